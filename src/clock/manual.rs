@@ -1,0 +1,254 @@
+//! A clock that moves only when told to, for tests and simulations.
+//!
+//! Any thread may read it, move it and register hooks. `now` is one atomic load. A move is one
+//! atomic read-modify-write, then the hooks run on the moving thread, with no lock held.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{Clock, Time};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::tick::saturating_ns;
+
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// A clock that moves only when told to.
+///
+/// Clones share one time: give a clone to the builder and keep one to turn. Time never goes back
+/// and saturates at [`Time::MAX`]. An engine on this clock wakes its workers by itself when the
+/// time moves.
+///
+/// ```
+/// use std::time::Duration;
+/// # use tickwheel::{Clock, ManualClock, Time};
+/// let clock = ManualClock::new();
+/// clock.advance(Duration::from_secs(3600));
+/// clock.set(Time::ZERO); // refused: time never goes back
+/// assert_eq!(clock.now(), Time::ZERO + Duration::from_secs(3600));
+/// ```
+#[derive(Clone)]
+pub struct ManualClock {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Nanoseconds since the origin. Only ever grows.
+    now_ns: AtomicU64,
+    /// Replaced as a whole when a hook is added, so that a move can hold on to the list it found
+    /// and run the hooks without the lock.
+    hooks: Mutex<Arc<[Hook]>>,
+}
+
+impl ManualClock {
+    /// A clock that stands at [`Time::ZERO`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::starting_at(Time::ZERO)
+    }
+
+    /// A clock that stands at `time`, for example to test years of uptime.
+    #[must_use]
+    pub fn starting_at(time: Time) -> Self {
+        let no_hooks: [Hook; 0] = [];
+        Self {
+            shared: Arc::new(Shared {
+                now_ns: AtomicU64::new(time.as_nanos()),
+                hooks: Mutex::new(Arc::new(no_hooks)),
+            }),
+        }
+    }
+
+    /// The current time.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Time {
+        // ORDERING: Acquire pairs with the Release half of the updates in `advance` and `set`:
+        // whoever sees a time also sees what was done before the clock was moved to it.
+        Time::from_nanos(self.shared.now_ns.load(Ordering::Acquire))
+    }
+
+    /// Moves the time forward by `by`, saturating at [`Time::MAX`], then runs the hooks.
+    ///
+    /// Concurrent advances add up. Returns the time that this call moved to. A hook's panic reaches
+    /// the caller, and the hooks after it do not run.
+    pub fn advance(&self, by: Duration) -> Time {
+        let by = saturating_ns(by);
+        let step = |now: u64| Some(now.saturating_add(by));
+        let time = &self.shared.now_ns;
+        // ORDERING: AcqRel. Release pairs with the Acquire in `now`; Acquire hands on what an earlier
+        // mover published, since this update takes its place. A failed attempt retries.
+        let was = time.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
+        // `step` never answers `None`, so both arms hold the old value.
+        let (Ok(was) | Err(was)) = was;
+        self.moved(was, was.saturating_add(by))
+    }
+
+    /// Moves the time to `time`, then runs the hooks; does nothing where the clock is there already
+    /// or further on. Returns the time the clock stands at.
+    pub fn set(&self, time: Time) -> Time {
+        // ORDERING: AcqRel, for the same reasons as in `advance`.
+        let was = self
+            .shared
+            .now_ns
+            .fetch_max(time.as_nanos(), Ordering::AcqRel);
+        self.moved(was, was.max(time.as_nanos()))
+    }
+
+    fn moved(&self, was: u64, now: u64) -> Time {
+        if now != was {
+            let hooks = Arc::clone(
+                &self
+                    .shared
+                    .hooks
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
+            for hook in hooks.iter() {
+                hook();
+            }
+        }
+        Time::from_nanos(now)
+    }
+}
+
+impl Clock for ManualClock {
+    #[inline]
+    fn now(&self) -> Time {
+        Self::now(self)
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
+    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        let mut hooks = self
+            .shared
+            .hooks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *hooks = hooks.iter().cloned().chain([Arc::from(wake)]).collect();
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualClock").field(&self.now()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::AtomicUsize;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A hook that notes the time it was called at.
+    fn note(clock: &ManualClock) -> Arc<Mutex<Vec<Time>>> {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (inside, reader) = (Arc::clone(&seen), clock.clone());
+        clock.on_advance(Box::new(move || inside.lock().unwrap().push(reader.now())));
+        seen
+    }
+
+    #[test]
+    fn stands_still_until_it_is_moved() {
+        let clock = ManualClock::starting_at(Time::from_nanos(1 << 60));
+        assert_eq!(clock.now(), Time::from_nanos(1 << 60));
+        assert_eq!(clock.advance(SECOND), Time::from_nanos(1 << 60) + SECOND);
+        assert_eq!(clock.clone().now(), clock.now());
+        assert!(clock.is_virtual());
+        assert_eq!(ManualClock::default().now(), Time::ZERO);
+    }
+
+    #[test]
+    fn never_goes_back_and_saturates() {
+        let clock = ManualClock::new();
+        assert_eq!(clock.set(Time::ZERO + SECOND), Time::ZERO + SECOND);
+        assert_eq!(clock.set(Time::from_nanos(5)), Time::ZERO + SECOND);
+        assert_eq!(clock.now(), Time::ZERO + SECOND);
+        assert_eq!(clock.advance(Duration::MAX), Time::MAX);
+        assert_eq!(clock.advance(SECOND), Time::MAX);
+        assert_eq!(format!("{clock:?}"), "ManualClock(Time(never))");
+    }
+
+    #[test]
+    fn hooks_run_after_each_move_and_only_then() {
+        let clock = ManualClock::new();
+        let (first, second) = (note(&clock), note(&clock));
+        clock.advance(SECOND);
+        clock.set(Time::ZERO + SECOND * 3);
+        clock.set(Time::ZERO);
+        clock.advance(Duration::ZERO);
+        let expected = [Time::ZERO + SECOND, Time::ZERO + SECOND * 3];
+        assert_eq!(*first.lock().unwrap(), expected);
+        assert_eq!(*second.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_hook_may_move_the_clock_and_add_hooks() {
+        let clock = ManualClock::new();
+        let inner = clock.clone();
+        clock.on_advance(Box::new(move || {
+            if inner.now() < Time::from_nanos(10) {
+                inner.on_advance(Box::new(|| ()));
+                inner.advance(Duration::from_nanos(1));
+            }
+        }));
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(clock.now(), Time::from_nanos(10));
+    }
+
+    #[test]
+    fn concurrent_moves_add_up_and_reads_never_go_back() {
+        let clock = ManualClock::new();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let inside = Arc::clone(&calls);
+        clock.on_advance(Box::new(move || {
+            // ORDERING: Relaxed; joining the threads orders the count before it is read.
+            inside.fetch_add(1, Ordering::Relaxed);
+        }));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..1_000 {
+                        clock.advance(Duration::from_nanos(3));
+                    }
+                });
+            }
+            scope.spawn(|| {
+                let mut last = Time::ZERO;
+                for _ in 0..1_000 {
+                    let now = clock.now();
+                    assert!(now >= last);
+                    last = now;
+                    clock.set(now);
+                }
+            });
+        });
+        assert_eq!(clock.now(), Time::from_nanos(9_000));
+        // ORDERING: Relaxed, as above. `set` to a time already reached calls no hook.
+        assert_eq!(calls.load(Ordering::Relaxed), 3_000);
+    }
+
+    #[test]
+    fn a_shared_clock_is_a_clock() {
+        let manual = ManualClock::new();
+        let shared: Arc<dyn Clock> = Arc::new(manual.clone());
+        let moved = Arc::new(Mutex::new(0));
+        let inside = Arc::clone(&moved);
+        Clock::on_advance(&shared, Box::new(move || *inside.lock().unwrap() += 1));
+        manual.advance(SECOND);
+        assert!(Clock::is_virtual(&shared));
+        assert_eq!(Clock::now(&shared), Time::ZERO + SECOND);
+        assert_eq!(*moved.lock().unwrap(), 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! Where time comes from.
+//!
+//! Rooms: `monotonic` (the machine's clock), `manual` (a clock that a test or a simulation turns by
+//! hand). [`Time`] itself is plain data and lives with the ticks.
+//!
+//! Any thread may call any method here. Only the engine's workers and its schedule calls read a
+//! clock; everything below them takes the time as an argument.
+
+mod manual;
+mod monotonic;
+
+use std::sync::Arc;
+
+pub use self::manual::ManualClock;
+pub use self::monotonic::MonotonicClock;
+pub use crate::tick::Time;
+
+/// A source of [`Time`].
+///
+/// # Contract
+///
+/// * `now` never goes back: if one call of `now` happens before another, on the same thread or on
+///   two that synchronise, the second result is not less than the first. An engine survives a clock
+///   that breaks this (it keeps the latest time it has seen), but its timers are then late.
+/// * `now` is called on hot paths from any thread: it should take nanoseconds, not block, not
+///   panic.
+/// * A clock whose time moves only by hand answers `true` to [`is_virtual`](Self::is_virtual) and
+///   calls every hook given to [`on_advance`](Self::on_advance) each time after its time has moved.
+pub trait Clock: Send + Sync + 'static {
+    /// The current time, in nanoseconds since this clock's origin.
+    fn now(&self) -> Time;
+
+    /// True where time moves only by hand.
+    ///
+    /// Workers of such a clock sleep without a timeout and rely on the hooks to learn that time
+    /// moved.
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
+    /// Registers a hook that a virtual clock calls after each time it moved, on the thread that
+    /// moved it.
+    ///
+    /// Who registers a hook must read `now` afterwards once, or a move in between goes unnoticed.
+    /// Hooks stay registered as long as the clock lives, so a hook should hold no more than a weak
+    /// reference to what it wakes. Clocks that are not virtual ignore hooks, which is the default.
+    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        drop(wake);
+    }
+}
+
+/// A shared clock is a clock: several engines can run on one.
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    #[inline]
+    fn now(&self) -> Time {
+        (**self).now()
+    }
+
+    fn is_virtual(&self) -> bool {
+        (**self).is_virtual()
+    }
+
+    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        (**self).on_advance(wake);
+    }
+}

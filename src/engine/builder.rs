@@ -1,0 +1,380 @@
+//! `Builder`: every choice about an engine, checked before anything starts.
+
+use super::core::{Core, Plan, TimeSource};
+use super::handler::{
+    Executor, Expired, Handler, Outcome, PanicHook, PanicReport, through_executor,
+};
+use super::lifecycle::{Lifecycle, Seat};
+use super::payload::Task;
+use super::pinning::{self, Pinning};
+use super::routing::{Router, Routing};
+use super::timer::Timer;
+use crate::clock::{Clock, MonotonicClock};
+use crate::error::{self, BuildError};
+use crate::park::sleeper::{SleepWaker, Sleeper};
+use crate::shard::{Budget, Limit, Owner, WakeOwner};
+use crate::sync::process::{AtomicU64, Ordering};
+use crate::tick::TickRate;
+use crate::wheel::{AnyWheel, Hashed, Hierarchical};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Which wheel the shards use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WheelKind {
+    /// Rings of growing tick: right for every mix of delays. The default.
+    #[default]
+    Hierarchical,
+    /// One ring with rounds: right when delays are short and similar.
+    Hashed {
+        /// Buckets, rounded up to a power of two; 1 to 2^30, and `tick * buckets` below 584 years.
+        buckets: usize,
+    },
+}
+
+/// What a worker does when nothing is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IdleStrategy {
+    /// Sleep until the next deadline. The default.
+    #[default]
+    Park,
+    /// Spin for this long before sleeping: saves producers the system call and timers the wake-up while
+    /// the shard is busy.
+    SpinThenPark {
+        /// How long to spin.
+        spin: Duration,
+    },
+    /// Never sleep: the lowest lateness, for a whole core. Acts as `Park` on a virtual clock.
+    BusySpin,
+}
+
+/// Who turns the shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Drive {
+    /// One worker thread per shard. The default.
+    #[default]
+    Workers,
+    /// No threads: the caller calls [`Timer::turn`]. For tests and simulations.
+    Caller,
+}
+
+/// Builds a [`Timer`].
+///
+/// Every setting has a default; every mistake is reported by the `build` methods as a [`BuildError`]
+/// that names the allowed range.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired};
+///
+/// let timer = Builder::new()
+///     .shards(2)
+///     .tick(Duration::from_micros(100))
+///     .max_pending(1_000_000)
+///     .build_with(|expired: Expired<u64>| println!("connection {} is idle", expired.payload))?;
+/// timer.schedule(Duration::from_secs(30), 17u64)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Builder {
+    shards: Option<usize>,
+    tick: Duration,
+    wheel: WheelKind,
+    max_pending: Option<usize>,
+    pinning: Pinning,
+    idle: IdleStrategy,
+    thread_name: String,
+    source: TimeSource,
+    budget: Budget,
+    routing: Routing,
+    drive: Drive,
+    panic_hook: Option<PanicHook>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Names engines; 0 means none.
+static NEXT_ENGINE: AtomicU64 = AtomicU64::new(1);
+
+/// Wakes a worker that sleeps in its poll.
+impl WakeOwner for SleepWaker {
+    fn wake(&self) {
+        Self::wake(self);
+    }
+}
+
+impl Builder {
+    /// All defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no limit on
+    /// pending timers, workers pinned and parking, the monotonic clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            shards: None,
+            tick: Duration::from_millis(1),
+            wheel: WheelKind::default(),
+            max_pending: None,
+            pinning: Pinning::default(),
+            idle: IdleStrategy::default(),
+            thread_name: "tickwheel".to_owned(),
+            source: TimeSource::Monotonic(MonotonicClock::new()),
+            budget: Budget::default(),
+            routing: Routing::default(),
+            drive: Drive::default(),
+            panic_hook: None,
+        }
+    }
+
+    /// The number of shards, 1 to 1024. Default: one per core that the building thread may use.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// The length of a tick, 1 us to 1 h. Default: 1 ms. A timer is at most one tick late, plus the
+    /// sleep's error and the work queued ahead.
+    #[must_use]
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// The kind of wheel. Default: hierarchical.
+    #[must_use]
+    pub fn wheel(mut self, wheel: WheelKind) -> Self {
+        self.wheel = wheel;
+        self
+    }
+
+    /// At most this many timers pending at once, all shards together, exactly. Default: no limit.
+    ///
+    /// The limit costs one contended counter per schedule, cancel and fire.
+    #[must_use]
+    pub fn max_pending(mut self, max_pending: usize) -> Self {
+        self.max_pending = Some(max_pending);
+        self
+    }
+
+    /// Where workers are pinned. Default: worker `i` on the `i`-th available core. A pin that fails is
+    /// logged and shown in the statistics, never fatal.
+    #[must_use]
+    pub fn pinning(mut self, pinning: Pinning) -> Self {
+        self.pinning = pinning;
+        self
+    }
+
+    /// What workers do when nothing is due. Default: park.
+    #[must_use]
+    pub fn idle(mut self, idle: IdleStrategy) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// The prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
+    #[must_use]
+    pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
+        self.thread_name = prefix.into();
+        self
+    }
+
+    /// The clock. Default: a [`MonotonicClock`]. With a [`ManualClock`](crate::ManualClock) time moves by
+    /// hand, with real workers or with [`Drive::Caller`].
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.source = TimeSource::Custom(Box::new(clock));
+        self
+    }
+
+    /// How much one turn may do. See [`Budget`] for the defaults.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Which thread's timers go to which shard. Default: each thread has a home shard.
+    #[must_use]
+    pub fn routing(mut self, routing: Routing) -> Self {
+        self.routing = routing;
+        self
+    }
+
+    /// Who turns the shards. Default: workers.
+    #[must_use]
+    pub fn drive(mut self, drive: Drive) -> Self {
+        self.drive = drive;
+        self
+    }
+
+    /// Called on the worker with every panic of a handler, after it was counted and logged.
+    #[must_use]
+    pub fn on_panic(mut self, hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
+        self.panic_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// An engine whose timers are closures, run on the workers.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range, or the operating system has no descriptors left.
+    pub fn build(self) -> Result<Timer<Task>, BuildError> {
+        self.build_with(|expired: Expired<Task>| expired.payload.run())
+    }
+
+    /// An engine with one handler, shared by all workers.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_with<T, H>(self, handler: H) -> Result<Timer<T>, BuildError>
+    where
+        T: Send + 'static,
+        H: Fn(Expired<T>) + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.build_per_shard(move |_| {
+            let handler = Arc::clone(&handler);
+            move |expired| handler(expired)
+        })
+    }
+
+    /// An engine with a handler of its own for each shard, so that handlers need no locks.
+    ///
+    /// `factory` is called once per shard, in order, before this returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_per_shard<T, F, H>(self, mut factory: F) -> Result<Timer<T>, BuildError>
+    where
+        T: Send + 'static,
+        F: FnMut(usize) -> H,
+        H: FnMut(Expired<T>) + Send + 'static,
+    {
+        self.build_handlers(|shard| {
+            let mut handler = factory(shard);
+            Box::new(move |expired| {
+                handler(expired);
+                Outcome::Done
+            })
+        })
+    }
+
+    /// An engine that hands expired timers to an executor.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_on<T, E>(self, executor: E) -> Result<Timer<T>, BuildError>
+    where
+        T: Send + 'static,
+        E: Executor<T>,
+    {
+        let executor = Arc::new(executor);
+        self.build_handlers(|_| through_executor(Arc::clone(&executor)))
+    }
+
+    fn build_handlers<T: Send + 'static>(
+        mut self,
+        mut handler: impl FnMut(usize) -> Handler<T>,
+    ) -> Result<Timer<T>, BuildError> {
+        let rate = TickRate::new(error::check_tick(self.tick)?);
+        let shards = error::check_shards(self.shards.unwrap_or_else(pinning::default_shards))?;
+        let limit = self.max_pending.map(error::check_max_pending).transpose()?;
+        let limit = limit.map(|max| Arc::new(Limit::new(max)));
+        let allowed = pinning::allowed_cores();
+        pinning::check_pinning(&self.pinning, &allowed)?;
+        error::check_thread_name(&self.thread_name)?;
+        error::check_budget("drain", self.budget.drain)?;
+        error::check_budget("fire", self.budget.fire)?;
+        error::check_budget("sweep", self.budget.sweep)?;
+        if self.source.is_virtual() {
+            // Time does not move by itself: there is nothing to spin for.
+            self.idle = IdleStrategy::Park;
+        }
+        let mut seats = Vec::with_capacity(shards);
+        for shard in 0..shards {
+            let wheel = new_wheel(self.wheel, rate.tick_ns())?;
+            let (sleeper, waker) = Sleeper::new().map_err(|error| BuildError::Poll {
+                shard,
+                message: error.to_string(),
+            })?;
+            // A shard number is below 1024 (`check_shards`).
+            let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
+            let core = pinning::core_for(&self.pinning, shard, &allowed);
+            seats.push(Seat {
+                owner,
+                sleeper,
+                handler: handler(shard),
+                shard,
+                core,
+            });
+        }
+        Ok(self.assemble(rate, seats))
+    }
+
+    fn assemble<T: Send + 'static>(self, rate: TickRate, seats: Vec<Seat<T>>) -> Timer<T> {
+        let remotes: Box<[_]> = seats
+            .iter()
+            .map(|seat| Arc::clone(seat.owner.remote()))
+            .collect();
+        for remote in &remotes {
+            // A clock may outlive the engine; the hook must not keep the shard alive.
+            let remote: Weak<_> = Arc::downgrade(remote);
+            self.source.on_advance(Box::new(move || {
+                if let Some(remote) = remote.upgrade() {
+                    remote.nudge();
+                }
+            }));
+        }
+        let router = Router::new(self.routing, remotes.len());
+        // ORDERING: Relaxed: only the number matters.
+        let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
+        Timer::from_core(Arc::new(Core::new(
+            id,
+            Plan {
+                remotes,
+                rate,
+                source: self.source,
+                router,
+                budget: self.budget,
+                idle: self.idle,
+                drive: self.drive,
+                panic_hook: self.panic_hook,
+                thread_name: self.thread_name,
+                lifecycle: Lifecycle::new(seats),
+            },
+        )))
+    }
+}
+
+fn new_wheel(kind: WheelKind, tick_ns: u64) -> Result<AnyWheel, BuildError> {
+    Ok(match kind {
+        WheelKind::Hierarchical => AnyWheel::Hierarchical(Hierarchical::new()),
+        WheelKind::Hashed { buckets } => {
+            AnyWheel::Hashed(Hashed::new(error::check_buckets(buckets, tick_ns)?))
+        }
+    })
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("shards", &self.shards)
+            .field("tick", &self.tick)
+            .field("wheel", &self.wheel)
+            .field("max_pending", &self.max_pending)
+            .field("pinning", &self.pinning)
+            .field("idle", &self.idle)
+            .field("thread_name", &self.thread_name)
+            .field("budget", &self.budget)
+            .field("routing", &self.routing)
+            .field("drive", &self.drive)
+            .finish_non_exhaustive()
+    }
+}

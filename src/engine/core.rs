@@ -1,0 +1,177 @@
+//! What timers, timeouts and workers of one engine share.
+
+use super::handler::PanicHook;
+use super::lifecycle::Lifecycle;
+use super::routing::Router;
+use super::timer::EngineState;
+use super::{Drive, IdleStrategy};
+use crate::clock::{Clock, MonotonicClock, Time};
+use crate::error::{ScheduleError, ScheduleErrorKind};
+use crate::key::Key;
+use crate::node::segments::MAX_SLOTS;
+use crate::shard::{Budget, Refusal, Remote};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::slot;
+use crate::tick::TickRate;
+use crossbeam_utils::CachePadded;
+use std::sync::{Arc, Mutex};
+
+/// The engine's clock; the usual one is called without a table.
+pub(super) enum TimeSource {
+    Monotonic(MonotonicClock),
+    Custom(Box<dyn Clock>),
+}
+
+impl TimeSource {
+    #[inline]
+    pub(super) fn now(&self) -> Time {
+        match self {
+            Self::Monotonic(clock) => Clock::now(clock),
+            Self::Custom(clock) => clock.now(),
+        }
+    }
+
+    pub(super) fn is_virtual(&self) -> bool {
+        match self {
+            Self::Monotonic(_) => false,
+            Self::Custom(clock) => clock.is_virtual(),
+        }
+    }
+
+    pub(super) fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        if let Self::Custom(clock) = self {
+            clock.on_advance(wake);
+        }
+    }
+}
+
+/// See the module. The fields that every schedule reads come first; none of them is written after the build.
+pub(super) struct Core<T> {
+    pub(super) remotes: Box<[Arc<Remote<T>>]>,
+    pub(super) rate: TickRate,
+    pub(super) source: TimeSource,
+    pub(super) router: Router,
+    /// An `EngineState`; written under the lifecycle's lock only.
+    state: AtomicU8,
+    /// Names the engine in the thread-local that says which engine's handlers run on this thread.
+    pub(super) id: u64,
+    pub(super) budget: Budget,
+    pub(super) idle: IdleStrategy,
+    pub(super) drive: Drive,
+    pub(super) panic_hook: Option<PanicHook>,
+    pub(super) thread_name: String,
+    pub(super) rejected: CachePadded<AtomicU64>,
+    pub(super) lifecycle: Mutex<Lifecycle<T>>,
+}
+
+/// The parts of a core that the builder decides.
+pub(super) struct Plan<T> {
+    pub(super) remotes: Box<[Arc<Remote<T>>]>,
+    pub(super) rate: TickRate,
+    pub(super) source: TimeSource,
+    pub(super) router: Router,
+    pub(super) budget: Budget,
+    pub(super) idle: IdleStrategy,
+    pub(super) drive: Drive,
+    pub(super) panic_hook: Option<PanicHook>,
+    pub(super) thread_name: String,
+    pub(super) lifecycle: Lifecycle<T>,
+}
+
+impl<T> Core<T> {
+    pub(super) fn new(id: u64, plan: Plan<T>) -> Self {
+        Self {
+            remotes: plan.remotes,
+            rate: plan.rate,
+            source: plan.source,
+            router: plan.router,
+            state: AtomicU8::new(EngineState::Init as u8),
+            id,
+            budget: plan.budget,
+            idle: plan.idle,
+            drive: plan.drive,
+            panic_hook: plan.panic_hook,
+            thread_name: plan.thread_name,
+            rejected: CachePadded::new(AtomicU64::new(0)),
+            lifecycle: Mutex::new(plan.lifecycle),
+        }
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> EngineState {
+        // ORDERING: Acquire pairs with `set_state`: who sees `Started` sees the workers' set-up. [P12]
+        match self.state.load(Ordering::Acquire) {
+            0 => EngineState::Init,
+            1 => EngineState::Started,
+            _ => EngineState::Stopped,
+        }
+    }
+
+    pub(super) fn set_state(&self, state: EngineState) {
+        // ORDERING: Release as in `state`. [P12]
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Time {
+        self.source.now()
+    }
+
+    /// The shard that a key names, if it can be one of this engine's.
+    #[inline]
+    pub(super) fn remote(&self, key: Key) -> Option<&Remote<T>> {
+        self.remotes.get(key.shard()).map(|remote| &**remote)
+    }
+
+    /// Counts a refusal and turns it into the user's error.
+    #[cold]
+    pub(super) fn rejected(&self, refusal: Refusal<T>, shard: usize) -> ScheduleError<T> {
+        let (kind, payload) = match refusal {
+            Refusal::Closed(payload) => (ScheduleErrorKind::Stopped, payload),
+            Refusal::AtLimit {
+                payload,
+                pending,
+                max,
+            } => (
+                ScheduleErrorKind::TooManyPending {
+                    pending,
+                    max_pending: max,
+                },
+                payload,
+            ),
+            Refusal::Full(payload) => (
+                ScheduleErrorKind::OutOfNodes {
+                    shard,
+                    limit: MAX_SLOTS,
+                },
+                payload,
+            ),
+        };
+        self.reject(kind, payload)
+    }
+
+    #[cold]
+    pub(super) fn reject(&self, kind: ScheduleErrorKind, payload: T) -> ScheduleError<T> {
+        // ORDERING: Relaxed: a statistic.
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        ScheduleError::new(kind, payload)
+    }
+
+    /// Runs `f` with the shard that a key names and the calling thread's lane of it.
+    #[inline]
+    pub(super) fn with_lane<R>(
+        &self,
+        key: Key,
+        f: impl FnOnce(&Remote<T>, &crate::shard::lane::Lane) -> R,
+    ) -> Option<R> {
+        let remote = self.remote(key)?;
+        Some(slot::with(|slot| f(remote, remote.lane(slot))))
+    }
+
+    /// Makes every shard turn now.
+    pub(super) fn summon_all(&self) {
+        for remote in &self.remotes {
+            remote.summon();
+        }
+    }
+}

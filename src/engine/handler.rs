@@ -1,0 +1,150 @@
+//! What happens when a timer fires: handlers, executors, and what a panic comes to.
+
+use crate::clock::Time;
+use crate::key::Key;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A timer that has fired, as its handler sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expired<T> {
+    /// What was scheduled.
+    pub payload: T,
+    /// The timer's name; stale by now.
+    pub key: Key,
+    /// When it was due: the requested time, rounded up to a tick.
+    pub deadline: Time,
+    /// How long after `deadline` the handler is called. The clock is read once per turn and once every
+    /// 64 timers of a turn.
+    pub lateness: Duration,
+    /// The shard it fired on.
+    pub shard: usize,
+}
+
+/// A timer that neither fired nor was cancelled before the engine stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unfired<T> {
+    /// What was scheduled.
+    pub payload: T,
+    /// The timer's name; stale by now.
+    pub key: Key,
+    /// When it would have been due.
+    pub deadline: Time,
+}
+
+/// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
+pub trait Executor<T>: Send + Sync + 'static {
+    /// Accepts an expired timer, or gives it back if it cannot (a full queue, a shutdown).
+    ///
+    /// Called on the shard's worker: it must not block for long.
+    ///
+    /// # Errors
+    ///
+    /// The expired timer itself, if the executor does not take it.
+    fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>>;
+
+    /// Called on the worker with a timer that [`execute`](Self::execute) gave back, so that its payload
+    /// is never lost: run it here, store it, schedule it again.
+    fn rejected(&self, expired: Expired<T>);
+}
+
+/// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PanicReport {
+    /// The shard whose worker ran the handler.
+    pub shard: usize,
+    /// The timer that was being handled.
+    pub key: Key,
+    /// The panic's message, if it had one.
+    pub message: String,
+}
+
+impl fmt::Display for PanicReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            shard,
+            key,
+            message,
+        } = self;
+        write!(
+            f,
+            "a handler on shard {shard} panicked while it ran {key:?}: {message}"
+        )
+    }
+}
+
+/// What a handler call came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    Done,
+    /// The executor gave the timer back; it went to `rejected`.
+    Refused,
+}
+
+/// The handler of one shard.
+pub(super) type Handler<T> = Box<dyn FnMut(Expired<T>) -> Outcome + Send>;
+
+/// Called with every panic of a handler.
+pub(super) type PanicHook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
+
+/// A handler that hands over to an executor.
+pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
+    Box::new(move |expired| match executor.execute(expired) {
+        Ok(()) => Outcome::Done,
+        Err(expired) => {
+            log::warn!(
+                "the executor refused {:?}; it goes to Executor::rejected",
+                expired.key
+            );
+            executor.rejected(expired);
+            Outcome::Refused
+        }
+    })
+}
+
+/// Runs a handler so that a panic in it stays there; `None` if it panicked.
+pub(super) fn run_caught<T>(
+    handler: &mut Handler<T>,
+    hook: Option<&PanicHook>,
+    expired: Expired<T>,
+) -> Option<Outcome> {
+    let (shard, key) = (expired.shard, expired.key);
+    // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
+    // as it is with a thread that panics. The engine's state is not touched by handlers.
+    match catch_unwind(AssertUnwindSafe(|| handler(expired))) {
+        Ok(outcome) => Some(outcome),
+        Err(panic) => {
+            let message = message_of(&*panic);
+            // Dropping a panic's payload may panic in turn.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+            report(
+                hook,
+                &PanicReport {
+                    shard,
+                    key,
+                    message,
+                },
+            );
+            None
+        }
+    }
+}
+
+fn report(hook: Option<&PanicHook>, report: &PanicReport) {
+    log::error!("{report}");
+    if let Some(hook) = hook {
+        if catch_unwind(AssertUnwindSafe(|| hook(report))).is_err() {
+            log::error!("the panic hook panicked as well");
+        }
+    }
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,116 @@
+//! Which shard a thread's timers go to.
+
+use crate::node::segments::{Segments, Zeroable};
+use crate::sync::atomic::{AtomicU32, Ordering};
+
+/// How timers are spread over the shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Routing {
+    /// Each thread has a home shard, dealt out in turn when the thread first schedules with this engine,
+    /// so `n` threads use `min(n, shards)` shards, whatever the affinity mask. A worker's home is its own
+    /// shard. Best for cache locality; the default.
+    #[default]
+    Home,
+    /// Each thread deals its timers out to all shards in turn. For a few busy producers and costly
+    /// handlers.
+    Spread,
+}
+
+/// One thread's place, indexed by its slot; its holder is the only writer.
+struct Place(AtomicU32);
+
+/// Not dealt yet.
+const NONE: u32 = 0;
+
+// SAFETY: zero bytes are the integer 0: not dealt yet.
+unsafe impl Zeroable for Place {
+    #[cfg(tickwheel_loom)]
+    fn idle() -> Self {
+        Self(AtomicU32::new(NONE))
+    }
+}
+
+/// Deals threads (or timers) out to shards.
+pub(super) struct Router {
+    policy: Routing,
+    shards: u32,
+    next: AtomicU32,
+    places: Segments<Place>,
+}
+
+impl Router {
+    pub(super) fn new(policy: Routing, shards: usize) -> Self {
+        let shards = u32::try_from(shards).unwrap_or(1).max(1);
+        Self {
+            policy,
+            shards,
+            next: AtomicU32::new(0),
+            places: Segments::new(),
+        }
+    }
+
+    /// The shard for the next timer of the thread that holds `slot`. O(1), no shared writes.
+    #[inline]
+    pub(super) fn route(&self, slot: u32) -> usize {
+        if self.shards == 1 {
+            return 0;
+        }
+        let place = self.places.get_or_alloc(slot);
+        // ORDERING: Relaxed: only the slot's holder reads and writes its place.
+        let dealt = match place.0.load(Ordering::Relaxed) {
+            NONE => self.deal(place),
+            dealt => dealt,
+        };
+        if self.policy == Routing::Spread {
+            // ORDERING: Relaxed: as above.
+            place.0.store(dealt % self.shards + 1, Ordering::Relaxed);
+        }
+        dealt as usize - 1
+    }
+
+    #[cold]
+    fn deal(&self, place: &Place) -> u32 {
+        // ORDERING: Relaxed: only the number matters.
+        let dealt = self.next.fetch_add(1, Ordering::Relaxed) % self.shards + 1;
+        // ORDERING: Relaxed: as in `route`.
+        place.0.store(dealt, Ordering::Relaxed);
+        dealt
+    }
+
+    /// Makes `shard` the home of the thread that holds `slot`, as its worker does.
+    pub(super) fn settle(&self, slot: u32, shard: usize) {
+        let home = u32::try_from(shard).unwrap_or(0) % self.shards + 1;
+        // ORDERING: Relaxed: called by the slot's holder.
+        self.places
+            .get_or_alloc(slot)
+            .0
+            .store(home, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn as_many_threads_as_shards_use_every_shard() {
+        for shards in [1, 2, 3, 16] {
+            let router = Router::new(Routing::Home, shards);
+            // Slots as they come when other engines' threads hold the ones between.
+            let used: HashSet<usize> = (0..shards as u32).map(|n| router.route(n * 5)).collect();
+            assert_eq!(used.len(), shards);
+            assert_eq!(
+                router.route(5 * (shards as u32 - 1)),
+                router.route(5 * (shards as u32 - 1))
+            );
+        }
+    }
+
+    #[test]
+    fn spread_uses_every_shard_from_one_thread() {
+        let router = Router::new(Routing::Spread, 4);
+        let routes: Vec<_> = (0..8).map(|_| router.route(3)).collect();
+        assert_eq!(routes, [0, 1, 2, 3, 0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,116 @@
+//! `Timeout`: the owned handle of one timer.
+
+use super::core::Core;
+use super::verdict::{Cancel, Reschedule};
+use crate::clock::Time;
+use crate::key::Key;
+use crate::node::state::Phase;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The owned handle of one timer: cancel it, move it, ask how it ended.
+///
+/// A `Timeout` keeps its timer's record, so its answers hold for ever, and it keeps the engine's memory
+/// (not its workers). It cannot be cloned; [`key`](Self::key) gives a plain copy of its name.
+///
+/// Dropping a `Timeout` leaves the timer armed.
+pub struct Timeout<T> {
+    core: Arc<Core<T>>,
+    key: Key,
+}
+
+impl<T> Timeout<T> {
+    pub(super) fn new(core: Arc<Core<T>>, key: Key) -> Self {
+        Self { core, key }
+    }
+
+    /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
+    pub fn cancel(&self) -> Cancel<T> {
+        let key = self.key;
+        Cancel::from_payload(
+            self.core
+                .with_lane(key, |remote, lane| remote.cancel_held(lane, key))
+                .flatten(),
+        )
+    }
+
+    /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
+    pub fn reschedule(&self, delay: Duration) -> Reschedule {
+        self.core
+            .reschedule(self.key, self.core.rate.deadline(self.core.now(), delay))
+    }
+
+    /// As [`reschedule`](Self::reschedule), to a point in time.
+    pub fn reschedule_at(&self, deadline: Time) -> Reschedule {
+        self.core.reschedule(
+            self.key,
+            self.core.rate.deadline_at(self.core.now(), deadline),
+        )
+    }
+
+    fn phase(&self) -> Phase {
+        let state = self
+            .core
+            .remote(self.key)
+            .and_then(|remote| remote.state(self.key));
+        state.map_or(Phase::Idle, |state| state.phase())
+    }
+
+    /// Whether the timer has not ended.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.phase() == Phase::Pending
+    }
+
+    /// Whether the timer was cancelled, or returned by `stop`.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.phase(), Phase::Cancelled | Phase::Returned)
+    }
+
+    /// Whether the timer has fired (its handler may still be running).
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.phase() == Phase::Fired
+    }
+
+    /// When the timer is or was due: the time asked for, rounded up to a tick.
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        let tick = self
+            .core
+            .remote(self.key)
+            .map_or(u64::MAX, |remote| remote.deadline(self.key));
+        self.core.rate.start_of(tick)
+    }
+
+    /// The timer's name.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Gives up the handle and keeps the name; the timer stays armed.
+    #[must_use = "to let the timer run without a name, drop the Timeout"]
+    pub fn detach(self) -> Key {
+        self.key
+    }
+}
+
+impl<T> Drop for Timeout<T> {
+    fn drop(&mut self) {
+        let key = self.key;
+        self.core
+            .with_lane(key, |remote, lane| remote.release(lane, key));
+    }
+}
+
+impl<T> fmt::Debug for Timeout<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout")
+            .field("key", &self.key)
+            .field("phase", &self.phase())
+            .finish()
+    }
+}

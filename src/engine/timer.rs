@@ -1,0 +1,327 @@
+//! `Timer`: the engine as its users hold it.
+
+use super::core::Core;
+use super::payload::{IntoPayload, Task};
+use super::stats::Stats;
+use super::timeout::Timeout;
+use super::verdict::{Cancel, Reschedule};
+use super::{Builder, Unfired};
+use crate::clock::Time;
+use crate::error::{
+    BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
+};
+use crate::key::Key;
+use crate::node::state::Phase;
+use crate::sync::slot;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where an engine stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum EngineState {
+    /// Built; the workers start with the first timer or with [`Timer::start`].
+    Init = 0,
+    /// Running.
+    Started = 1,
+    /// Stopped, which is final.
+    Stopped = 2,
+}
+
+/// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
+///
+/// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
+/// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
+/// Note that a payload which holds a clone keeps its own engine alive.
+///
+/// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
+/// closure that runs on the worker.
+///
+/// # Guarantees
+///
+/// * A timer never fires before its deadline: delays are rounded *up* to the tick.
+/// * Every accepted timer ends exactly once: fired, cancelled, or returned by `stop`.
+/// * `schedule`, `cancel` and `reschedule` take no lock and never wait for a worker or for each other.
+///   (A thread's very first operation, the lazy start, and growth of the node table are the exceptions:
+///   the first two take a lock once, the last one allocates.)
+///
+/// # Complexity
+///
+/// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
+pub struct Timer<T = Task> {
+    core: Arc<Core<T>>,
+    /// Stops the engine with the last handle.
+    _last: Arc<StopOnDrop<T>>,
+}
+
+impl<T> Clone for Timer<T> {
+    fn clone(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+            _last: Arc::clone(&self._last),
+        }
+    }
+}
+
+struct StopOnDrop<T>(Arc<Core<T>>);
+
+impl<T> Drop for StopOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+impl Timer<Task> {
+    /// An engine for closures with every setting at its default.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system has no descriptors left for the workers' polls.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    /// A builder with every setting at its default.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
+impl<T: Send + 'static> Timer<T> {
+    pub(super) fn from_core(core: Arc<Core<T>>) -> Self {
+        let last = Arc::new(StopOnDrop(Arc::clone(&core)));
+        Self { core, _last: last }
+    }
+
+    /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
+    ///
+    /// A zero delay fires as soon as the worker gets to it; a delay that is too long for the scale of
+    /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
+    ///
+    /// The returned [`Timeout`] may be dropped: the timer stays armed. Where a plain name is enough,
+    /// [`schedule_key`](Self::schedule_key) is cheaper, because it touches no reference count.
+    ///
+    /// # Errors
+    ///
+    /// If the engine is stopped, `max_pending` timers are pending, or the workers cannot be started.
+    /// The payload is in the error.
+    pub fn schedule(
+        &self,
+        delay: Duration,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Timeout<T>, ScheduleError<T>> {
+        let tick = self.core.rate.deadline(self.core.now(), delay);
+        self.arm(tick, payload.into_payload(), true)
+            .map(|key| self.timeout(key))
+    }
+
+    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_at(
+        &self,
+        deadline: Time,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Timeout<T>, ScheduleError<T>> {
+        let tick = self.core.rate.deadline_at(self.core.now(), deadline);
+        self.arm(tick, payload.into_payload(), true)
+            .map(|key| self.timeout(key))
+    }
+
+    /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    #[inline]
+    pub fn schedule_key(
+        &self,
+        delay: Duration,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Key, ScheduleError<T>> {
+        let tick = self.core.rate.deadline(self.core.now(), delay);
+        self.arm(tick, payload.into_payload(), false)
+    }
+
+    /// As [`schedule_at`](Self::schedule_at), but returns a plain key.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    #[inline]
+    pub fn schedule_key_at(
+        &self,
+        deadline: Time,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Key, ScheduleError<T>> {
+        let tick = self.core.rate.deadline_at(self.core.now(), deadline);
+        self.arm(tick, payload.into_payload(), false)
+    }
+
+    #[inline]
+    fn arm(&self, tick: u64, payload: T, handle: bool) -> Result<Key, ScheduleError<T>> {
+        if self.core.state() != EngineState::Started {
+            if let Err(error) = self.core.start() {
+                let kind = match error {
+                    StartError::Stopped => ScheduleErrorKind::Stopped,
+                    error => ScheduleErrorKind::Start(error),
+                };
+                return Err(self.core.reject(kind, payload));
+            }
+        }
+        slot::with(|slot| {
+            let shard = self.core.router.route(slot);
+            let remote = &self.core.remotes[shard];
+            remote
+                .schedule(remote.lane(slot), tick, payload, handle)
+                .map_err(|refusal| self.core.rejected(refusal, shard))
+        })
+    }
+
+    fn timeout(&self, key: Key) -> Timeout<T> {
+        Timeout::new(Arc::clone(&self.core), key)
+    }
+
+    /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
+    ///
+    /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
+    #[inline]
+    pub fn cancel(&self, key: Key) -> Cancel<T> {
+        Cancel::from_payload(
+            self.core
+                .with_lane(key, |remote, lane| remote.cancel(lane, key))
+                .flatten(),
+        )
+    }
+
+    /// Moves the timer that `key` names to fire `delay` from now instead.
+    ///
+    /// Pushing a deadline out moves nothing in the wheel and sends nothing to the worker; pulling it in
+    /// costs about as much as a schedule. The key stays valid.
+    #[inline]
+    pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
+        self.core
+            .reschedule(key, self.core.rate.deadline(self.core.now(), delay))
+    }
+
+    /// As [`reschedule`](Self::reschedule), to a point in time.
+    #[inline]
+    pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
+        self.core
+            .reschedule(key, self.core.rate.deadline_at(self.core.now(), deadline))
+    }
+
+    /// Whether the timer that `key` names has neither fired, nor been cancelled, nor returned.
+    #[inline]
+    #[must_use]
+    pub fn is_pending(&self, key: Key) -> bool {
+        let state = self.core.remote(key).and_then(|remote| remote.state(key));
+        state.is_some_and(|state| state.phase() == Phase::Pending)
+    }
+
+    /// The engine's time, for deadlines.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.core.now()
+    }
+
+    /// The length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.core.rate.tick()
+    }
+
+    /// The number of shards.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.core.remotes.len()
+    }
+
+    /// Timers that are pending.
+    ///
+    /// Exact when nobody schedules or cancels at the moment. A cancelled timer is gone at once, a fired
+    /// one before its handler runs. O(threads).
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let pending: u64 = self
+            .core
+            .remotes
+            .iter()
+            .map(|remote| remote.pending())
+            .sum();
+        usize::try_from(pending).unwrap_or(usize::MAX)
+    }
+
+    /// Where the engine stands.
+    #[must_use]
+    pub fn state(&self) -> EngineState {
+        self.core.state()
+    }
+
+    /// Whether the engine has been stopped.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.core.state() == EngineState::Stopped
+    }
+
+    /// Starts the workers, which the first timer would do otherwise. Does nothing if they run.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has been stopped, or a thread cannot be spawned; then the call may be repeated.
+    pub fn start(&self) -> Result<(), StartError> {
+        self.core.start()
+    }
+
+    /// Stops the engine and returns every timer that has not ended, due ones included.
+    ///
+    /// Waits until the handlers that run right now return. Timers that other threads schedule meanwhile
+    /// are either returned here or refused there, never lost. A second call returns nothing. Afterwards
+    /// [`pending`](Self::pending) is 0, and the returned timers count as cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself.
+    pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
+        self.core.stop()
+    }
+
+    /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
+    /// returns how many timers fired. For [`Drive::Caller`](crate::Drive::Caller) only.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has workers, is stopped, or the call comes from a handler.
+    pub fn turn(&self) -> Result<usize, TurnError> {
+        self.core.turn()
+    }
+
+    /// Waits until every worker has handled what is due at the clock's current time and sleeps.
+    ///
+    /// Meant for a virtual clock: after `clock.advance(..)`, `settle` returns when every handler that
+    /// became due has returned. On a running clock it waits for a moment in which every worker is
+    /// idle. Returns at once if the engine is not running, and on its own workers.
+    pub fn settle(&self) {
+        self.core.settle();
+    }
+
+    /// What the engine has counted so far. O(threads + shards).
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.core)
+    }
+}
+
+impl<T> fmt::Debug for Timer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("state", &self.core.state())
+            .field("shards", &self.core.remotes.len())
+            .field("tick", &self.core.rate.tick())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! What a user may ask the builder for, and the reasons for the limits.
+//!
+//! Pure functions from a setting to its checked form, or to the error that names the cure.
+
+use std::time::Duration;
+
+use super::BuildError;
+
+/// The finest tick. A clock read and a wake-up cost more than this, so a finer tick could not be
+/// kept.
+pub(crate) const MIN_TICK: Duration = Duration::from_micros(1);
+/// The coarsest tick. A timer may be late by a whole tick, so a longer one is a mistaken unit.
+pub(crate) const MAX_TICK: Duration = Duration::from_secs(3600);
+/// The most shards: more than any machine has cores for, and far inside the 16 bits of a key.
+pub(crate) const MAX_SHARDS: usize = 1024;
+/// The most buckets of a hashed wheel, as in the reference timers.
+pub(crate) const MAX_BUCKETS: usize = 1 << 30;
+
+/// Checks the length of a tick and gives it in nanoseconds.
+pub(crate) fn check_tick(tick: Duration) -> Result<u64, BuildError> {
+    if tick.is_zero() {
+        return Err(BuildError::ZeroTick);
+    }
+    if tick < MIN_TICK {
+        return Err(BuildError::TickTooFine { tick });
+    }
+    if tick > MAX_TICK {
+        return Err(BuildError::TickTooCoarse { tick });
+    }
+    Ok(crate::tick::saturating_ns(tick))
+}
+
+/// Checks the buckets of a hashed wheel and rounds them up to a power of two.
+pub(crate) fn check_buckets(buckets: usize, tick_ns: u64) -> Result<usize, BuildError> {
+    if buckets == 0 {
+        return Err(BuildError::ZeroBuckets);
+    }
+    if buckets > MAX_BUCKETS {
+        return Err(BuildError::TooManyBuckets { buckets });
+    }
+    let rounded = buckets.next_power_of_two();
+    if tick_ns.checked_mul(rounded as u64).is_none() {
+        // The largest power of two that fits: rounding up must not pass the limit again.
+        let most = 1 << (u64::MAX / tick_ns).ilog2();
+        let tick = Duration::from_nanos(tick_ns);
+        return Err(BuildError::RingOverflow {
+            tick,
+            buckets: rounded,
+            max_buckets: most,
+        });
+    }
+    Ok(rounded)
+}
+
+/// Checks the number of shards.
+pub(crate) fn check_shards(shards: usize) -> Result<usize, BuildError> {
+    match shards {
+        0 => Err(BuildError::ZeroShards),
+        1..=MAX_SHARDS => Ok(shards),
+        _ => Err(BuildError::TooManyShards { shards }),
+    }
+}
+
+/// Checks the limit on pending timers.
+pub(crate) fn check_max_pending(max_pending: usize) -> Result<usize, BuildError> {
+    if max_pending == 0 {
+        Err(BuildError::ZeroMaxPending)
+    } else {
+        Ok(max_pending)
+    }
+}
+
+/// Checks one part of the budget.
+pub(crate) fn check_budget(which: &'static str, value: usize) -> Result<usize, BuildError> {
+    if value == 0 {
+        Err(BuildError::ZeroBudget { which })
+    } else {
+        Ok(value)
+    }
+}
+
+/// Checks the prefix of thread names: `std` panics on a NUL in one.
+pub(crate) fn check_thread_name(name: &str) -> Result<(), BuildError> {
+    match name.find('\0') {
+        Some(at) => Err(BuildError::BadThreadName {
+            name: name.to_owned(),
+            at,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::says;
+    use super::*;
+
+    #[test]
+    fn tick_errors_name_the_tick_and_the_range() {
+        let tick = |nanos| check_tick(Duration::from_nanos(nanos));
+        says(
+            tick(0).unwrap_err(),
+            &["tick is 0", "at least 1us", "Builder::tick"],
+        );
+        says(
+            tick(999).unwrap_err(),
+            &["999ns", "minimum of 1\u{b5}s", "1us to 1h"],
+        );
+        says(
+            tick(3_600_000_000_001).unwrap_err(),
+            &["3600.000000001s", "maximum of 3600s", "1h"],
+        );
+        assert_eq!(tick(1_000), Ok(1_000));
+        assert_eq!(tick(3_600_000_000_000), Ok(3_600_000_000_000));
+        says(check_tick(Duration::MAX).unwrap_err(), &["maximum"]);
+    }
+
+    #[test]
+    fn bucket_errors_name_the_count_and_the_range() {
+        says(
+            check_buckets(0, 1_000).unwrap_err(),
+            &["buckets is 0", "1 to 1073741824", "Hashed"],
+        );
+        let above = MAX_BUCKETS + 1;
+        says(
+            check_buckets(above, 1_000).unwrap_err(),
+            &["1073741825", "1073741824", "2^30"],
+        );
+        assert_eq!(check_buckets(MAX_BUCKETS, 1_000_000), Ok(MAX_BUCKETS));
+        assert_eq!(check_buckets(1, 1_000), Ok(1));
+        assert_eq!(check_buckets(513, 1_000), Ok(1024));
+    }
+
+    #[test]
+    fn a_ring_that_overflows_is_refused_with_a_size_that_fits() {
+        let hour = check_tick(MAX_TICK).unwrap();
+        let error = check_buckets((1 << 22) + 1, hour).unwrap_err();
+        says(
+            error.clone(),
+            &[
+                "8388608 buckets of 3600s",
+                "584 years",
+                "at most 4194304 buckets",
+            ],
+        );
+        let BuildError::RingOverflow { max_buckets, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!(check_buckets(max_buckets, hour), Ok(max_buckets));
+        assert!(check_buckets(max_buckets + 1, hour).is_err());
+    }
+
+    #[test]
+    fn shard_errors_name_the_number_and_the_range() {
+        says(check_shards(0).unwrap_err(), &["shards is 0", "1 to 1024"]);
+        says(
+            check_shards(1025).unwrap_err(),
+            &["1025", "maximum of 1024"],
+        );
+        assert_eq!((check_shards(1), check_shards(1024)), (Ok(1), Ok(1024)));
+    }
+
+    #[test]
+    fn the_other_settings_are_checked() {
+        says(
+            check_max_pending(0).unwrap_err(),
+            &["max_pending is 0", "at least 1"],
+        );
+        says(
+            check_budget("fire", 0).unwrap_err(),
+            &["budget.fire is 0", "at least 1"],
+        );
+        says(
+            check_thread_name("a\0b").unwrap_err(),
+            &["a\\0b", "byte 1", "Builder::thread_name"],
+        );
+        assert_eq!(
+            (check_max_pending(1), check_budget("drain", 7)),
+            (Ok(1), Ok(7))
+        );
+        assert_eq!(check_thread_name("timer"), Ok(()));
+    }
+}

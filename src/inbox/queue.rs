@@ -1,0 +1,420 @@
+//! The queue: blocks in a row, producers at the tail, one reader at the head.
+
+use super::Message;
+use super::block::{Block, Claim, Found, SLOTS};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::epoch::{Domain, Guard};
+use crossbeam_utils::CachePadded;
+use std::ptr::NonNull;
+
+/// The producers' side, shared by everybody.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// The block that producers try first; never behind a block that has been retired.
+    tail: CachePadded<AtomicPtr<Block>>,
+    /// The oldest block that is not retired; written by the reader, read when the inbox is dropped.
+    head: AtomicPtr<Block>,
+    /// Messages the reader has taken, as of its last drain.
+    read: CachePadded<AtomicU64>,
+    domain: Domain,
+}
+
+/// The reader's side: one, held by the shard's owner.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    head: NonNull<Block>,
+    /// Slots of the head block that are read and need not be looked at again.
+    index: usize,
+    /// Messages taken since the beginning.
+    taken: u64,
+}
+
+// SAFETY: the reader owns the blocks between head and tail; it may move between threads as a whole.
+unsafe impl Send for Reader {}
+
+/// The answer to a push.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pushed {
+    Accepted,
+    /// Accepted as the first message of a block, when this many messages lay unread (a hint).
+    BlockBegun {
+        unread: u64,
+    },
+    /// Refused: the inbox is closed.
+    Closed,
+}
+
+/// What a drain came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Drained {
+    pub(crate) taken: usize,
+    /// The limit ended the drain: readable messages may be left.
+    pub(crate) more: bool,
+    /// A claimed message was not readable yet.
+    pub(crate) hole: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> (Self, Reader) {
+        let first = NonNull::from(Box::leak(Block::new(0)));
+        let inbox = Self {
+            tail: CachePadded::new(AtomicPtr::new(first.as_ptr())),
+            head: AtomicPtr::new(first.as_ptr()),
+            read: CachePadded::new(AtomicU64::new(0)),
+            domain: Domain::new(),
+        };
+        (
+            inbox,
+            Reader {
+                head: first,
+                index: 0,
+                taken: 0,
+            },
+        )
+    }
+
+    /// Hands a message to the reader. Any thread; lock-free; pins the epoch for its length.
+    #[inline]
+    pub(crate) fn push(&self, message: Message) -> Pushed {
+        let guard = self.domain.pin();
+        loop {
+            // ORDERING: Acquire pairs with the Release in `advance`: the block is initialised. [P7]
+            let tail = self.tail.load(Ordering::Acquire);
+            // SAFETY: the tail is never null. A block is retired only after the tail has left it, and
+            // destroyed only when every guard from before that is gone; ours was taken before the load.
+            let block = unsafe { &*tail };
+            match block.claim() {
+                Claim::Slot(slot) => {
+                    block.publish(slot, message);
+                    return if slot == 0 {
+                        self.begun(block)
+                    } else {
+                        Pushed::Accepted
+                    };
+                }
+                Claim::Closed => return Pushed::Closed,
+                Claim::Full => self.advance(tail, block, &guard),
+            }
+        }
+    }
+
+    fn begun(&self, block: &Block) -> Pushed {
+        // ORDERING: Relaxed: a hint about the backlog.
+        let read = self.read.load(Ordering::Relaxed);
+        Pushed::BlockBegun {
+            unread: block.first.saturating_sub(read),
+        }
+    }
+
+    /// Moves the tail past a full block, linking a new block if nobody has yet.
+    #[cold]
+    fn advance(&self, tail: *mut Block, block: &Block, _guard: &Guard) {
+        let next = Self::follow(block);
+        // ORDERING: Release publishes the block to producers that load the tail [P7]. If the exchange
+        // fails, somebody else has moved the tail on already.
+        let _ = self
+            .tail
+            .compare_exchange(tail, next, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// The block after `block`, made on demand.
+    fn follow(block: &Block) -> *mut Block {
+        // ORDERING: Acquire pairs with the exchange below: the next block is initialised. [P7]
+        let next = block.next.load(Ordering::Acquire);
+        if !next.is_null() {
+            return next;
+        }
+        let fresh = Box::into_raw(Block::new(block.first + SLOTS as u64));
+        // ORDERING: AcqRel: Release publishes the new block, Acquire (also on failure) reads the winner's. [P7]
+        match block.next.compare_exchange(
+            std::ptr::null_mut(),
+            fresh,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => fresh,
+            Err(winner) => {
+                // SAFETY: the exchange failed, so nobody else has seen our block.
+                drop(unsafe { Box::from_raw(fresh) });
+                winner
+            }
+        }
+    }
+
+    /// Refuses every push from now on. The reader may still drain what was accepted.
+    ///
+    /// To be called by the holder of the reader, so that no block is retired meanwhile.
+    pub(crate) fn close(&self, reader: &Reader) {
+        let mut block = reader.head;
+        loop {
+            // SAFETY: blocks from the head on are alive: only the reader's holder retires any, and that
+            // is the caller.
+            let current = unsafe { block.as_ref() };
+            if current.close() {
+                return;
+            }
+            // A producer may have seen the block full and be on its way to the next one: close that too.
+            let Some(next) = NonNull::new(Self::follow(current)) else {
+                return;
+            };
+            // ORDERING: as in `advance`.
+            let _ = self.tail.compare_exchange(
+                block.as_ptr(),
+                next.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            block = next;
+        }
+    }
+}
+
+impl Reader {
+    /// Takes up to `limit` readable messages, in order per producer.
+    ///
+    /// Returns after everything that was published before the call (unless the limit ends it); messages
+    /// that are claimed and not readable yet are left for the next call.
+    pub(crate) fn drain(
+        &mut self,
+        inbox: &Inbox,
+        limit: usize,
+        mut take: impl FnMut(Message),
+    ) -> Drained {
+        let mut done = Drained {
+            taken: 0,
+            more: false,
+            hole: false,
+        };
+        let mut block = self.head;
+        let mut index = self.index;
+        loop {
+            // SAFETY: blocks from the head on are alive until we retire them.
+            let current = unsafe { block.as_ref() };
+            // Only a block that was looked through to its end may be left for the next one: slots that
+            // producers claim behind our back would be overtaken by their later messages.
+            let seen = self.drain_block(current, index, limit, &mut done, &mut take);
+            if done.more || seen < SLOTS {
+                break;
+            }
+            // ORDERING: Acquire pairs with `follow`. [P7]
+            let Some(next) = NonNull::new(current.next.load(Ordering::Acquire)) else {
+                break;
+            };
+            if block == self.head && self.index == SLOTS {
+                self.retire(inbox, next);
+            }
+            (block, index) = (next, 0);
+        }
+        self.taken += done.taken as u64;
+        // ORDERING: Relaxed: a hint for the producers' backlog estimate.
+        inbox.read.store(self.taken, Ordering::Relaxed);
+        done
+    }
+
+    /// Reads one block from a slot on; how many of its slots have been looked at now.
+    fn drain_block(
+        &mut self,
+        block: &Block,
+        from: usize,
+        limit: usize,
+        done: &mut Drained,
+        take: &mut impl FnMut(Message),
+    ) -> usize {
+        let claimed = block.claimed();
+        for slot in from..claimed {
+            if done.taken == limit {
+                done.more = true;
+                return slot;
+            }
+            match block.read(slot) {
+                Found::Hole => done.hole = true,
+                Found::Consumed => {}
+                Found::Message(message) => {
+                    done.taken += 1;
+                    take(message);
+                    if done.hole {
+                        block.consume(slot);
+                    }
+                }
+            }
+            if !done.hole {
+                // No hole so far means that this block is the head.
+                self.index = slot + 1;
+            }
+        }
+        claimed
+    }
+
+    /// Unlinks the head block, which is read to its end.
+    fn retire(&mut self, inbox: &Inbox, next: NonNull<Block>) {
+        let old = self.head.as_ptr();
+        // ORDERING: Release as in `advance`: the tail must have left the block before it is retired, so
+        // that no producer that pins from now on can reach it. Failure means that it has.
+        let _ =
+            inbox
+                .tail
+                .compare_exchange(old, next.as_ptr(), Ordering::Release, Ordering::Relaxed);
+        self.head = next;
+        self.index = 0;
+        // ORDERING: Relaxed: read only by `drop`, which whoever drops the inbox orders after everything.
+        inbox.head.store(next.as_ptr(), Ordering::Relaxed);
+        let guard = inbox.domain.pin();
+        // SAFETY: the block is unlinked: neither tail nor head leads to it. Producers that loaded the tail
+        // before that are pinned, and the epoch outlives them. It is retired once, by the one reader.
+        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed throughout: `&mut self` means that every push and drain happened before.
+        let mut block = self.head.load(Ordering::Relaxed);
+        while !block.is_null() {
+            // SAFETY: blocks from the head on were made by `Box` and not retired; nobody looks any more.
+            let owned = unsafe { Box::from_raw(block) };
+            block = owned.next.load(Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    fn message(word: u64) -> Message {
+        Message {
+            tick: word * 3,
+            word,
+        }
+    }
+
+    #[test]
+    fn keeps_order_across_blocks_and_retires_them() {
+        let (inbox, mut reader) = Inbox::new();
+        let first = reader.head.as_ptr();
+        let mut expected = 0;
+        for round in 0..50 {
+            for word in round * 100..(round + 1) * 100 {
+                assert_ne!(inbox.push(message(word)), Pushed::Closed);
+            }
+            let drained = reader.drain(&inbox, usize::MAX, |got| {
+                assert_eq!(got, message(expected));
+                expected += 1;
+            });
+            assert_eq!(
+                (drained.taken, drained.more, drained.hole),
+                (100, false, false)
+            );
+        }
+        assert_eq!(reader.taken, 5000);
+        assert!(
+            inbox.head.load(Ordering::Relaxed) != first,
+            "exhausted blocks are retired"
+        );
+    }
+
+    #[test]
+    fn the_limit_leaves_the_rest_for_later() {
+        let (inbox, mut reader) = Inbox::new();
+        for word in 0..1500 {
+            assert_ne!(inbox.push(message(word)), Pushed::Closed);
+        }
+        let mut got = Vec::new();
+        while reader.drain(&inbox, 7, |m| got.push(m.word)).more {}
+        assert_eq!(got, (0..1500).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_hole_delays_only_its_own_message() {
+        let (inbox, mut reader) = Inbox::new();
+        assert_ne!(inbox.push(message(1)), Pushed::Closed);
+        // A producer that is preempted between claim and publish.
+        // SAFETY: one thread; the block lives as long as the inbox has not retired it.
+        let block = unsafe { reader.head.as_ref() };
+        let Claim::Slot(hole) = block.claim() else {
+            panic!("the block has room")
+        };
+        for word in 2..2000 {
+            assert_ne!(inbox.push(message(word)), Pushed::Closed);
+        }
+        let mut got = Vec::new();
+        let drained = reader.drain(&inbox, usize::MAX, |m| got.push(m.word));
+        assert!(drained.hole && !drained.more);
+        assert_eq!(
+            got,
+            (1..2000).collect::<Vec<_>>(),
+            "everything but the hole, over several blocks"
+        );
+        assert_eq!(
+            reader
+                .drain(&inbox, usize::MAX, |_| panic!("nothing twice"))
+                .taken,
+            0
+        );
+        block.publish(hole, message(5000));
+        got.clear();
+        let drained = reader.drain(&inbox, usize::MAX, |m| got.push(m.word));
+        assert_eq!((got, drained.hole), (vec![5000], false));
+    }
+
+    #[test]
+    fn close_refuses_what_comes_after_and_keeps_what_came_before() {
+        for before in [0, 1, 511, 512, 513, 1024] {
+            let (inbox, mut reader) = Inbox::new();
+            for word in 1..=before {
+                assert_ne!(inbox.push(message(word)), Pushed::Closed);
+            }
+            inbox.close(&reader);
+            for _ in 0..1100 {
+                assert_eq!(inbox.push(message(9)), Pushed::Closed);
+            }
+            assert_eq!(
+                reader.drain(&inbox, usize::MAX, |_| ()).taken as u64,
+                before
+            );
+        }
+    }
+
+    #[test]
+    fn racing_producers_and_a_close_lose_nothing() {
+        for _ in 0..200 {
+            let (inbox, mut reader) = Inbox::new();
+            let (accepted, mut taken) = std::thread::scope(|scope| {
+                let producers: Vec<_> = (0..2)
+                    .map(|producer: u64| {
+                        let inbox = &inbox;
+                        scope.spawn(move || {
+                            (0u64..50_000_000)
+                                .take_while(|n| {
+                                    inbox.push(message(producer << 32 | n)) != Pushed::Closed
+                                })
+                                .count()
+                        })
+                    })
+                    .collect();
+                let mut next = [0u64; 2];
+                let mut taken = 0;
+                while taken < 3000 {
+                    taken += reader
+                        .drain(&inbox, 1000, |m| {
+                            let producer = (m.word >> 32) as usize;
+                            assert_eq!(m.word & 0xffff_ffff, next[producer], "order per producer");
+                            next[producer] += 1;
+                        })
+                        .taken;
+                }
+                inbox.close(&reader);
+                (
+                    producers
+                        .into_iter()
+                        .map(|p| p.join().unwrap())
+                        .sum::<usize>(),
+                    taken,
+                )
+            });
+            taken += reader.drain(&inbox, usize::MAX, |_| ()).taken;
+            assert_eq!(taken, accepted);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Free nodes, in batches: magazines, the depot they are exchanged through, and each thread's pair of them.
+//!
+//! After Bonwick & Adams, "Magazines and Vmem" (2001). A *magazine* is an array of free node numbers. A
+//! *rack* is the pair of magazines of one thread: taking and giving a node touches only the rack. Every
+//! [`CAPACITY`] nodes at most, a whole magazine goes to or comes from the shard's *depot*, two lock-free
+//! stacks; so a node costs a small fraction of a contended read-modify-write each way, and a node that
+//! was given last (its lines still in this core's cache) is taken first.
+//!
+//! A node is never written to while it is free: the numbers lie in the magazines, not in the nodes.
+//!
+//! | field | who may touch it | ordering |
+//! |---|---|---|
+//! | `Rack::*` | the one thread that holds the rack's slot | Relaxed (single writer, single reader) |
+//! | `Magazine::nodes` | whoever holds the magazine (one rack, or nobody in the depot) | Relaxed; handed over by the depot's stacks |
+//! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head decides |
+//! | `Depot::full`, `Depot::empty` | any thread | Release to push, Acquire to pop [P5] |
+//!
+//! The stacks' heads carry a tag that grows with every change, so a pop that was overtaken fails even if
+//! the same magazine is on top again.
+
+use super::segments::{MAX_SLOTS, Segments, Zeroable};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+
+/// Node numbers in a magazine: large enough to make the depot rare, small enough that a hundred threads
+/// hoard little. Two under loom, so that models exchange magazines.
+#[cfg(not(tickwheel_loom))]
+pub(crate) const CAPACITY: u32 = 62;
+#[cfg(tickwheel_loom)]
+pub(crate) const CAPACITY: u32 = 2;
+
+/// A batch of free node numbers; `len` lies in the rack, or is `CAPACITY` in the depot's full stack.
+#[derive(Debug)]
+pub(crate) struct Magazine {
+    /// The magazine below this one in a stack, plus one; 0 for none.
+    next: AtomicU32,
+    nodes: [AtomicU32; CAPACITY as usize],
+}
+
+// SAFETY: atomics of zero bytes are the integer 0.
+unsafe impl Zeroable for Magazine {
+    #[cfg(tickwheel_loom)]
+    fn idle() -> Self {
+        Self {
+            next: AtomicU32::new(0),
+            nodes: std::array::from_fn(|_| AtomicU32::new(0)),
+        }
+    }
+}
+
+/// A magazine's number plus one, so that 0 (and a zeroed rack) means none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Link(u32);
+
+impl Link {
+    const NONE: Self = Self(0);
+
+    const fn of(magazine: u32) -> Self {
+        Self(magazine + 1)
+    }
+
+    const fn magazine(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+}
+
+/// A lock-free stack of magazines: the top's link below, a tag against reuse above.
+#[derive(Debug, Default)]
+struct Stack(AtomicU64);
+
+impl Stack {
+    fn push(&self, magazines: &Segments<Magazine>, magazine: u32) {
+        let slot = magazines.get_or_alloc(magazine);
+        // ORDERING: Relaxed to guess; the compare-and-swap decides.
+        let mut head = self.0.load(Ordering::Relaxed);
+        loop {
+            // ORDERING: Relaxed: published by the exchange below.
+            slot.next.store(head as u32, Ordering::Relaxed);
+            // ORDERING: Release hands the magazine's contents to whoever pops it [P5].
+            match self.0.compare_exchange_weak(
+                head,
+                Self::head(head, Link::of(magazine)),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    fn pop(&self, magazines: &Segments<Magazine>) -> Option<u32> {
+        // ORDERING: Acquire pairs with `push` [P5].
+        let mut head = self.0.load(Ordering::Acquire);
+        loop {
+            let top = Link(head as u32).magazine()?;
+            // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
+            let below = magazines.get(top)?.next.load(Ordering::Relaxed);
+            // ORDERING: Acquire pairs with `push` [P5]: the popped magazine's contents are visible. Every push
+            // below the top is part of the same release sequence's history through the head.
+            match self.0.compare_exchange_weak(
+                head,
+                Self::head(head, Link(below)),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Some(top),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    const fn head(old: u64, top: Link) -> u64 {
+        let tag = (old >> 32).wrapping_add(1);
+        tag << 32 | top.0 as u64
+    }
+}
+
+/// The exchange of magazines, and the source of nodes that were never used.
+#[derive(Debug)]
+pub(crate) struct Depot {
+    full: CachePadded<Stack>,
+    empty: CachePadded<Stack>,
+    /// The first node that no magazine has ever held.
+    fresh: CachePadded<AtomicU64>,
+    /// The first magazine that was never used.
+    fresh_magazine: AtomicU32,
+    magazines: Segments<Magazine>,
+    /// Nodes that may exist.
+    limit: u64,
+}
+
+impl Depot {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self {
+            full: CachePadded::default(),
+            empty: CachePadded::default(),
+            fresh: CachePadded::new(AtomicU64::new(0)),
+            fresh_magazine: AtomicU32::new(0),
+            magazines: Segments::new(),
+            limit: limit.min(MAX_SLOTS),
+        }
+    }
+
+    /// One past the highest node number that was ever handed out.
+    pub(crate) fn end(&self) -> u64 {
+        // ORDERING: Acquire pairs with the AcqRel in `fill_fresh`; the caller compares it with nodes it
+        // has been told of, whose numbers are below by then.
+        self.fresh.load(Ordering::Acquire).min(self.limit)
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.magazines.allocated_bytes()
+    }
+
+    fn empty_magazine(&self) -> u32 {
+        self.empty.pop(&self.magazines).unwrap_or_else(|| {
+            // ORDERING: Relaxed: the number alone is the result. Magazines are at most one per CAPACITY
+            // nodes plus two per thread, so the counter cannot wrap.
+            let fresh = self.fresh_magazine.fetch_add(1, Ordering::Relaxed);
+            self.magazines.get_or_alloc(fresh);
+            fresh
+        })
+    }
+
+    /// Puts never-used nodes into `magazine`, the lowest on top; returns how many.
+    fn fill_fresh(&self, magazine: &Magazine) -> u32 {
+        // ORDERING: AcqRel as in `end`.
+        let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::AcqRel);
+        let count = self.limit.saturating_sub(first).min(u64::from(CAPACITY)) as u32;
+        if count == 0 {
+            // ORDERING: Relaxed: keeps the counter from wandering off when the table is full.
+            self.fresh.fetch_sub(u64::from(CAPACITY), Ordering::Relaxed);
+        }
+        for i in 0..count {
+            // ORDERING: Relaxed: the caller holds the magazine.
+            magazine.nodes[i as usize].store(first as u32 + (count - 1 - i), Ordering::Relaxed);
+        }
+        count
+    }
+}
+
+/// One thread's two magazines.
+///
+/// Two, so that a thread that takes and gives around a magazine's border does not go to the depot each
+/// time. Everything in it is atomic only so that the type is `Sync`; it has one writer, the holder.
+#[derive(Debug, Default)]
+pub(crate) struct Rack {
+    loaded: AtomicU32,
+    loaded_len: AtomicU32,
+    spare: AtomicU32,
+    /// 0 or `CAPACITY`.
+    spare_len: AtomicU32,
+}
+
+impl Rack {
+    /// A free node for the caller alone, or `None` if the table is full.
+    #[inline]
+    pub(crate) fn take(&self, depot: &Depot) -> Option<u32> {
+        // ORDERING: Relaxed throughout: only the rack's holder calls this (see the table above).
+        let len = self.loaded_len.load(Ordering::Relaxed);
+        if len == 0 {
+            return self.take_slow(depot);
+        }
+        let magazine = depot
+            .magazines
+            .get(Link(self.loaded.load(Ordering::Relaxed)).magazine()?)?;
+        // ORDERING: Relaxed: as above.
+        self.loaded_len.store(len - 1, Ordering::Relaxed);
+        Some(
+            magazine
+                .nodes
+                .get(len as usize - 1)?
+                .load(Ordering::Relaxed),
+        )
+    }
+
+    #[cold]
+    fn take_slow(&self, depot: &Depot) -> Option<u32> {
+        // ORDERING: Relaxed: holder only.
+        if self.spare_len.load(Ordering::Relaxed) > 0 {
+            self.swap();
+        } else if let Some(full) = depot.full.pop(&depot.magazines) {
+            // ORDERING: Relaxed: holder only.
+            if let Some(emptied) = Link(self.loaded.load(Ordering::Relaxed)).magazine() {
+                depot.empty.push(&depot.magazines, emptied);
+            }
+            self.load(Link::of(full), CAPACITY);
+        } else {
+            // ORDERING: Relaxed: holder only.
+            let own = Link(self.loaded.load(Ordering::Relaxed)).magazine();
+            let magazine = own.unwrap_or_else(|| depot.empty_magazine());
+            let count = depot.fill_fresh(depot.magazines.get_or_alloc(magazine));
+            self.load(Link::of(magazine), count);
+            if count == 0 {
+                return None;
+            }
+        }
+        self.take(depot)
+    }
+
+    /// Gives a node back. The caller holds it alone and will not touch it again.
+    #[inline]
+    pub(crate) fn give(&self, depot: &Depot, node: u32) {
+        // ORDERING: Relaxed throughout: holder only.
+        let len = self.loaded_len.load(Ordering::Relaxed);
+        let link = Link(self.loaded.load(Ordering::Relaxed));
+        let room = link.magazine().filter(|_| len < CAPACITY);
+        match room.and_then(|magazine| depot.magazines.get(magazine)) {
+            Some(magazine) => {
+                // ORDERING: Relaxed: holder only.
+                magazine.nodes[len as usize].store(node, Ordering::Relaxed);
+                self.loaded_len.store(len + 1, Ordering::Relaxed);
+            }
+            None => self.give_slow(depot, node),
+        }
+    }
+
+    #[cold]
+    fn give_slow(&self, depot: &Depot, node: u32) {
+        // ORDERING: Relaxed: holder only.
+        let spare = Link(self.spare.load(Ordering::Relaxed));
+        let spare_len = self.spare_len.load(Ordering::Relaxed);
+        if spare != Link::NONE && spare_len == 0 {
+            self.swap();
+        } else {
+            if let Some(full) = spare.magazine() {
+                depot.full.push(&depot.magazines, full);
+            }
+            // The loaded magazine is full or does not exist; it becomes the spare one.
+            self.swap();
+            self.load(Link::of(depot.empty_magazine()), 0);
+        }
+        self.give(depot, node);
+    }
+
+    fn load(&self, magazine: Link, len: u32) {
+        // ORDERING: Relaxed: holder only.
+        self.loaded.store(magazine.0, Ordering::Relaxed);
+        self.loaded_len.store(len, Ordering::Relaxed);
+    }
+
+    fn swap(&self) {
+        // ORDERING: Relaxed: holder only.
+        let (loaded, len) = (
+            self.loaded.load(Ordering::Relaxed),
+            self.loaded_len.load(Ordering::Relaxed),
+        );
+        let spare = (
+            self.spare.load(Ordering::Relaxed),
+            self.spare_len.load(Ordering::Relaxed),
+        );
+        self.load(Link(spare.0), spare.1);
+        // ORDERING: Relaxed: holder only.
+        self.spare.store(loaded, Ordering::Relaxed);
+        self.spare_len.store(len, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn hands_out_every_node_once_and_no_more_than_the_limit() {
+        let depot = Depot::new(1000);
+        let rack = Rack::default();
+        let mut taken: HashSet<u32> = std::iter::from_fn(|| rack.take(&depot)).collect();
+        assert_eq!(taken.len(), 1000);
+        assert_eq!(rack.take(&depot), None);
+        for node in taken.drain() {
+            rack.give(&depot, node);
+        }
+        let again: HashSet<u32> = std::iter::from_fn(|| rack.take(&depot)).collect();
+        assert_eq!(again.len(), 1000, "every given node can be taken again");
+    }
+
+    #[test]
+    fn the_node_given_last_is_taken_first() {
+        let depot = Depot::new(u64::MAX);
+        let rack = Rack::default();
+        let (a, b) = (rack.take(&depot).unwrap(), rack.take(&depot).unwrap());
+        assert_eq!((a, b), (0, 1));
+        rack.give(&depot, a);
+        rack.give(&depot, b);
+        assert_eq!((rack.take(&depot), rack.take(&depot)), (Some(b), Some(a)));
+    }
+
+    #[test]
+    fn nodes_flow_between_threads_without_double_hand_out() {
+        let depot = Depot::new(u64::MAX);
+        let owners: Vec<AtomicU32> = (0..100_000).map(|_| AtomicU32::new(0)).collect();
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1000);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let sender = sender;
+                let rack = Rack::default();
+                for _ in 0..200_000 {
+                    let node = rack.take(&depot).unwrap();
+                    // ORDERING: Relaxed: atomicity alone detects a double hand-out.
+                    assert_eq!(
+                        owners[node as usize].fetch_add(1, Ordering::Relaxed),
+                        0,
+                        "handed out twice"
+                    );
+                    sender.send(node).unwrap();
+                }
+            });
+            scope.spawn(|| {
+                let receiver = receiver;
+                let rack = Rack::default();
+                for node in receiver {
+                    // ORDERING: Relaxed: as above.
+                    owners[node as usize].fetch_sub(1, Ordering::Relaxed);
+                    rack.give(&depot, node);
+                }
+            });
+        });
+        assert!(
+            depot.end() < 2_000,
+            "nodes are reused, {} were made",
+            depot.end()
+        );
+    }
+}

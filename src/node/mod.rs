@@ -1,0 +1,22 @@
+//! Nodes: the records of timers, where they live, and who may do what to them.
+//!
+//! A node lives in a type-stable table (`segments`) and is named by its number. Free nodes lie in
+//! magazines (`magazine`). All decisions about a node are transitions of its state word (`state`).
+//!
+//! | field | free (in a magazine) | pending | pending, `MOVING` | ended, held | may be read stale by |
+//! |---|---|---|---|---|---|
+//! | state | holder of the magazine arms it | any thread, by the transitions | same | holders release | anybody |
+//! | deadline | the armer writes it | owner reads | the mover alone writes | `Timeout` reads | owner (the state decides) |
+//! | payload | the armer writes it | nobody | nobody | the winner takes it, once | nobody |
+//!
+//! Ordering: the armer's writes are published by the Release in `StateWord::arm` and seen through the
+//! Acquire of every later transition [P1]; between two lives of a node the magazine (and the depot's
+//! stacks, [P5]) order the last holder before the next armer.
+//!
+//! The owner of the shard writes no part of a node while it files the node's entry: the canceller's
+//! compare-and-swap finds the line where the producer left it.
+
+pub(crate) mod magazine;
+pub(crate) mod segments;
+pub(crate) mod state;
+pub(crate) mod table;

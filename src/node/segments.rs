@@ -1,0 +1,247 @@
+//! A type-stable table: slots that are addressed by number, never move and are freed only with the table.
+//!
+//! Segment `k` holds `BASE << k` slots, so a table of any size has few segments and no growth ever copies
+//! or blocks. A segment comes zeroed from the allocator: pages that are never used are never touched.
+//!
+//! Any thread may call everything here. A reference stays valid as long as the table, which is why a stale
+//! index is harmless: it leads to a slot, perhaps to somebody else's, never to freed memory.
+
+use crate::sync::atomic::{AtomicPtr, Ordering};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// Slots in the first segment; tiny under loom, so that models cross a segment border.
+#[cfg(not(tickwheel_loom))]
+const BASE_BITS: u32 = 6;
+#[cfg(tickwheel_loom)]
+const BASE_BITS: u32 = 1;
+
+/// Enough segments to address every `u32`; few under loom, which tracks each pointer.
+#[cfg(not(tickwheel_loom))]
+const SEGMENTS: usize = (u32::BITS - BASE_BITS) as usize;
+#[cfg(tickwheel_loom)]
+const SEGMENTS: usize = 4;
+
+/// The largest number of slots a table can have.
+pub(crate) const MAX_SLOTS: u64 = ((1 << SEGMENTS) - 1) << BASE_BITS;
+const _: () = assert!(MAX_SLOTS < u32::MAX as u64);
+
+/// A type whose all-zero bytes are a valid, idle value.
+///
+/// # Safety
+///
+/// All-zero bytes must be a valid value of the type.
+pub(crate) unsafe trait Zeroable {
+    /// The idle value, for loom, whose atomics have no byte representation.
+    #[cfg(tickwheel_loom)]
+    fn idle() -> Self;
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Segments<T> {
+    segments: [AtomicPtr<T>; SEGMENTS],
+}
+
+// SAFETY: the table owns its slots and hands out only shared references to them.
+unsafe impl<T: Send + Sync> Send for Segments<T> {}
+// SAFETY: as above; segments are installed by compare-and-swap.
+unsafe impl<T: Send + Sync> Sync for Segments<T> {}
+
+/// The segment and the offset of a slot.
+#[inline]
+const fn locate(index: u32) -> (usize, usize) {
+    let shifted = index as u64 + (1 << BASE_BITS);
+    let segment = u64::BITS - 1 - shifted.leading_zeros() - BASE_BITS;
+    (
+        segment as usize,
+        (shifted - (1 << (segment + BASE_BITS))) as usize,
+    )
+}
+
+const fn segment_len(segment: usize) -> usize {
+    1 << (segment as u32 + BASE_BITS)
+}
+
+impl<T: Zeroable> Segments<T> {
+    pub(crate) fn new() -> Self {
+        const { assert!(size_of::<T>() > 0) };
+        Self {
+            segments: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+        }
+    }
+
+    /// The slot with this number, if its segment exists. O(1).
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        let (segment, offset) = locate(index);
+        // ORDERING: Acquire pairs with the Release in `install`: the segment's contents are initialised. [P4]
+        let base = NonNull::new(self.segments.get(segment)?.load(Ordering::Acquire))?;
+        // SAFETY: `offset` is within the segment, whose slots are initialised and live as long as `self`.
+        Some(unsafe { base.add(offset).as_ref() })
+    }
+
+    /// The slot with this number, allocating its segment if need be. `index < MAX_SLOTS`.
+    #[inline]
+    pub(crate) fn get_or_alloc(&self, index: u32) -> &T {
+        self.get(index).unwrap_or_else(|| self.grow(index))
+    }
+
+    #[cold]
+    fn grow(&self, index: u32) -> &T {
+        let (segment, offset) = locate(index);
+        let base = self.install(segment);
+        // SAFETY: as in `get`.
+        unsafe { base.add(offset).as_ref() }
+    }
+
+    /// Allocates a segment; whoever comes second takes the first one's.
+    fn install(&self, segment: usize) -> NonNull<T> {
+        let fresh = allocate::<T>(segment_len(segment));
+        // ORDERING: Release pairs with the Acquire in `get` [P4]; Acquire on failure, to use the winner's.
+        match self.segments[segment].compare_exchange(
+            std::ptr::null_mut(),
+            fresh.as_ptr(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => fresh,
+            Err(winner) => {
+                // SAFETY: `fresh` came from `allocate` with this length and nobody else saw it.
+                unsafe { release(fresh, segment_len(segment)) };
+                // The winner's pointer is never null: the exchange failed because it was not.
+                NonNull::new(winner).unwrap_or(fresh)
+            }
+        }
+    }
+
+    /// Visits every slot of every existing segment below `end`, in order.
+    pub(crate) fn for_each(&self, end: u64, mut visit: impl FnMut(u32, &T)) {
+        for index in 0..u32::try_from(end.min(MAX_SLOTS)).unwrap_or(u32::MAX) {
+            match self.get(index) {
+                Some(slot) => visit(index, slot),
+                None if locate(index).1 == 0 && self.none_from(locate(index).0) => return,
+                None => {}
+            }
+        }
+    }
+
+    fn none_from(&self, segment: usize) -> bool {
+        // ORDERING: Relaxed: only null is asked for.
+        self.segments[segment..]
+            .iter()
+            .all(|s| s.load(Ordering::Relaxed).is_null())
+    }
+
+    /// Bytes allocated for slots, used or not.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        (0..SEGMENTS)
+            // ORDERING: Relaxed: only null is asked for.
+            .filter(|&k| !self.segments[k].load(Ordering::Relaxed).is_null())
+            .map(|k| segment_len(k) * size_of::<T>())
+            .sum()
+    }
+}
+
+impl<T> Drop for Segments<T> {
+    fn drop(&mut self) {
+        for (k, segment) in self.segments.iter().enumerate() {
+            // ORDERING: Relaxed: `&mut self` means that everything happened before.
+            if let Some(base) = NonNull::new(segment.load(Ordering::Relaxed)) {
+                // SAFETY: the segment came from `allocate` with this length; nobody borrows from `self` now.
+                unsafe { release(base, segment_len(k)) };
+            }
+        }
+    }
+}
+
+#[cfg(not(tickwheel_loom))]
+fn allocate<T: Zeroable>(len: usize) -> NonNull<T> {
+    let Ok(layout) = Layout::array::<T>(len) else {
+        // More than isize::MAX bytes: the allocator could not serve it either.
+        std::alloc::handle_alloc_error(Layout::new::<T>())
+    };
+    // SAFETY: the layout is not zero-sized (`new` asserts it of T, and len > 0). Zero bytes are a valid
+    // value of every slot (`Zeroable`).
+    let base = unsafe { std::alloc::alloc_zeroed(layout) };
+    NonNull::new(base.cast()).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
+}
+
+/// # Safety
+///
+/// `base` must come from `allocate(len)` and must not be used afterwards.
+#[cfg(not(tickwheel_loom))]
+unsafe fn release<T>(base: NonNull<T>, len: usize) {
+    let slots = std::ptr::slice_from_raw_parts_mut(base.as_ptr(), len);
+    if std::mem::needs_drop::<T>() {
+        // SAFETY: all slots are initialised and nobody uses them any more.
+        unsafe { std::ptr::drop_in_place(slots) };
+    }
+    if let Ok(layout) = Layout::array::<T>(len) {
+        // SAFETY: same layout as in `allocate`.
+        unsafe { std::alloc::dealloc(base.as_ptr().cast(), layout) };
+    }
+}
+
+#[cfg(tickwheel_loom)]
+fn allocate<T: Zeroable>(len: usize) -> NonNull<T> {
+    let slots: Box<[T]> = (0..len).map(|_| T::idle()).collect();
+    NonNull::new(Box::into_raw(slots).cast()).expect("a box is never null")
+}
+
+/// # Safety
+///
+/// `base` must come from `allocate(len)` and must not be used afterwards.
+#[cfg(tickwheel_loom)]
+unsafe fn release<T>(base: NonNull<T>, len: usize) {
+    let slots = std::ptr::slice_from_raw_parts_mut(base.as_ptr(), len);
+    // SAFETY: `slots` came from `Box::into_raw` with the same length.
+    drop(unsafe { Box::from_raw(slots) });
+    let _ = Layout::new::<T>();
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::AtomicU64;
+
+    // SAFETY: an atomic integer of zero bytes is the integer 0.
+    unsafe impl Zeroable for AtomicU64 {}
+
+    #[test]
+    fn every_index_has_its_own_slot() {
+        let table = Segments::<AtomicU64>::new();
+        for index in 0..5000 {
+            // ORDERING: Relaxed: one thread.
+            table
+                .get_or_alloc(index)
+                .store(u64::from(index) + 1, Ordering::Relaxed);
+        }
+        for index in 0..5000 {
+            // ORDERING: Relaxed: one thread.
+            assert_eq!(
+                table.get(index).unwrap().load(Ordering::Relaxed),
+                u64::from(index) + 1
+            );
+        }
+        let mut seen = 0;
+        table.for_each(5000, |_, _| seen += 1);
+        assert_eq!(seen, 5000);
+        assert!(table.get(100_000).is_none());
+    }
+
+    #[test]
+    fn location_covers_the_whole_range_without_gaps() {
+        assert_eq!(locate(0), (0, 0));
+        for k in 1..SEGMENTS {
+            let first = ((1u64 << k) - 1) << BASE_BITS;
+            assert_eq!(locate(first as u32), (k, 0));
+            assert_eq!(locate(first as u32 - 1), (k - 1, segment_len(k - 1) - 1));
+        }
+        let (segment, offset) = locate((MAX_SLOTS - 1) as u32);
+        assert_eq!(
+            (segment, offset),
+            (SEGMENTS - 1, segment_len(SEGMENTS - 1) - 1)
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! What the owner counts. One writer (the owner), any readers; on lines of their own.
+
+use super::lane::Counter;
+use super::lateness::LatenessRecorder;
+use crossbeam_utils::CachePadded;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) fired: CachePadded<Counter>,
+    /// Timers that `stop` returned.
+    pub(crate) returned: Counter,
+    /// Entries in the wheel, as of the last turn.
+    pub(crate) entries: Gauge,
+    /// Bytes held by nodes, magazines and wheel, as of the last turn.
+    pub(crate) bytes: Gauge,
+    /// Zombies removed by sweeps.
+    pub(crate) swept: Counter,
+    /// Zombies dropped because they came due.
+    pub(crate) dropped: Counter,
+    /// Messages that were dead when they were drained: they never reached the wheel.
+    pub(crate) died_young: Counter,
+    pub(crate) turns: Counter,
+    pub(crate) parks: Counter,
+    /// Parks that a producer ended.
+    pub(crate) wakes: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) refused_by_executor: Counter,
+    /// One plus the core that the worker is pinned to; 0 if it is not.
+    pub(crate) pinned: Gauge,
+    pub(crate) lateness: LatenessRecorder,
+}
+
+/// A value with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(crate::sync::atomic::AtomicU64);
+
+impl Gauge {
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        // ORDERING: Relaxed: a report and a hint for the zombie bound; nothing is read through it.
+        self.0.store(value, crate::sync::atomic::Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        // ORDERING: Relaxed: as above.
+        self.0.load(crate::sync::atomic::Ordering::Relaxed)
+    }
+}

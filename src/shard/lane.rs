@@ -1,0 +1,65 @@
+//! A lane: the part of a shard that belongs to one thread at a time.
+//!
+//! A thread's slot number picks its lane. The slot is exclusive (see `sync::slot`), so a lane has one
+//! writer: its counters need no read-modify-write and its rack no synchronisation. A lane whose thread has
+//! ended is inherited, nodes and counts and all, by the next thread with that slot.
+
+use crate::node::magazine::Rack;
+use crate::node::segments::Zeroable;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+
+/// A counter with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one and returns the new value. Single writer.
+    #[inline]
+    pub(crate) fn bump(&self) -> u64 {
+        self.add(1)
+    }
+
+    /// Adds `n` and returns the new value. Single writer.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) -> u64 {
+        // ORDERING: Relaxed load: only this thread writes. Release store pairs with the Acquire in `get`, so
+        // that whoever reads an end (fired, cancelled) and then a beginning (scheduled) sees the beginning. [P11]
+        let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
+        self.0.store(value, Ordering::Release);
+        value
+    }
+
+    /// Takes one back. Single writer.
+    pub(crate) fn undo(&self) {
+        self.add(u64::MAX);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        // ORDERING: Acquire pairs with `add` [P11].
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) rack: Rack,
+    /// Timers accepted through this lane.
+    pub(crate) scheduled: Counter,
+    /// Timers cancelled through this lane.
+    pub(crate) cancelled: Counter,
+    /// Deadlines moved through this lane.
+    pub(crate) moved: Counter,
+    /// Whether the lane has been counted among those in use.
+    pub(crate) joined: AtomicBool,
+}
+
+// SAFETY: every part is an atomic integer or bool, for which zero bytes mean zero or false.
+unsafe impl Zeroable for CachePadded<Lane> {
+    #[cfg(tickwheel_loom)]
+    fn idle() -> Self {
+        CachePadded::new(Lane::default())
+    }
+}

@@ -1,0 +1,356 @@
+//! How late timers fired: a histogram that the owner writes and any thread may read.
+//!
+//! `LatenessRecorder` is the live half. One thread, the shard's owner, calls `record`; any thread
+//! may call `snapshot` at any time. As there is one writer, a count goes up by a plain load and
+//! store, not by a read-modify-write. `LatenessHistogram` is the snapshot: plain data for
+//! statistics.
+//!
+//! Buckets are log-linear: each power of two of nanoseconds is cut into eight equal parts, so a
+//! bucket's edges lie at most 12.5 % apart, from 1 ns up to 73 minutes. One more bucket takes all
+//! that is longer. The whole recorder is about 2.6 KiB, and one `record` touches two or three lines
+//! of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Each octave has `2^SUB_BITS` buckets.
+const SUB_BITS: u32 = 3;
+const SUBS: usize = 1 << SUB_BITS;
+/// Lateness of `2^RANGE_BITS` nanoseconds (73 minutes) and more shares the last bucket. Under loom
+/// every atomic costs, so the range shrinks.
+const RANGE_BITS: u32 = if cfg!(tickwheel_loom) { SUB_BITS } else { 42 };
+/// Below `SUBS` nanoseconds one bucket per nanosecond, then `SUBS` per octave, then the last
+/// bucket.
+const BUCKETS: usize = SUBS + (RANGE_BITS - SUB_BITS) as usize * SUBS + 1;
+const LAST: usize = BUCKETS - 1;
+const HOUR_NS: u64 = 3_600_000_000_000;
+const _: () = assert!(cfg!(tickwheel_loom) || 1 << RANGE_BITS > HOUR_NS);
+
+/// The bucket that holds `ns`.
+#[inline]
+const fn bucket_of(ns: u64) -> usize {
+    if ns < SUBS as u64 {
+        return ns as usize;
+    }
+    let octave = u64::BITS - 1 - ns.leading_zeros();
+    let bucket = (octave - SUB_BITS) as usize * SUBS + (ns >> (octave - SUB_BITS)) as usize;
+    if bucket < LAST { bucket } else { LAST }
+}
+
+/// The largest value that `bucket` holds.
+const fn upper_ns(bucket: usize) -> u64 {
+    if bucket < SUBS {
+        return bucket as u64;
+    }
+    if bucket >= LAST {
+        return u64::MAX;
+    }
+    let shift = (bucket / SUBS - 1) as u32;
+    let leading = (SUBS + bucket % SUBS) as u64;
+    ((leading + 1) << shift) - 1
+}
+
+/// The live histogram of one shard: one writer, any number of readers.
+pub(crate) struct LatenessRecorder {
+    counts: Box<[AtomicU64]>,
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+impl Default for LatenessRecorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LatenessRecorder {
+    pub(crate) fn new() -> Self {
+        Self {
+            counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            sum_ns: AtomicU64::new(0),
+            max_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one firing that came `ns` nanoseconds after its deadline. Only the shard's owner may
+    /// call this: a second writer would lose counts (though nothing worse).
+    #[inline]
+    pub(crate) fn record(&self, ns: u64) {
+        // ORDERING: Relaxed. Only this thread writes the maximum; readers are ordered by the bucket
+        // below.
+        if ns > self.max_ns.load(Ordering::Relaxed) {
+            // ORDERING: Relaxed, as above.
+            self.max_ns.store(ns, Ordering::Relaxed);
+        }
+        // ORDERING: Relaxed. Only this thread writes the sum, and its readers want no more than a
+        // recent value.
+        let sum = self.sum_ns.load(Ordering::Relaxed).saturating_add(ns);
+        // ORDERING: Relaxed, as above.
+        self.sum_ns.store(sum, Ordering::Relaxed);
+        let count = &self.counts[bucket_of(ns)];
+        // ORDERING: Relaxed. Only this thread writes the count.
+        let counted = count.load(Ordering::Relaxed) + 1;
+        // ORDERING: Release pairs with the Acquire in `snapshot`: who sees this count sees the
+        // maximum and the sum that include it, so a percentile is never capped below a value it
+        // counts.
+        count.store(counted, Ordering::Release);
+    }
+
+    /// A copy of the counts as they are now. Any thread; O(buckets), about 320 loads.
+    pub(crate) fn snapshot(&self) -> LatenessHistogram {
+        let load = |count: &AtomicU64| {
+            // ORDERING: Acquire pairs with the Release in `record`, so the maximum and the sum read
+            // below cover every count read here.
+            count.load(Ordering::Acquire)
+        };
+        let counts: Vec<u64> = self.counts.iter().map(load).collect();
+        LatenessHistogram {
+            count: counts.iter().sum(),
+            counts,
+            // ORDERING: Relaxed; the Acquire loads above order it.
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
+            // ORDERING: Relaxed; the Acquire loads above order it.
+            max_ns: self.max_ns.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl fmt::Debug for LatenessRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.snapshot().fmt(f)
+    }
+}
+
+/// How late timers fired: a snapshot of counts by lateness.
+///
+/// Lateness is the time from a timer's deadline to the start of its handler. Values are grouped in
+/// buckets whose edges lie at most 12.5 % apart, from 1 ns up to 73 minutes; longer ones share a
+/// bucket. Percentiles are upper edges: never below the true value, and never above the largest
+/// value seen.
+///
+/// Plain data, about 2.6 KiB; an empty one holds no memory.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct LatenessHistogram {
+    /// Either empty or `BUCKETS` long.
+    counts: Vec<u64>,
+    count: u64,
+    sum_ns: u64,
+    max_ns: u64,
+}
+
+impl LatenessHistogram {
+    /// How many firings are counted. O(1).
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The largest lateness, exact; zero where nothing is counted. O(1).
+    #[must_use]
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max_ns)
+    }
+
+    /// The mean lateness, rounded down to a nanosecond; zero where nothing is counted. O(1).
+    #[must_use]
+    pub fn mean(&self) -> Duration {
+        let mean = self.sum_ns.checked_div(self.count).unwrap_or(0);
+        // A snapshot taken while the owner records may hold a sum that is ahead of the count.
+        Duration::from_nanos(mean.min(self.max_ns))
+    }
+
+    /// The lateness that `percent` per cent of the firings did not exceed.
+    ///
+    /// `percent` is clamped to 0..=100 (0 asks for the smallest value, NaN counts as 100). The
+    /// answer is the upper edge of a bucket, at most 12.5 % above the true value and never below
+    /// it; zero where nothing is counted. O(buckets).
+    #[must_use]
+    pub fn percentile(&self, percent: f64) -> Duration {
+        let percent = if percent.is_nan() {
+            100.0
+        } else {
+            percent.clamp(0.0, 100.0)
+        };
+        let rank = (percent / 100.0 * self.count as f64).ceil() as u64;
+        let rank = rank.clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for (upper, count) in self.buckets() {
+            seen += count;
+            if seen >= rank {
+                return upper;
+            }
+        }
+        Duration::ZERO
+    }
+
+    /// Adds the counts of `other` to this histogram. O(buckets).
+    pub fn merge(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// The buckets that hold anything, in rising order: the bucket's upper bound (inclusive; the
+    /// largest value seen where that is less) and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let upper = |bucket| Duration::from_nanos(upper_ns(bucket).min(self.max_ns));
+        let filled = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
+        filled.map(move |(bucket, count)| (upper(bucket), *count))
+    }
+}
+
+impl fmt::Debug for LatenessHistogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LatenessHistogram")
+            .field("count", &self.count)
+            .field("mean", &self.mean())
+            .field("p50", &self.percentile(50.0))
+            .field("p99", &self.percentile(99.0))
+            .field("p99_9", &self.percentile(99.9))
+            .field("max", &self.max())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record_all(values: &[u64]) -> LatenessHistogram {
+        let recorder = LatenessRecorder::new();
+        values.iter().for_each(|&ns| recorder.record(ns));
+        recorder.snapshot()
+    }
+
+    /// The percentile by definition: the smallest value that at least `percent` per cent do not
+    /// exceed.
+    fn exact(sorted: &[u64], percent: f64) -> u64 {
+        let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+        sorted[rank.max(1) - 1]
+    }
+
+    fn lateness() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            (any::<u64>(), 0..64_u32).prop_map(|(n, shift)| n >> shift),
+            0..100_u64,
+            0..1_000_000_u64,
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_close_and_never_below(
+            mut values in prop::collection::vec(lateness(), 1..300),
+            percents in prop::collection::vec(0.0..=100.0, 5),
+        ) {
+            let histogram = record_all(&values);
+            values.sort_unstable();
+            let max = values[values.len() - 1];
+            prop_assert_eq!(histogram.count(), values.len() as u64);
+            prop_assert_eq!(histogram.max(), Duration::from_nanos(max));
+            for percent in percents.into_iter().chain([0.0, 50.0, 99.0, 100.0]) {
+                let true_ns = exact(&values, percent);
+                let told = histogram.percentile(percent).as_nanos() as u64;
+                prop_assert!(told >= true_ns && told <= max, "{told} for {true_ns}, max {max}");
+                if true_ns < 1 << RANGE_BITS {
+                    prop_assert!(told - true_ns <= true_ns / 8, "{told} for {true_ns}");
+                }
+            }
+        }
+
+        #[test]
+        fn merging_is_recording_both(
+            a in prop::collection::vec(lateness(), 0..50),
+            b in prop::collection::vec(lateness(), 0..50),
+        ) {
+            let mut merged = LatenessHistogram::default();
+            merged.merge(&record_all(&a));
+            merged.merge(&record_all(&b));
+            prop_assert_eq!(merged, record_all(&[a, b].concat()));
+        }
+
+        #[test]
+        fn every_value_lies_within_its_bucket(ns in lateness()) {
+            let bucket = bucket_of(ns);
+            prop_assert!(ns <= upper_ns(bucket));
+            prop_assert!(bucket == 0 || ns > upper_ns(bucket - 1));
+        }
+    }
+
+    #[test]
+    fn buckets_follow_one_another_without_gap() {
+        for bucket in 0..LAST {
+            assert_eq!(bucket_of(upper_ns(bucket)), bucket);
+            assert_eq!(bucket_of(upper_ns(bucket) + 1), bucket + 1);
+        }
+        assert_eq!(bucket_of(u64::MAX), LAST);
+        assert_eq!(upper_ns(LAST - 1) + 1, 1 << RANGE_BITS);
+        assert_eq!(BUCKETS, 321);
+    }
+
+    #[test]
+    fn an_empty_histogram_answers_zero() {
+        for empty in [
+            LatenessHistogram::default(),
+            LatenessRecorder::new().snapshot(),
+        ] {
+            assert_eq!(
+                (empty.count(), empty.max(), empty.mean()),
+                (0, Duration::ZERO, Duration::ZERO)
+            );
+            assert_eq!(empty.percentile(99.0), Duration::ZERO);
+            assert_eq!(empty.buckets().count(), 0);
+        }
+    }
+
+    #[test]
+    fn odd_percentages_are_clamped() {
+        let histogram = record_all(&[1, 2, 3]);
+        assert_eq!(histogram.percentile(-5.0), Duration::from_nanos(1));
+        assert_eq!(histogram.percentile(500.0), Duration::from_nanos(3));
+        assert_eq!(histogram.percentile(f64::NAN), Duration::from_nanos(3));
+    }
+
+    #[test]
+    fn mean_and_buckets_add_up() {
+        let histogram = record_all(&[10, 20, 60, 60, u64::MAX]);
+        let counted: u64 = histogram.buckets().map(|(_, count)| count).sum();
+        assert_eq!(counted, 5);
+        assert!(histogram.buckets().map(|(upper, _)| upper).is_sorted());
+        assert_eq!(histogram.percentile(100.0), Duration::from_nanos(u64::MAX));
+        assert_eq!(
+            record_all(&[10, 20, 60, 61]).mean(),
+            Duration::from_nanos(37)
+        );
+        assert!(format!("{histogram:?}").starts_with("LatenessHistogram { count: 5, mean"));
+    }
+
+    #[test]
+    fn a_reader_beside_the_writer_never_sees_a_percentile_below_the_value() {
+        let recorder = LatenessRecorder::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=20_000).for_each(|step| recorder.record(step * 1_000)));
+            let mut last = 0;
+            while last < 20_000 {
+                let seen = recorder.snapshot();
+                assert!(seen.count() >= last);
+                last = seen.count();
+                // Values rise, so the largest is at least the count in microseconds.
+                assert!(seen.percentile(100.0) >= Duration::from_micros(last));
+            }
+        });
+    }
+}

@@ -1,0 +1,34 @@
+//! A shard: one node table, one inbox and one wheel, owned by one thread.
+//!
+//! Two types, for two kinds of callers:
+//!
+//! * [`Remote`] (`remote`): what any thread may do: schedule, cancel, move, ask. Shared.
+//! * [`Owner`] (`owner`): what the owning thread does: `turn(now, budget)`. One, not shared, and the only
+//!   place where the wheel is touched.
+//!
+//! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
+//!
+//! `lane` is the part of a `Remote` that belongs to one thread: its free nodes and its counters.
+//! `counters` are the owner's. `lateness` is the histogram of how late timers fired.
+
+pub(crate) mod counters;
+pub(crate) mod lane;
+pub(crate) mod lateness;
+pub(crate) mod limit;
+pub(crate) mod owner;
+pub(crate) mod remote;
+
+pub use lateness::LatenessHistogram;
+pub(crate) use limit::Limit;
+pub use owner::Budget;
+pub(crate) use owner::{Owner, Turn};
+pub(crate) use remote::{Refusal, Remote, WakeOwner};
+
+/// A timer that has fired, on its way to the handler.
+#[derive(Debug)]
+pub(crate) struct Expiry<T> {
+    pub(crate) payload: T,
+    pub(crate) key: crate::key::Key,
+    /// The tick at or after which the timer was to fire.
+    pub(crate) deadline: u64,
+}

@@ -1,0 +1,309 @@
+//! What any thread may do with a shard.
+
+use super::counters::Counters;
+use super::lane::Lane;
+use super::limit::Limit;
+use crate::inbox::{Inbox, Message, Pushed};
+use crate::key::Key;
+use crate::node::segments::Segments;
+use crate::node::state::{Phase, State};
+use crate::node::table::{Armed, Rearm, Table};
+use crate::park::{Signal, Wake};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+
+/// Unread messages after which a producer calls the owner, whatever their deadlines.
+///
+/// The inbox is the nursery: what is cancelled while it lies here never reaches the wheel, so the owner
+/// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
+/// ten thousand, and 256 KiB of messages is as much as should lie around.
+#[cfg(not(tickwheel_loom))]
+const NURSERY: u64 = 16 * 1024;
+#[cfg(tickwheel_loom)]
+const NURSERY: u64 = 4;
+
+/// Zombies that are always tolerated; beyond it at most as many as there are live timers.
+#[cfg(not(tickwheel_loom))]
+pub(crate) const ZOMBIE_FLOOR: u64 = 16 * 1024;
+#[cfg(tickwheel_loom)]
+pub(crate) const ZOMBIE_FLOOR: u64 = 2;
+
+/// A thread looks at the zombie bound every so many of its cancels.
+const CANCELS_PER_LOOK: u64 = 4096;
+
+/// How a producer ends the owner's sleep.
+pub(crate) trait WakeOwner: Send + Sync {
+    /// Ends the current sleep, or the next one if the owner is not asleep yet. Must not block.
+    fn wake(&self);
+}
+
+/// Why a timer was not accepted; the payload comes back.
+#[derive(Debug)]
+pub(crate) enum Refusal<T> {
+    Closed(T),
+    /// `max_pending` timers are pending.
+    AtLimit {
+        payload: T,
+        pending: usize,
+        max: usize,
+    },
+    /// The node table is full.
+    Full(T),
+}
+
+/// See the module.
+pub(crate) struct Remote<T> {
+    id: u16,
+    pub(super) table: Table<T>,
+    pub(super) inbox: Inbox,
+    pub(super) signal: Signal,
+    pub(super) counters: Counters,
+    pub(super) limit: Option<Arc<Limit>>,
+    lanes: Segments<CachePadded<Lane>>,
+    /// One past the highest lane in use.
+    lanes_end: AtomicU32,
+    waker: Box<dyn WakeOwner>,
+}
+
+impl<T> Remote<T> {
+    pub(super) fn new(
+        id: u16,
+        inbox: Inbox,
+        limit: Option<Arc<Limit>>,
+        waker: Box<dyn WakeOwner>,
+    ) -> Self {
+        Self {
+            id,
+            table: Table::new(u64::MAX),
+            inbox,
+            signal: Signal::new(),
+            counters: Counters::default(),
+            limit,
+            lanes: Segments::new(),
+            lanes_end: AtomicU32::new(0),
+            waker,
+        }
+    }
+
+    /// The lane of the thread that holds `slot`.
+    #[inline]
+    pub(crate) fn lane(&self, slot: u32) -> &Lane {
+        let lane = self.lanes.get_or_alloc(slot);
+        // ORDERING: Relaxed: only the slot's holder reads and writes the flag.
+        if !lane.joined.load(Ordering::Relaxed) {
+            self.join(slot, lane);
+        }
+        lane
+    }
+
+    #[cold]
+    fn join(&self, slot: u32, lane: &Lane) {
+        // ORDERING: Relaxed: as in `lane`.
+        lane.joined.store(true, Ordering::Relaxed);
+        // ORDERING: AcqRel pairs with the Acquire in `lanes_sum`: lanes below the end exist. [P4]
+        self.lanes_end.fetch_max(slot + 1, Ordering::AcqRel);
+    }
+
+    /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
+    #[inline]
+    pub(crate) fn schedule(
+        &self,
+        lane: &Lane,
+        deadline: u64,
+        payload: T,
+        handle: bool,
+    ) -> Result<Key, Refusal<T>> {
+        if let Some(limit) = &self.limit {
+            if let Err(pending) = limit.acquire() {
+                return Err(Refusal::AtLimit {
+                    payload,
+                    pending,
+                    max: limit.max(),
+                });
+            }
+        }
+        let armed = match self.table.arm(&lane.rack, deadline, payload, handle) {
+            Ok(armed) => armed,
+            Err(payload) => {
+                self.free_place();
+                return Err(Refusal::Full(payload));
+            }
+        };
+        // Counted before the push: the owner may fire the timer before `send` returns.
+        lane.scheduled.bump();
+        if !self.send(deadline, armed.index, armed.mark) {
+            if let Some(payload) = self.take_back(lane, armed, handle) {
+                return Err(Refusal::Closed(payload));
+            }
+            // `stop` has found the timer and returned it: it was accepted after all.
+        }
+        Ok(Key::new(self.id, armed.index, armed.generation))
+    }
+
+    /// The inbox has refused the timer: take its payload back, unless `stop` has returned it already.
+    #[cold]
+    fn take_back(&self, lane: &Lane, armed: Armed, handle: bool) -> Option<T> {
+        let payload = if handle {
+            let payload = self.table.cancel_held(armed.index, armed.generation)?;
+            self.table.release(&lane.rack, armed.index);
+            payload
+        } else {
+            self.table
+                .end(&lane.rack, armed.index, armed.generation, Phase::Cancelled)?
+        };
+        lane.scheduled.undo();
+        self.free_place();
+        Some(payload)
+    }
+
+    /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the inbox is closed.
+    #[inline]
+    fn send(&self, tick: u64, index: u32, mark: u32) -> bool {
+        let word = u64::from(mark) << 32 | u64::from(index);
+        match self.inbox.push(Message { tick, word }) {
+            Pushed::Accepted => self.announce(tick),
+            Pushed::BlockBegun { unread } => {
+                self.announce(if unread >= NURSERY { 0 } else { tick });
+            }
+            Pushed::Closed => return false,
+        }
+        true
+    }
+
+    #[inline]
+    fn announce(&self, tick: u64) {
+        if self.signal.announce(tick) == Wake::Needed {
+            self.waker.wake();
+        }
+    }
+
+    /// Makes the owner turn now.
+    pub(crate) fn summon(&self) {
+        if self.signal.summon() == Wake::Needed {
+            self.waker.wake();
+        }
+    }
+
+    /// Wakes the owner even if it does not sleep by the handshake; for a clock that was moved by hand.
+    pub(crate) fn nudge(&self) {
+        self.waker.wake();
+    }
+
+    /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
+    #[inline]
+    pub(crate) fn cancel(&self, lane: &Lane, key: Key) -> Option<T> {
+        let payload =
+            self.table
+                .end(&lane.rack, key.index(), key.generation(), Phase::Cancelled)?;
+        self.count_cancel(lane);
+        Some(payload)
+    }
+
+    /// As [`Remote::cancel`] for the `Timeout` that holds the node.
+    #[inline]
+    pub(crate) fn cancel_held(&self, lane: &Lane, key: Key) -> Option<T> {
+        let payload = self.table.cancel_held(key.index(), key.generation())?;
+        self.count_cancel(lane);
+        Some(payload)
+    }
+
+    #[inline]
+    fn count_cancel(&self, lane: &Lane) {
+        self.free_place();
+        if lane.cancelled.bump() % CANCELS_PER_LOOK == 0 {
+            self.look_at_zombies();
+        }
+    }
+
+    /// The owner may sleep for an hour while everything it holds is cancelled: call it before that.
+    #[cold]
+    fn look_at_zombies(&self) {
+        if self.has_too_many(self.counters.entries.get()) {
+            self.summon();
+        }
+    }
+
+    /// Whether `entries` in the wheel are more than the zombie bound allows. O(threads).
+    pub(super) fn has_too_many(&self, entries: u64) -> bool {
+        entries > ZOMBIE_FLOOR && entries > 2 * self.pending() + ZOMBIE_FLOOR
+    }
+
+    /// A `Timeout` lets go of its node.
+    #[inline]
+    pub(crate) fn release(&self, lane: &Lane, key: Key) {
+        self.table.release(&lane.rack, key.index());
+    }
+
+    /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
+    #[inline]
+    pub(crate) fn reschedule(&self, lane: &Lane, key: Key, deadline: u64) -> bool {
+        match self
+            .table
+            .rearm(&lane.rack, key.index(), key.generation(), deadline)
+        {
+            Rearm::Gone => return false,
+            Rearm::Later | Rearm::Superseded => {}
+            Rearm::Earlier { mark } => {
+                // A closed inbox is no loss: `stop` finds the timer in the table.
+                let _ = self.send(deadline, key.index(), mark);
+            }
+        }
+        lane.moved.bump();
+        true
+    }
+
+    /// The state behind a key, if it is not stale.
+    #[inline]
+    pub(crate) fn state(&self, key: Key) -> Option<State> {
+        self.table.state(key.index(), key.generation())
+    }
+
+    /// The deadline of a timer whose node the caller holds.
+    pub(crate) fn deadline(&self, key: Key) -> u64 {
+        self.table.deadline(key.index())
+    }
+
+    #[inline]
+    pub(super) fn free_place(&self) {
+        if let Some(limit) = &self.limit {
+            limit.release();
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Sum of one counter over all lanes. O(threads).
+    pub(crate) fn lanes_sum(&self, counter: impl Fn(&Lane) -> u64) -> u64 {
+        let mut sum = 0u64;
+        // ORDERING: Acquire pairs with `join` [P4].
+        let end = self.lanes_end.load(Ordering::Acquire);
+        self.lanes.for_each(u64::from(end), |_, lane| {
+            sum = sum.wrapping_add(counter(lane))
+        });
+        sum
+    }
+
+    /// Timers that have been accepted and have not ended. Exact when nothing is going on; otherwise it may
+    /// count timers that end during the call. O(threads).
+    pub(crate) fn pending(&self) -> u64 {
+        // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
+        let ended = self.lanes_sum(|lane| lane.cancelled.get())
+            + self.counters.fired.get()
+            + self.counters.returned.get();
+        self.lanes_sum(|lane| lane.scheduled.get())
+            .saturating_sub(ended)
+    }
+
+    /// Whether the owner sleeps and nothing that the caller pushed is due at `now`.
+    pub(crate) fn is_settled(&self, now: u64) -> bool {
+        self.signal.is_settled(now)
+    }
+
+    /// Bytes allocated for nodes and magazines.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.table.allocated_bytes()
+    }
+}

@@ -1,0 +1,38 @@
+//! The only switch between std and loom, and the only place that names either's atomics.
+//!
+//! Everything else imports from here, so that one `cfg` turns the whole library into something that
+//! loom can explore. Under `--cfg tickwheel_loom` the flag `--cfg crossbeam_loom` must be set as well:
+//! without it crossbeam-epoch silently keeps std's atomics and the models would prove nothing about it.
+//!
+//! Rooms: `cell` (an `UnsafeCell` whose accesses loom can check), `epoch` (memory reclamation),
+//! `slot` (small dense numbers for threads, std only).
+
+#[cfg(all(tickwheel_loom, not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
+compile_error!(
+    "set RUSTFLAGS=\"--cfg tickwheel_loom --cfg crossbeam_loom\": with `tickwheel_loom` alone \
+     crossbeam-epoch keeps std atomics, and loom would not see them"
+);
+
+pub(crate) mod cell;
+pub(crate) mod epoch;
+pub(crate) mod slot;
+
+#[cfg(not(tickwheel_loom))]
+pub(crate) mod atomic {
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
+#[cfg(tickwheel_loom)]
+pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
+/// Atomics of process-wide statics, which loom cannot model (its atomics belong to one execution) and
+/// whose values carry no ordering.
+pub(crate) mod process {
+    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+}

@@ -1,0 +1,149 @@
+//! Small dense numbers for threads.
+//!
+//! A thread that touches an engine for the first time takes the lowest free number and keeps it until
+//! it ends; then the number goes to the next thread that asks. A slot therefore names at most one live
+//! thread at a time, which is what makes a lane (see `node::magazine` and `shard::lane`) single-writer,
+//! and a lane left behind by a dead thread is simply inherited: nothing in it is lost.
+//!
+//! The lock below is taken once when a thread arrives and once when it ends, never in between.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Mutex, PoisonError};
+
+#[derive(Default)]
+struct Pool {
+    next: u32,
+    free: BinaryHeap<Reverse<u32>>,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    next: 0,
+    free: BinaryHeap::new(),
+});
+
+/// The value of `CURRENT` in a thread that holds no slot.
+const NONE: u32 = u32::MAX;
+
+thread_local! {
+    /// Read on every operation: no destructor, hence no state check on access.
+    static CURRENT: Cell<u32> = const { Cell::new(NONE) };
+    /// Gives the slot back when the thread ends.
+    static GUARD: Cell<Option<Lease>> = const { Cell::new(None) };
+}
+
+/// A slot that is handed back on drop.
+struct Lease(u32);
+
+impl Lease {
+    fn take() -> Self {
+        // The mutex orders everything the slot's last thread did with its lanes before what the next one does.
+        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = pool.free.pop().map_or_else(
+            || {
+                let fresh = pool.next;
+                pool.next += 1;
+                fresh
+            },
+            |Reverse(slot)| slot,
+        );
+        Self(slot)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // After this thread-local is gone the thread must not go on using the number.
+        let _ = CURRENT.try_with(|current| {
+            if current.get() == self.0 {
+                current.set(NONE);
+            }
+        });
+        POOL.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .free
+            .push(Reverse(self.0));
+    }
+}
+
+/// Runs `f` with the calling thread's slot.
+///
+/// Works in destructors of thread-locals too: a thread that has already given its slot back borrows
+/// one for the length of the call.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(u32) -> R) -> R {
+    match CURRENT.try_with(Cell::get) {
+        Ok(slot) if slot != NONE => f(slot),
+        _ => with_slow(f),
+    }
+}
+
+#[cold]
+fn with_slow<R>(f: impl FnOnce(u32) -> R) -> R {
+    let lease = Lease::take();
+    let slot = lease.0;
+    let mut borrowed = Some(lease);
+    let kept = GUARD.try_with(|guard| guard.set(borrowed.take())).is_ok();
+    if kept {
+        let _ = CURRENT.try_with(|current| current.set(slot));
+    }
+    // `borrowed` still holds the lease when the thread is being torn down: returned after `f`.
+    let result = f(slot);
+    drop(borrowed);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::sync::{Arc, Barrier};
+
+    #[test]
+    fn live_threads_have_different_slots_and_keep_them() {
+        let gate = Arc::new(Barrier::new(8));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let gate = Arc::clone(&gate);
+                std::thread::spawn(move || {
+                    let first = with(|slot| slot);
+                    gate.wait();
+                    assert_eq!(first, with(|slot| slot));
+                    gate.wait();
+                    first
+                })
+            })
+            .collect();
+        let slots: HashSet<u32> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        assert_eq!(slots.len(), 8);
+    }
+
+    #[test]
+    fn slots_are_reused_so_they_stay_dense() {
+        for _ in 0..200 {
+            std::thread::spawn(|| with(|slot| assert!(slot < 150, "slot {slot} is not dense")))
+                .join()
+                .unwrap();
+        }
+    }
+
+    #[test]
+    fn works_in_a_thread_local_destructor() {
+        struct Late(std::sync::mpsc::Sender<u32>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                self.0.send(with(|slot| slot)).unwrap();
+            }
+        }
+        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            LATE.with(|late| late.set(Some(Late(sender))));
+            with(|_| ());
+        })
+        .join()
+        .unwrap();
+        assert!(receiver.recv().is_ok());
+    }
+}

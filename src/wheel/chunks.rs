@@ -1,0 +1,426 @@
+//! Chunks: the pooled memory in which every bucket keeps its entries.
+//!
+//! A bucket is a chain of fixed-size chunks, and a chunk is an array of plain entries. Filing an
+//! entry appends to the chain's last chunk; reading a bucket walks arrays in order. Any chunk of a
+//! chain may be partly filled, but none is empty, so a chain is consistent between any two calls.
+//!
+//! The pool hands out chunks by index from segments that never move, always from the lowest segment
+//! with room, so that the used part stays small and high segments fall empty. Empty segments go
+//! back to the system once the pool holds more free chunks than used ones plus a reserve; until
+//! then a wheel whose population swings by a factor of two allocates nothing.
+//!
+//! One owner, no sharing: everything takes `&mut self`.
+
+use super::Entry;
+use super::bits::BitSet;
+use std::mem::size_of;
+
+/// Chunks of one segment, the step by which a wheel's memory grows and shrinks: 64 KiB where a chunk
+/// has 31 entries.
+const SEGMENT_CHUNKS: usize = 1 << SEGMENT_BITS;
+const SEGMENT_BITS: u32 = 7;
+
+/// Free chunks that are kept whatever the population, so that small wheels never give memory back.
+const RESERVE_CHUNKS: usize = 8 * SEGMENT_CHUNKS;
+
+/// No chunk. Its segment number is past every segment that can exist, see `Chunks::grow`.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// An array of `N` entries, at most 63 because a pass speaks of them by the bits of a word.
+///
+/// The header comes first, so that a chunk with few entries touches one cache line. `N` is one less
+/// than a power of two, so that header and entries fill whole lines.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Chunk<const N: usize> {
+    /// The next chunk of the chain, or of the segment's free list.
+    pub(super) next: u32,
+    pub(super) len: u32,
+    pub(super) entries: [Entry; N],
+}
+
+impl<const N: usize> Chunk<N> {
+    const EMPTY: Self = {
+        assert!(N < 64 && (N + 1).is_power_of_two());
+        assert!(size_of::<Self>() == (N + 1) * size_of::<Entry>());
+        Self {
+            next: NIL,
+            len: 0,
+            entries: [Entry {
+                deadline: 0,
+                index: 0,
+                mark: 0,
+            }; N],
+        }
+    };
+
+    /// The filled part.
+    #[inline]
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries[..self.len as usize]
+    }
+
+    /// Appends as many of `more` as fit and says how many that were.
+    pub(super) fn append(&mut self, more: &[Entry]) -> usize {
+        let len = self.len as usize;
+        let fitting = more.len().min(N - len);
+        self.entries[len..len + fitting].copy_from_slice(&more[..fitting]);
+        self.len += fitting as u32;
+        fitting
+    }
+}
+
+/// The chain of one bucket, with a lower bound of its deadlines.
+///
+/// `min` is exact as long as nothing but whole passes removed entries: a removal never raises it, a
+/// finished pass sets it anew. It is `u64::MAX` in an empty bucket.
+#[derive(Clone, Copy)]
+pub(super) struct Bucket {
+    pub(super) min: u64,
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+impl Bucket {
+    pub(super) const EMPTY: Self = Self {
+        min: u64::MAX,
+        head: NIL,
+        tail: NIL,
+    };
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+
+    /// The lower bound of its deadlines, `None` when it holds nothing.
+    #[inline]
+    pub(super) fn earliest(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.min)
+    }
+}
+
+/// What the pool knows of one segment.
+struct Segment<const N: usize> {
+    /// `None` once the segment went back to the system; its number is reused later.
+    chunks: Option<Box<[Chunk<N>; SEGMENT_CHUNKS]>>,
+    /// First free chunk, as an index inside the segment; meaningless while `free` is 0.
+    free_head: u32,
+    free: u32,
+}
+
+/// The pool of chunks that all buckets of one wheel share; `N` entries per chunk.
+#[derive(Default)]
+pub(super) struct Chunks<const N: usize> {
+    segments: Vec<Segment<N>>,
+    /// Segments with a free chunk.
+    with_room: BitSet,
+    /// Segments of which every chunk is free.
+    all_free: BitSet,
+    /// Entries of `segments` whose memory went back.
+    vacant: usize,
+    used: usize,
+    free: usize,
+}
+
+impl<const N: usize> Chunks<N> {
+    /// Chunks that lie in some chain.
+    #[cfg(test)]
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Bytes that the pool holds, used or not.
+    pub(super) fn held_bytes(&self) -> usize {
+        (self.used + self.free) * size_of::<Chunk<N>>()
+            + self.segments.capacity() * size_of::<Segment<N>>()
+    }
+
+    /// Appends `entry` to `bucket`. O(1); allocates only when the pool has no free chunk.
+    #[inline(always)]
+    pub(super) fn push(&mut self, bucket: &mut Bucket, entry: Entry) {
+        bucket.min = bucket.min.min(entry.deadline);
+        // An empty bucket's tail is `NIL`, which no segment contains: one test answers both questions.
+        if let Some(segment) = self
+            .segments
+            .get_mut((bucket.tail >> SEGMENT_BITS) as usize)
+        {
+            if let Some(chunks) = &mut segment.chunks {
+                let tail = &mut chunks[bucket.tail as usize % SEGMENT_CHUNKS];
+                if let Some(place) = tail.entries.get_mut(tail.len as usize) {
+                    *place = entry;
+                    tail.len += 1;
+                    return;
+                }
+            }
+        }
+        self.push_in_new_chunk(bucket, entry);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_in_new_chunk(&mut self, bucket: &mut Bucket, entry: Entry) {
+        let id = self.allocate();
+        let chunk = self.chunk_mut(id);
+        chunk.next = NIL;
+        chunk.len = 1;
+        chunk.entries[0] = entry;
+        if bucket.is_empty() {
+            bucket.head = id;
+        } else {
+            self.chunk_mut(bucket.tail).next = id;
+        }
+        bucket.tail = id;
+    }
+
+    /// Removes the first chunk of `bucket` and returns a copy of it.
+    ///
+    /// The bucket's `min` stays as it is until the bucket is empty.
+    pub(super) fn pop(&mut self, bucket: &mut Bucket) -> Option<Chunk<N>> {
+        if bucket.is_empty() {
+            return None;
+        }
+        let chunk = *self.chunk(bucket.head);
+        self.release(bucket.head);
+        bucket.head = chunk.next;
+        if chunk.next == NIL {
+            *bucket = Bucket::EMPTY;
+        }
+        Some(chunk)
+    }
+
+    /// Moves up to `limit` entries from the front of `bucket` to `out` and says how many.
+    pub(super) fn take(
+        &mut self,
+        bucket: &mut Bucket,
+        limit: usize,
+        out: &mut Vec<Entry>,
+    ) -> usize {
+        let mut left = limit;
+        while !bucket.is_empty() && left > 0 {
+            let head = self.chunk_mut(bucket.head);
+            let len = head.len as usize;
+            if len > left {
+                out.extend_from_slice(&head.entries[..left]);
+                head.entries.copy_within(left..len, 0);
+                head.len -= left as u32;
+                return limit;
+            }
+            out.extend_from_slice(head.entries());
+            left -= len;
+            let next = head.next;
+            self.release(bucket.head);
+            bucket.head = next;
+        }
+        if bucket.is_empty() {
+            *bucket = Bucket::EMPTY;
+        }
+        limit - left
+    }
+
+    pub(super) fn chunk(&self, id: u32) -> &Chunk<N> {
+        let segment = &self.segments[(id >> SEGMENT_BITS) as usize];
+        let chunks = segment
+            .chunks
+            .as_ref()
+            .expect("a chain only names chunks of held segments");
+        &chunks[id as usize % SEGMENT_CHUNKS]
+    }
+
+    pub(super) fn chunk_mut(&mut self, id: u32) -> &mut Chunk<N> {
+        let segment = &mut self.segments[(id >> SEGMENT_BITS) as usize];
+        let chunks = segment
+            .chunks
+            .as_mut()
+            .expect("a chain only names chunks of held segments");
+        &mut chunks[id as usize % SEGMENT_CHUNKS]
+    }
+
+    /// A free chunk from the lowest segment that has one.
+    fn allocate(&mut self) -> u32 {
+        let number = self.with_room.first().unwrap_or_else(|| self.grow());
+        let segment = &mut self.segments[number];
+        if segment.free as usize == SEGMENT_CHUNKS {
+            self.all_free.remove(number);
+        }
+        let place = segment.free_head;
+        let chunks = segment
+            .chunks
+            .as_ref()
+            .expect("a segment with room holds memory");
+        segment.free_head = chunks[place as usize].next;
+        segment.free -= 1;
+        if segment.free == 0 {
+            self.with_room.remove(number);
+        }
+        self.free -= 1;
+        self.used += 1;
+        ((number as u32) << SEGMENT_BITS) | place
+    }
+
+    /// Gives a chunk that no chain names any more back to its segment.
+    pub(super) fn release(&mut self, id: u32) {
+        let number = (id >> SEGMENT_BITS) as usize;
+        let segment = &mut self.segments[number];
+        let chunks = segment
+            .chunks
+            .as_mut()
+            .expect("a chain only names chunks of held segments");
+        chunks[id as usize % SEGMENT_CHUNKS].next = segment.free_head;
+        segment.free_head = id % SEGMENT_CHUNKS as u32;
+        segment.free += 1;
+        if segment.free == 1 {
+            self.with_room.insert(number);
+        }
+        if segment.free as usize == SEGMENT_CHUNKS {
+            self.all_free.insert(number);
+        }
+        self.used -= 1;
+        self.free += 1;
+        if self.free >= self.used + RESERVE_CHUNKS + SEGMENT_CHUNKS {
+            self.shrink();
+        }
+    }
+
+    /// Adds the memory of one segment and returns its number.
+    #[cold]
+    fn grow(&mut self) -> usize {
+        let number = if self.vacant == 0 {
+            self.segments.push(Segment {
+                chunks: None,
+                free_head: 0,
+                free: 0,
+            });
+            self.segments.len() - 1
+        } else {
+            self.vacant -= 1;
+            let vacant = self
+                .segments
+                .iter()
+                .position(|segment| segment.chunks.is_none());
+            vacant.expect("a vacant segment was counted")
+        };
+        // 2^32 chunks are a tebibyte; the last segment number stays unused because `NIL` names it.
+        assert!(
+            number < (NIL >> SEGMENT_BITS) as usize,
+            "a wheel holds at most 2^32 chunks"
+        );
+        let mut chunks = vec![Chunk::<N>::EMPTY; SEGMENT_CHUNKS].into_boxed_slice();
+        for (place, chunk) in chunks.iter_mut().enumerate() {
+            chunk.next = place as u32 + 1;
+        }
+        let segment = &mut self.segments[number];
+        segment.chunks = chunks.try_into().ok();
+        segment.free_head = 0;
+        segment.free = SEGMENT_CHUNKS as u32;
+        self.with_room.insert(number);
+        self.all_free.insert(number);
+        self.free += SEGMENT_CHUNKS;
+        number
+    }
+
+    /// Returns empty segments, the highest first, while more is free than the reserve asks for.
+    #[cold]
+    fn shrink(&mut self) {
+        while self.free >= self.used + RESERVE_CHUNKS + SEGMENT_CHUNKS {
+            let Some(number) = self.all_free.last() else {
+                return;
+            };
+            self.all_free.remove(number);
+            self.with_room.remove(number);
+            self.segments[number].chunks = None;
+            self.segments[number].free = 0;
+            self.free -= SEGMENT_CHUNKS;
+            self.vacant += 1;
+        }
+        while self
+            .segments
+            .last()
+            .is_some_and(|segment| segment.chunks.is_none())
+        {
+            self.segments.pop();
+            self.vacant -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Small = Chunks<3>;
+
+    fn entry(n: u64) -> Entry {
+        Entry {
+            deadline: n,
+            index: n as u32,
+            mark: 7,
+        }
+    }
+
+    fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
+        let mut out = Vec::new();
+        while let Some(chunk) = chunks.pop(bucket) {
+            out.extend(chunk.entries().iter().map(|entry| entry.deadline));
+        }
+        out
+    }
+
+    #[test]
+    fn a_bucket_keeps_the_order_of_arrival() {
+        let mut chunks = Small::default();
+        let mut buckets = [Bucket::EMPTY; 2];
+        for n in 0..2000 {
+            chunks.push(&mut buckets[n as usize % 2], entry(n));
+        }
+        assert_eq!(buckets[1].earliest(), Some(1));
+        let mut taken = Vec::new();
+        assert_eq!(chunks.take(&mut buckets[0], 10, &mut taken), 10);
+        assert!(
+            taken
+                .iter()
+                .map(|entry| entry.deadline)
+                .eq((0..20).step_by(2))
+        );
+        assert!(
+            all(&mut chunks, &mut buckets[0])
+                .into_iter()
+                .eq((20..2000).step_by(2))
+        );
+        assert!(
+            all(&mut chunks, &mut buckets[1])
+                .into_iter()
+                .eq((1..2000).step_by(2))
+        );
+        assert_eq!(buckets[0].earliest(), None);
+        assert_eq!(chunks.used, 0);
+    }
+
+    #[test]
+    fn memory_follows_the_population_and_low_segments_fill_first() {
+        let mut chunks = Small::default();
+        let mut buckets = vec![Bucket::EMPTY; 50];
+        let entries = 3 * 40 * SEGMENT_CHUNKS as u64;
+        (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
+        let peak = chunks.held_bytes();
+        assert!(chunks.free < SEGMENT_CHUNKS * 2);
+        for bucket in &mut buckets {
+            all(&mut chunks, bucket);
+            assert!(chunks.free < chunks.used + RESERVE_CHUNKS + SEGMENT_CHUNKS * 51);
+        }
+        assert!(chunks.free < RESERVE_CHUNKS + SEGMENT_CHUNKS);
+        assert!(chunks.held_bytes() < peak / 3);
+        chunks.push(&mut buckets[0], entry(1));
+        let lowest = chunks
+            .segments
+            .iter()
+            .position(|segment| segment.chunks.is_some());
+        let serving = (buckets[0].head >> SEGMENT_BITS) as usize;
+        assert_eq!(lowest, Some(serving), "the lowest segment serves first");
+        (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
+        assert!(
+            chunks.held_bytes() <= peak * 11 / 10,
+            "numbers of returned segments are reused"
+        );
+    }
+}

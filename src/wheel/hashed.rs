@@ -1,0 +1,471 @@
+//! The hashed wheel: one ring of a power-of-two number of buckets.
+//!
+//! An entry lies in the bucket that the low bits of its deadline name (scheme 6 of Varghese and
+//! Lauck). Its rounds are not counted down: whether it is due in this revolution follows from its
+//! deadline. A bucket that is visited yields the entries due and keeps the others in order.
+//!
+//! Where the reference timers walk tick by tick, this wheel goes straight to the next bucket in which
+//! something is due: every bucket knows its earliest deadline, and `Pages` the earliest of all.
+//!
+//! What holds between any two calls:
+//! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue`.
+//! * Entries due at `u64::MAX`, which is "practically never", lie in `never` and are not passed in
+//!   every revolution. All other entries lie in their bucket or in an unfinished advance.
+//! * `stage`: what an advance that ran out of budget has begun, see [`Stage`].
+
+use std::mem::size_of;
+
+use super::chunks::{Bucket, Chunks};
+use super::pages::Pages;
+use super::pass::{Pass, Step};
+use super::sweep::{Sweepable, Sweeper};
+use super::{Advance, DeadMask, Entry, Hierarchical, Sweep, Wheel};
+
+/// Entries that an advance may look at per entry of its budget.
+const LOOKS_PER_YIELD: usize = 4;
+
+/// Looks that every advance may take, so that small budgets make headway.
+const LOOKS_AT_LEAST: usize = 64;
+
+/// Entries of one chunk. There may be many buckets with few entries each, so chunks are short.
+const CHUNK_ENTRIES: usize = 7;
+
+/// The largest ring; more buckets than this are silently not made.
+const MAX_BUCKETS: usize = 1 << 30;
+
+/// One ring of buckets, entries in later revolutions included.
+///
+/// Inserting is O(1). An advance costs one visit for each tick that has something due, and a visit
+/// looks at every entry of one bucket, whatever its revolution: choose at least as many buckets as
+/// the usual delay has ticks.
+pub struct Hashed {
+    hand: u64,
+    stage: Stage,
+    len: usize,
+    ring: Pages,
+    overdue: Bucket,
+    never: Bucket,
+    /// Entries of the tick that is being visited which were due beyond the budget.
+    ready: Bucket,
+    chunks: Chunks<CHUNK_ENTRIES>,
+    /// Puts the entries of a jump over more than one revolution in order; exists after the first one.
+    sorter: Option<Box<Hierarchical>>,
+    sweeper: Sweeper,
+}
+
+/// What an advance is in the middle of.
+#[derive(Clone, Copy)]
+enum Stage {
+    Idle,
+    /// Yielding one tick from one bucket. `hand` is the tick before; `pass` is open while the bucket
+    /// has been gone through in part.
+    Visit {
+        tick: u64,
+        pass: Option<Pass>,
+    },
+    /// A jump of more than one revolution: moving everything due up to `target` from its bucket to
+    /// the sorter. Nothing is yielded and the hand stands still until no such entry is left; new
+    /// entries go to their bucket and are collected after the older ones.
+    Collect {
+        target: u64,
+        bucket: usize,
+        pass: Option<Pass>,
+    },
+    /// Yielding from the sorter, which holds every entry due up to `target` and takes new ones.
+    Sorted {
+        target: u64,
+    },
+}
+
+impl Hashed {
+    /// An empty wheel whose hand is at tick 0, with `buckets` rounded up to a power of two.
+    ///
+    /// Pages of buckets are allocated when they are first used, so that a huge ring costs memory
+    /// only where entries lie. 0 is taken as 1, and more than 2^30 as 2^30.
+    #[must_use]
+    pub fn new(buckets: usize) -> Self {
+        let buckets = buckets.clamp(1, MAX_BUCKETS).next_power_of_two();
+        Self {
+            hand: 0,
+            stage: Stage::Idle,
+            len: 0,
+            ring: Pages::new(buckets),
+            overdue: Bucket::EMPTY,
+            never: Bucket::EMPTY,
+            ready: Bucket::EMPTY,
+            chunks: Chunks::default(),
+            sorter: None,
+            sweeper: Sweeper::START,
+        }
+    }
+
+    /// The number of buckets, a power of two.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.ring.mask() as usize + 1
+    }
+
+    /// One step of a pass through `bucket`: entries due up to `until` go to `sink`. Returns the
+    /// entries looked at and whether the pass is over.
+    fn extract(
+        &mut self,
+        bucket: usize,
+        pass: &mut Pass,
+        until: u64,
+        mut sink: impl FnMut(&mut Chunks<CHUNK_ENTRIES>, Entry),
+    ) -> (usize, bool) {
+        self.sweeper.disturb(bucket + 1);
+        let Some(chain) = self.ring.bucket_mut(bucket) else {
+            return (0, true);
+        };
+        let step = pass.step(&mut self.chunks, chain, |chunks, entries| {
+            let mut mask = 0;
+            for (place, entry) in entries.iter().enumerate() {
+                if entry.deadline <= until {
+                    mask |= 1 << place;
+                    sink(chunks, *entry);
+                }
+            }
+            mask
+        });
+        if step.done {
+            self.ring.settle(bucket);
+        }
+        (step.examined, step.done)
+    }
+
+    /// Yields `tick` from its bucket, from where `open` left off. Ends in `Idle`, or in `Visit` when
+    /// the budget or the looks are used up.
+    fn visit(
+        &mut self,
+        tick: u64,
+        mut open: Option<Pass>,
+        left: &mut usize,
+        looks: &mut usize,
+        due: &mut Vec<Entry>,
+    ) -> Stage {
+        loop {
+            *left -= self.chunks.take(&mut self.ready, *left, due);
+            let pass_needed = open.is_some() || self.ring.earliest() == Some(tick);
+            if self.ready.is_empty() && !pass_needed {
+                self.hand = tick;
+                return Stage::Idle;
+            }
+            if *left == 0 || *looks == 0 {
+                return Stage::Visit { tick, pass: open };
+            }
+            let mut pass = open.unwrap_or(Pass::START);
+            let mut ready = self.ready;
+            let (examined, done) = self.extract(
+                self.ring.bucket_of(tick),
+                &mut pass,
+                tick,
+                |chunks, entry| {
+                    if *left > 0 {
+                        *left -= 1;
+                        due.push(entry);
+                    } else {
+                        chunks.push(&mut ready, entry);
+                    }
+                },
+            );
+            self.ready = ready;
+            *looks = looks.saturating_sub(examined);
+            open = (!done).then_some(pass);
+        }
+    }
+
+    /// Moves everything due up to `target` to the sorter. Ends in `Sorted`, or in `Collect` when
+    /// the looks are used up.
+    fn collect(
+        &mut self,
+        target: u64,
+        mut bucket: usize,
+        mut open: Option<Pass>,
+        looks: &mut usize,
+    ) -> Stage {
+        let mut sorter = self.sorter.take().unwrap_or_default();
+        // The sorter is empty unless a collection is under way, so it only follows the hand here.
+        if sorter.is_empty() {
+            let _ = sorter.advance(self.hand, 0, &mut Vec::new());
+        }
+        let stage = loop {
+            if open.is_none() {
+                match self.ring.earliest() {
+                    Some(earliest) if earliest <= target => bucket = self.ring.bucket_of(earliest),
+                    _ => break Stage::Sorted { target },
+                }
+            }
+            if *looks == 0 {
+                break Stage::Collect {
+                    target,
+                    bucket,
+                    pass: open,
+                };
+            }
+            let mut pass = open.unwrap_or(Pass::START);
+            let (examined, done) =
+                self.extract(bucket, &mut pass, target, |_, entry| sorter.insert(entry));
+            *looks = looks.saturating_sub(examined);
+            open = (!done).then_some(pass);
+        };
+        self.sorter = Some(sorter);
+        stage
+    }
+
+    /// Yields from the sorter what is due up to `to`. Ends in `Idle` when that was everything.
+    fn hand_out(
+        &mut self,
+        target: u64,
+        to: u64,
+        left: &mut usize,
+        due: &mut Vec<Entry>,
+    ) -> (Stage, bool) {
+        let Some(sorter) = &mut self.sorter else {
+            return (Stage::Idle, false);
+        };
+        let before = due.len();
+        let more = sorter.advance(to.min(target), *left, due).more;
+        *left -= due.len() - before;
+        self.hand = self.hand.max(sorter.hand());
+        let idle = sorter.is_empty() && self.hand >= target;
+        (
+            if idle {
+                Stage::Idle
+            } else {
+                Stage::Sorted { target }
+            },
+            more,
+        )
+    }
+
+    /// Yields entries that are due at the very last tick.
+    fn advance_to_the_end(&mut self, left: &mut usize, due: &mut Vec<Entry>) -> bool {
+        self.sweeper.disturb(0);
+        *left -= self.chunks.take(&mut self.never, *left, due);
+        let all = self.never.is_empty();
+        self.hand = if all { u64::MAX } else { u64::MAX - 1 };
+        !all
+    }
+
+    /// What to do for an advance to `to` when nothing is under way; `None`: nothing is due.
+    fn begin(&mut self, to: u64) -> Option<Stage> {
+        let earliest = self.ring.earliest().filter(|&earliest| earliest <= to)?;
+        if to - earliest <= self.ring.mask() {
+            // No bucket has two ticks due in less than a revolution, so the order comes for free.
+            self.hand = self.hand.max(earliest - 1);
+            return Some(Stage::Visit {
+                tick: earliest,
+                pass: None,
+            });
+        }
+        let target = to.min(u64::MAX - 1);
+        Some(Stage::Collect {
+            target,
+            bucket: self.ring.bucket_of(earliest),
+            pass: None,
+        })
+    }
+
+    /// Yields everything due up to `to`, which is not before the hand, and says whether more is due.
+    fn advance_ring(&mut self, to: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
+        let mut looks = left
+            .saturating_mul(LOOKS_PER_YIELD)
+            .saturating_add(LOOKS_AT_LEAST);
+        loop {
+            match self.stage {
+                Stage::Idle => match self.begin(to) {
+                    Some(stage) => self.stage = stage,
+                    None if to == u64::MAX => return self.advance_to_the_end(left, due),
+                    None => {
+                        self.hand = to;
+                        return false;
+                    }
+                },
+                Stage::Visit { tick, .. } if tick > to => return false,
+                Stage::Visit { tick, pass } => {
+                    self.stage = self.visit(tick, pass, left, &mut looks, due);
+                    if matches!(self.stage, Stage::Visit { .. }) {
+                        return true;
+                    }
+                }
+                Stage::Collect { .. } if self.next_deadline().is_none_or(|next| next > to) => {
+                    // Left over from an advance to a later tick than this one; it can wait.
+                    self.hand = to;
+                    return false;
+                }
+                Stage::Collect {
+                    target,
+                    bucket,
+                    pass,
+                } => {
+                    self.stage = self.collect(target, bucket, pass, &mut looks);
+                    if matches!(self.stage, Stage::Collect { .. }) {
+                        return true;
+                    }
+                }
+                Stage::Sorted { target } => {
+                    let (stage, more) = self.hand_out(target, to, left, due);
+                    self.stage = stage;
+                    if more || matches!(stage, Stage::Sorted { .. }) {
+                        return more;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Wheel for Hashed {
+    #[inline(always)]
+    fn insert(&mut self, entry: Entry) {
+        self.len += 1;
+        if entry.deadline <= self.hand {
+            self.chunks.push(&mut self.overdue, entry);
+            return;
+        }
+        if let Stage::Sorted { target } = self.stage {
+            if let Some(sorter) = self.sorter.as_mut().filter(|_| entry.deadline <= target) {
+                sorter.insert(entry);
+                return;
+            }
+        }
+        if entry.deadline == u64::MAX {
+            self.chunks.push(&mut self.never, entry);
+        } else {
+            self.ring.push(&mut self.chunks, entry);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let sorted = self
+            .sorter
+            .as_ref()
+            .and_then(|sorter| sorter.next_deadline());
+        let candidates = [self.overdue.earliest(), self.ready.earliest(), sorted];
+        let filed = self.ring.earliest().or(self.never.earliest());
+        candidates.into_iter().chain([filed]).flatten().min()
+    }
+
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
+        let mut left = budget;
+        if !self.overdue.is_empty() {
+            self.sweeper.disturb(self.overdue_position());
+            left -= self.chunks.take(&mut self.overdue, left, due);
+        }
+        let mut more = !self.overdue.is_empty();
+        if !more && to >= self.hand {
+            more = self.advance_ring(to, &mut left, due);
+        }
+        self.len -= budget - left;
+        Advance { more }
+    }
+
+    fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
+        let mut sweeper = self.sweeper;
+        let report = sweeper.run(self, budget, is_dead);
+        self.sweeper = sweeper;
+        self.len -= report.removed;
+        report
+    }
+
+    fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
+        self.sweeper = Sweeper::START;
+        self.stage = Stage::Idle;
+        while let Some(chunk) = self.chunks.pop(&mut self.ready) {
+            chunk.entries().iter().for_each(|entry| f(*entry));
+        }
+        if let Some(sorter) = &mut self.sorter {
+            sorter.drain_all(f);
+        }
+        while let Some(position) = self.occupied_from(0) {
+            let (bucket, chunks) = self.bucket_mut(position);
+            while let Some(chunk) = chunks.pop(bucket) {
+                chunk.entries().iter().for_each(|entry| f(*entry));
+            }
+            self.settle(position);
+        }
+        self.len = 0;
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn hand(&self) -> u64 {
+        self.hand
+    }
+
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.ring.held_bytes()
+            + self.chunks.held_bytes()
+            + self.sorter.as_ref().map_or(0, |sorter| sorter.held_bytes())
+    }
+}
+
+/// The sweep's positions: `never`, then the buckets, then `overdue`.
+impl Hashed {
+    fn overdue_position(&self) -> usize {
+        self.buckets() + 1
+    }
+
+    /// The bucket at a position of the sweep, with the pool of its chunks.
+    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
+        if position == 0 {
+            return (&mut self.never, &mut self.chunks);
+        }
+        if position == self.overdue_position() {
+            return (&mut self.overdue, &mut self.chunks);
+        }
+        let bucket = self
+            .ring
+            .bucket_mut(position - 1)
+            .expect("an occupied bucket has a page");
+        (bucket, &mut self.chunks)
+    }
+}
+
+impl Sweepable for Hashed {
+    fn occupied_from(&self, position: usize) -> Option<usize> {
+        if position == 0 && !self.never.is_empty() {
+            return Some(0);
+        }
+        if let Some(bucket) = self.ring.occupied_from(position.saturating_sub(1)) {
+            return Some(bucket + 1);
+        }
+        let overdue = self.overdue_position();
+        (position <= overdue && !self.overdue.is_empty()).then_some(overdue)
+    }
+
+    fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step {
+        let (bucket, chunks) = self.bucket_mut(position);
+        pass.step(chunks, bucket, |_, entries| is_dead(entries))
+    }
+
+    /// An unfinished visit or collection keeps its own place in a bucket, which a second pass would
+    /// invalidate; the sweep waits for it. Every advance makes headway, so the wait is short.
+    fn is_busy(&self, position: usize) -> bool {
+        let bucket = match self.stage {
+            Stage::Visit {
+                tick,
+                pass: Some(_),
+            } => self.ring.bucket_of(tick),
+            Stage::Collect {
+                bucket,
+                pass: Some(_),
+                ..
+            } => bucket,
+            _ => return false,
+        };
+        position == bucket + 1
+    }
+
+    fn settle(&mut self, position: usize) {
+        if position != 0 && position != self.overdue_position() {
+            self.ring.settle(position - 1);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The pass: how some entries leave a bucket while the others keep their order.
+//!
+//! Sweeping the dead and picking the due out of a hashed bucket are the same work: look at every
+//! entry, remove some, pack the rest. A pass does it one chunk at a time and keeps its place, so that
+//! a long bucket is gone through within many turns.
+
+use super::Entry;
+use super::chunks::{Bucket, Chunk, Chunks, NIL};
+
+/// A pass through one bucket that removes some entries and packs the rest, a chunk at a time.
+///
+/// Between two steps the chain is whole and may grow at its tail; whoever removes entries in another
+/// way has to start the pass anew, because `packed` may then name a chunk of another bucket.
+#[derive(Clone, Copy)]
+pub(super) struct Pass {
+    /// The last chunk already gone through; `NIL` at the start of the bucket.
+    packed: u32,
+    /// The earliest deadline among the entries kept so far.
+    min: u64,
+}
+
+/// What one step of a [`Pass`] did.
+pub(super) struct Step {
+    pub(super) examined: usize,
+    pub(super) removed: usize,
+    /// The whole bucket has been gone through; its `min` is exact again.
+    pub(super) done: bool,
+}
+
+impl Pass {
+    pub(super) const START: Self = Self {
+        packed: NIL,
+        min: u64::MAX,
+    };
+
+    /// Goes through one chunk. `remove` sees its entries in order and returns a mask whose bit `n`
+    /// removes entry `n`; it may push to other buckets of the pool meanwhile.
+    pub(super) fn step<const N: usize>(
+        &mut self,
+        chunks: &mut Chunks<N>,
+        bucket: &mut Bucket,
+        remove: impl FnOnce(&mut Chunks<N>, &[Entry]) -> u64,
+    ) -> Step {
+        let current = if self.packed == NIL {
+            bucket.head
+        } else {
+            chunks.chunk(self.packed).next
+        };
+        if current == NIL {
+            return Step {
+                examined: 0,
+                removed: 0,
+                done: self.finish(bucket),
+            };
+        }
+        // The copy lets `remove` use the pool, and the survivors move up in it.
+        let mut chunk = *chunks.chunk(current);
+        let (examined, next) = (chunk.len as usize, chunk.next);
+        let mask = remove(chunks, chunk.entries());
+
+        let mut kept = 0;
+        for place in 0..examined {
+            let entry = chunk.entries[place];
+            chunk.entries[kept] = entry;
+            if mask >> place & 1 == 0 {
+                kept += 1;
+                self.min = self.min.min(entry.deadline);
+            }
+        }
+        chunk.len = kept as u32;
+        self.write_back(chunks, bucket, current, &chunk);
+        let done = next == NIL && self.finish(bucket);
+        Step {
+            examined,
+            removed: examined - kept,
+            done,
+        }
+    }
+
+    /// Fills the packed chunk up with the survivors and leaves the others in place.
+    fn write_back<const N: usize>(
+        &mut self,
+        chunks: &mut Chunks<N>,
+        bucket: &mut Bucket,
+        current: u32,
+        kept: &Chunk<N>,
+    ) {
+        let next = kept.next;
+        let moved = match self.packed {
+            NIL => 0,
+            packed => chunks.chunk_mut(packed).append(kept.entries()),
+        };
+        let rest = &kept.entries()[moved..];
+        if !rest.is_empty() {
+            let chunk = chunks.chunk_mut(current);
+            chunk.len = 0;
+            chunk.append(rest);
+            self.packed = current;
+            return;
+        }
+        match self.packed {
+            NIL => bucket.head = next,
+            packed => chunks.chunk_mut(packed).next = next,
+        }
+        if next == NIL {
+            // `packed` is `NIL` here when nothing of the bucket was kept, which makes it empty.
+            bucket.tail = self.packed;
+        }
+        chunks.release(current);
+    }
+
+    /// Sets the bucket's `min` anew; nothing was kept when the bucket is empty.
+    fn finish(self, bucket: &mut Bucket) -> bool {
+        bucket.min = self.min;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Small = Chunks<3>;
+
+    fn entry(n: u64) -> Entry {
+        Entry {
+            deadline: n,
+            index: n as u32,
+            mark: 7,
+        }
+    }
+
+    fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
+        let mut out = Vec::new();
+        while let Some(chunk) = chunks.pop(bucket) {
+            out.extend(chunk.entries().iter().map(|entry| entry.deadline));
+        }
+        out
+    }
+
+    /// A pass that is paused after every chunk, with entries appended in the pauses.
+    #[test]
+    fn a_pass_packs_what_it_keeps_and_renews_the_minimum() {
+        for keep in [1, 2, 3, 7, 100] {
+            let (mut chunks, mut bucket) = (Small::default(), Bucket::EMPTY);
+            (0..100).for_each(|n| chunks.push(&mut bucket, entry(n)));
+            let (mut pass, mut next, mut examined, mut removed) = (Pass::START, 100, 0, 0);
+            loop {
+                let step = pass.step(&mut chunks, &mut bucket, |_, entries| {
+                    let dead = |(place, entry): (usize, &Entry)| {
+                        u64::from(entry.deadline % keep != keep - 1) << place
+                    };
+                    entries.iter().enumerate().map(dead).sum()
+                });
+                examined += step.examined;
+                removed += step.removed;
+                if step.done {
+                    break;
+                }
+                if next < 120 {
+                    chunks.push(&mut bucket, entry(next));
+                    next += 1;
+                }
+            }
+            let kept: Vec<u64> = (0..120).filter(|n| n % keep == keep - 1).collect();
+            assert_eq!((examined, removed), (120, 120 - kept.len()));
+            assert_eq!(bucket.earliest(), kept.first().copied());
+            assert_eq!(
+                chunks.used(),
+                kept.len().div_ceil(3),
+                "survivors lie densely"
+            );
+            assert_eq!(all(&mut chunks, &mut bucket), kept);
+            assert_eq!(chunks.used(), 0);
+        }
+    }
+}

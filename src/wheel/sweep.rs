@@ -1,0 +1,94 @@
+//! Sweeping: how dead entries leave a wheel, a bounded piece at a time.
+//!
+//! Cancelling a timer does not touch the wheel, so its entry stays behind as a zombie. The sweeper
+//! goes round the buckets of a wheel in positions that the wheel numbers itself, one chunk per step,
+//! drops what its caller calls dead and packs what lives. It keeps its place between calls.
+//!
+//! Rules: while a [`Pass`] is open, only appends may happen to its bucket; whoever takes entries out
+//! of a bucket calls [`Sweeper::disturb`] first. A wheel that moves entries between buckets has to
+//! number its positions so that they only move towards positions that the cycle has yet to visit.
+
+use super::pass::{Pass, Step};
+use super::{DeadMask, Sweep};
+
+/// Where the sweep stands.
+#[derive(Clone, Copy)]
+pub(super) struct Sweeper {
+    /// The position that is looked at next, or in part already when `pass` is set.
+    position: usize,
+    pass: Option<Pass>,
+}
+
+/// A wheel as the sweeper sees it.
+pub(super) trait Sweepable {
+    /// The first position at or after `position` whose bucket holds entries.
+    fn occupied_from(&self, position: usize) -> Option<usize>;
+    /// One step of a pass through the bucket at a position.
+    fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step;
+    /// Another pass is under way in this bucket; the sweep waits there for a later call.
+    fn is_busy(&self, position: usize) -> bool;
+    /// A pass through the bucket ended: its emptiness and its `min` may have changed.
+    fn settle(&mut self, position: usize);
+}
+
+impl Sweeper {
+    pub(super) const START: Self = Self {
+        position: 0,
+        pass: None,
+    };
+
+    /// Tells the sweeper that entries leave the bucket at `position` by another way.
+    #[inline]
+    pub(super) fn disturb(&mut self, position: usize) {
+        if self.position == position {
+            self.pass = None;
+        }
+    }
+
+    /// Examines about `budget` entries: it ends after the chunk that reaches the budget, and always
+    /// at the end of a cycle.
+    pub(super) fn run<W: Sweepable>(
+        &mut self,
+        wheel: &mut W,
+        budget: usize,
+        is_dead: DeadMask<'_>,
+    ) -> Sweep {
+        let mut report = Sweep {
+            examined: 0,
+            removed: 0,
+            cycle_done: false,
+        };
+        loop {
+            let Some(position) = wheel.occupied_from(self.position) else {
+                *self = Self::START;
+                report.cycle_done = true;
+                break;
+            };
+            if report.examined >= budget {
+                break;
+            }
+            if position != self.position {
+                *self = Self {
+                    position,
+                    pass: None,
+                };
+            }
+            if wheel.is_busy(position) {
+                break;
+            }
+            let mut pass = self.pass.unwrap_or(Pass::START);
+            let step = wheel.step(position, &mut pass, is_dead);
+            report.examined += step.examined;
+            report.removed += step.removed;
+            self.pass = Some(pass);
+            if step.done {
+                wheel.settle(position);
+                *self = Self {
+                    position: position + 1,
+                    pass: None,
+                };
+            }
+        }
+        report
+    }
+}

@@ -1,0 +1,203 @@
+//! Uptimes, spans and jumps that other timer wheels got wrong.
+
+use super::model::{Checked, wheels};
+
+/// A budget that never runs out in these tests.
+const AMPLE: usize = 100_000;
+
+/// Uptimes at which 32-bit ticks, signed ticks or the rings of other wheels wrapped.
+const BOUNDARIES: [u32; 6] = [30, 31, 32, 36, 42, 63];
+
+/// A wheel whose hand has been moved to `hand`, with an entry far behind every tick of the test.
+fn aged(wheel: (&'static str, tickwheel::wheel::AnyWheel), hand: u64) -> (Checked, u64) {
+    let mut wheel = Checked::new(wheel);
+    let far = hand.saturating_add(hand / 2).saturating_add(1 << 20);
+    wheel.insert(far);
+    wheel.advance_fully(hand, AMPLE);
+    (wheel, far)
+}
+
+#[test]
+fn uptime_boundaries_are_crossed_tick_by_tick() {
+    for bit in BOUNDARIES {
+        for wheel in wheels() {
+            let boundary = 1_u64 << bit;
+            let (mut wheel, far) = aged(wheel, boundary - 70);
+            for delay in 1..=140 {
+                wheel.insert(boundary - 70 + delay);
+                wheel.insert(boundary - 70 + delay * 64);
+            }
+            for tick in boundary - 70..boundary + 140 {
+                wheel.insert(tick + 3);
+                assert!(!wheel.advance(tick, AMPLE));
+            }
+            wheel.advance_fully(far - 1, AMPLE);
+            assert_eq!(
+                wheel.first_tick(),
+                Some(far),
+                "the far timer waits all the while"
+            );
+            wheel.advance_fully(far, 1);
+            assert!(wheel.first_tick().is_none());
+        }
+    }
+}
+
+#[test]
+fn uptime_boundaries_are_crossed_by_jumps() {
+    for bit in BOUNDARIES {
+        for wheel in wheels() {
+            let boundary = 1_u64 << bit;
+            let (mut wheel, far) = aged(wheel, boundary - 5000);
+            for jump in [1, 63, 64, 65, 4095, 4096, 4097, 10_000] {
+                for offset in [0, 1, 2, jump / 2, jump, jump + 1] {
+                    wheel.insert(wheel.hand() + offset);
+                    wheel.insert(boundary - 1 + offset);
+                }
+                wheel.advance_fully(wheel.hand() + jump, 3);
+            }
+            wheel.advance_fully(far, AMPLE);
+        }
+    }
+}
+
+#[test]
+fn delays_of_exact_ring_spans_are_due_on_their_tick() {
+    let spans =
+        (1..=10)
+            .map(|ring| 1_u64 << (6 * ring))
+            .chain([8, 512, 512 * 3, 64 * 5, 4096 * 63]);
+    for span in spans {
+        for start in [0, 1, 63, 64, 511, 512, 4095, (1 << 36) - 1, 1 << 36] {
+            for wheel in wheels() {
+                let mut wheel = Checked::new(wheel);
+                wheel.advance_fully(start, AMPLE);
+                for deadline in [span - 1, span, span + 1] {
+                    wheel.insert(start + deadline);
+                }
+                for tick in [span - 2, span - 1, span, span + 1] {
+                    assert!(!wheel.advance(start + tick, AMPLE));
+                }
+                assert_eq!(wheel.first_tick(), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn spans_reach_to_the_end_of_time() {
+    for wheel in wheels() {
+        let mut wheel = Checked::new(wheel);
+        let far = [
+            1 << 62,
+            (1 << 63) - 1,
+            1 << 63,
+            (1 << 63) + 1,
+            u64::MAX - 1,
+            u64::MAX,
+        ];
+        for deadline in far.into_iter().rev().chain(far) {
+            wheel.insert(deadline);
+        }
+        for deadline in far {
+            wheel.advance_fully(deadline - 1, AMPLE);
+            wheel.advance_fully(deadline, 1);
+            wheel.insert(deadline);
+        }
+        assert!(!wheel.advance(u64::MAX, 10));
+        wheel.insert(u64::MAX);
+        wheel.insert(0);
+        wheel.advance_fully(u64::MAX, 1);
+        assert_eq!(wheel.hand(), u64::MAX);
+    }
+}
+
+#[test]
+fn a_jump_of_an_hour_in_microseconds_keeps_the_order() {
+    for wheel in wheels() {
+        let mut wheel = Checked::new(wheel);
+        let hour = 3_600_000_000_u64;
+        for n in 0..400 {
+            wheel.insert(1 + n * 7_919_317 % hour);
+            wheel.insert(1 + n * 13 % 50);
+            wheel.insert(hour + n);
+        }
+        wheel.advance_fully(hour, 50);
+        wheel.advance_fully(hour + 400, AMPLE);
+        assert!(wheel.first_tick().is_none());
+    }
+}
+
+#[test]
+fn a_budget_of_one_gets_through_everything_in_order() {
+    for wheel in wheels() {
+        let mut wheel = Checked::new(wheel);
+        for n in 0..300_u64 {
+            wheel.insert(1 + n * n % 97 * 61);
+        }
+        // New entries for the tick being yielded, and for ranges being cascaded, come last in them.
+        while let Some(first) = wheel.first_tick() {
+            wheel.advance(u64::MAX / 2, 1);
+            if wheel.wheel_len() > 150 {
+                wheel.insert(first);
+                wheel.advance(u64::MAX / 2, 1);
+                wheel.advance(u64::MAX / 2, 1);
+            }
+        }
+    }
+}
+
+/// The cascade of a crowded bucket pauses many times; entries for the same tick arrive meanwhile.
+#[test]
+fn an_entry_inserted_during_a_cascade_stays_behind_its_tick() {
+    for wheel in wheels() {
+        let mut wheel = Checked::new(wheel);
+        let tick = 64 * 64 + 200;
+        for n in 0..1000 {
+            wheel.insert(if n % 3 == 0 { tick } else { tick + n % 60 });
+        }
+        for _ in 0..100 {
+            assert!(wheel.advance(tick + 10, 1));
+            wheel.insert(tick);
+            wheel.insert(tick + 1);
+        }
+        wheel.advance_fully(tick + 10, 1);
+        wheel.advance_fully(tick + 100, 100);
+        assert_eq!(wheel.first_tick(), None);
+    }
+}
+
+#[test]
+fn an_earlier_advance_between_the_parts_of_a_later_one_yields_nothing_early() {
+    for wheel in wheels() {
+        let mut wheel = Checked::new(wheel);
+        for n in 0..500 {
+            wheel.insert(5000 + n % 300);
+        }
+        assert!(wheel.advance(6000, 1));
+        assert!(!wheel.advance(wheel.hand(), 10));
+        assert!(!wheel.advance(4000, 10));
+        wheel.insert(4500);
+        wheel.insert(5100);
+        wheel.advance_fully(5100, 20);
+        wheel.advance_fully(6000, 20);
+        assert_eq!(wheel.first_tick(), None);
+    }
+}
+
+#[test]
+fn a_million_ticks_without_entries_cost_one_call() {
+    for wheel in wheels() {
+        let mut wheel = Checked::new(wheel);
+        let far = 1 << 40;
+        wheel.insert(far);
+        for exponent in 0..40 {
+            assert!(
+                !wheel.advance((1 << exponent) + 17, 1),
+                "nothing is due, nothing is left over"
+            );
+        }
+        assert!(!wheel.advance(far - 1, 0));
+        wheel.advance_fully(far, 1);
+    }
+}

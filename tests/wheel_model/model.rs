@@ -1,0 +1,310 @@
+//! The oracle: a sorted map of queues, and a wheel that is compared with it at every call.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
+
+/// The kinds under test: the hierarchical wheel and rings from degenerate to ample.
+pub(crate) fn wheels() -> Vec<(&'static str, AnyWheel)> {
+    let mut wheels = vec![("hierarchical", AnyWheel::Hierarchical(Hierarchical::new()))];
+    for (name, buckets) in [
+        ("hashed 1", 1),
+        ("hashed 2", 2),
+        ("hashed 8", 8),
+        ("hashed 512", 512),
+    ] {
+        wheels.push((name, AnyWheel::Hashed(Hashed::new(buckets))));
+    }
+    wheels
+}
+
+/// What the wheel should hold, in the plainest form.
+#[derive(Default)]
+struct Model {
+    overdue: VecDeque<Entry>,
+    ticks: BTreeMap<u64, VecDeque<Entry>>,
+    hand: u64,
+    len: usize,
+}
+
+impl Model {
+    fn insert(&mut self, entry: Entry) {
+        self.len += 1;
+        if entry.deadline <= self.hand {
+            self.overdue.push_back(entry);
+        } else {
+            self.ticks
+                .entry(entry.deadline)
+                .or_default()
+                .push_back(entry);
+        }
+    }
+
+    fn first_tick(&self) -> Option<u64> {
+        self.ticks.keys().next().copied()
+    }
+
+    /// The entry that has to come next in an advance to `to`.
+    fn pop_due(&mut self, to: u64) -> Option<Entry> {
+        let popped = self.overdue.pop_front().or_else(|| {
+            let mut first = self
+                .ticks
+                .first_entry()
+                .filter(|first| *first.key() <= to)?;
+            let entry = first.get_mut().pop_front();
+            if first.get().is_empty() {
+                first.remove();
+            }
+            entry
+        });
+        self.len -= usize::from(popped.is_some());
+        popped
+    }
+
+    fn remove(&mut self, entries: &HashSet<Entry>) {
+        self.overdue.retain(|entry| !entries.contains(entry));
+        self.ticks
+            .values_mut()
+            .for_each(|queue| queue.retain(|entry| !entries.contains(entry)));
+        self.ticks.retain(|_, queue| !queue.is_empty());
+        self.len = self.all().count();
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.overdue.iter().chain(self.ticks.values().flatten())
+    }
+}
+
+/// A wheel whose every answer is checked.
+pub(crate) struct Checked {
+    name: &'static str,
+    wheel: AnyWheel,
+    model: Model,
+    next_index: u32,
+    dead: HashSet<u32>,
+    /// A sweep removed entries of a bucket that it has perhaps not finished.
+    min_may_be_stale: bool,
+    /// The last advance ran out of budget on its way to this tick.
+    unfinished: Option<u64>,
+}
+
+impl Checked {
+    pub(crate) fn new((name, wheel): (&'static str, AnyWheel)) -> Self {
+        Self {
+            name,
+            wheel,
+            model: Model::default(),
+            next_index: 0,
+            dead: HashSet::new(),
+            min_may_be_stale: false,
+            unfinished: None,
+        }
+    }
+
+    pub(crate) fn hand(&self) -> u64 {
+        self.model.hand
+    }
+
+    pub(crate) fn wheel_len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    pub(crate) fn first_tick(&self) -> Option<u64> {
+        self.model.first_tick()
+    }
+
+    pub(crate) fn insert(&mut self, deadline: u64) -> Entry {
+        let index = self.next_index;
+        self.next_index += 1;
+        let entry = Entry {
+            deadline,
+            index,
+            mark: !index,
+        };
+        self.wheel.insert(entry);
+        self.model.insert(entry);
+        self.check();
+        entry
+    }
+
+    /// Calls one entry dead, chosen by `pick`; only a sweep acts on it.
+    pub(crate) fn cancel(&mut self, pick: usize) {
+        let index = self
+            .model
+            .all()
+            .nth(pick % self.model.len.max(1))
+            .map(|entry| entry.index);
+        self.dead.extend(index);
+    }
+
+    /// One call of `advance`; says whether more is due.
+    pub(crate) fn advance(&mut self, to: u64, budget: usize) -> bool {
+        let (name, old_hand) = (self.name, self.model.hand);
+        let mut due = Vec::new();
+        let more = self.wheel.advance(to, budget, &mut due).more;
+        assert!(
+            due.len() <= budget,
+            "{name}: {} entries for a budget of {budget}",
+            due.len()
+        );
+        for entry in &due {
+            assert_eq!(
+                Some(*entry),
+                self.model.pop_due(to),
+                "{name}: order on the way to {to}"
+            );
+        }
+        let hand = self.wheel.hand();
+        if more {
+            let overdue = !self.model.overdue.is_empty();
+            let due_tick = self.model.first_tick().filter(|&tick| tick <= to);
+            assert!(
+                overdue || due_tick.is_some() || self.min_may_be_stale || self.wheel_may_look(to),
+                "{name}: more, but nothing is due at {to}"
+            );
+            assert!(hand <= to.max(old_hand), "{name}: hand {hand} past {to}");
+            assert!(
+                due_tick.is_none_or(|tick| hand < tick),
+                "{name}: hand {hand} on an open tick"
+            );
+        } else {
+            assert_eq!(
+                self.model.pop_due(to),
+                None,
+                "{name}: due at {to}, not yielded"
+            );
+            assert_eq!(
+                hand,
+                to.max(old_hand),
+                "{name}: the hand after everything is yielded"
+            );
+        }
+        assert!(hand >= old_hand, "{name}: the hand went back");
+        self.model.hand = hand;
+        // A call with an earlier tick leaves an advance unfinished that one with a later tick began.
+        self.unfinished = match self.unfinished {
+            Some(further) if further > to => Some(further),
+            _ => more.then_some(to),
+        };
+        self.check();
+        more
+    }
+
+    /// The hashed wheel may need another look at a bucket of which everything due was yielded.
+    fn wheel_may_look(&self, to: u64) -> bool {
+        matches!(self.wheel, AnyWheel::Hashed(_))
+            && self.wheel.next_deadline().is_some_and(|next| next <= to)
+    }
+
+    /// Advances with the same budget until nothing is left; every call has to make headway.
+    pub(crate) fn advance_fully(&mut self, to: u64, budget: usize) {
+        let most = 1000 + self.model.len * 12;
+        let calls = (0..most).take_while(|_| self.advance(to, budget)).count();
+        assert!(calls < most, "{}: {most} calls were not enough", self.name);
+    }
+
+    /// One call of `sweep`; says whether it ended a cycle.
+    pub(crate) fn sweep(&mut self, budget: usize) -> bool {
+        let (name, dead) = (self.name, &self.dead);
+        let mut examined = Vec::new();
+        let report = self.wheel.sweep(budget, &mut |entry| {
+            examined.push(entry);
+            dead.contains(&entry.index)
+        });
+        let distinct: HashSet<Entry> = examined.iter().copied().collect();
+        let filed: HashSet<Entry> = self.model.all().copied().collect();
+        assert!(
+            distinct.is_subset(&filed),
+            "{name}: the sweep saw an entry that is not there"
+        );
+        assert_eq!(report.examined, examined.len(), "{name}");
+        assert!(
+            report.examined <= budget + 64,
+            "{name}: {report:?} for {budget}"
+        );
+        let gone: HashSet<Entry> = distinct
+            .into_iter()
+            .filter(|entry| self.dead.contains(&entry.index))
+            .collect();
+        assert_eq!(report.removed, gone.len(), "{name}");
+        self.model.remove(&gone);
+        self.min_may_be_stale |= !gone.is_empty();
+        self.check();
+        report.cycle_done
+    }
+
+    /// Two ends of a cycle in a row: nothing dead may be left.
+    pub(crate) fn sweep_cycle(&mut self, budget: usize) {
+        for _ in 0..2 {
+            let most = 100 + self.model.len;
+            let calls = (0..most).take_while(|_| !self.sweep(budget)).count();
+            assert!(
+                calls < most || self.unfinished.is_some(),
+                "{}: endless sweep",
+                self.name
+            );
+        }
+        if self.unfinished.is_none() {
+            let zombies = self
+                .model
+                .all()
+                .filter(|entry| self.dead.contains(&entry.index))
+                .count();
+            assert_eq!(
+                zombies, 0,
+                "{}: dead entries after a whole cycle",
+                self.name
+            );
+            self.min_may_be_stale = false;
+            self.check();
+        }
+    }
+
+    pub(crate) fn drain(&mut self) {
+        let mut drained = HashSet::new();
+        let mut count = 0;
+        self.wheel.drain_all(&mut |entry| {
+            drained.insert(entry);
+            count += 1;
+        });
+        assert_eq!(count, self.model.len, "{}: drained", self.name);
+        assert_eq!(
+            drained,
+            self.model.all().copied().collect(),
+            "{}: drained",
+            self.name
+        );
+        self.model.overdue.clear();
+        self.model.ticks.clear();
+        self.model.len = 0;
+        self.unfinished = None;
+        self.min_may_be_stale = false;
+        self.check();
+    }
+
+    fn check(&self) {
+        let name = self.name;
+        assert_eq!(self.wheel.len(), self.model.len, "{name}: len");
+        assert_eq!(
+            self.wheel.is_empty(),
+            self.model.len == 0,
+            "{name}: is_empty"
+        );
+        assert_eq!(self.wheel.hand(), self.model.hand, "{name}: hand");
+        let next = self.wheel.next_deadline();
+        let expected = self.model.all().map(|entry| entry.deadline).min();
+        if !self.model.overdue.is_empty() {
+            assert!(
+                next.is_some_and(|next| next <= self.model.hand),
+                "{name}: overdue not shown"
+            );
+        } else if self.min_may_be_stale || self.unfinished.is_some() {
+            let bound = expected.is_none_or(|earliest| next.is_some_and(|next| next <= earliest));
+            assert!(
+                bound,
+                "{name}: next deadline {next:?}, but {expected:?} is filed"
+            );
+        } else {
+            assert_eq!(next, expected, "{name}: next deadline");
+        }
+    }
+}
