@@ -247,9 +247,7 @@ impl<T> ScheduleError<T> {
 /// Shows the reason only, so that payloads need not be `Debug`.
 impl<T> fmt::Debug for ScheduleError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduleError")
-            .field("kind", &self.kind)
-            .finish_non_exhaustive()
+        f.debug_struct("ScheduleError").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
@@ -275,61 +273,31 @@ mod tests {
         for part in parts {
             assert!(text.contains(part), "{text:?} does not say {part:?}");
         }
-        assert!(
-            text.contains("; ") || text.contains("needs"),
-            "{text:?} names no cure"
-        );
+        assert!(text.contains("; ") || text.contains("needs"), "{text:?} names no cure");
     }
 
     #[test]
     fn other_build_errors_name_the_cure() {
-        says(
-            BuildError::EmptyCoreList,
-            &["0 cores", "at least 1", "Pinning::Cores"],
-        );
-        says(
-            BuildError::UnknownCore {
-                core: 9,
-                allowed: vec![0, 1],
-            },
-            &["core 9", "[0, 1]"],
-        );
+        says(BuildError::EmptyCoreList, &["0 cores", "at least 1", "Pinning::Cores"]);
+        says(BuildError::UnknownCore { core: 9, allowed: vec![0, 1] }, &["core 9", "[0, 1]"]);
         let message = "too many open files".to_owned();
-        says(
-            BuildError::Poll { shard: 3, message },
-            &["shard 3", "too many open files", "limit"],
-        );
+        says(BuildError::Poll { shard: 3, message }, &["shard 3", "too many open files", "limit"]);
     }
 
     #[test]
     fn run_time_errors_name_the_cure() {
         use ScheduleErrorKind as Kind;
         says(Kind::Stopped, &["stopped", "build a new one"]);
-        let limit = Kind::TooManyPending {
-            pending: 3,
-            max_pending: 2,
-        };
+        let limit = Kind::TooManyPending { pending: 3, max_pending: 2 };
+        says(limit, &["3 timers are pending", "max_pending is 2", "raise"]);
         says(
-            limit,
-            &["3 timers are pending", "max_pending is 2", "raise"],
-        );
-        says(
-            Kind::OutOfNodes {
-                shard: 1,
-                limit: 77,
-            },
+            Kind::OutOfNodes { shard: 1, limit: 77 },
             &["shard 1", "maximum of 77", "more shards"],
         );
         says(StartError::Stopped, &["stopped", "new one"]);
-        let spawn = StartError::Spawn {
-            shard: 2,
-            message: "no memory".to_owned(),
-        };
+        let spawn = StartError::Spawn { shard: 2, message: "no memory".to_owned() };
         says(spawn, &["shard 2", "no memory", "fewer shards"]);
-        says(
-            StopError::InsideHandler,
-            &["inside a handler", "another thread"],
-        );
+        says(StopError::InsideHandler, &["inside a handler", "another thread"]);
         says(TurnError::DrivenByWorkers, &["Drive::Caller"]);
         says(TurnError::InsideHandler, &["inside a handler", "return"]);
         says(TurnError::Stopped, &["stopped", "new one"]);
@@ -339,10 +307,7 @@ mod tests {
     fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
         /// Neither `Debug` nor `Clone`.
         struct Opaque(u32);
-        let start = StartError::Spawn {
-            shard: 0,
-            message: "none".to_owned(),
-        };
+        let start = StartError::Spawn { shard: 0, message: "none".to_owned() };
         let error = ScheduleError::new(start.clone().into(), Opaque(7));
         assert_eq!(error.to_string(), start.to_string());
         assert_eq!(*error.kind(), ScheduleErrorKind::Start(start));

@@ -29,11 +29,7 @@ impl Key {
     pub(crate) const fn new(shard: u16, index: u32, generation: u64) -> Self {
         debug_assert!(generation < 1 << GENERATION_BITS);
         let packed = generation << SHARD_BITS | shard as u64;
-        Self {
-            high: (packed >> 32) as u32,
-            low: packed as u32,
-            index,
-        }
+        Self { high: (packed >> 32) as u32, low: packed as u32, index }
     }
 
     #[inline]
@@ -61,13 +57,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Key({}:{}#{})",
-            self.shard(),
-            self.index,
-            self.generation()
-        )
+        write!(f, "Key({}:{}#{})", self.shard(), self.index, self.generation())
     }
 }
 
@@ -77,11 +67,9 @@ mod tests {
 
     #[test]
     fn packs_every_part() {
-        for (shard, index, generation) in [
-            (0, 0, 0),
-            (u16::MAX, u32::MAX, (1 << GENERATION_BITS) - 1),
-            (7, 1 << 31, 1 << 47),
-        ] {
+        for (shard, index, generation) in
+            [(0, 0, 0), (u16::MAX, u32::MAX, (1 << GENERATION_BITS) - 1), (7, 1 << 31, 1 << 47)]
+        {
             let key = Key::new(shard, index, generation);
             assert_eq!(
                 (key.shard(), key.index(), key.generation()),

@@ -10,6 +10,7 @@ mod park;
 mod shard;
 mod sync;
 mod tick;
+mod turn;
 pub mod wheel;
 
 pub use clock::{Clock, ManualClock, MonotonicClock, Time};
@@ -19,4 +20,5 @@ pub use engine::{
 };
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
 pub use key::Key;
-pub use shard::{Budget, LatenessHistogram};
+pub use shard::LatenessHistogram;
+pub use turn::Budget;

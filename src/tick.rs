@@ -132,11 +132,7 @@ impl TickRate {
         let excess = (1_u128 << bits) - tick_ns as u128;
         // `excess < d < 2^64`, so the quotient is at most 2^64 - 2 and the sum fits.
         let magic = ((excess << 64) / tick_ns as u128) as u64 + 1;
-        Self {
-            tick_ns,
-            magic,
-            shift: bits - 1,
-        }
+        Self { tick_ns, magic, shift: bits - 1 }
     }
 
     /// The length of one tick.
@@ -319,15 +315,9 @@ mod tests {
         let rate = TickRate::new(1_000_000);
         let ms = Duration::from_millis;
         assert_eq!(rate.deadline(Time::ZERO, ms(5)), 5);
-        assert_eq!(
-            rate.deadline(Time::ZERO, Duration::from_nanos(5_000_001)),
-            6
-        );
+        assert_eq!(rate.deadline(Time::ZERO, Duration::from_nanos(5_000_001)), 6);
         assert_eq!(rate.deadline(Time::from_nanos(1), ms(5)), 6);
-        assert_eq!(
-            rate.deadline(Time::from_nanos(7_500_000), Duration::ZERO),
-            7
-        );
+        assert_eq!(rate.deadline(Time::from_nanos(7_500_000), Duration::ZERO), 7);
         assert_eq!(rate.deadline_at(Time::from_nanos(7_500_000), Time::ZERO), 7);
         assert_eq!(rate.deadline(Time::ZERO, Duration::MAX), NEVER);
         assert_eq!(rate.deadline_at(Time::ZERO, Time::MAX), NEVER);
@@ -348,18 +338,12 @@ mod tests {
         assert_eq!(Time::from_nanos(1) + Duration::MAX, Time::MAX);
         assert_eq!(Time::ZERO - Time::MAX, Duration::ZERO);
         assert_eq!((Time::ZERO + second) - Time::ZERO, second);
-        assert_eq!(
-            Time::MAX.saturating_duration_since(Time::ZERO),
-            Duration::from_nanos(u64::MAX)
-        );
+        assert_eq!(Time::MAX.saturating_duration_since(Time::ZERO), Duration::from_nanos(u64::MAX));
         assert_eq!(saturating_ns(Duration::from_nanos(u64::MAX)), u64::MAX);
         assert_eq!(
             saturating_ns(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1)),
             u64::MAX
         );
-        assert_eq!(
-            format!("{:?} {:?}", Time::ZERO + second, Time::MAX),
-            "Time(1s) Time(never)"
-        );
+        assert_eq!(format!("{:?} {:?}", Time::ZERO + second, Time::MAX), "Time(1s) Time(never)");
     }
 }

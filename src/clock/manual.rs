@@ -88,22 +88,14 @@ impl ManualClock {
     /// or further on. Returns the time the clock stands at.
     pub fn set(&self, time: Time) -> Time {
         // ORDERING: AcqRel, for the same reasons as in `advance`.
-        let was = self
-            .shared
-            .now_ns
-            .fetch_max(time.as_nanos(), Ordering::AcqRel);
+        let was = self.shared.now_ns.fetch_max(time.as_nanos(), Ordering::AcqRel);
         self.moved(was, was.max(time.as_nanos()))
     }
 
     fn moved(&self, was: u64, now: u64) -> Time {
         if now != was {
-            let hooks = Arc::clone(
-                &self
-                    .shared
-                    .hooks
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+            let hooks =
+                Arc::clone(&self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner));
             for hook in hooks.iter() {
                 hook();
             }
@@ -123,11 +115,7 @@ impl Clock for ManualClock {
     }
 
     fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
-        let mut hooks = self
-            .shared
-            .hooks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner);
         *hooks = hooks.iter().cloned().chain([Arc::from(wake)]).collect();
     }
 }

@@ -21,9 +21,7 @@ impl MonotonicClock {
     /// A clock whose origin is now.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
+        Self { origin: Instant::now() }
     }
 
     /// The time of `instant` on this clock: [`Time::ZERO`] for an instant before the origin,
@@ -31,9 +29,7 @@ impl MonotonicClock {
     #[inline]
     #[must_use]
     pub fn time_of(&self, instant: Instant) -> Time {
-        Time::from_nanos(saturating_ns(
-            instant.saturating_duration_since(self.origin),
-        ))
+        Time::from_nanos(saturating_ns(instant.saturating_duration_since(self.origin)))
     }
 
     /// The instant of `time`; `None` where the platform's `Instant` cannot express it.

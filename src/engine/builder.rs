@@ -12,9 +12,10 @@ use super::timer::Timer;
 use crate::clock::{Clock, MonotonicClock};
 use crate::error::{self, BuildError};
 use crate::park::sleeper::{SleepWaker, Sleeper};
-use crate::shard::{Budget, Limit, Owner, WakeOwner};
+use crate::shard::{Limit, Owner, WakeOwner};
 use crate::sync::process::{AtomicU64, Ordering};
 use crate::tick::TickRate;
+use crate::turn::Budget;
 use crate::wheel::{AnyWheel, Hashed, Hierarchical};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -300,29 +301,18 @@ impl Builder {
         let mut seats = Vec::with_capacity(shards);
         for shard in 0..shards {
             let wheel = new_wheel(self.wheel, rate.tick_ns())?;
-            let (sleeper, waker) = Sleeper::new().map_err(|error| BuildError::Poll {
-                shard,
-                message: error.to_string(),
-            })?;
+            let (sleeper, waker) = Sleeper::new()
+                .map_err(|error| BuildError::Poll { shard, message: error.to_string() })?;
             // A shard number is below 1024 (`check_shards`).
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
             let core = pinning::core_for(&self.pinning, shard, &allowed);
-            seats.push(Seat {
-                owner,
-                sleeper,
-                handler: handler(shard),
-                shard,
-                core,
-            });
+            seats.push(Seat { owner, sleeper, handler: handler(shard), shard, core });
         }
         Ok(self.assemble(rate, seats))
     }
 
     fn assemble<T: Send + 'static>(self, rate: TickRate, seats: Vec<Seat<T>>) -> Timer<T> {
-        let remotes: Box<[_]> = seats
-            .iter()
-            .map(|seat| Arc::clone(seat.owner.remote()))
-            .collect();
+        let remotes: Box<[_]> = seats.iter().map(|seat| Arc::clone(seat.owner.remote())).collect();
         for remote in &remotes {
             // A clock may outlive the engine; the hook must not keep the shard alive.
             let remote: Weak<_> = Arc::downgrade(remote);

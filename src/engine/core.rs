@@ -9,10 +9,11 @@ use crate::clock::{Clock, MonotonicClock, Time};
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::key::Key;
 use crate::node::segments::MAX_SLOTS;
-use crate::shard::{Budget, Refusal, Remote};
+use crate::shard::{Refusal, Remote};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::slot;
 use crate::tick::TickRate;
+use crate::turn::Budget;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Mutex};
 
@@ -128,24 +129,12 @@ impl<T> Core<T> {
     pub(super) fn rejected(&self, refusal: Refusal<T>, shard: usize) -> ScheduleError<T> {
         let (kind, payload) = match refusal {
             Refusal::Closed(payload) => (ScheduleErrorKind::Stopped, payload),
-            Refusal::AtLimit {
-                payload,
-                pending,
-                max,
-            } => (
-                ScheduleErrorKind::TooManyPending {
-                    pending,
-                    max_pending: max,
-                },
-                payload,
-            ),
-            Refusal::Full(payload) => (
-                ScheduleErrorKind::OutOfNodes {
-                    shard,
-                    limit: MAX_SLOTS,
-                },
-                payload,
-            ),
+            Refusal::AtLimit { payload, pending, max } => {
+                (ScheduleErrorKind::TooManyPending { pending, max_pending: max }, payload)
+            }
+            Refusal::Full(payload) => {
+                (ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
+            }
         };
         self.reject(kind, payload)
     }

@@ -63,15 +63,8 @@ pub struct PanicReport {
 
 impl fmt::Display for PanicReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            shard,
-            key,
-            message,
-        } = self;
-        write!(
-            f,
-            "a handler on shard {shard} panicked while it ran {key:?}: {message}"
-        )
+        let Self { shard, key, message } = self;
+        write!(f, "a handler on shard {shard} panicked while it ran {key:?}: {message}")
     }
 }
 
@@ -94,10 +87,7 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
     Box::new(move |expired| match executor.execute(expired) {
         Ok(()) => Outcome::Done,
         Err(expired) => {
-            log::warn!(
-                "the executor refused {:?}; it goes to Executor::rejected",
-                expired.key
-            );
+            log::warn!("the executor refused {:?}; it goes to Executor::rejected", expired.key);
             executor.rejected(expired);
             Outcome::Refused
         }
@@ -119,14 +109,7 @@ pub(super) fn run_caught<T>(
             let message = message_of(&*panic);
             // Dropping a panic's payload may panic in turn.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            report(
-                hook,
-                &PanicReport {
-                    shard,
-                    key,
-                    message,
-                },
-            );
+            report(hook, &PanicReport { shard, key, message });
             None
         }
     }

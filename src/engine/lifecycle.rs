@@ -58,14 +58,8 @@ impl<T> Lifecycle<T> {
                  share it by cloning the Timer"
             );
         }
-        let seats = seats
-            .into_iter()
-            .map(|seat| Arc::new(Mutex::new(Some(seat))))
-            .collect();
-        Self {
-            seats,
-            workers: Vec::new(),
-        }
+        let seats = seats.into_iter().map(|seat| Arc::new(Mutex::new(Some(seat)))).collect();
+        Self { seats, workers: Vec::new() }
     }
 }
 
@@ -87,9 +81,7 @@ pub(super) struct Inside {
 
 impl Inside {
     pub(super) fn enter(engine: u64) -> Self {
-        Self {
-            before: INSIDE.replace(engine),
-        }
+        Self { before: INSIDE.replace(engine) }
     }
 }
 
@@ -102,12 +94,7 @@ impl Drop for Inside {
 impl<T> Seat<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     pub(super) fn turn(&mut self, core: &Core<T>) -> Turn {
-        let Self {
-            owner,
-            handler,
-            shard,
-            ..
-        } = self;
+        let Self { owner, handler, shard, .. } = self;
         let remote = Arc::clone(owner.remote());
         let counters = remote.counters();
         let mut now = core.now();
@@ -119,9 +106,7 @@ impl<T> Seat<T> {
             }
             let deadline = core.rate.start_of(expiry.deadline);
             let lateness = now.saturating_duration_since(deadline);
-            counters
-                .lateness
-                .record(u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX));
+            counters.lateness.record(u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX));
             let expired = Expired {
                 payload: expiry.payload,
                 key: expiry.key,
@@ -140,19 +125,9 @@ impl<T> Seat<T> {
     /// Ends the shard and collects what has not ended.
     pub(super) fn close(&mut self, core: &Core<T>) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
-        self.owner.close(
-            |Expiry {
-                 payload,
-                 key,
-                 deadline,
-             }| {
-                unfired.push(Unfired {
-                    payload,
-                    key,
-                    deadline: core.rate.start_of(deadline),
-                });
-            },
-        );
+        self.owner.close(|Expiry { payload, key, deadline }| {
+            unfired.push(Unfired { payload, key, deadline: core.rate.start_of(deadline) });
+        });
         unfired
     }
 }
@@ -187,10 +162,9 @@ impl<T> Core<T> {
             match worker.join() {
                 Ok(mut rest) => unfired.append(&mut rest),
                 // Handlers' panics are caught, so this takes a panic in the engine itself or in a clock.
-                Err(_) => log::error!(
-                    "a worker of {} panicked; its timers are lost",
-                    self.thread_name
-                ),
+                Err(_) => {
+                    log::error!("a worker of {} panicked; its timers are lost", self.thread_name)
+                }
             }
         }
         Ok(unfired)
@@ -291,9 +265,6 @@ impl<T: Send + 'static> Core<T> {
                 let seat = locked(&seat).take();
                 seat.map_or_else(Vec::new, |seat| worker::run(&core, seat))
             })
-            .map_err(|error| StartError::Spawn {
-                shard,
-                message: error.to_string(),
-            })
+            .map_err(|error| StartError::Spawn { shard, message: error.to_string() })
     }
 }

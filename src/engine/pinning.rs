@@ -53,11 +53,8 @@ const CORE_LIMIT: usize = usize::BITS as usize;
 
 /// The cores that the calling thread may run on, in rising order; never empty.
 pub(crate) fn allowed_cores() -> Vec<usize> {
-    let mut cores: Vec<usize> = core_affinity::get_core_ids()
-        .unwrap_or_default()
-        .iter()
-        .map(|core| core.id)
-        .collect();
+    let mut cores: Vec<usize> =
+        core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
     if cores.is_empty() {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         cores.extend(0..count);
@@ -80,10 +77,7 @@ pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), 
         return Err(BuildError::EmptyCoreList);
     }
     match list.iter().find(|core| !allowed.contains(core)) {
-        Some(&core) => Err(BuildError::UnknownCore {
-            core,
-            allowed: allowed.to_vec(),
-        }),
+        Some(&core) => Err(BuildError::UnknownCore { core, allowed: allowed.to_vec() }),
         None => Ok(()),
     }
 }
@@ -121,9 +115,7 @@ fn verify(core: usize) -> Result<(), PinError> {
     if mask.count() == 1 && mask.is_set(core) {
         return Ok(());
     }
-    let found = (0..CpuSet::MAX_CPU)
-        .filter(|&core| mask.is_set(core))
-        .collect();
+    let found = (0..CpuSet::MAX_CPU).filter(|&core| mask.is_set(core)).collect();
     Err(PinError::NotInForce { core, found })
 }
 
@@ -142,10 +134,7 @@ mod tests {
         let cores =
             |pinning: &Pinning| [0, 1, 2, 3].map(|shard| core_for(pinning, shard, &allowed));
         assert_eq!(cores(&Pinning::Cores), [Some(2), Some(3), Some(7), Some(2)]);
-        assert_eq!(
-            cores(&Pinning::List(vec![7, 2])),
-            [Some(7), Some(2), Some(7), Some(2)]
-        );
+        assert_eq!(cores(&Pinning::List(vec![7, 2])), [Some(7), Some(2), Some(7), Some(2)]);
         assert_eq!(cores(&Pinning::Off), [None; 4]);
         assert_eq!(cores(&Pinning::List(vec![])), [None; 4]);
         assert_eq!(Pinning::default(), Pinning::Cores);
@@ -157,10 +146,7 @@ mod tests {
         let check = |list: &[usize]| check_pinning(&Pinning::List(list.to_vec()), &allowed);
         assert_eq!(check(&[3, 3, 2]), Ok(()));
         assert_eq!(check(&[]), Err(BuildError::EmptyCoreList));
-        let unknown = BuildError::UnknownCore {
-            core: 4,
-            allowed: allowed.to_vec(),
-        };
+        let unknown = BuildError::UnknownCore { core: 4, allowed: allowed.to_vec() };
         assert_eq!(check(&[2, 4]), Err(unknown));
         assert_eq!(check_pinning(&Pinning::Cores, &allowed), Ok(()));
         assert_eq!(check_pinning(&Pinning::Off, &[]), Ok(()));
@@ -224,10 +210,7 @@ mod tests {
                 let before = allowed_cores();
                 let missing = CORE_LIMIT - 1;
                 if !before.contains(&missing) {
-                    assert_eq!(
-                        pin_current(missing),
-                        Err(PinError::Refused { core: missing })
-                    );
+                    assert_eq!(pin_current(missing), Err(PinError::Refused { core: missing }));
                     assert_eq!(allowed_cores(), before);
                 }
             });

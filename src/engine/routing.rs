@@ -41,12 +41,7 @@ pub(super) struct Router {
 impl Router {
     pub(super) fn new(policy: Routing, shards: usize) -> Self {
         let shards = u32::try_from(shards).unwrap_or(1).max(1);
-        Self {
-            policy,
-            shards,
-            next: AtomicU32::new(0),
-            places: Segments::new(),
-        }
+        Self { policy, shards, next: AtomicU32::new(0), places: Segments::new() }
     }
 
     /// The shard for the next timer of the thread that holds `slot`. O(1), no shared writes.
@@ -81,10 +76,7 @@ impl Router {
     pub(super) fn settle(&self, slot: u32, shard: usize) {
         let home = u32::try_from(shard).unwrap_or(0) % self.shards + 1;
         // ORDERING: Relaxed: called by the slot's holder.
-        self.places
-            .get_or_alloc(slot)
-            .0
-            .store(home, Ordering::Relaxed);
+        self.places.get_or_alloc(slot).0.store(home, Ordering::Relaxed);
     }
 }
 

@@ -69,12 +69,8 @@ pub struct ShardStats {
 
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Self {
-        let shards: Vec<_> = core
-            .remotes
-            .iter()
-            .enumerate()
-            .map(|(n, remote)| ShardStats::of(n, remote))
-            .collect();
+        let shards: Vec<_> =
+            core.remotes.iter().enumerate().map(|(n, remote)| ShardStats::of(n, remote)).collect();
         Self {
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.

@@ -29,31 +29,22 @@ impl<T> Timeout<T> {
     pub fn cancel(&self) -> Cancel<T> {
         let key = self.key;
         Cancel::from_payload(
-            self.core
-                .with_lane(key, |remote, lane| remote.cancel_held(lane, key))
-                .flatten(),
+            self.core.with_lane(key, |remote, lane| remote.cancel_held(lane, key)).flatten(),
         )
     }
 
     /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
     pub fn reschedule(&self, delay: Duration) -> Reschedule {
-        self.core
-            .reschedule(self.key, self.core.rate.deadline(self.core.now(), delay))
+        self.core.reschedule(self.key, self.core.rate.deadline(self.core.now(), delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     pub fn reschedule_at(&self, deadline: Time) -> Reschedule {
-        self.core.reschedule(
-            self.key,
-            self.core.rate.deadline_at(self.core.now(), deadline),
-        )
+        self.core.reschedule(self.key, self.core.rate.deadline_at(self.core.now(), deadline))
     }
 
     fn phase(&self) -> Phase {
-        let state = self
-            .core
-            .remote(self.key)
-            .and_then(|remote| remote.state(self.key));
+        let state = self.core.remote(self.key).and_then(|remote| remote.state(self.key));
         state.map_or(Phase::Idle, |state| state.phase())
     }
 
@@ -78,10 +69,7 @@ impl<T> Timeout<T> {
     /// When the timer is or was due: the time asked for, rounded up to a tick.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        let tick = self
-            .core
-            .remote(self.key)
-            .map_or(u64::MAX, |remote| remote.deadline(self.key));
+        let tick = self.core.remote(self.key).map_or(u64::MAX, |remote| remote.deadline(self.key));
         self.core.rate.start_of(tick)
     }
 
@@ -101,16 +89,12 @@ impl<T> Timeout<T> {
 impl<T> Drop for Timeout<T> {
     fn drop(&mut self) {
         let key = self.key;
-        self.core
-            .with_lane(key, |remote, lane| remote.release(lane, key));
+        self.core.with_lane(key, |remote, lane| remote.release(lane, key));
     }
 }
 
 impl<T> fmt::Debug for Timeout<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeout")
-            .field("key", &self.key)
-            .field("phase", &self.phase())
-            .finish()
+        f.debug_struct("Timeout").field("key", &self.key).field("phase", &self.phase()).finish()
     }
 }

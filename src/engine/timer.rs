@@ -57,10 +57,7 @@ pub struct Timer<T = Task> {
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self {
-            core: Arc::clone(&self.core),
-            _last: Arc::clone(&self._last),
-        }
+        Self { core: Arc::clone(&self.core), _last: Arc::clone(&self._last) }
     }
 }
 
@@ -113,8 +110,7 @@ impl<T: Send + 'static> Timer<T> {
         payload: impl IntoPayload<T>,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.core.rate.deadline(self.core.now(), delay);
-        self.arm(tick, payload.into_payload(), true)
-            .map(|key| self.timeout(key))
+        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
@@ -128,8 +124,7 @@ impl<T: Send + 'static> Timer<T> {
         payload: impl IntoPayload<T>,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.core.rate.deadline_at(self.core.now(), deadline);
-        self.arm(tick, payload.into_payload(), true)
-            .map(|key| self.timeout(key))
+        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -192,9 +187,7 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     pub fn cancel(&self, key: Key) -> Cancel<T> {
         Cancel::from_payload(
-            self.core
-                .with_lane(key, |remote, lane| remote.cancel(lane, key))
-                .flatten(),
+            self.core.with_lane(key, |remote, lane| remote.cancel(lane, key)).flatten(),
         )
     }
 
@@ -204,15 +197,13 @@ impl<T: Send + 'static> Timer<T> {
     /// costs about as much as a schedule. The key stays valid.
     #[inline]
     pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
-        self.core
-            .reschedule(key, self.core.rate.deadline(self.core.now(), delay))
+        self.core.reschedule(key, self.core.rate.deadline(self.core.now(), delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     #[inline]
     pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
-        self.core
-            .reschedule(key, self.core.rate.deadline_at(self.core.now(), deadline))
+        self.core.reschedule(key, self.core.rate.deadline_at(self.core.now(), deadline))
     }
 
     /// Whether the timer that `key` names has neither fired, nor been cancelled, nor returned.
@@ -247,12 +238,7 @@ impl<T: Send + 'static> Timer<T> {
     /// one before its handler runs. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending: u64 = self
-            .core
-            .remotes
-            .iter()
-            .map(|remote| remote.pending())
-            .sum();
+        let pending: u64 = self.core.remotes.iter().map(|remote| remote.pending()).sum();
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
 

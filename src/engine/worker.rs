@@ -37,11 +37,7 @@ fn pin<T>(seat: &Seat<T>) {
             None
         }
     };
-    seat.owner
-        .remote()
-        .counters()
-        .pinned
-        .set(pinned.map_or(0, |core| core as u64 + 1));
+    seat.owner.remote().counters().pinned.set(pinned.map_or(0, |core| core as u64 + 1));
 }
 
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.

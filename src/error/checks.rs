@@ -43,11 +43,7 @@ pub(crate) fn check_buckets(buckets: usize, tick_ns: u64) -> Result<usize, Build
         // The largest power of two that fits: rounding up must not pass the limit again.
         let most = 1 << (u64::MAX / tick_ns).ilog2();
         let tick = Duration::from_nanos(tick_ns);
-        return Err(BuildError::RingOverflow {
-            tick,
-            buckets: rounded,
-            max_buckets: most,
-        });
+        return Err(BuildError::RingOverflow { tick, buckets: rounded, max_buckets: most });
     }
     Ok(rounded)
 }
@@ -63,29 +59,18 @@ pub(crate) fn check_shards(shards: usize) -> Result<usize, BuildError> {
 
 /// Checks the limit on pending timers.
 pub(crate) fn check_max_pending(max_pending: usize) -> Result<usize, BuildError> {
-    if max_pending == 0 {
-        Err(BuildError::ZeroMaxPending)
-    } else {
-        Ok(max_pending)
-    }
+    if max_pending == 0 { Err(BuildError::ZeroMaxPending) } else { Ok(max_pending) }
 }
 
 /// Checks one part of the budget.
 pub(crate) fn check_budget(which: &'static str, value: usize) -> Result<usize, BuildError> {
-    if value == 0 {
-        Err(BuildError::ZeroBudget { which })
-    } else {
-        Ok(value)
-    }
+    if value == 0 { Err(BuildError::ZeroBudget { which }) } else { Ok(value) }
 }
 
 /// Checks the prefix of thread names: `std` panics on a NUL in one.
 pub(crate) fn check_thread_name(name: &str) -> Result<(), BuildError> {
     match name.find('\0') {
-        Some(at) => Err(BuildError::BadThreadName {
-            name: name.to_owned(),
-            at,
-        }),
+        Some(at) => Err(BuildError::BadThreadName { name: name.to_owned(), at }),
         None => Ok(()),
     }
 }
@@ -98,18 +83,9 @@ mod tests {
     #[test]
     fn tick_errors_name_the_tick_and_the_range() {
         let tick = |nanos| check_tick(Duration::from_nanos(nanos));
-        says(
-            tick(0).unwrap_err(),
-            &["tick is 0", "at least 1us", "Builder::tick"],
-        );
-        says(
-            tick(999).unwrap_err(),
-            &["999ns", "minimum of 1\u{b5}s", "1us to 1h"],
-        );
-        says(
-            tick(3_600_000_000_001).unwrap_err(),
-            &["3600.000000001s", "maximum of 3600s", "1h"],
-        );
+        says(tick(0).unwrap_err(), &["tick is 0", "at least 1us", "Builder::tick"]);
+        says(tick(999).unwrap_err(), &["999ns", "minimum of 1\u{b5}s", "1us to 1h"]);
+        says(tick(3_600_000_000_001).unwrap_err(), &["3600.000000001s", "maximum of 3600s", "1h"]);
         assert_eq!(tick(1_000), Ok(1_000));
         assert_eq!(tick(3_600_000_000_000), Ok(3_600_000_000_000));
         says(check_tick(Duration::MAX).unwrap_err(), &["maximum"]);
@@ -117,15 +93,9 @@ mod tests {
 
     #[test]
     fn bucket_errors_name_the_count_and_the_range() {
-        says(
-            check_buckets(0, 1_000).unwrap_err(),
-            &["buckets is 0", "1 to 1073741824", "Hashed"],
-        );
+        says(check_buckets(0, 1_000).unwrap_err(), &["buckets is 0", "1 to 1073741824", "Hashed"]);
         let above = MAX_BUCKETS + 1;
-        says(
-            check_buckets(above, 1_000).unwrap_err(),
-            &["1073741825", "1073741824", "2^30"],
-        );
+        says(check_buckets(above, 1_000).unwrap_err(), &["1073741825", "1073741824", "2^30"]);
         assert_eq!(check_buckets(MAX_BUCKETS, 1_000_000), Ok(MAX_BUCKETS));
         assert_eq!(check_buckets(1, 1_000), Ok(1));
         assert_eq!(check_buckets(513, 1_000), Ok(1024));
@@ -135,17 +105,8 @@ mod tests {
     fn a_ring_that_overflows_is_refused_with_a_size_that_fits() {
         let hour = check_tick(MAX_TICK).unwrap();
         let error = check_buckets((1 << 22) + 1, hour).unwrap_err();
-        says(
-            error.clone(),
-            &[
-                "8388608 buckets of 3600s",
-                "584 years",
-                "at most 4194304 buckets",
-            ],
-        );
-        let BuildError::RingOverflow { max_buckets, .. } = error else {
-            panic!("{error}")
-        };
+        says(error.clone(), &["8388608 buckets of 3600s", "584 years", "at most 4194304 buckets"]);
+        let BuildError::RingOverflow { max_buckets, .. } = error else { panic!("{error}") };
         assert_eq!(check_buckets(max_buckets, hour), Ok(max_buckets));
         assert!(check_buckets(max_buckets + 1, hour).is_err());
     }
@@ -153,31 +114,16 @@ mod tests {
     #[test]
     fn shard_errors_name_the_number_and_the_range() {
         says(check_shards(0).unwrap_err(), &["shards is 0", "1 to 1024"]);
-        says(
-            check_shards(1025).unwrap_err(),
-            &["1025", "maximum of 1024"],
-        );
+        says(check_shards(1025).unwrap_err(), &["1025", "maximum of 1024"]);
         assert_eq!((check_shards(1), check_shards(1024)), (Ok(1), Ok(1024)));
     }
 
     #[test]
     fn the_other_settings_are_checked() {
-        says(
-            check_max_pending(0).unwrap_err(),
-            &["max_pending is 0", "at least 1"],
-        );
-        says(
-            check_budget("fire", 0).unwrap_err(),
-            &["budget.fire is 0", "at least 1"],
-        );
-        says(
-            check_thread_name("a\0b").unwrap_err(),
-            &["a\\0b", "byte 1", "Builder::thread_name"],
-        );
-        assert_eq!(
-            (check_max_pending(1), check_budget("drain", 7)),
-            (Ok(1), Ok(7))
-        );
+        says(check_max_pending(0).unwrap_err(), &["max_pending is 0", "at least 1"]);
+        says(check_budget("fire", 0).unwrap_err(), &["budget.fire is 0", "at least 1"]);
+        says(check_thread_name("a\0b").unwrap_err(), &["a\\0b", "byte 1", "Builder::thread_name"]);
+        assert_eq!((check_max_pending(1), check_budget("drain", 7)), (Ok(1), Ok(7)));
         assert_eq!(check_thread_name("timer"), Ok(()));
     }
 }

@@ -84,9 +84,7 @@ impl Block {
         // ORDERING: Relaxed: published by the next store.
         place.tick.store(message.tick, Ordering::Relaxed);
         // ORDERING: Release pairs with the Acquire in `read`: tick, and everything the producer did before. [P6]
-        place
-            .word
-            .store(message.word | PUBLISHED, Ordering::Release);
+        place.word.store(message.word | PUBLISHED, Ordering::Release);
     }
 
     /// Slots that have been claimed.

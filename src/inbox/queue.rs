@@ -64,14 +64,7 @@ impl Inbox {
             read: CachePadded::new(AtomicU64::new(0)),
             domain: Domain::new(),
         };
-        (
-            inbox,
-            Reader {
-                head: first,
-                index: 0,
-                taken: 0,
-            },
-        )
+        (inbox, Reader { head: first, index: 0, taken: 0 })
     }
 
     /// Hands a message to the reader. Any thread; lock-free; pins the epoch for its length.
@@ -87,11 +80,7 @@ impl Inbox {
             match block.claim() {
                 Claim::Slot(slot) => {
                     block.publish(slot, message);
-                    return if slot == 0 {
-                        self.begun(block)
-                    } else {
-                        Pushed::Accepted
-                    };
+                    return if slot == 0 { self.begun(block) } else { Pushed::Accepted };
                 }
                 Claim::Closed => return Pushed::Closed,
                 Claim::Full => self.advance(tail, block, &guard),
@@ -102,9 +91,7 @@ impl Inbox {
     fn begun(&self, block: &Block) -> Pushed {
         // ORDERING: Relaxed: a hint about the backlog.
         let read = self.read.load(Ordering::Relaxed);
-        Pushed::BlockBegun {
-            unread: block.first.saturating_sub(read),
-        }
+        Pushed::BlockBegun { unread: block.first.saturating_sub(read) }
     }
 
     /// Moves the tail past a full block, linking a new block if nobody has yet.
@@ -113,9 +100,7 @@ impl Inbox {
         let next = Self::follow(block);
         // ORDERING: Release publishes the block to producers that load the tail [P7]. If the exchange
         // fails, somebody else has moved the tail on already.
-        let _ = self
-            .tail
-            .compare_exchange(tail, next, Ordering::Release, Ordering::Relaxed);
+        let _ = self.tail.compare_exchange(tail, next, Ordering::Release, Ordering::Relaxed);
     }
 
     /// The block after `block`, made on demand.
@@ -181,11 +166,7 @@ impl Reader {
         limit: usize,
         mut take: impl FnMut(Message),
     ) -> Drained {
-        let mut done = Drained {
-            taken: 0,
-            more: false,
-            hole: false,
-        };
+        let mut done = Drained { taken: 0, more: false, hole: false };
         let mut block = self.head;
         let mut index = self.index;
         loop {
@@ -252,9 +233,7 @@ impl Reader {
         // ORDERING: Release as in `advance`: the tail must have left the block before it is retired, so
         // that no producer that pins from now on can reach it. Failure means that it has.
         let _ =
-            inbox
-                .tail
-                .compare_exchange(old, next.as_ptr(), Ordering::Release, Ordering::Relaxed);
+            inbox.tail.compare_exchange(old, next.as_ptr(), Ordering::Release, Ordering::Relaxed);
         self.head = next;
         self.index = 0;
         // ORDERING: Relaxed: read only by `drop`, which whoever drops the inbox orders after everything.
@@ -283,10 +262,7 @@ mod tests {
     use super::*;
 
     fn message(word: u64) -> Message {
-        Message {
-            tick: word * 3,
-            word,
-        }
+        Message { tick: word * 3, word }
     }
 
     #[test]
@@ -302,16 +278,10 @@ mod tests {
                 assert_eq!(got, message(expected));
                 expected += 1;
             });
-            assert_eq!(
-                (drained.taken, drained.more, drained.hole),
-                (100, false, false)
-            );
+            assert_eq!((drained.taken, drained.more, drained.hole), (100, false, false));
         }
         assert_eq!(reader.taken, 5000);
-        assert!(
-            inbox.head.load(Ordering::Relaxed) != first,
-            "exhausted blocks are retired"
-        );
+        assert!(inbox.head.load(Ordering::Relaxed) != first, "exhausted blocks are retired");
     }
 
     #[test]
@@ -332,9 +302,7 @@ mod tests {
         // A producer that is preempted between claim and publish.
         // SAFETY: one thread; the block lives as long as the inbox has not retired it.
         let block = unsafe { reader.head.as_ref() };
-        let Claim::Slot(hole) = block.claim() else {
-            panic!("the block has room")
-        };
+        let Claim::Slot(hole) = block.claim() else { panic!("the block has room") };
         for word in 2..2000 {
             assert_ne!(inbox.push(message(word)), Pushed::Closed);
         }
@@ -346,12 +314,7 @@ mod tests {
             (1..2000).collect::<Vec<_>>(),
             "everything but the hole, over several blocks"
         );
-        assert_eq!(
-            reader
-                .drain(&inbox, usize::MAX, |_| panic!("nothing twice"))
-                .taken,
-            0
-        );
+        assert_eq!(reader.drain(&inbox, usize::MAX, |_| panic!("nothing twice")).taken, 0);
         block.publish(hole, message(5000));
         got.clear();
         let drained = reader.drain(&inbox, usize::MAX, |m| got.push(m.word));
@@ -369,10 +332,7 @@ mod tests {
             for _ in 0..1100 {
                 assert_eq!(inbox.push(message(9)), Pushed::Closed);
             }
-            assert_eq!(
-                reader.drain(&inbox, usize::MAX, |_| ()).taken as u64,
-                before
-            );
+            assert_eq!(reader.drain(&inbox, usize::MAX, |_| ()).taken as u64, before);
         }
     }
 
@@ -405,13 +365,7 @@ mod tests {
                         .taken;
                 }
                 inbox.close(&reader);
-                (
-                    producers
-                        .into_iter()
-                        .map(|p| p.join().unwrap())
-                        .sum::<usize>(),
-                    taken,
-                )
+                (producers.into_iter().map(|p| p.join().unwrap()).sum::<usize>(), taken)
             });
             taken += reader.drain(&inbox, usize::MAX, |_| ()).taken;
             assert_eq!(taken, accepted);

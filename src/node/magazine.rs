@@ -41,10 +41,7 @@ pub(crate) struct Magazine {
 unsafe impl Zeroable for Magazine {
     #[cfg(tickwheel_loom)]
     fn idle() -> Self {
-        Self {
-            next: AtomicU32::new(0),
-            nodes: std::array::from_fn(|_| AtomicU32::new(0)),
-        }
+        Self { next: AtomicU32::new(0), nodes: std::array::from_fn(|_| AtomicU32::new(0)) }
     }
 }
 
@@ -202,17 +199,11 @@ impl Rack {
         if len == 0 {
             return self.take_slow(depot);
         }
-        let magazine = depot
-            .magazines
-            .get(Link(self.loaded.load(Ordering::Relaxed)).magazine()?)?;
+        let magazine =
+            depot.magazines.get(Link(self.loaded.load(Ordering::Relaxed)).magazine()?)?;
         // ORDERING: Relaxed: as above.
         self.loaded_len.store(len - 1, Ordering::Relaxed);
-        Some(
-            magazine
-                .nodes
-                .get(len as usize - 1)?
-                .load(Ordering::Relaxed),
-        )
+        Some(magazine.nodes.get(len as usize - 1)?.load(Ordering::Relaxed))
     }
 
     #[cold]
@@ -282,14 +273,9 @@ impl Rack {
 
     fn swap(&self) {
         // ORDERING: Relaxed: holder only.
-        let (loaded, len) = (
-            self.loaded.load(Ordering::Relaxed),
-            self.loaded_len.load(Ordering::Relaxed),
-        );
-        let spare = (
-            self.spare.load(Ordering::Relaxed),
-            self.spare_len.load(Ordering::Relaxed),
-        );
+        let (loaded, len) =
+            (self.loaded.load(Ordering::Relaxed), self.loaded_len.load(Ordering::Relaxed));
+        let spare = (self.spare.load(Ordering::Relaxed), self.spare_len.load(Ordering::Relaxed));
         self.load(Link(spare.0), spare.1);
         // ORDERING: Relaxed: holder only.
         self.spare.store(loaded, Ordering::Relaxed);
@@ -357,10 +343,6 @@ mod tests {
                 }
             });
         });
-        assert!(
-            depot.end() < 2_000,
-            "nodes are reused, {} were made",
-            depot.end()
-        );
+        assert!(depot.end() < 2_000, "nodes are reused, {} were made", depot.end());
     }
 }

@@ -53,10 +53,7 @@ unsafe impl<T: Send + Sync> Sync for Segments<T> {}
 const fn locate(index: u32) -> (usize, usize) {
     let shifted = index as u64 + (1 << BASE_BITS);
     let segment = u64::BITS - 1 - shifted.leading_zeros() - BASE_BITS;
-    (
-        segment as usize,
-        (shifted - (1 << (segment + BASE_BITS))) as usize,
-    )
+    (segment as usize, (shifted - (1 << (segment + BASE_BITS))) as usize)
 }
 
 const fn segment_len(segment: usize) -> usize {
@@ -66,9 +63,7 @@ const fn segment_len(segment: usize) -> usize {
 impl<T: Zeroable> Segments<T> {
     pub(crate) fn new() -> Self {
         const { assert!(size_of::<T>() > 0) };
-        Self {
-            segments: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
-        }
+        Self { segments: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
     }
 
     /// The slot with this number, if its segment exists. O(1).
@@ -128,9 +123,7 @@ impl<T: Zeroable> Segments<T> {
 
     fn none_from(&self, segment: usize) -> bool {
         // ORDERING: Relaxed: only null is asked for.
-        self.segments[segment..]
-            .iter()
-            .all(|s| s.load(Ordering::Relaxed).is_null())
+        self.segments[segment..].iter().all(|s| s.load(Ordering::Relaxed).is_null())
     }
 
     /// Bytes allocated for slots, used or not.
@@ -213,16 +206,11 @@ mod tests {
         let table = Segments::<AtomicU64>::new();
         for index in 0..5000 {
             // ORDERING: Relaxed: one thread.
-            table
-                .get_or_alloc(index)
-                .store(u64::from(index) + 1, Ordering::Relaxed);
+            table.get_or_alloc(index).store(u64::from(index) + 1, Ordering::Relaxed);
         }
         for index in 0..5000 {
             // ORDERING: Relaxed: one thread.
-            assert_eq!(
-                table.get(index).unwrap().load(Ordering::Relaxed),
-                u64::from(index) + 1
-            );
+            assert_eq!(table.get(index).unwrap().load(Ordering::Relaxed), u64::from(index) + 1);
         }
         let mut seen = 0;
         table.for_each(5000, |_, _| seen += 1);
@@ -239,9 +227,6 @@ mod tests {
             assert_eq!(locate(first as u32 - 1), (k - 1, segment_len(k - 1) - 1));
         }
         let (segment, offset) = locate((MAX_SLOTS - 1) as u32);
-        assert_eq!(
-            (segment, offset),
-            (SEGMENTS - 1, segment_len(SEGMENTS - 1) - 1)
-        );
+        assert_eq!((segment, offset), (SEGMENTS - 1, segment_len(SEGMENTS - 1) - 1));
     }
 }

@@ -260,11 +260,7 @@ impl StateWord {
         // ORDERING: AcqRel. Release hands what this holder did with the node to the last one; Acquire
         // lets the last one see what all the others did before it recycles. [P2]
         let left = State(self.0.fetch_and(!hold, Ordering::AcqRel) & !hold);
-        if !left.is_pending() && !left.has(HOLDS) {
-            Release::Recycle
-        } else {
-            Release::Held
-        }
+        if !left.is_pending() && !left.has(HOLDS) { Release::Recycle } else { Release::Held }
     }
 
     /// Owner: is the timer behind an entry due, and if so, fire it.
@@ -352,14 +348,9 @@ impl StateWord {
             }
             // ORDERING: AcqRel. Release publishes the new deadline to the owner and to the next mover [P3],
             // Acquire keeps the chain from `arm`; Relaxed on failure: the loop decides anew.
-            match self
-                .0
-                .compare_exchange(seen.0, new, Ordering::AcqRel, Ordering::Relaxed)
-            {
+            match self.0.compare_exchange(seen.0, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
-                    return Moved::Done {
-                        mark: State(new).mark(),
-                    };
+                    return Moved::Done { mark: State(new).mark() };
                 }
                 Err(now) => seen = State(now),
             }

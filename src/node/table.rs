@@ -5,6 +5,7 @@ use super::segments::{Segments, Zeroable};
 use super::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
+use crate::turn::Fate;
 use std::mem::MaybeUninit;
 
 /// One timer's record: 24 bytes with an eight-byte payload.
@@ -41,17 +42,6 @@ pub(crate) struct Armed {
     pub(crate) mark: u32,
 }
 
-/// What the owner learns about an entry that came due.
-#[must_use]
-pub(crate) enum Fate<T> {
-    /// The timer fires now.
-    Fire(Fired<T>),
-    /// Not due any more: file the entry again for this tick.
-    Refile(u64),
-    /// A zombie.
-    Drop,
-}
-
 /// A timer that the owner has just fired.
 pub(crate) struct Fired<T> {
     pub(crate) payload: T,
@@ -82,10 +72,7 @@ pub(crate) struct Table<T> {
 impl<T> Table<T> {
     /// A table of at most `limit` nodes (fewer than 2^32 in any case).
     pub(crate) fn new(limit: u64) -> Self {
-        Self {
-            nodes: Segments::new(),
-            depot: Depot::new(limit),
-        }
+        Self { nodes: Segments::new(), depot: Depot::new(limit) }
     }
 
     /// Arms a node; gives the payload back if the table is full.
@@ -109,11 +96,7 @@ impl<T> Table<T> {
         // ORDERING: Relaxed: published by the Release in `arm`. [P1]
         node.deadline.store(deadline, Ordering::Relaxed);
         let state = node.state.arm(handle);
-        Ok(Armed {
-            index,
-            generation: state.generation(),
-            mark: state.mark(),
-        })
+        Ok(Armed { index, generation: state.generation(), mark: state.mark() })
     }
 
     /// Ends a pending timer as cancelled or returned and takes its payload; `None` if it had ended.
@@ -151,16 +134,13 @@ impl<T> Table<T> {
 
     /// Owner: what becomes of an entry at `now`.
     #[inline]
-    pub(crate) fn due(&self, rack: &Rack, index: u32, mark: u32, now: u64) -> Fate<T> {
+    pub(crate) fn due(&self, rack: &Rack, index: u32, mark: u32, now: u64) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
         // ORDERING: Relaxed: the Acquire on the state, before, makes the latest completed move visible, and
         // the compare-and-swap after rejects any later one. [P3]
-        match node
-            .state
-            .due(mark, now, || node.deadline.load(Ordering::Relaxed))
-        {
+        match node.state.due(mark, now, || node.deadline.load(Ordering::Relaxed)) {
             Due::Dead => Fate::Drop,
             Due::Moving => Fate::Refile(now.saturating_add(1)),
             Due::Later(deadline) => Fate::Refile(deadline),
@@ -229,9 +209,7 @@ impl<T> Table<T> {
     /// Whether an entry stands for a pending timer. A hint, unless the answer is no.
     #[inline]
     pub(crate) fn is_live(&self, index: u32, mark: u32) -> bool {
-        self.nodes
-            .get(index)
-            .is_some_and(|node| node.state.is_live(mark))
+        self.nodes.get(index).is_some_and(|node| node.state.is_live(mark))
     }
 
     /// The state of the node that a key names, if the node still belongs to that timer.
@@ -244,9 +222,7 @@ impl<T> Table<T> {
     /// The deadline of the timer behind a held node.
     pub(crate) fn deadline(&self, index: u32) -> u64 {
         // ORDERING: Relaxed: the caller holds the node and asks for any recent value.
-        self.nodes
-            .get(index)
-            .map_or(u64::MAX, |node| node.deadline.load(Ordering::Relaxed))
+        self.nodes.get(index).map_or(u64::MAX, |node| node.deadline.load(Ordering::Relaxed))
     }
 
     /// Returns every pending timer; for `stop`, when no further one can be accepted.
@@ -286,8 +262,6 @@ impl<T> Drop for Table<T> {
 
 impl<T> std::fmt::Debug for Table<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table")
-            .field("allocated_bytes", &self.allocated_bytes())
-            .finish()
+        f.debug_struct("Table").field("allocated_bytes", &self.allocated_bytes()).finish()
     }
 }

@@ -34,13 +34,8 @@ struct Words {
 
 impl Signal {
     pub(crate) fn new() -> Self {
-        let words = Words {
-            inbox_due: AtomicU64::new(NOTHING),
-            wake_at: AtomicU64::new(AWAKE),
-        };
-        Self {
-            words: CachePadded::new(words),
-        }
+        let words = Words { inbox_due: AtomicU64::new(NOTHING), wake_at: AtomicU64::new(AWAKE) };
+        Self { words: CachePadded::new(words) }
     }
 
     /// Producer: a message for `tick` has been published. Any thread, lock-free.
@@ -117,9 +112,7 @@ impl Signal {
     pub(crate) fn fall_asleep(&self, tick: u64) -> bool {
         // ORDERING: Release shows `is_settled` what the handlers did [P9]; the handshake itself needs only
         // the fence below.
-        self.words
-            .wake_at
-            .store(tick.saturating_add(1), Ordering::Release);
+        self.words.wake_at.store(tick.saturating_add(1), Ordering::Release);
         // ORDERING: SeqCst fence, pairs with the second one in `announce`. [F2]
         fence(Ordering::SeqCst);
         if self.inbox_due() < tick {

@@ -88,9 +88,7 @@ impl Sleeper {
     /// only costs precision and is logged.
     pub(crate) fn new() -> io::Result<(Self, SleepWaker)> {
         let poll = Poll::new()?;
-        let waker = SleepWaker {
-            waker: Arc::new(Waker::new(poll.registry(), WAKE)?),
-        };
+        let waker = SleepWaker { waker: Arc::new(Waker::new(poll.registry(), WAKE)?) };
         #[cfg(target_os = "linux")]
         let timer = Timer::new(poll.registry())
             .inspect_err(|error| log::warn!("no timerfd, sleeps are less precise: {error}"))
@@ -139,11 +137,8 @@ impl Sleeper {
         let start = Instant::now();
         let whole = Duration::from_millis(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         // Polls built on kqueue take nanoseconds as they are.
-        let precise = cfg!(any(
-            target_vendor = "apple",
-            target_os = "freebsd",
-            target_os = "openbsd"
-        ));
+        let precise =
+            cfg!(any(target_vendor = "apple", target_os = "freebsd", target_os = "openbsd"));
         let first = if precise { timeout } else { whole };
         if self.wait(Some(first)) == SleepEnd::Woken {
             return SleepEnd::Woken;
@@ -185,9 +180,7 @@ impl Sleeper {
 
 impl fmt::Debug for Sleeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleeper")
-            .field("poll", &self.poll)
-            .finish_non_exhaustive()
+        f.debug_struct("Sleeper").field("poll", &self.poll).finish_non_exhaustive()
     }
 }
 
@@ -243,11 +236,7 @@ mod tests {
                 assert_eq!(sleeper.sleep(Some(timeout)), SleepEnd::Timeout);
                 // One early return for a stray signal is allowed by contract but does not happen
                 // here.
-                assert!(
-                    start.elapsed() >= timeout,
-                    "{:?} of {timeout:?}",
-                    start.elapsed()
-                );
+                assert!(start.elapsed() >= timeout, "{:?} of {timeout:?}", start.elapsed());
             }
         }
     }
@@ -265,11 +254,7 @@ mod tests {
                 .collect();
             over.sort_unstable();
             // Some 30 us are usual; a poll in whole milliseconds would take 900 us more.
-            assert!(
-                over[500] < Duration::from_micros(700),
-                "median overshoot {:?}",
-                over[500]
-            );
+            assert!(over[500] < Duration::from_micros(700), "median overshoot {:?}", over[500]);
         }
     }
 
@@ -310,28 +295,16 @@ mod tests {
         let (mut sleeper, waker) = Sleeper::new().unwrap();
         for _ in 0..20 {
             waker.wake();
-            assert_eq!(
-                sleeper.sleep(Some(Duration::from_millis(3))),
-                SleepEnd::Woken
-            );
+            assert_eq!(sleeper.sleep(Some(Duration::from_millis(3))), SleepEnd::Woken);
             // The timer of 3 ms is still set here, or has even expired.
             std::thread::sleep(Duration::from_millis(4));
             let start = Instant::now();
-            assert_eq!(
-                sleeper.sleep(Some(Duration::from_millis(10))),
-                SleepEnd::Timeout
-            );
+            assert_eq!(sleeper.sleep(Some(Duration::from_millis(10))), SleepEnd::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(10));
         }
-        assert_eq!(
-            sleeper.sleep(Some(Duration::from_millis(1))),
-            SleepEnd::Timeout
-        );
+        assert_eq!(sleeper.sleep(Some(Duration::from_millis(1))), SleepEnd::Timeout);
         waker.wake();
-        assert_eq!(
-            sleeper.sleep(Some(Duration::from_millis(20))),
-            SleepEnd::Woken
-        );
+        assert_eq!(sleeper.sleep(Some(Duration::from_millis(20))), SleepEnd::Woken);
         // Without a timeout the timer must not end the sleep either: only the wake does.
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(40));

@@ -15,9 +15,9 @@ pub(crate) struct Counters {
     /// Bytes held by nodes, magazines and wheel, as of the last turn.
     pub(crate) bytes: Gauge,
     /// Zombies removed by sweeps.
-    pub(crate) swept: Counter,
+    pub(crate) swept: Gauge,
     /// Zombies dropped because they came due.
-    pub(crate) dropped: Counter,
+    pub(crate) dropped: Gauge,
     /// Messages that were dead when they were drained: they never reached the wheel.
     pub(crate) died_young: Counter,
     pub(crate) turns: Counter,

@@ -168,11 +168,7 @@ impl LatenessHistogram {
     /// it; zero where nothing is counted. O(buckets).
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Duration {
-        let percent = if percent.is_nan() {
-            100.0
-        } else {
-            percent.clamp(0.0, 100.0)
-        };
+        let percent = if percent.is_nan() { 100.0 } else { percent.clamp(0.0, 100.0) };
         let rank = (percent / 100.0 * self.count as f64).ceil() as u64;
         let rank = rank.clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -202,11 +198,7 @@ impl LatenessHistogram {
     /// largest value seen where that is less) and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let upper = |bucket| Duration::from_nanos(upper_ns(bucket).min(self.max_ns));
-        let filled = self
-            .counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0);
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(move |(bucket, count)| (upper(bucket), *count))
     }
 }
@@ -303,10 +295,7 @@ mod tests {
 
     #[test]
     fn an_empty_histogram_answers_zero() {
-        for empty in [
-            LatenessHistogram::default(),
-            LatenessRecorder::new().snapshot(),
-        ] {
+        for empty in [LatenessHistogram::default(), LatenessRecorder::new().snapshot()] {
             assert_eq!(
                 (empty.count(), empty.max(), empty.mean()),
                 (0, Duration::ZERO, Duration::ZERO)
@@ -331,10 +320,7 @@ mod tests {
         assert_eq!(counted, 5);
         assert!(histogram.buckets().map(|(upper, _)| upper).is_sorted());
         assert_eq!(histogram.percentile(100.0), Duration::from_nanos(u64::MAX));
-        assert_eq!(
-            record_all(&[10, 20, 60, 61]).mean(),
-            Duration::from_nanos(37)
-        );
+        assert_eq!(record_all(&[10, 20, 60, 61]).mean(), Duration::from_nanos(37));
         assert!(format!("{histogram:?}").starts_with("LatenessHistogram { count: 5, mean"));
     }
 

@@ -14,10 +14,7 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) fn new(max: usize) -> Self {
-        Self {
-            taken: CachePadded::new(AtomicUsize::new(0)),
-            max,
-        }
+        Self { taken: CachePadded::new(AtomicUsize::new(0)), max }
     }
 
     pub(crate) fn max(&self) -> usize {

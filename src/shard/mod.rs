@@ -20,7 +20,6 @@ pub(crate) mod remote;
 
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;
-pub use owner::Budget;
 pub(crate) use owner::{Owner, Turn};
 pub(crate) use remote::{Refusal, Remote, WakeOwner};
 

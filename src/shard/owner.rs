@@ -6,37 +6,20 @@
 use super::Expiry;
 use super::lane::Lane;
 use super::limit::Limit;
-use super::remote::{Remote, WakeOwner, ZOMBIE_FLOOR};
+use super::remote::{Remote, WakeOwner};
 use crate::inbox::{Inbox, Reader};
-use crate::key::Key;
-use crate::node::table::Fate;
-use crate::wheel::{AnyWheel, Entry, Wheel};
+use crate::turn::{Budget, Fate, Next, Records, Turner};
+use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
 
-/// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
-const BATCH: usize = 256;
-
-/// How much one turn may do. What is left over is done by the next turn, at once.
-///
-/// The parts of a turn come in this order, so timers that are due go before housekeeping.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Budget {
-    /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick).
-    pub drain: usize,
-    /// Entries looked at because they are due (default 4096).
-    pub fire: usize,
-    /// Entries looked at in search of zombies (default 4096).
-    pub sweep: usize,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self {
-            drain: 100_000,
-            fire: 4096,
-            sweep: 4096,
-        }
-    }
+/// A turn under way: see [`Owner::begin_turn`].
+#[must_use = "a turn that has begun must be finished"]
+pub(crate) struct Piece {
+    now: u64,
+    /// Entries that may still be looked at.
+    left: usize,
+    fired: usize,
+    unfinished: bool,
 }
 
 /// What a turn came to.
@@ -55,21 +38,47 @@ pub(crate) struct Turn {
 pub(crate) struct Owner<T> {
     remote: Arc<Remote<T>>,
     reader: Reader,
-    wheel: AnyWheel,
+    turner: Turner,
     /// The owner's own lane; its counters stay zero.
     lane: Lane,
-    /// Due entries taken from the wheel; those before `due_next` are done.
-    due: Vec<Entry>,
-    due_next: usize,
     /// A drain ran out of budget.
     draining: bool,
-    /// Zombies are being swept.
-    sweeping: bool,
-    /// Entries in the wheel at which the zombie bound is looked at again.
-    look_at: u64,
-    /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
-    latest: u64,
-    id: u16,
+    /// Somebody has summoned the owner since the last look at the zombies.
+    summoned: bool,
+}
+
+/// The node table, as the owner of the shard uses it.
+struct Nodes<'a, T> {
+    remote: &'a Remote<T>,
+    lane: &'a Lane,
+}
+
+impl<T> Records for Nodes<'_, T> {
+    type Fired = Expiry<T>;
+
+    #[inline]
+    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Expiry<T>> {
+        match self.remote.table.due(&self.lane.rack, entry.index, entry.mark, now) {
+            Fate::Fire(fired) => {
+                // The place is free before the handler runs, so that it can schedule at the limit.
+                self.remote.counters.fired.bump();
+                self.remote.free_place();
+                let key = self.remote.key(entry.index, fired.generation);
+                Fate::Fire(Expiry { payload: fired.payload, key, deadline: fired.deadline })
+            }
+            Fate::Refile(deadline) => Fate::Refile(deadline),
+            Fate::Drop => Fate::Drop,
+        }
+    }
+
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.remote.table.is_live(entry.index, entry.mark)
+    }
+
+    fn pending(&self) -> u64 {
+        self.remote.pending()
+    }
 }
 
 impl<T> Owner<T> {
@@ -84,15 +93,10 @@ impl<T> Owner<T> {
         Self {
             remote: Arc::new(Remote::new(id, inbox, limit, waker)),
             reader,
-            wheel,
+            turner: Turner::new(wheel),
             lane: Lane::default(),
-            due: Vec::with_capacity(BATCH),
-            due_next: 0,
             draining: false,
-            sweeping: false,
-            look_at: ZOMBIE_FLOOR,
-            latest: 0,
-            id,
+            summoned: false,
         }
     }
 
@@ -111,30 +115,55 @@ impl<T> Owner<T> {
         budget: &Budget,
         mut fire: impl FnMut(Expiry<T>),
     ) -> Turn {
-        let now = now.max(self.latest);
-        self.latest = now;
-        self.remote.counters.turns.bump();
-        let summoned = self.drain(now, budget.drain);
-        let (fired, unfinished) = self.fire(now, budget.fire, &mut fire);
-        let sweeping = self.keep_bounded(summoned, budget.sweep);
-        self.report();
-        let more = self.draining || unfinished || sweeping;
-        Turn {
-            fired,
-            more,
-            next: if more { now } else { self.next_tick() },
+        let mut piece = self.begin_turn(now, budget);
+        while let Some(expiry) = self.next_expiry(&mut piece) {
+            fire(expiry);
         }
+        self.finish_turn(piece, budget)
+    }
+
+    /// The first part of a turn: take the tick, drain the inbox.
+    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Piece {
+        self.remote.counters.turns.bump();
+        let now = self.turner.begin(now);
+        self.drain(now, budget.drain);
+        Piece { now, left: budget.fire, fired: 0, unfinished: false }
+    }
+
+    /// The second part: the next timer that fires in this turn, if any.
+    #[inline]
+    pub(crate) fn next_expiry(&mut self, piece: &mut Piece) -> Option<Expiry<T>> {
+        let Self { remote, turner, lane, .. } = self;
+        match turner.next(&mut Nodes { remote, lane }, piece.now, &mut piece.left) {
+            Next::Fired(expiry) => {
+                piece.fired += 1;
+                Some(expiry)
+            }
+            Next::Done => None,
+            Next::OutOfBudget => {
+                piece.unfinished = true;
+                None
+            }
+        }
+    }
+
+    /// The last part: sweep, report, look ahead.
+    pub(crate) fn finish_turn(&mut self, piece: Piece, budget: &Budget) -> Turn {
+        let Self { remote, turner, lane, .. } = self;
+        turner.finish();
+        let summoned = std::mem::take(&mut self.summoned);
+        let sweeping = turner.keep_bounded(&Nodes { remote, lane }, summoned, budget.sweep);
+        self.report();
+        let more = self.draining || piece.unfinished || sweeping;
+        Turn { fired: piece.fired, more, next: if more { piece.now } else { self.next_tick() } }
     }
 
     /// The earliest tick at which there is something to do.
     pub(crate) fn next_tick(&self) -> u64 {
-        if self.draining || self.due_next < self.due.len() {
+        if self.draining {
             return 0;
         }
-        self.wheel
-            .next_deadline()
-            .unwrap_or(u64::MAX)
-            .min(self.remote.signal.inbox_due())
+        self.turner.next_tick().unwrap_or(u64::MAX).min(self.remote.signal.inbox_due())
     }
 
     /// Announces a sleep until `tick`; false if something came up meanwhile: turn again instead.
@@ -158,127 +187,28 @@ impl<T> Owner<T> {
         self.remote.signal.inbox_due() <= now
     }
 
-    /// Empties the inbox into the wheel if something in it may be due; whether somebody summoned the owner.
-    fn drain(&mut self, now: u64, limit: usize) -> bool {
+    /// Empties the inbox into the wheel if something in it may be due.
+    fn drain(&mut self, now: u64, limit: usize) {
         let inbox_due = self.remote.signal.inbox_due();
+        self.summoned |= inbox_due == 0;
         if !self.draining {
             if inbox_due > now {
-                return false;
+                return;
             }
             self.remote.signal.begin_drain();
         }
-        let Self {
-            remote,
-            reader,
-            wheel,
-            ..
-        } = self;
+        let Self { remote, reader, turner, .. } = self;
         let mut dead = 0;
         let drained = reader.drain(&remote.inbox, limit, |message| {
             let (index, mark) = (message.word as u32, (message.word >> 32) as u32);
             if remote.table.is_live(index, mark) {
-                wheel.insert(Entry {
-                    deadline: message.tick,
-                    index,
-                    mark,
-                });
+                turner.file_arrived(Entry { deadline: message.tick, index, mark });
             } else {
                 dead += 1;
             }
         });
         remote.counters.died_young.add(dead);
         self.draining = drained.more;
-        inbox_due == 0
-    }
-
-    /// Fires what is due; how many, and whether the budget ended it.
-    fn fire(&mut self, now: u64, budget: usize, fire: &mut impl FnMut(Expiry<T>)) -> (usize, bool) {
-        let mut fired = 0;
-        let mut left = budget;
-        loop {
-            while let Some(&entry) = self.due.get(self.due_next) {
-                if left == 0 {
-                    return (fired, true);
-                }
-                left -= 1;
-                self.due_next += 1;
-                fired += usize::from(self.settle(entry, now, fire));
-            }
-            self.due.clear();
-            self.due_next = 0;
-            let advance = self
-                .wheel
-                .advance(now, BATCH.min(left.max(1)), &mut self.due);
-            if self.due.is_empty() {
-                if !advance.more {
-                    return (fired, false);
-                }
-                // A cascade is under way: it counts against the budget like the entries it moves.
-                if left == 0 {
-                    return (fired, true);
-                }
-                left = left.saturating_sub(BATCH);
-            }
-        }
-    }
-
-    /// Decides about one due entry; whether its timer fired.
-    #[inline]
-    fn settle(&mut self, entry: Entry, now: u64, fire: &mut impl FnMut(Expiry<T>)) -> bool {
-        let Self {
-            remote,
-            wheel,
-            lane,
-            ..
-        } = self;
-        match remote.table.due(&lane.rack, entry.index, entry.mark, now) {
-            Fate::Fire(fired) => {
-                // The place is free before the handler runs, so that it can schedule at the limit.
-                remote.counters.fired.bump();
-                remote.free_place();
-                let key = Key::new(self.id, entry.index, fired.generation);
-                fire(Expiry {
-                    payload: fired.payload,
-                    key,
-                    deadline: fired.deadline,
-                });
-                true
-            }
-            Fate::Refile(deadline) => {
-                wheel.insert(Entry { deadline, ..entry });
-                false
-            }
-            Fate::Drop => {
-                remote.counters.dropped.bump();
-                false
-            }
-        }
-    }
-
-    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
-    fn keep_bounded(&mut self, summoned: bool, budget: usize) -> bool {
-        let Self { remote, wheel, .. } = self;
-        let entries = wheel.len() as u64;
-        if !self.sweeping {
-            if !summoned && entries < self.look_at {
-                return false;
-            }
-            if !remote.has_too_many(entries) {
-                // Look again when a quarter more has gathered; cancels alone call the owner themselves.
-                self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
-                return false;
-            }
-            self.sweeping = true;
-        }
-        let sweep = wheel.sweep(budget, &mut |entry| {
-            !remote.table.is_live(entry.index, entry.mark)
-        });
-        remote.counters.swept.add(sweep.removed as u64);
-        if sweep.cycle_done {
-            self.sweeping = false;
-            self.look_at = wheel.len() as u64 + ZOMBIE_FLOOR;
-        }
-        self.sweeping
     }
 
     /// Ends the shard: refuses every further timer and returns all that have not ended.
@@ -286,40 +216,28 @@ impl<T> Owner<T> {
     /// A timer is accepted if its push came before the close; then it is pending in the table, where this
     /// finds it, whether or not its message has been read or even written.
     pub(crate) fn close(&mut self, mut take: impl FnMut(Expiry<T>)) {
-        let Self {
-            remote,
-            reader,
-            lane,
-            ..
-        } = self;
+        let Self { remote, reader, lane, .. } = self;
         remote.inbox.close(reader);
-        remote
-            .table
-            .return_all(&lane.rack, |index, generation, deadline, payload| {
-                remote.counters.returned.bump();
-                remote.free_place();
-                take(Expiry {
-                    payload,
-                    key: Key::new(self.id, index, generation),
-                    deadline,
-                });
-            });
-        self.wheel.drain_all(&mut |_| ());
-        self.due.clear();
-        self.due_next = 0;
+        remote.table.return_all(&lane.rack, |index, generation, deadline, payload| {
+            remote.counters.returned.bump();
+            remote.free_place();
+            take(Expiry { payload, key: remote.key(index, generation), deadline });
+        });
+        self.turner.clear();
         self.draining = false;
-        remote.counters.entries.set(0);
+        self.report();
     }
 
     /// Publishes what the shard holds.
     fn report(&self) {
-        let entries = self.wheel.len() as u64;
+        let entries = self.turner.entries();
         let counters = &self.remote.counters;
         if counters.entries.get() != entries {
             counters.entries.set(entries);
-            counters
-                .bytes
-                .set((self.wheel.held_bytes() + self.remote.allocated_bytes()) as u64);
+            counters.bytes.set((self.turner.held_bytes() + self.remote.allocated_bytes()) as u64);
+            let (swept, dropped) = self.turner.zombies_removed();
+            counters.swept.set(swept);
+            counters.dropped.set(dropped);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::node::state::{Phase, State};
 use crate::node::table::{Armed, Rearm, Table};
 use crate::park::{Signal, Wake};
 use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::turn::too_many;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
@@ -22,12 +23,6 @@ use std::sync::Arc;
 const NURSERY: u64 = 16 * 1024;
 #[cfg(tickwheel_loom)]
 const NURSERY: u64 = 4;
-
-/// Zombies that are always tolerated; beyond it at most as many as there are live timers.
-#[cfg(not(tickwheel_loom))]
-pub(crate) const ZOMBIE_FLOOR: u64 = 16 * 1024;
-#[cfg(tickwheel_loom)]
-pub(crate) const ZOMBIE_FLOOR: u64 = 2;
 
 /// A thread looks at the zombie bound every so many of its cancels.
 const CANCELS_PER_LOOK: u64 = 4096;
@@ -86,6 +81,12 @@ impl<T> Remote<T> {
         }
     }
 
+    /// The name of one of this shard's timers.
+    #[inline]
+    pub(super) fn key(&self, index: u32, generation: u64) -> Key {
+        Key::new(self.id, index, generation)
+    }
+
     /// The lane of the thread that holds `slot`.
     #[inline]
     pub(crate) fn lane(&self, slot: u32) -> &Lane {
@@ -116,11 +117,7 @@ impl<T> Remote<T> {
     ) -> Result<Key, Refusal<T>> {
         if let Some(limit) = &self.limit {
             if let Err(pending) = limit.acquire() {
-                return Err(Refusal::AtLimit {
-                    payload,
-                    pending,
-                    max: limit.max(),
-                });
+                return Err(Refusal::AtLimit { payload, pending, max: limit.max() });
             }
         }
         let armed = match self.table.arm(&lane.rack, deadline, payload, handle) {
@@ -138,7 +135,7 @@ impl<T> Remote<T> {
             }
             // `stop` has found the timer and returned it: it was accepted after all.
         }
-        Ok(Key::new(self.id, armed.index, armed.generation))
+        Ok(self.key(armed.index, armed.generation))
     }
 
     /// The inbox has refused the timer: take its payload back, unless `stop` has returned it already.
@@ -149,8 +146,7 @@ impl<T> Remote<T> {
             self.table.release(&lane.rack, armed.index);
             payload
         } else {
-            self.table
-                .end(&lane.rack, armed.index, armed.generation, Phase::Cancelled)?
+            self.table.end(&lane.rack, armed.index, armed.generation, Phase::Cancelled)?
         };
         lane.scheduled.undo();
         self.free_place();
@@ -194,8 +190,7 @@ impl<T> Remote<T> {
     #[inline]
     pub(crate) fn cancel(&self, lane: &Lane, key: Key) -> Option<T> {
         let payload =
-            self.table
-                .end(&lane.rack, key.index(), key.generation(), Phase::Cancelled)?;
+            self.table.end(&lane.rack, key.index(), key.generation(), Phase::Cancelled)?;
         self.count_cancel(lane);
         Some(payload)
     }
@@ -219,14 +214,9 @@ impl<T> Remote<T> {
     /// The owner may sleep for an hour while everything it holds is cancelled: call it before that.
     #[cold]
     fn look_at_zombies(&self) {
-        if self.has_too_many(self.counters.entries.get()) {
+        if too_many(self.counters.entries.get(), || self.pending()) {
             self.summon();
         }
-    }
-
-    /// Whether `entries` in the wheel are more than the zombie bound allows. O(threads).
-    pub(super) fn has_too_many(&self, entries: u64) -> bool {
-        entries > ZOMBIE_FLOOR && entries > 2 * self.pending() + ZOMBIE_FLOOR
     }
 
     /// A `Timeout` lets go of its node.
@@ -238,10 +228,7 @@ impl<T> Remote<T> {
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
     pub(crate) fn reschedule(&self, lane: &Lane, key: Key, deadline: u64) -> bool {
-        match self
-            .table
-            .rearm(&lane.rack, key.index(), key.generation(), deadline)
-        {
+        match self.table.rearm(&lane.rack, key.index(), key.generation(), deadline) {
             Rearm::Gone => return false,
             Rearm::Later | Rearm::Superseded => {}
             Rearm::Earlier { mark } => {
@@ -280,9 +267,7 @@ impl<T> Remote<T> {
         let mut sum = 0u64;
         // ORDERING: Acquire pairs with `join` [P4].
         let end = self.lanes_end.load(Ordering::Acquire);
-        self.lanes.for_each(u64::from(end), |_, lane| {
-            sum = sum.wrapping_add(counter(lane))
-        });
+        self.lanes.for_each(u64::from(end), |_, lane| sum = sum.wrapping_add(counter(lane)));
         sum
     }
 
@@ -293,8 +278,7 @@ impl<T> Remote<T> {
         let ended = self.lanes_sum(|lane| lane.cancelled.get())
             + self.counters.fired.get()
             + self.counters.returned.get();
-        self.lanes_sum(|lane| lane.scheduled.get())
-            .saturating_sub(ended)
+        self.lanes_sum(|lane| lane.scheduled.get()).saturating_sub(ended)
     }
 
     /// Whether the owner sleeps and nothing that the caller pushed is due at `now`.

@@ -18,10 +18,7 @@ struct Pool {
     free: BinaryHeap<Reverse<u32>>,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool {
-    next: 0,
-    free: BinaryHeap::new(),
-});
+static POOL: Mutex<Pool> = Mutex::new(Pool { next: 0, free: BinaryHeap::new() });
 
 /// The value of `CURRENT` in a thread that holds no slot.
 const NONE: u32 = u32::MAX;
@@ -60,10 +57,7 @@ impl Drop for Lease {
                 current.set(NONE);
             }
         });
-        POOL.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .free
-            .push(Reverse(self.0));
+        POOL.lock().unwrap_or_else(PoisonError::into_inner).free.push(Reverse(self.0));
     }
 }
 

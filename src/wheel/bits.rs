@@ -108,17 +108,7 @@ mod tests {
     #[test]
     fn slot_and_start_are_inverse_for_every_level() {
         for level in 0..LEVELS {
-            for &tick in &[
-                1,
-                63,
-                64,
-                4095,
-                4096,
-                1 << 42,
-                (1 << 60) + 17,
-                u64::MAX - 1,
-                u64::MAX,
-            ] {
+            for &tick in &[1, 63, 64, 4095, 4096, 1 << 42, (1 << 60) + 17, u64::MAX - 1, u64::MAX] {
                 let slot = slot_of(level, tick);
                 let start = start_of(tick, level, slot);
                 assert!(start <= tick);

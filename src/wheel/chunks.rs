@@ -43,15 +43,7 @@ impl<const N: usize> Chunk<N> {
     const EMPTY: Self = {
         assert!(N < 64 && (N + 1).is_power_of_two());
         assert!(size_of::<Self>() == (N + 1) * size_of::<Entry>());
-        Self {
-            next: NIL,
-            len: 0,
-            entries: [Entry {
-                deadline: 0,
-                index: 0,
-                mark: 0,
-            }; N],
-        }
+        Self { next: NIL, len: 0, entries: [Entry { deadline: 0, index: 0, mark: 0 }; N] }
     };
 
     /// The filled part.
@@ -82,11 +74,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) const EMPTY: Self = Self {
-        min: u64::MAX,
-        head: NIL,
-        tail: NIL,
-    };
+    pub(super) const EMPTY: Self = Self { min: u64::MAX, head: NIL, tail: NIL };
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -141,10 +129,7 @@ impl<const N: usize> Chunks<N> {
     pub(super) fn push(&mut self, bucket: &mut Bucket, entry: Entry) {
         bucket.min = bucket.min.min(entry.deadline);
         // An empty bucket's tail is `NIL`, which no segment contains: one test answers both questions.
-        if let Some(segment) = self
-            .segments
-            .get_mut((bucket.tail >> SEGMENT_BITS) as usize)
-        {
+        if let Some(segment) = self.segments.get_mut((bucket.tail >> SEGMENT_BITS) as usize) {
             if let Some(chunks) = &mut segment.chunks {
                 let tail = &mut chunks[bucket.tail as usize % SEGMENT_CHUNKS];
                 if let Some(place) = tail.entries.get_mut(tail.len as usize) {
@@ -220,19 +205,13 @@ impl<const N: usize> Chunks<N> {
 
     pub(super) fn chunk(&self, id: u32) -> &Chunk<N> {
         let segment = &self.segments[(id >> SEGMENT_BITS) as usize];
-        let chunks = segment
-            .chunks
-            .as_ref()
-            .expect("a chain only names chunks of held segments");
+        let chunks = segment.chunks.as_ref().expect("a chain only names chunks of held segments");
         &chunks[id as usize % SEGMENT_CHUNKS]
     }
 
     pub(super) fn chunk_mut(&mut self, id: u32) -> &mut Chunk<N> {
         let segment = &mut self.segments[(id >> SEGMENT_BITS) as usize];
-        let chunks = segment
-            .chunks
-            .as_mut()
-            .expect("a chain only names chunks of held segments");
+        let chunks = segment.chunks.as_mut().expect("a chain only names chunks of held segments");
         &mut chunks[id as usize % SEGMENT_CHUNKS]
     }
 
@@ -244,10 +223,7 @@ impl<const N: usize> Chunks<N> {
             self.all_free.remove(number);
         }
         let place = segment.free_head;
-        let chunks = segment
-            .chunks
-            .as_ref()
-            .expect("a segment with room holds memory");
+        let chunks = segment.chunks.as_ref().expect("a segment with room holds memory");
         segment.free_head = chunks[place as usize].next;
         segment.free -= 1;
         if segment.free == 0 {
@@ -262,10 +238,7 @@ impl<const N: usize> Chunks<N> {
     pub(super) fn release(&mut self, id: u32) {
         let number = (id >> SEGMENT_BITS) as usize;
         let segment = &mut self.segments[number];
-        let chunks = segment
-            .chunks
-            .as_mut()
-            .expect("a chain only names chunks of held segments");
+        let chunks = segment.chunks.as_mut().expect("a chain only names chunks of held segments");
         chunks[id as usize % SEGMENT_CHUNKS].next = segment.free_head;
         segment.free_head = id % SEGMENT_CHUNKS as u32;
         segment.free += 1;
@@ -286,25 +259,15 @@ impl<const N: usize> Chunks<N> {
     #[cold]
     fn grow(&mut self) -> usize {
         let number = if self.vacant == 0 {
-            self.segments.push(Segment {
-                chunks: None,
-                free_head: 0,
-                free: 0,
-            });
+            self.segments.push(Segment { chunks: None, free_head: 0, free: 0 });
             self.segments.len() - 1
         } else {
             self.vacant -= 1;
-            let vacant = self
-                .segments
-                .iter()
-                .position(|segment| segment.chunks.is_none());
+            let vacant = self.segments.iter().position(|segment| segment.chunks.is_none());
             vacant.expect("a vacant segment was counted")
         };
         // 2^32 chunks are a tebibyte; the last segment number stays unused because `NIL` names it.
-        assert!(
-            number < (NIL >> SEGMENT_BITS) as usize,
-            "a wheel holds at most 2^32 chunks"
-        );
+        assert!(number < (NIL >> SEGMENT_BITS) as usize, "a wheel holds at most 2^32 chunks");
         let mut chunks = vec![Chunk::<N>::EMPTY; SEGMENT_CHUNKS].into_boxed_slice();
         for (place, chunk) in chunks.iter_mut().enumerate() {
             chunk.next = place as u32 + 1;
@@ -333,11 +296,7 @@ impl<const N: usize> Chunks<N> {
             self.free -= SEGMENT_CHUNKS;
             self.vacant += 1;
         }
-        while self
-            .segments
-            .last()
-            .is_some_and(|segment| segment.chunks.is_none())
-        {
+        while self.segments.last().is_some_and(|segment| segment.chunks.is_none()) {
             self.segments.pop();
             self.vacant -= 1;
         }
@@ -351,11 +310,7 @@ mod tests {
     type Small = Chunks<3>;
 
     fn entry(n: u64) -> Entry {
-        Entry {
-            deadline: n,
-            index: n as u32,
-            mark: 7,
-        }
+        Entry { deadline: n, index: n as u32, mark: 7 }
     }
 
     fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
@@ -376,22 +331,9 @@ mod tests {
         assert_eq!(buckets[1].earliest(), Some(1));
         let mut taken = Vec::new();
         assert_eq!(chunks.take(&mut buckets[0], 10, &mut taken), 10);
-        assert!(
-            taken
-                .iter()
-                .map(|entry| entry.deadline)
-                .eq((0..20).step_by(2))
-        );
-        assert!(
-            all(&mut chunks, &mut buckets[0])
-                .into_iter()
-                .eq((20..2000).step_by(2))
-        );
-        assert!(
-            all(&mut chunks, &mut buckets[1])
-                .into_iter()
-                .eq((1..2000).step_by(2))
-        );
+        assert!(taken.iter().map(|entry| entry.deadline).eq((0..20).step_by(2)));
+        assert!(all(&mut chunks, &mut buckets[0]).into_iter().eq((20..2000).step_by(2)));
+        assert!(all(&mut chunks, &mut buckets[1]).into_iter().eq((1..2000).step_by(2)));
         assert_eq!(buckets[0].earliest(), None);
         assert_eq!(chunks.used, 0);
     }
@@ -411,16 +353,10 @@ mod tests {
         assert!(chunks.free < RESERVE_CHUNKS + SEGMENT_CHUNKS);
         assert!(chunks.held_bytes() < peak / 3);
         chunks.push(&mut buckets[0], entry(1));
-        let lowest = chunks
-            .segments
-            .iter()
-            .position(|segment| segment.chunks.is_some());
+        let lowest = chunks.segments.iter().position(|segment| segment.chunks.is_some());
         let serving = (buckets[0].head >> SEGMENT_BITS) as usize;
         assert_eq!(lowest, Some(serving), "the lowest segment serves first");
         (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
-        assert!(
-            chunks.held_bytes() <= peak * 11 / 10,
-            "numbers of returned segments are reused"
-        );
+        assert!(chunks.held_bytes() <= peak * 11 / 10, "numbers of returned segments are reused");
     }
 }

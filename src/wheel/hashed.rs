@@ -156,19 +156,15 @@ impl Hashed {
             }
             let mut pass = open.unwrap_or(Pass::START);
             let mut ready = self.ready;
-            let (examined, done) = self.extract(
-                self.ring.bucket_of(tick),
-                &mut pass,
-                tick,
-                |chunks, entry| {
+            let (examined, done) =
+                self.extract(self.ring.bucket_of(tick), &mut pass, tick, |chunks, entry| {
                     if *left > 0 {
                         *left -= 1;
                         due.push(entry);
                     } else {
                         chunks.push(&mut ready, entry);
                     }
-                },
-            );
+                });
             self.ready = ready;
             *looks = looks.saturating_sub(examined);
             open = (!done).then_some(pass);
@@ -197,11 +193,7 @@ impl Hashed {
                 }
             }
             if *looks == 0 {
-                break Stage::Collect {
-                    target,
-                    bucket,
-                    pass: open,
-                };
+                break Stage::Collect { target, bucket, pass: open };
             }
             let mut pass = open.unwrap_or(Pass::START);
             let (examined, done) =
@@ -229,14 +221,7 @@ impl Hashed {
         *left -= due.len() - before;
         self.hand = self.hand.max(sorter.hand());
         let idle = sorter.is_empty() && self.hand >= target;
-        (
-            if idle {
-                Stage::Idle
-            } else {
-                Stage::Sorted { target }
-            },
-            more,
-        )
+        (if idle { Stage::Idle } else { Stage::Sorted { target } }, more)
     }
 
     /// Yields entries that are due at the very last tick.
@@ -254,24 +239,15 @@ impl Hashed {
         if to - earliest <= self.ring.mask() {
             // No bucket has two ticks due in less than a revolution, so the order comes for free.
             self.hand = self.hand.max(earliest - 1);
-            return Some(Stage::Visit {
-                tick: earliest,
-                pass: None,
-            });
+            return Some(Stage::Visit { tick: earliest, pass: None });
         }
         let target = to.min(u64::MAX - 1);
-        Some(Stage::Collect {
-            target,
-            bucket: self.ring.bucket_of(earliest),
-            pass: None,
-        })
+        Some(Stage::Collect { target, bucket: self.ring.bucket_of(earliest), pass: None })
     }
 
     /// Yields everything due up to `to`, which is not before the hand, and says whether more is due.
     fn advance_ring(&mut self, to: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
-        let mut looks = left
-            .saturating_mul(LOOKS_PER_YIELD)
-            .saturating_add(LOOKS_AT_LEAST);
+        let mut looks = left.saturating_mul(LOOKS_PER_YIELD).saturating_add(LOOKS_AT_LEAST);
         loop {
             match self.stage {
                 Stage::Idle => match self.begin(to) {
@@ -294,11 +270,7 @@ impl Hashed {
                     self.hand = to;
                     return false;
                 }
-                Stage::Collect {
-                    target,
-                    bucket,
-                    pass,
-                } => {
+                Stage::Collect { target, bucket, pass } => {
                     self.stage = self.collect(target, bucket, pass, &mut looks);
                     if matches!(self.stage, Stage::Collect { .. }) {
                         return true;
@@ -338,10 +310,7 @@ impl Wheel for Hashed {
     }
 
     fn next_deadline(&self) -> Option<u64> {
-        let sorted = self
-            .sorter
-            .as_ref()
-            .and_then(|sorter| sorter.next_deadline());
+        let sorted = self.sorter.as_ref().and_then(|sorter| sorter.next_deadline());
         let candidates = [self.overdue.earliest(), self.ready.earliest(), sorted];
         let filed = self.ring.earliest().or(self.never.earliest());
         candidates.into_iter().chain([filed]).flatten().min()
@@ -420,10 +389,7 @@ impl Hashed {
         if position == self.overdue_position() {
             return (&mut self.overdue, &mut self.chunks);
         }
-        let bucket = self
-            .ring
-            .bucket_mut(position - 1)
-            .expect("an occupied bucket has a page");
+        let bucket = self.ring.bucket_mut(position - 1).expect("an occupied bucket has a page");
         (bucket, &mut self.chunks)
     }
 }
@@ -449,15 +415,8 @@ impl Sweepable for Hashed {
     /// invalidate; the sweep waits for it. Every advance makes headway, so the wait is short.
     fn is_busy(&self, position: usize) -> bool {
         let bucket = match self.stage {
-            Stage::Visit {
-                tick,
-                pass: Some(_),
-            } => self.ring.bucket_of(tick),
-            Stage::Collect {
-                bucket,
-                pass: Some(_),
-                ..
-            } => bucket,
+            Stage::Visit { tick, pass: Some(_) } => self.ring.bucket_of(tick),
+            Stage::Collect { bucket, pass: Some(_), .. } => bucket,
             _ => return false,
         };
         position == bucket + 1

@@ -76,10 +76,7 @@ impl Place {
 
 /// Ring and bucket of a sweep position other than `OVERDUE`.
 fn ring_and_slot(position: usize) -> (usize, usize) {
-    (
-        LEVELS - 1 - position / RING_BUCKETS,
-        position % RING_BUCKETS,
-    )
+    (LEVELS - 1 - position / RING_BUCKETS, position % RING_BUCKETS)
 }
 
 impl Default for Hierarchical {
@@ -127,11 +124,7 @@ impl Hierarchical {
     fn first(&self) -> Option<Place> {
         let level = next_set(self.levels, 0)?;
         let slot = self.rings[level].first()?;
-        Some(Place {
-            level,
-            slot,
-            start: start_of(self.base, level, slot),
-        })
+        Some(Place { level, slot, start: start_of(self.base, level, slot) })
     }
 
     /// Brings both occupancy words in line after entries of a bucket were removed.
@@ -147,10 +140,7 @@ impl Hierarchical {
     /// up, and says whether it is empty.
     fn cascade(&mut self, from: Place, moves: &mut usize) -> bool {
         self.sweeper.disturb(from.position());
-        while let Some(chunk) = self
-            .chunks
-            .pop(&mut self.rings[from.level].buckets[from.slot])
-        {
+        while let Some(chunk) = self.chunks.pop(&mut self.rings[from.level].buckets[from.slot]) {
             for entry in chunk.entries() {
                 self.file(from.start, *entry);
             }
@@ -266,9 +256,7 @@ impl Wheel for Hierarchical {
         }
         let mut more = !self.overdue.is_empty();
         if !more && to >= self.hand {
-            let mut moves = budget
-                .saturating_mul(MOVES_PER_YIELD)
-                .saturating_add(MOVES_AT_LEAST);
+            let mut moves = budget.saturating_mul(MOVES_PER_YIELD).saturating_add(MOVES_AT_LEAST);
             more = self.advance_rings(to, &mut left, &mut moves, due);
         }
         self.len -= budget - left;
@@ -317,27 +305,13 @@ impl Sweepable for Hierarchical {
         if position < OVERDUE {
             let (level, slot) = ring_and_slot(position);
             if let Some(slot) = next_set(self.rings[level].occupied, slot) {
-                return Some(
-                    Place {
-                        level,
-                        slot,
-                        start: 0,
-                    }
-                    .position(),
-                );
+                return Some(Place { level, slot, start: 0 }.position());
             }
             let below = self.levels & ((1 << level) - 1);
             if below != 0 {
                 let level = below.ilog2() as usize;
                 let slot = next_set(self.rings[level].occupied, 0)?;
-                return Some(
-                    Place {
-                        level,
-                        slot,
-                        start: 0,
-                    }
-                    .position(),
-                );
+                return Some(Place { level, slot, start: 0 }.position());
             }
         }
         (position <= OVERDUE && !self.overdue.is_empty()).then_some(OVERDUE)

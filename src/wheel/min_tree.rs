@@ -53,12 +53,7 @@ impl MinTree {
         let mut place = page;
         for level in 0..self.levels.len() {
             if level > 0 {
-                key = self
-                    .group(level - 1, place)
-                    .iter()
-                    .copied()
-                    .max()
-                    .unwrap_or(0);
+                key = self.group(level - 1, place).iter().copied().max().unwrap_or(0);
             }
             if self.levels[level][place] == key {
                 return;
@@ -100,10 +95,7 @@ impl MinTree {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.levels
-            .iter()
-            .map(|level| level.capacity() * size_of::<u64>())
-            .sum()
+        self.levels.iter().map(|level| level.capacity() * size_of::<u64>()).sum()
     }
 }
 
@@ -118,9 +110,7 @@ mod tests {
         let mut flat = vec![None; pages];
         let mut random = 0x9E37_79B9_7F4A_7C15_u64;
         for _ in 0..3000 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let page = (random >> 33) as usize % pages;
             let deadline = random >> 50;
             match random >> 62 {

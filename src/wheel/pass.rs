@@ -28,10 +28,7 @@ pub(super) struct Step {
 }
 
 impl Pass {
-    pub(super) const START: Self = Self {
-        packed: NIL,
-        min: u64::MAX,
-    };
+    pub(super) const START: Self = Self { packed: NIL, min: u64::MAX };
 
     /// Goes through one chunk. `remove` sees its entries in order and returns a mask whose bit `n`
     /// removes entry `n`; it may push to other buckets of the pool meanwhile.
@@ -41,17 +38,9 @@ impl Pass {
         bucket: &mut Bucket,
         remove: impl FnOnce(&mut Chunks<N>, &[Entry]) -> u64,
     ) -> Step {
-        let current = if self.packed == NIL {
-            bucket.head
-        } else {
-            chunks.chunk(self.packed).next
-        };
+        let current = if self.packed == NIL { bucket.head } else { chunks.chunk(self.packed).next };
         if current == NIL {
-            return Step {
-                examined: 0,
-                removed: 0,
-                done: self.finish(bucket),
-            };
+            return Step { examined: 0, removed: 0, done: self.finish(bucket) };
         }
         // The copy lets `remove` use the pool, and the survivors move up in it.
         let mut chunk = *chunks.chunk(current);
@@ -70,11 +59,7 @@ impl Pass {
         chunk.len = kept as u32;
         self.write_back(chunks, bucket, current, &chunk);
         let done = next == NIL && self.finish(bucket);
-        Step {
-            examined,
-            removed: examined - kept,
-            done,
-        }
+        Step { examined, removed: examined - kept, done }
     }
 
     /// Fills the packed chunk up with the survivors and leaves the others in place.
@@ -123,11 +108,7 @@ mod tests {
     type Small = Chunks<3>;
 
     fn entry(n: u64) -> Entry {
-        Entry {
-            deadline: n,
-            index: n as u32,
-            mark: 7,
-        }
+        Entry { deadline: n, index: n as u32, mark: 7 }
     }
 
     fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
@@ -165,11 +146,7 @@ mod tests {
             let kept: Vec<u64> = (0..120).filter(|n| n % keep == keep - 1).collect();
             assert_eq!((examined, removed), (120, 120 - kept.len()));
             assert_eq!(bucket.earliest(), kept.first().copied());
-            assert_eq!(
-                chunks.used(),
-                kept.len().div_ceil(3),
-                "survivors lie densely"
-            );
+            assert_eq!(chunks.used(), kept.len().div_ceil(3), "survivors lie densely");
             assert_eq!(all(&mut chunks, &mut bucket), kept);
             assert_eq!(chunks.used(), 0);
         }

@@ -15,10 +15,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) const EMPTY: Self = Self {
-        occupied: 0,
-        buckets: [Bucket::EMPTY; RING_BUCKETS],
-    };
+    pub(super) const EMPTY: Self = Self { occupied: 0, buckets: [Bucket::EMPTY; RING_BUCKETS] };
 
     /// Appends `entry` to bucket `slot`.
     #[inline(always)]

@@ -32,10 +32,7 @@ pub(super) trait Sweepable {
 }
 
 impl Sweeper {
-    pub(super) const START: Self = Self {
-        position: 0,
-        pass: None,
-    };
+    pub(super) const START: Self = Self { position: 0, pass: None };
 
     /// Tells the sweeper that entries leave the bucket at `position` by another way.
     #[inline]
@@ -53,11 +50,7 @@ impl Sweeper {
         budget: usize,
         is_dead: DeadMask<'_>,
     ) -> Sweep {
-        let mut report = Sweep {
-            examined: 0,
-            removed: 0,
-            cycle_done: false,
-        };
+        let mut report = Sweep { examined: 0, removed: 0, cycle_done: false };
         loop {
             let Some(position) = wheel.occupied_from(self.position) else {
                 *self = Self::START;
@@ -68,10 +61,7 @@ impl Sweeper {
                 break;
             }
             if position != self.position {
-                *self = Self {
-                    position,
-                    pass: None,
-                };
+                *self = Self { position, pass: None };
             }
             if wheel.is_busy(position) {
                 break;
@@ -83,10 +73,7 @@ impl Sweeper {
             self.pass = Some(pass);
             if step.done {
                 wheel.settle(position);
-                *self = Self {
-                    position: position + 1,
-                    pass: None,
-                };
+                *self = Self { position: position + 1, pass: None };
             }
         }
         report

@@ -37,19 +37,13 @@ impl Timer {
         if timeout.is_none() && !self.armed {
             return Ok(());
         }
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let it_value = timeout.map_or(zero, |timeout| Timespec {
             // The sleeper bounds the seconds to 68 years.
             tv_sec: timeout.as_secs() as _,
             tv_nsec: timeout.subsec_nanos() as _,
         });
-        let spec = Itimerspec {
-            it_interval: zero,
-            it_value,
-        };
+        let spec = Itimerspec { it_interval: zero, it_value };
         timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &spec)?;
         self.armed = timeout.is_some();
         Ok(())

@@ -1,0 +1,263 @@
+//! The wheel's part of a turn: file, fire what is due, sweep zombies, within a budget.
+//!
+//! A shard's owner (`shard::owner`) and the single-threaded `LocalTimer` keep their timers' records in
+//! different tables, one atomic and one not. Everything else about a turn is the same and lives here,
+//! once: the [`Turner`] owns the wheel and asks the table what to do about each entry.
+//!
+//! It hands out one fired timer at a time ([`Turner::next`]), so the caller can run a handler that uses the
+//! timer again, and a handler that panics leaves nothing half done.
+
+use crate::wheel::{AnyWheel, Entry, Wheel};
+
+/// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
+const BATCH: usize = 256;
+
+/// Zombies that are always tolerated; beyond it at most as many as there are live timers.
+#[cfg(not(tickwheel_loom))]
+const ZOMBIE_FLOOR: u64 = 16 * 1024;
+#[cfg(tickwheel_loom)]
+const ZOMBIE_FLOOR: u64 = 2;
+
+/// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
+pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
+    entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
+}
+
+/// How much one turn may do. What is left over is done by the next turn, at once.
+///
+/// The parts of a turn come in this order, so timers that are due go before housekeeping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick).
+    pub drain: usize,
+    /// Entries looked at because they are due (default 4096).
+    pub fire: usize,
+    /// Entries looked at in search of zombies (default 4096).
+    pub sweep: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { drain: 100_000, fire: 4096, sweep: 4096 }
+    }
+}
+
+/// What a table says about an entry that came due.
+#[must_use]
+pub(crate) enum Fate<F> {
+    /// The timer fires now.
+    Fire(F),
+    /// Not due any more: file the entry again for this tick.
+    Refile(u64),
+    /// A zombie.
+    Drop,
+}
+
+/// The records behind the entries.
+pub(crate) trait Records {
+    /// A timer that has fired.
+    type Fired;
+
+    /// Decides about an entry that is due at `now`.
+    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
+
+    /// Whether an entry still stands for a pending timer.
+    fn is_live(&self, entry: &Entry) -> bool;
+
+    /// Timers pending.
+    fn pending(&self) -> u64;
+}
+
+/// What [`Turner::next`] came to.
+#[must_use]
+pub(crate) enum Next<F> {
+    /// A timer fired.
+    Fired(F),
+    /// Nothing more is due.
+    Done,
+    /// The budget is used up and more may be due.
+    OutOfBudget,
+}
+
+/// See the module.
+pub(crate) struct Turner {
+    wheel: AnyWheel,
+    /// Due entries taken from the wheel; those before `due_next` are done.
+    due: Vec<Entry>,
+    due_next: usize,
+    /// Entries filed during a turn that are due already: they wait for the next turn, so that a handler
+    /// that schedules zero delays for ever cannot keep a turn going.
+    deferred: Vec<Entry>,
+    turning: bool,
+    /// Zombies are being swept.
+    sweeping: bool,
+    /// Entries in the wheel at which the zombie bound is looked at again.
+    look_at: u64,
+    /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
+    latest: u64,
+    /// Zombies removed by sweeps since the beginning.
+    swept: u64,
+    /// Zombies dropped because they came due, since the beginning.
+    dropped: u64,
+}
+
+impl Turner {
+    pub(crate) fn new(wheel: AnyWheel) -> Self {
+        Self {
+            wheel,
+            due: Vec::with_capacity(BATCH),
+            due_next: 0,
+            deferred: Vec::new(),
+            turning: false,
+            sweeping: false,
+            look_at: ZOMBIE_FLOOR,
+            latest: 0,
+            swept: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Begins a turn; the tick that it is about.
+    pub(crate) fn begin(&mut self, now: u64) -> u64 {
+        self.latest = self.latest.max(now);
+        for entry in self.deferred.drain(..) {
+            self.wheel.insert(entry);
+        }
+        self.turning = true;
+        self.latest
+    }
+
+    /// Ends a turn.
+    pub(crate) fn finish(&mut self) {
+        self.turning = false;
+    }
+
+    /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
+    #[inline]
+    pub(crate) fn file(&mut self, entry: Entry) {
+        if self.turning && entry.deadline <= self.latest {
+            self.deferred.push(entry);
+        } else {
+            self.wheel.insert(entry);
+        }
+    }
+
+    /// Files an entry that came through the inbox before this turn's handlers: it fires in this turn if due.
+    #[inline]
+    pub(crate) fn file_arrived(&mut self, entry: Entry) {
+        self.wheel.insert(entry);
+    }
+
+    /// The next timer that fires at `now` (as returned by `begin`), counting entries against `left`.
+    #[inline]
+    pub(crate) fn next<R: Records>(
+        &mut self,
+        records: &mut R,
+        now: u64,
+        left: &mut usize,
+    ) -> Next<R::Fired> {
+        loop {
+            while let Some(&entry) = self.due.get(self.due_next) {
+                if *left == 0 {
+                    return Next::OutOfBudget;
+                }
+                *left -= 1;
+                self.due_next += 1;
+                match records.settle(entry, now) {
+                    Fate::Fire(fired) => return Next::Fired(fired),
+                    Fate::Refile(deadline) => self.wheel.insert(Entry { deadline, ..entry }),
+                    Fate::Drop => self.dropped += 1,
+                }
+            }
+            if !self.refill(now, left) {
+                let more = self.wheel.next_deadline().is_some_and(|next| next <= now);
+                return if more { Next::OutOfBudget } else { Next::Done };
+            }
+        }
+    }
+
+    /// Takes the next due entries from the wheel; false if there are none, or the budget is used up.
+    fn refill(&mut self, now: u64, left: &mut usize) -> bool {
+        self.due.clear();
+        self.due_next = 0;
+        while *left > 0 {
+            let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
+            if !self.due.is_empty() {
+                return true;
+            }
+            if !advance.more {
+                return false;
+            }
+            // A cascade is under way: it counts against the budget like the entries it moves.
+            *left = left.saturating_sub(BATCH);
+        }
+        false
+    }
+
+    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
+    ///
+    /// The number of pending timers is asked only when the wheel has grown since the last look, or when
+    /// `summoned`, because somebody has seen many cancels.
+    pub(crate) fn keep_bounded<R: Records>(
+        &mut self,
+        records: &R,
+        summoned: bool,
+        budget: usize,
+    ) -> bool {
+        let entries = self.wheel.len() as u64;
+        if !self.sweeping {
+            if !summoned && entries < self.look_at {
+                return false;
+            }
+            if !too_many(entries, || records.pending()) {
+                // Look again when a quarter more has gathered; cancels alone call the owner themselves.
+                self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
+                return false;
+            }
+            self.sweeping = true;
+        }
+        let sweep = self.wheel.sweep_batches(budget, &mut |entries| {
+            let dead =
+                |(place, entry): (usize, &Entry)| u64::from(!records.is_live(entry)) << place;
+            entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
+        });
+        self.swept += sweep.removed as u64;
+        if sweep.cycle_done {
+            self.sweeping = false;
+            self.look_at = self.wheel.len() as u64 + ZOMBIE_FLOOR;
+        }
+        self.sweeping
+    }
+
+    /// The earliest tick at which there is something to do: exact, or earlier while zombies lie there.
+    /// O(1).
+    #[inline]
+    pub(crate) fn next_tick(&self) -> Option<u64> {
+        let waiting = self.due_next < self.due.len() || !self.deferred.is_empty();
+        if waiting { Some(0) } else { self.wheel.next_deadline() }
+    }
+
+    /// Forgets every entry.
+    pub(crate) fn clear(&mut self) {
+        self.wheel.drain_all(&mut |_| ());
+        self.due.clear();
+        self.due_next = 0;
+        self.deferred.clear();
+        self.sweeping = false;
+    }
+
+    /// Entries filed, zombies included.
+    #[inline]
+    pub(crate) fn entries(&self) -> u64 {
+        (self.wheel.len() + self.due.len() - self.due_next + self.deferred.len()) as u64
+    }
+
+    /// Zombies removed by sweeps, and zombies dropped when they came due.
+    pub(crate) fn zombies_removed(&self) -> (u64, u64) {
+        (self.swept, self.dropped)
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.wheel.held_bytes()
+    }
+}
