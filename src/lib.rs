@@ -1,8 +1,91 @@
 //! A lock-free, sharded timer engine for low-latency servers.
+//!
+//! A server arms a timeout for nearly everything it does and cancels nearly all of them. tickwheel makes
+//! arming and cancelling cost next to nothing from any thread, and fires the few that are left on time,
+//! exactly once, and never early.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickwheel::Timer;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let timer = Timer::new()?; // one shard and one pinned worker per core
+//!
+//! // A closure that runs once, on a worker. Dropping the handle would leave the timer armed.
+//! let deadline = timer.schedule(Duration::from_secs(5), || println!("request timed out"))?;
+//!
+//! // The response came: one compare-and-swap, and the closure is handed back.
+//! assert!(deadline.cancel().won());
+//! assert!(deadline.is_cancelled());
+//!
+//! // Whatever has neither fired nor been cancelled comes back.
+//! timer.schedule(Duration::from_secs(3600), || println!("hourly report"))?;
+//! assert_eq!(timer.stop()?.len(), 1);
+//! # Ok(()) }
+//! ```
+//!
+//! With a payload of your own type nothing is boxed, and one handler gets them all:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickwheel::{Builder, Expired};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (sender, receiver) = std::sync::mpsc::channel();
+//! let timer = Builder::new()
+//!     .tick(Duration::from_micros(100))
+//!     .build_with(move |expired: Expired<u64>| sender.send(expired).unwrap())?;
+//!
+//! let key = timer.schedule_key(Duration::from_millis(1), 17u64)?;
+//! let expired = receiver.recv()?;
+//! assert_eq!((expired.payload, expired.key), (17, key));
+//! assert!(!timer.is_pending(key));
+//! # Ok(()) }
+//! ```
+//!
+//! # Where to look
+//!
+//! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
+//! * [`Clock`], [`ManualClock`], [`Drive::Caller`]: time turned by hand, for tests and simulations.
+//! * [`wheel`] has the timing wheels by themselves.
+//! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
+//!
+//! # What must not compile
+//!
+//! A [`Timeout`] is the one handle of its timer:
+//!
+//! ```compile_fail,E0599
+//! # let timer = tickwheel::Timer::new().unwrap();
+//! let timeout = timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
+//! let twin = timeout.clone();
+//! ```
+//!
+//! Payloads cross threads:
+//!
+//! ```compile_fail,E0277
+//! let shared = std::rc::Rc::new(1);
+//! # let timer = tickwheel::Timer::new().unwrap();
+//! timer.schedule(std::time::Duration::ZERO, move || drop(shared)).unwrap();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use tickwheel::{Builder, Expired};
+//! let timer = Builder::new().build_with(|_: Expired<std::rc::Rc<u8>>| ());
+//! ```
+//!
+//! A payload may outlive the function that scheduled it:
+//!
+//! ```compile_fail,E0597
+//! # let timer = tickwheel::Timer::new().unwrap();
+//! let local = String::new();
+//! let borrowed = &local;
+//! timer.schedule(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
+//! ```
 
 mod clock;
 mod engine;
 mod error;
+mod event_loop;
 mod inbox;
 mod key;
 mod node;
@@ -19,6 +102,7 @@ pub use engine::{
     Pinning, Reschedule, Routing, ShardStats, Stats, Task, Timeout, Timer, Unfired, WheelKind,
 };
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
+pub use event_loop::{EventLoopBuilder, EventLoopTimer, Polled, Remote};
 pub use key::Key;
 pub use shard::LatenessHistogram;
 pub use turn::Budget;

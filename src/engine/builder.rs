@@ -343,7 +343,8 @@ impl Builder {
     }
 }
 
-fn new_wheel(kind: WheelKind, tick_ns: u64) -> Result<AnyWheel, BuildError> {
+/// The wheel of one shard.
+pub(crate) fn new_wheel(kind: WheelKind, tick_ns: u64) -> Result<AnyWheel, BuildError> {
     Ok(match kind {
         WheelKind::Hierarchical => AnyWheel::Hierarchical(Hierarchical::new()),
         WheelKind::Hashed { buckets } => {

@@ -8,7 +8,6 @@ use super::{Drive, IdleStrategy};
 use crate::clock::{Clock, MonotonicClock, Time};
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::key::Key;
-use crate::node::segments::MAX_SLOTS;
 use crate::shard::{Refusal, Remote};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::slot;
@@ -127,16 +126,9 @@ impl<T> Core<T> {
     /// Counts a refusal and turns it into the user's error.
     #[cold]
     pub(super) fn rejected(&self, refusal: Refusal<T>, shard: usize) -> ScheduleError<T> {
-        let (kind, payload) = match refusal {
-            Refusal::Closed(payload) => (ScheduleErrorKind::Stopped, payload),
-            Refusal::AtLimit { payload, pending, max } => {
-                (ScheduleErrorKind::TooManyPending { pending, max_pending: max }, payload)
-            }
-            Refusal::Full(payload) => {
-                (ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
-            }
-        };
-        self.reject(kind, payload)
+        // ORDERING: Relaxed: a statistic.
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        refusal.into_error(shard)
     }
 
     #[cold]

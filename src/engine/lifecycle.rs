@@ -139,10 +139,8 @@ impl<T> Core<T> {
 
     #[inline]
     pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
-        match self.with_lane(key, |remote, lane| remote.reschedule(lane, key, tick)) {
-            Some(true) => Reschedule::Moved,
-            _ => Reschedule::Gone,
-        }
+        let moved = self.with_lane(key, |remote, lane| remote.reschedule(lane, key, tick));
+        Reschedule::from_moved(moved.unwrap_or(false))
     }
 
     pub(super) fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {

@@ -27,6 +27,7 @@ mod timer;
 mod verdict;
 mod worker;
 
+pub(crate) use builder::new_wheel;
 pub use builder::{Builder, Drive, IdleStrategy, WheelKind};
 pub use handler::{Executor, Expired, PanicReport, Unfired};
 pub use payload::{IntoPayload, Task};

@@ -148,12 +148,12 @@ impl ShardStats {
                 .get()
                 .checked_sub(1)
                 .and_then(|core| usize::try_from(core).ok()),
-            scheduled: remote.lanes_sum(|lane| lane.scheduled.get()),
+            scheduled: remote.scheduled(),
             fired: counters.fired.get(),
-            cancelled: remote.lanes_sum(|lane| lane.cancelled.get()),
+            cancelled: remote.cancelled(),
             returned: counters.returned.get(),
             pending,
-            rescheduled: remote.lanes_sum(|lane| lane.moved.get()),
+            rescheduled: remote.moved(),
             panics: counters.panics.get(),
             refused_by_executor: counters.refused_by_executor.get(),
             turns: counters.turns.get(),

@@ -45,6 +45,10 @@ pub enum Reschedule {
 }
 
 impl Reschedule {
+    pub(crate) fn from_moved(moved: bool) -> Self {
+        if moved { Self::Moved } else { Self::Gone }
+    }
+
     /// Whether the timer was pending.
     pub fn moved(self) -> bool {
         self == Self::Moved

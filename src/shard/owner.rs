@@ -6,8 +6,11 @@
 use super::Expiry;
 use super::lane::Lane;
 use super::limit::Limit;
-use super::remote::{Remote, WakeOwner};
+use super::remote::{CANCELS_PER_LOOK, Refusal, Remote, WakeOwner};
 use crate::inbox::{Inbox, Reader};
+use crate::key::Key;
+use crate::node::state::Phase;
+use crate::node::table::Rearm;
 use crate::turn::{Budget, Fate, Next, Records, Turner};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
@@ -45,6 +48,7 @@ pub(crate) struct Owner<T> {
     draining: bool,
     /// Somebody has summoned the owner since the last look at the zombies.
     summoned: bool,
+    closed: bool,
 }
 
 /// The node table, as the owner of the shard uses it.
@@ -97,6 +101,7 @@ impl<T> Owner<T> {
             lane: Lane::default(),
             draining: false,
             summoned: false,
+            closed: false,
         }
     }
 
@@ -166,6 +171,51 @@ impl<T> Owner<T> {
         self.turner.next_tick().unwrap_or(u64::MAX).min(self.remote.signal.inbox_due())
     }
 
+    /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
+    #[inline]
+    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
+        let Self { remote, turner, lane, .. } = self;
+        let payload = remote.take_place(payload)?;
+        let armed = remote.table.arm(&lane.rack, deadline, payload, false).map_err(|payload| {
+            remote.free_place();
+            Refusal::Full(payload)
+        })?;
+        remote.counters.own_scheduled.bump();
+        turner.file(Entry { deadline, index: armed.index, mark: armed.mark });
+        Ok(remote.key(armed.index, armed.generation))
+    }
+
+    /// Cancels a timer of this shard, whoever scheduled it.
+    #[inline]
+    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+        let Self { remote, lane, .. } = self;
+        if !remote.owns(key) {
+            return None;
+        }
+        let (index, generation) = (key.index(), key.generation());
+        let payload = remote.table.end(&lane.rack, index, generation, Phase::Cancelled)?;
+        remote.counters.own_cancelled.bump();
+        remote.free_place();
+        self.summoned |= remote.counters.own_cancelled.get() % CANCELS_PER_LOOK == 0;
+        Some(payload)
+    }
+
+    /// Moves the deadline of a timer of this shard; whether it was pending.
+    #[inline]
+    pub(crate) fn reschedule(&mut self, key: Key, deadline: u64) -> bool {
+        let Self { remote, turner, lane, .. } = self;
+        if !remote.owns(key) {
+            return false;
+        }
+        match remote.table.rearm(&lane.rack, key.index(), key.generation(), deadline) {
+            Rearm::Gone => return false,
+            Rearm::Later | Rearm::Superseded => {}
+            Rearm::Earlier { mark } => turner.file(Entry { deadline, index: key.index(), mark }),
+        }
+        remote.counters.own_moved.bump();
+        true
+    }
+
     /// Announces a sleep until `tick`; false if something came up meanwhile: turn again instead.
     pub(crate) fn fall_asleep(&self, tick: u64) -> bool {
         let asleep = self.remote.signal.fall_asleep(tick);
@@ -215,7 +265,12 @@ impl<T> Owner<T> {
     ///
     /// A timer is accepted if its push came before the close; then it is pending in the table, where this
     /// finds it, whether or not its message has been read or even written.
+    ///
+    /// A second close does nothing.
     pub(crate) fn close(&mut self, mut take: impl FnMut(Expiry<T>)) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
         let Self { remote, reader, lane, .. } = self;
         remote.inbox.close(reader);
         remote.table.return_all(&lane.rack, |index, generation, deadline, payload| {

@@ -3,9 +3,10 @@
 use super::counters::Counters;
 use super::lane::Lane;
 use super::limit::Limit;
+use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::inbox::{Inbox, Message, Pushed};
 use crate::key::Key;
-use crate::node::segments::Segments;
+use crate::node::segments::{MAX_SLOTS, Segments};
 use crate::node::state::{Phase, State};
 use crate::node::table::{Armed, Rearm, Table};
 use crate::park::{Signal, Wake};
@@ -25,7 +26,7 @@ const NURSERY: u64 = 16 * 1024;
 const NURSERY: u64 = 4;
 
 /// A thread looks at the zombie bound every so many of its cancels.
-const CANCELS_PER_LOOK: u64 = 4096;
+pub(super) const CANCELS_PER_LOOK: u64 = 4096;
 
 /// How a producer ends the owner's sleep.
 pub(crate) trait WakeOwner: Send + Sync {
@@ -45,6 +46,23 @@ pub(crate) enum Refusal<T> {
     },
     /// The node table is full.
     Full(T),
+}
+
+impl<T> Refusal<T> {
+    /// The user's error.
+    #[cold]
+    pub(crate) fn into_error(self, shard: usize) -> ScheduleError<T> {
+        let (kind, payload) = match self {
+            Self::Closed(payload) => (ScheduleErrorKind::Stopped, payload),
+            Self::AtLimit { payload, pending, max } => {
+                (ScheduleErrorKind::TooManyPending { pending, max_pending: max }, payload)
+            }
+            Self::Full(payload) => {
+                (ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
+            }
+        };
+        ScheduleError::new(kind, payload)
+    }
 }
 
 /// See the module.
@@ -81,6 +99,12 @@ impl<T> Remote<T> {
         }
     }
 
+    /// Whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
+    #[inline]
+    pub(crate) fn owns(&self, key: Key) -> bool {
+        key.shard() == usize::from(self.id)
+    }
+
     /// The name of one of this shard's timers.
     #[inline]
     pub(super) fn key(&self, index: u32, generation: u64) -> Key {
@@ -115,11 +139,7 @@ impl<T> Remote<T> {
         payload: T,
         handle: bool,
     ) -> Result<Key, Refusal<T>> {
-        if let Some(limit) = &self.limit {
-            if let Err(pending) = limit.acquire() {
-                return Err(Refusal::AtLimit { payload, pending, max: limit.max() });
-            }
-        }
+        let payload = self.take_place(payload)?;
         let armed = match self.table.arm(&lane.rack, deadline, payload, handle) {
             Ok(armed) => armed,
             Err(payload) => {
@@ -251,6 +271,15 @@ impl<T> Remote<T> {
         self.table.deadline(key.index())
     }
 
+    /// Takes a place under the limit, if there is one, for this payload.
+    #[inline]
+    pub(super) fn take_place(&self, payload: T) -> Result<T, Refusal<T>> {
+        match self.limit.as_ref().map(|limit| (limit.acquire(), limit.max())) {
+            Some((Err(pending), max)) => Err(Refusal::AtLimit { payload, pending, max }),
+            _ => Ok(payload),
+        }
+    }
+
     #[inline]
     pub(super) fn free_place(&self) {
         if let Some(limit) = &self.limit {
@@ -263,7 +292,7 @@ impl<T> Remote<T> {
     }
 
     /// Sum of one counter over all lanes. O(threads).
-    pub(crate) fn lanes_sum(&self, counter: impl Fn(&Lane) -> u64) -> u64 {
+    fn lanes_sum(&self, counter: impl Fn(&Lane) -> u64) -> u64 {
         let mut sum = 0u64;
         // ORDERING: Acquire pairs with `join` [P4].
         let end = self.lanes_end.load(Ordering::Acquire);
@@ -271,14 +300,27 @@ impl<T> Remote<T> {
         sum
     }
 
+    /// Timers accepted so far. O(threads).
+    pub(crate) fn scheduled(&self) -> u64 {
+        self.lanes_sum(|lane| lane.scheduled.get()) + self.counters.own_scheduled.get()
+    }
+
+    /// Timers cancelled so far. O(threads).
+    pub(crate) fn cancelled(&self) -> u64 {
+        self.lanes_sum(|lane| lane.cancelled.get()) + self.counters.own_cancelled.get()
+    }
+
+    /// Deadlines moved so far. O(threads).
+    pub(crate) fn moved(&self) -> u64 {
+        self.lanes_sum(|lane| lane.moved.get()) + self.counters.own_moved.get()
+    }
+
     /// Timers that have been accepted and have not ended. Exact when nothing is going on; otherwise it may
     /// count timers that end during the call. O(threads).
     pub(crate) fn pending(&self) -> u64 {
         // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
-        let ended = self.lanes_sum(|lane| lane.cancelled.get())
-            + self.counters.fired.get()
-            + self.counters.returned.get();
-        self.lanes_sum(|lane| lane.scheduled.get()).saturating_sub(ended)
+        let ended = self.cancelled() + self.counters.fired.get() + self.counters.returned.get();
+        self.scheduled().saturating_sub(ended)
     }
 
     /// Whether the owner sleeps and nothing that the caller pushed is due at `now`.

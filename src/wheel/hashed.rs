@@ -63,7 +63,8 @@ enum Stage {
         tick: u64,
         pass: Option<Pass>,
     },
-    /// A jump of more than one revolution: moving everything due up to `target` from its bucket to
+    /// A jump of more than one revolution, in which visits would go through the same bucket again for
+    /// each of its ticks. Instead, moving everything due up to `target` from its bucket to
     /// the sorter. Nothing is yielded and the hand stands still until no such entry is left; new
     /// entries go to their bucket and are collected after the older ones.
     Collect {
@@ -237,7 +238,7 @@ impl Hashed {
     fn begin(&mut self, to: u64) -> Option<Stage> {
         let earliest = self.ring.earliest().filter(|&earliest| earliest <= to)?;
         if to - earliest <= self.ring.mask() {
-            // No bucket has two ticks due in less than a revolution, so the order comes for free.
+            // In less than a revolution no bucket has two ticks due, so none is visited twice.
             self.hand = self.hand.max(earliest - 1);
             return Some(Stage::Visit { tick: earliest, pass: None });
         }

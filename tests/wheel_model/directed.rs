@@ -32,11 +32,7 @@ fn uptime_boundaries_are_crossed_tick_by_tick() {
                 assert!(!wheel.advance(tick, AMPLE));
             }
             wheel.advance_fully(far - 1, AMPLE);
-            assert_eq!(
-                wheel.first_tick(),
-                Some(far),
-                "the far timer waits all the while"
-            );
+            assert_eq!(wheel.first_tick(), Some(far), "the far timer waits all the while");
             wheel.advance_fully(far, 1);
             assert!(wheel.first_tick().is_none());
         }
@@ -64,9 +60,7 @@ fn uptime_boundaries_are_crossed_by_jumps() {
 #[test]
 fn delays_of_exact_ring_spans_are_due_on_their_tick() {
     let spans =
-        (1..=10)
-            .map(|ring| 1_u64 << (6 * ring))
-            .chain([8, 512, 512 * 3, 64 * 5, 4096 * 63]);
+        (1..=10).map(|ring| 1_u64 << (6 * ring)).chain([8, 512, 512 * 3, 64 * 5, 4096 * 63]);
     for span in spans {
         for start in [0, 1, 63, 64, 511, 512, 4095, (1 << 36) - 1, 1 << 36] {
             for wheel in wheels() {
@@ -88,14 +82,7 @@ fn delays_of_exact_ring_spans_are_due_on_their_tick() {
 fn spans_reach_to_the_end_of_time() {
     for wheel in wheels() {
         let mut wheel = Checked::new(wheel);
-        let far = [
-            1 << 62,
-            (1 << 63) - 1,
-            1 << 63,
-            (1 << 63) + 1,
-            u64::MAX - 1,
-            u64::MAX,
-        ];
+        let far = [1 << 62, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
         for deadline in far.into_iter().rev().chain(far) {
             wheel.insert(deadline);
         }
@@ -199,5 +186,45 @@ fn a_million_ticks_without_entries_cost_one_call() {
         }
         assert!(!wheel.advance(far - 1, 0));
         wheel.advance_fully(far, 1);
+    }
+}
+
+/// Visiting a bucket once for each tick due in it would take 2000 looks at 2000 entries.
+#[test]
+fn a_jump_over_many_revolutions_looks_at_each_entry_about_once() {
+    for wheel in wheels() {
+        let mut wheel = Checked::new(wheel);
+        for n in 0..2000 {
+            wheel.insert(1 + n * 7 % 2000 * 1000);
+        }
+        let calls = (0..).take_while(|_| wheel.advance(3_000_000, 100)).count();
+        assert!(calls < 50, "{calls} calls for 2000 entries and a budget of 100");
+    }
+}
+
+/// Sweep, advance and insert take turns in one bucket that is far longer than what each call does.
+#[test]
+fn a_sweep_and_an_advance_share_a_long_bucket() {
+    for sweep in [1, 100] {
+        for wheel in wheels() {
+            let mut wheel = Checked::new(wheel);
+            for n in 0..600_usize {
+                wheel.insert(1 << 18 | (n as u64 % 5 * 512));
+                if n % 3 != 0 {
+                    wheel.cancel(n);
+                }
+            }
+            wheel.sweep(sweep);
+            let mut n = 0;
+            while wheel.advance((1 << 18) + 5000, 2) {
+                wheel.sweep(sweep);
+                if n % 4 == 0 {
+                    wheel.insert((1 << 18) + 4096 + n);
+                    wheel.cancel(n as usize * 31);
+                }
+                n += 1;
+            }
+            wheel.sweep_cycle(sweep);
+        }
     }
 }

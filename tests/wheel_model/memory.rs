@@ -59,11 +59,7 @@ impl Random {
 }
 
 fn entry(deadline: u64, index: u32) -> Entry {
-    Entry {
-        deadline,
-        index,
-        mark: 0,
-    }
+    Entry { deadline, index, mark: 0 }
 }
 
 fn fill(wheel: &mut AnyWheel, count: u32, after: u64, span: u64) {
@@ -104,24 +100,15 @@ fn swept_zombies_give_their_memory_back() {
         let start = wheel.held_bytes();
         fill(&mut wheel, 300_000, 10_000, 100_000);
         let peak = wheel.held_bytes();
-        assert!(
-            peak < 300_000 * 48 + start,
-            "{name}: {peak} bytes at the peak"
-        );
+        assert!(peak < 300_000 * 48 + start, "{name}: {peak} bytes at the peak");
         let mut calls = 0;
-        while !wheel
-            .sweep(1000, &mut |entry| entry.index % 1000 != 0)
-            .cycle_done
-        {
+        while !wheel.sweep(1000, &mut |entry| entry.index % 1000 != 0).cycle_done {
             calls += 1;
         }
         assert!(calls >= 290, "{name}: the sweep kept to its budget");
         assert_eq!(wheel.len(), 300, "{name}");
         let left = wheel.held_bytes();
-        assert!(
-            left < start + (5 << 20),
-            "{name}: {start} at first, {peak} at most, {left} left"
-        );
+        assert!(left < start + (5 << 20), "{name}: {start} at first, {peak} at most, {left} left");
     }
 }
 
@@ -139,10 +126,7 @@ fn fired_timers_give_their_memory_back() {
         }
         assert_eq!(fired, 300_000, "{name}");
         let left = wheel.held_bytes();
-        assert!(
-            left < start + (3 << 20),
-            "{name}: {start} at first, {left} left"
-        );
+        assert!(left < start + (3 << 20), "{name}: {start} at first, {left} left");
     }
 }
 
@@ -152,30 +136,17 @@ fn far_timers_show_their_exact_deadline_and_need_no_wakeup() {
         let hour = 3_600_000;
         fill(&mut wheel, 300_000, hour, 1000);
         let first = wheel.next_deadline();
-        assert!(
-            first.is_some_and(|first| first >= hour),
-            "{name}: {first:?}"
-        );
+        assert!(first.is_some_and(|first| first >= hour), "{name}: {first:?}");
         let before = allocations();
         let mut due = Vec::new();
         for quarter in 1..=3 {
             // A budget of nothing: the wheel may neither yield nor owe anything.
-            assert!(
-                !wheel.advance(hour / 4 * quarter, 0, &mut due).more,
-                "{name}"
-            );
+            assert!(!wheel.advance(hour / 4 * quarter, 0, &mut due).more, "{name}");
             assert_eq!(wheel.next_deadline(), first, "{name}");
         }
-        assert_eq!(
-            allocations(),
-            before,
-            "{name}: time passes without allocating"
-        );
+        assert_eq!(allocations(), before, "{name}: time passes without allocating");
         let _ = wheel.advance(first.unwrap_or(0), 300_000, &mut due);
-        assert!(
-            due.iter().all(|entry| Some(entry.deadline) == first) && !due.is_empty(),
-            "{name}"
-        );
+        assert!(due.iter().all(|entry| Some(entry.deadline) == first) && !due.is_empty(), "{name}");
     }
 }
 
@@ -189,8 +160,5 @@ fn a_huge_ring_costs_memory_only_where_entries_lie() {
         wheel.insert(entry(step * 8000, 0));
         assert!(!wheel.advance(step * 8000 - 10, 10, &mut due).more);
     }
-    assert!(
-        wheel.held_bytes() < empty + (2 << 20),
-        "empty pages are used again"
-    );
+    assert!(wheel.held_bytes() < empty + (2 << 20), "empty pages are used again");
 }

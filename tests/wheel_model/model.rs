@@ -6,12 +6,8 @@ use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
 /// The kinds under test: the hierarchical wheel and rings from degenerate to ample.
 pub(crate) fn wheels() -> Vec<(&'static str, AnyWheel)> {
     let mut wheels = vec![("hierarchical", AnyWheel::Hierarchical(Hierarchical::new()))];
-    for (name, buckets) in [
-        ("hashed 1", 1),
-        ("hashed 2", 2),
-        ("hashed 8", 8),
-        ("hashed 512", 512),
-    ] {
+    for (name, buckets) in [("hashed 1", 1), ("hashed 2", 2), ("hashed 8", 8), ("hashed 512", 512)]
+    {
         wheels.push((name, AnyWheel::Hashed(Hashed::new(buckets))));
     }
     wheels
@@ -32,10 +28,7 @@ impl Model {
         if entry.deadline <= self.hand {
             self.overdue.push_back(entry);
         } else {
-            self.ticks
-                .entry(entry.deadline)
-                .or_default()
-                .push_back(entry);
+            self.ticks.entry(entry.deadline).or_default().push_back(entry);
         }
     }
 
@@ -46,10 +39,7 @@ impl Model {
     /// The entry that has to come next in an advance to `to`.
     fn pop_due(&mut self, to: u64) -> Option<Entry> {
         let popped = self.overdue.pop_front().or_else(|| {
-            let mut first = self
-                .ticks
-                .first_entry()
-                .filter(|first| *first.key() <= to)?;
+            let mut first = self.ticks.first_entry().filter(|first| *first.key() <= to)?;
             let entry = first.get_mut().pop_front();
             if first.get().is_empty() {
                 first.remove();
@@ -62,9 +52,7 @@ impl Model {
 
     fn remove(&mut self, entries: &HashSet<Entry>) {
         self.overdue.retain(|entry| !entries.contains(entry));
-        self.ticks
-            .values_mut()
-            .for_each(|queue| queue.retain(|entry| !entries.contains(entry)));
+        self.ticks.values_mut().for_each(|queue| queue.retain(|entry| !entries.contains(entry)));
         self.ticks.retain(|_, queue| !queue.is_empty());
         self.len = self.all().count();
     }
@@ -115,11 +103,7 @@ impl Checked {
     pub(crate) fn insert(&mut self, deadline: u64) -> Entry {
         let index = self.next_index;
         self.next_index += 1;
-        let entry = Entry {
-            deadline,
-            index,
-            mark: !index,
-        };
+        let entry = Entry { deadline, index, mark: !index };
         self.wheel.insert(entry);
         self.model.insert(entry);
         self.check();
@@ -128,11 +112,7 @@ impl Checked {
 
     /// Calls one entry dead, chosen by `pick`; only a sweep acts on it.
     pub(crate) fn cancel(&mut self, pick: usize) {
-        let index = self
-            .model
-            .all()
-            .nth(pick % self.model.len.max(1))
-            .map(|entry| entry.index);
+        let index = self.model.all().nth(pick % self.model.len.max(1)).map(|entry| entry.index);
         self.dead.extend(index);
     }
 
@@ -141,17 +121,9 @@ impl Checked {
         let (name, old_hand) = (self.name, self.model.hand);
         let mut due = Vec::new();
         let more = self.wheel.advance(to, budget, &mut due).more;
-        assert!(
-            due.len() <= budget,
-            "{name}: {} entries for a budget of {budget}",
-            due.len()
-        );
+        assert!(due.len() <= budget, "{name}: {} entries for a budget of {budget}", due.len());
         for entry in &due {
-            assert_eq!(
-                Some(*entry),
-                self.model.pop_due(to),
-                "{name}: order on the way to {to}"
-            );
+            assert_eq!(Some(*entry), self.model.pop_due(to), "{name}: order on the way to {to}");
         }
         let hand = self.wheel.hand();
         if more {
@@ -162,21 +134,10 @@ impl Checked {
                 "{name}: more, but nothing is due at {to}"
             );
             assert!(hand <= to.max(old_hand), "{name}: hand {hand} past {to}");
-            assert!(
-                due_tick.is_none_or(|tick| hand < tick),
-                "{name}: hand {hand} on an open tick"
-            );
+            assert!(due_tick.is_none_or(|tick| hand < tick), "{name}: hand {hand} on an open tick");
         } else {
-            assert_eq!(
-                self.model.pop_due(to),
-                None,
-                "{name}: due at {to}, not yielded"
-            );
-            assert_eq!(
-                hand,
-                to.max(old_hand),
-                "{name}: the hand after everything is yielded"
-            );
+            assert_eq!(self.model.pop_due(to), None, "{name}: due at {to}, not yielded");
+            assert_eq!(hand, to.max(old_hand), "{name}: the hand after everything is yielded");
         }
         assert!(hand >= old_hand, "{name}: the hand went back");
         self.model.hand = hand;
@@ -212,19 +173,11 @@ impl Checked {
         });
         let distinct: HashSet<Entry> = examined.iter().copied().collect();
         let filed: HashSet<Entry> = self.model.all().copied().collect();
-        assert!(
-            distinct.is_subset(&filed),
-            "{name}: the sweep saw an entry that is not there"
-        );
+        assert!(distinct.is_subset(&filed), "{name}: the sweep saw an entry that is not there");
         assert_eq!(report.examined, examined.len(), "{name}");
-        assert!(
-            report.examined <= budget + 64,
-            "{name}: {report:?} for {budget}"
-        );
-        let gone: HashSet<Entry> = distinct
-            .into_iter()
-            .filter(|entry| self.dead.contains(&entry.index))
-            .collect();
+        assert!(report.examined <= budget + 64, "{name}: {report:?} for {budget}");
+        let gone: HashSet<Entry> =
+            distinct.into_iter().filter(|entry| self.dead.contains(&entry.index)).collect();
         assert_eq!(report.removed, gone.len(), "{name}");
         self.model.remove(&gone);
         self.min_may_be_stale |= !gone.is_empty();
@@ -237,23 +190,11 @@ impl Checked {
         for _ in 0..2 {
             let most = 100 + self.model.len;
             let calls = (0..most).take_while(|_| !self.sweep(budget)).count();
-            assert!(
-                calls < most || self.unfinished.is_some(),
-                "{}: endless sweep",
-                self.name
-            );
+            assert!(calls < most || self.unfinished.is_some(), "{}: endless sweep", self.name);
         }
         if self.unfinished.is_none() {
-            let zombies = self
-                .model
-                .all()
-                .filter(|entry| self.dead.contains(&entry.index))
-                .count();
-            assert_eq!(
-                zombies, 0,
-                "{}: dead entries after a whole cycle",
-                self.name
-            );
+            let zombies = self.model.all().filter(|entry| self.dead.contains(&entry.index)).count();
+            assert_eq!(zombies, 0, "{}: dead entries after a whole cycle", self.name);
             self.min_may_be_stale = false;
             self.check();
         }
@@ -267,12 +208,7 @@ impl Checked {
             count += 1;
         });
         assert_eq!(count, self.model.len, "{}: drained", self.name);
-        assert_eq!(
-            drained,
-            self.model.all().copied().collect(),
-            "{}: drained",
-            self.name
-        );
+        assert_eq!(drained, self.model.all().copied().collect(), "{}: drained", self.name);
         self.model.overdue.clear();
         self.model.ticks.clear();
         self.model.len = 0;
@@ -284,25 +220,15 @@ impl Checked {
     fn check(&self) {
         let name = self.name;
         assert_eq!(self.wheel.len(), self.model.len, "{name}: len");
-        assert_eq!(
-            self.wheel.is_empty(),
-            self.model.len == 0,
-            "{name}: is_empty"
-        );
+        assert_eq!(self.wheel.is_empty(), self.model.len == 0, "{name}: is_empty");
         assert_eq!(self.wheel.hand(), self.model.hand, "{name}: hand");
         let next = self.wheel.next_deadline();
         let expected = self.model.all().map(|entry| entry.deadline).min();
         if !self.model.overdue.is_empty() {
-            assert!(
-                next.is_some_and(|next| next <= self.model.hand),
-                "{name}: overdue not shown"
-            );
+            assert!(next.is_some_and(|next| next <= self.model.hand), "{name}: overdue not shown");
         } else if self.min_may_be_stale || self.unfinished.is_some() {
             let bound = expected.is_none_or(|earliest| next.is_some_and(|next| next <= earliest));
-            assert!(
-                bound,
-                "{name}: next deadline {next:?}, but {expected:?} is filed"
-            );
+            assert!(bound, "{name}: next deadline {next:?}, but {expected:?} is filed");
         } else {
             assert_eq!(next, expected, "{name}: next deadline");
         }

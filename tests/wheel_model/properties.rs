@@ -95,15 +95,18 @@ fn apply(wheel: &mut Checked, op: &Op) {
 /// Many entries in few ticks: chains of several chunks that budgets cut in the middle.
 fn crowd() -> impl Strategy<Value = Vec<u64>> {
     let ticks = prop::collection::vec(span(), 1..6);
-    (ticks, 0_usize..200).prop_map(|(ticks, count)| {
-        (0..count)
-            .map(|n| ticks[n * 7 % ticks.len()].max(1))
-            .collect()
-    })
+    (ticks, 0_usize..200)
+        .prop_map(|(ticks, count)| (0..count).map(|n| ticks[n * 7 % ticks.len()].max(1)).collect())
+}
+
+/// Each case runs five wheels, so half the usual number keeps `cargo test` short.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases / 2, failure_persistence: None, ..usual }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn wheels_behave_like_the_sorted_map(

@@ -1,0 +1,158 @@
+//! The settings of an event-loop timer.
+
+use super::timer::EventLoopTimer;
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::{WheelKind, new_wheel};
+use crate::error::{self, BuildError};
+use crate::shard::{Limit, Owner, WakeOwner};
+use crate::tick::TickRate;
+use crate::turn::Budget;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Builds an [`EventLoopTimer`].
+///
+/// The last step says how other threads wake the loop: through its own `mio` poll
+/// ([`build_with_mio`](Self::build_with_mio)) or through anything else that can be called
+/// ([`build_with_waker`](Self::build_with_waker)).
+pub struct EventLoopBuilder {
+    tick: Duration,
+    wheel: WheelKind,
+    max_pending: Option<usize>,
+    budget: Budget,
+    clock: Arc<dyn Clock>,
+}
+
+impl Default for EventLoopBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Wakes through a user's function.
+struct Callback<F>(F);
+
+impl<F: Fn() + Send + Sync> WakeOwner for Callback<F> {
+    fn wake(&self) {
+        (self.0)();
+    }
+}
+
+/// Wakes through the user's `mio` poll.
+struct MioWaker(mio::Waker);
+
+impl WakeOwner for MioWaker {
+    fn wake(&self) {
+        if let Err(error) = self.0.wake() {
+            log::error!("an event loop could not be woken for its timers: {error}");
+        }
+    }
+}
+
+impl EventLoopBuilder {
+    /// All defaults: 1 ms ticks, the hierarchical wheel, no limit, the monotonic clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            tick: Duration::from_millis(1),
+            wheel: WheelKind::default(),
+            max_pending: None,
+            budget: Budget::default(),
+            clock: Arc::new(MonotonicClock::new()),
+        }
+    }
+
+    /// The length of a tick, 1 us to 1 h. Default: 1 ms.
+    #[must_use]
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// The kind of wheel. Default: hierarchical.
+    #[must_use]
+    pub fn wheel(mut self, wheel: WheelKind) -> Self {
+        self.wheel = wheel;
+        self
+    }
+
+    /// At most this many timers pending at once, exactly. Default: no limit.
+    #[must_use]
+    pub fn max_pending(mut self, max_pending: usize) -> Self {
+        self.max_pending = Some(max_pending);
+        self
+    }
+
+    /// How much one poll may do before it returns to the loop. See [`Budget`] for the defaults.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// The clock that [`EventLoopTimer::now`] and the remotes read. Default: a [`MonotonicClock`].
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// A timer whose remotes wake the loop through its own poll: an event with `token` arrives then, and
+    /// needs no handling beyond the poll of the timer that every round of the loop makes anyway.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range, or `mio` cannot register a waker (one poll takes one waker).
+    pub fn build_with_mio<T: Send + 'static>(
+        self,
+        registry: &mio::Registry,
+        token: mio::Token,
+    ) -> Result<EventLoopTimer<T>, BuildError> {
+        let waker = mio::Waker::new(registry, token)
+            .map_err(|error| BuildError::Poll { shard: 0, message: error.to_string() })?;
+        self.build(Box::new(MioWaker(waker)))
+    }
+
+    /// A timer whose remotes call `wake` when the loop has to look at its timers earlier than it planned.
+    ///
+    /// `wake` must end the loop's current sleep, or its next one if it does not sleep yet: writing to an
+    /// eventfd or a pipe, unparking a thread, posting a message. It is called from any thread and must
+    /// not block. For a loop that never sleeps, or has no remotes, it may do nothing.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn build_with_waker<T: Send + 'static>(
+        self,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<EventLoopTimer<T>, BuildError> {
+        self.build(Box::new(Callback(wake)))
+    }
+
+    fn build<T: Send + 'static>(
+        self,
+        waker: Box<dyn WakeOwner>,
+    ) -> Result<EventLoopTimer<T>, BuildError> {
+        let rate = TickRate::new(error::check_tick(self.tick)?);
+        let limit = self.max_pending.map(error::check_max_pending).transpose()?;
+        let limit = limit.map(|max| Arc::new(Limit::new(max)));
+        error::check_budget("drain", self.budget.drain)?;
+        error::check_budget("fire", self.budget.fire)?;
+        error::check_budget("sweep", self.budget.sweep)?;
+        let wheel = new_wheel(self.wheel, rate.tick_ns())?;
+        let owner = Owner::new(0, wheel, limit, waker);
+        Ok(EventLoopTimer::new(owner, rate, self.budget, self.clock))
+    }
+}
+
+impl fmt::Debug for EventLoopBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoopBuilder")
+            .field("tick", &self.tick)
+            .field("wheel", &self.wheel)
+            .field("max_pending", &self.max_pending)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}

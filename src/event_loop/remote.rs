@@ -1,0 +1,122 @@
+//! What other threads may do with an event loop's timer.
+
+use crate::clock::{Clock, Time};
+use crate::engine::{Cancel, IntoPayload, Reschedule};
+use crate::error::ScheduleError;
+use crate::key::Key;
+use crate::node::state::Phase;
+use crate::shard;
+use crate::shard::lane::Lane;
+use crate::sync::slot;
+use crate::tick::TickRate;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Schedules on an [`EventLoopTimer`](super::EventLoopTimer) from other threads. Clone it freely.
+///
+/// Everything here is lock-free and O(1), and works while the loop polls, sleeps or is busy with its
+/// sockets. The loop is woken only if it sleeps beyond the new deadline. After the loop's timer is gone,
+/// schedules are refused with the payload in the error.
+pub struct Remote<T> {
+    shard: Arc<shard::Remote<T>>,
+    rate: TickRate,
+    clock: Arc<dyn Clock>,
+}
+
+impl<T> Clone for Remote<T> {
+    fn clone(&self) -> Self {
+        Self { shard: Arc::clone(&self.shard), rate: self.rate, clock: Arc::clone(&self.clock) }
+    }
+}
+
+impl<T: Send + 'static> Remote<T> {
+    pub(super) fn new(shard: Arc<shard::Remote<T>>, rate: TickRate, clock: Arc<dyn Clock>) -> Self {
+        Self { shard, rate, clock }
+    }
+
+    /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
+    ///
+    /// # Errors
+    ///
+    /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
+    pub fn schedule(
+        &self,
+        delay: Duration,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline(self.clock.now(), delay), payload.into_payload())
+    }
+
+    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_at(
+        &self,
+        deadline: Time,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline_at(self.clock.now(), deadline), payload.into_payload())
+    }
+
+    fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+        self.with_lane(|lane| self.shard.schedule(lane, tick, payload, false))
+            .map_err(|refusal| refusal.into_error(0))
+    }
+
+    fn with_lane<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
+        slot::with(|slot| f(self.shard.lane(slot)))
+    }
+
+    /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
+    pub fn cancel(&self, key: Key) -> Cancel<T> {
+        let owned = self.shard.owns(key);
+        Cancel::from_payload(
+            owned.then(|| self.with_lane(|lane| self.shard.cancel(lane, key))).flatten(),
+        )
+    }
+
+    /// Moves the timer that `key` names to fire `delay` from now instead. Pushing a deadline out sends
+    /// nothing to the loop.
+    pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
+        self.rearm(key, self.rate.deadline(self.clock.now(), delay))
+    }
+
+    /// As [`reschedule`](Self::reschedule), to a point in time.
+    pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
+        self.rearm(key, self.rate.deadline_at(self.clock.now(), deadline))
+    }
+
+    fn rearm(&self, key: Key, tick: u64) -> Reschedule {
+        let owned = self.shard.owns(key);
+        Reschedule::from_moved(
+            owned && self.with_lane(|lane| self.shard.reschedule(lane, key, tick)),
+        )
+    }
+
+    /// Whether the timer that `key` names has not ended.
+    #[must_use]
+    pub fn is_pending(&self, key: Key) -> bool {
+        self.shard.state(key).is_some_and(|state| state.phase() == Phase::Pending)
+    }
+
+    /// Timers that are pending. O(threads).
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        usize::try_from(self.shard.pending()).unwrap_or(usize::MAX)
+    }
+
+    /// The time by the timer's clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+}
+
+impl<T> fmt::Debug for Remote<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("tick", &self.rate.tick()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,290 @@
+//! The owner's side: the timer inside the event loop.
+
+use super::builder::EventLoopBuilder;
+use super::remote::Remote;
+use crate::clock::{Clock, Time};
+use crate::engine::{Cancel, Expired, IntoPayload, Reschedule, Unfired};
+use crate::error::ScheduleError;
+use crate::key::Key;
+use crate::node::state::Phase;
+use crate::shard::{Expiry, Owner, Turn};
+use crate::tick::TickRate;
+use crate::turn::Budget;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one poll came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a poll that ran out of budget wants to be called again before the loop sleeps"]
+pub struct Polled {
+    /// Timers fired.
+    pub fired: usize,
+    /// The budget ran out: more is due. Look after your sockets, then poll again without sleeping;
+    /// [`EventLoopTimer::poll_timeout`] answers zero meanwhile.
+    pub more: bool,
+}
+
+/// A timer inside an event loop: the loop's thread owns it, any thread may hold a [`Remote`].
+///
+/// A round of a loop looks like this:
+///
+/// ```
+/// use mio::{Events, Poll, Token};
+/// use std::time::Duration;
+/// use tickwheel::EventLoopTimer;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// const TIMERS: Token = Token(0);
+/// let mut poll = Poll::new()?;
+/// let mut events = Events::with_capacity(128);
+/// let mut timer: EventLoopTimer<u64> =
+///     EventLoopTimer::builder().build_with_mio(poll.registry(), TIMERS)?;
+///
+/// timer.schedule(timer.now(), Duration::from_millis(2), 17u64)?;
+/// let mut fired = 0;
+/// while fired == 0 {
+///     // Sleep until a socket is ready, a timer is due, or a remote schedules something earlier.
+///     poll.poll(&mut events, timer.poll_timeout(timer.now()))?;
+///     // ... serve the sockets in `events` ...
+///     let now = timer.now(); // one clock read per round
+///     fired += timer.poll(now, |expired| assert_eq!(expired.payload, 17)).fired;
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// Time is an argument: read the clock once per round and pass it on. The guarantees are the engine's: never
+/// early, each timer ends once, stale keys are harmless. Owner operations are O(1), take no lock and allocate
+/// only while the number of timers grows.
+///
+/// Dropping the timer drops the payloads that are left; [`close`](Self::close) returns them.
+pub struct EventLoopTimer<T> {
+    owner: Owner<T>,
+    rate: TickRate,
+    budget: Budget,
+    clock: Arc<dyn Clock>,
+    /// A sleep has been announced to the remotes.
+    asleep: bool,
+}
+
+impl EventLoopTimer<()> {
+    /// A builder with every setting at its default.
+    #[must_use]
+    pub fn builder() -> EventLoopBuilder {
+        EventLoopBuilder::new()
+    }
+}
+
+impl<T: Send + 'static> EventLoopTimer<T> {
+    pub(super) fn new(
+        owner: Owner<T>,
+        rate: TickRate,
+        budget: Budget,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { owner, rate, budget, clock, asleep: false }
+    }
+
+    /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.rate.tick()
+    }
+
+    /// A handle for other threads.
+    #[must_use]
+    pub fn remote(&self) -> Remote<T> {
+        Remote::new(Arc::clone(self.owner.remote()), self.rate, Arc::clone(&self.clock))
+    }
+
+    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    ///
+    /// `now` may be a cached reading of this round: the timer then fires that much earlier relative to the
+    /// true time of the call, never earlier than `now + delay`. A timer scheduled from a handler fires in
+    /// a later poll at the earliest.
+    ///
+    /// # Errors
+    ///
+    /// If `max_pending` timers are pending. The payload is in the error.
+    #[inline]
+    pub fn schedule(
+        &mut self,
+        now: Time,
+        delay: Duration,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Key, ScheduleError<T>> {
+        let tick = self.rate.deadline(now, delay);
+        self.arm(tick, payload.into_payload())
+    }
+
+    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    #[inline]
+    pub fn schedule_at(
+        &mut self,
+        deadline: Time,
+        payload: impl IntoPayload<T>,
+    ) -> Result<Key, ScheduleError<T>> {
+        let tick = self.rate.deadline_at(Time::ZERO, deadline);
+        self.arm(tick, payload.into_payload())
+    }
+
+    #[inline]
+    fn arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+        self.owner.schedule(tick, payload).map_err(|refusal| refusal.into_error(0))
+    }
+
+    /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
+    /// pending.
+    #[inline]
+    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+        Cancel::from_payload(self.owner.cancel(key))
+    }
+
+    /// Moves the timer that `key` names to fire `delay` after `now` instead. Pushing a deadline out moves
+    /// nothing in the wheel.
+    #[inline]
+    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
+        let tick = self.rate.deadline(now, delay);
+        Reschedule::from_moved(self.owner.reschedule(key, tick))
+    }
+
+    /// As [`reschedule`](Self::reschedule), to a point in time.
+    #[inline]
+    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
+        let tick = self.rate.deadline_at(Time::ZERO, deadline);
+        Reschedule::from_moved(self.owner.reschedule(key, tick))
+    }
+
+    /// Whether the timer that `key` names has not ended.
+    #[must_use]
+    pub fn is_pending(&self, key: Key) -> bool {
+        self.owner.remote().state(key).is_some_and(|state| state.phase() == Phase::Pending)
+    }
+
+    /// Timers that are pending. O(threads).
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        usize::try_from(self.owner.remote().pending()).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes that nodes and wheel hold, as of the last poll.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        usize::try_from(self.owner.remote().counters().bytes.get()).unwrap_or(usize::MAX)
+    }
+
+    /// When there is something to do next: never later than the earliest pending deadline, and earlier at
+    /// most for a timer that was cancelled or pushed out. `None` if nothing is pending. O(1).
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        match self.owner.next_tick() {
+            u64::MAX => None,
+            tick => Some(self.rate.start_of(tick)),
+        }
+    }
+
+    /// How long the loop may sleep, `None` for ever; announces that sleep to the remotes.
+    ///
+    /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that
+    /// schedules something earlier wakes the loop. Zero if something is due or was handed in just now.
+    ///
+    /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
+    /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
+    #[must_use = "the sleep has been announced: block for this long, then poll"]
+    pub fn poll_timeout(&mut self, now: Time) -> Option<Duration> {
+        let next = self.owner.next_tick();
+        if next <= self.rate.current(now) {
+            return Some(Duration::ZERO);
+        }
+        self.asleep = self.owner.fall_asleep(next);
+        if !self.asleep {
+            return Some(Duration::ZERO);
+        }
+        match self.rate.start_of(next) {
+            Time::MAX => None,
+            until => Some(until.saturating_duration_since(now)),
+        }
+    }
+
+    /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
+    /// up, so that the loop never spins before a deadline; -1 for ever.
+    #[must_use = "the sleep has been announced: block for this long, then poll"]
+    pub fn poll_timeout_ms(&mut self, now: Time) -> i32 {
+        let Some(timeout) = self.poll_timeout(now) else { return -1 };
+        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    }
+
+    /// Fires what is due at `now`, within the budget.
+    ///
+    /// # Panics
+    ///
+    /// Only if `handler` does; the timer that it was called for counts as fired, and the next poll goes on
+    /// with the others.
+    pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
+        self.poll_with(now, |_, expired| handler(expired))
+    }
+
+    /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
+    ///
+    /// # Panics
+    ///
+    /// As [`poll`](Self::poll).
+    pub fn poll_with(
+        &mut self,
+        now: Time,
+        mut handler: impl FnMut(&mut Self, Expired<T>),
+    ) -> Polled {
+        if std::mem::take(&mut self.asleep) {
+            self.owner.rise();
+        }
+        let budget = self.budget;
+        let mut piece = self.owner.begin_turn(self.rate.current(now), &budget);
+        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
+            let expired = self.expired(now, expiry);
+            handler(self, expired);
+        }
+        let Turn { fired, more, .. } = self.owner.finish_turn(piece, &budget);
+        Polled { fired, more }
+    }
+
+    fn expired(&self, now: Time, expiry: Expiry<T>) -> Expired<T> {
+        let deadline = self.rate.start_of(expiry.deadline);
+        let lateness = now.saturating_duration_since(deadline);
+        let lateness_ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        self.owner.remote().counters().lateness.record(lateness_ns);
+        Expired { payload: expiry.payload, key: expiry.key, deadline, lateness, shard: 0 }
+    }
+
+    /// Ends the timer and returns everything that has not fired; remotes are refused from now on.
+    pub fn close(mut self) -> Vec<Unfired<T>> {
+        let mut unfired = Vec::new();
+        let rate = self.rate;
+        self.owner.close(|Expiry { payload, key, deadline }| {
+            unfired.push(Unfired { payload, key, deadline: rate.start_of(deadline) });
+        });
+        unfired
+    }
+}
+
+impl<T> Drop for EventLoopTimer<T> {
+    fn drop(&mut self) {
+        // Remotes that live on must not schedule into a shard that nobody turns.
+        self.owner.close(|expiry| drop(expiry.payload));
+    }
+}
+
+impl<T> fmt::Debug for EventLoopTimer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoopTimer").field("tick", &self.rate.tick()).finish_non_exhaustive()
+    }
+}

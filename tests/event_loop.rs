@@ -1,0 +1,319 @@
+//! `EventLoopTimer`: a shard inside the user's own loop, with remotes on other threads.
+
+use mio::{Events, Poll, Token};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+use tickwheel::{
+    Budget, EventLoopTimer, ManualClock, Reschedule, ScheduleErrorKind, Time, WheelKind,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A timer on a clock that is turned by hand, and the number of times its remotes woke the loop.
+fn manual<T: Send + 'static>() -> (EventLoopTimer<T>, ManualClock, Arc<AtomicUsize>) {
+    let clock = ManualClock::new();
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&wakes);
+    let timer = EventLoopTimer::builder()
+        .clock(clock.clone())
+        .build_with_waker(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    (timer, clock, wakes)
+}
+
+fn fire_all<T: Send + 'static>(timer: &mut EventLoopTimer<T>, now: Time) -> Vec<T> {
+    let mut fired = Vec::new();
+    while timer.poll(now, |expired| fired.push(expired.payload)).more {}
+    fired
+}
+
+#[test]
+fn fires_in_order_never_early_and_says_how_late() {
+    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
+        let mut timer: EventLoopTimer<u64> =
+            EventLoopTimer::builder().wheel(wheel).build_with_waker(|| ()).unwrap();
+        for delay in [700u64, 3, 64, 64, 4096, 1] {
+            timer.schedule(Time::ZERO, Duration::from_micros(delay * 1000 - 500), delay).unwrap();
+        }
+        let mut fired = Vec::new();
+        for ms in 0..5000 {
+            let now = Time::ZERO + Duration::from_millis(ms) + Duration::from_micros(10);
+            let polled = timer.poll(now, |expired| {
+                assert_eq!(expired.deadline, Time::ZERO + MS * expired.payload as u32);
+                assert_eq!(expired.lateness, Duration::from_micros(10));
+                fired.push((ms, expired.payload));
+            });
+            assert!(!polled.more);
+        }
+        assert_eq!(fired, [(1, 1), (3, 3), (64, 64), (64, 64), (700, 700), (4096, 4096)]);
+    }
+}
+
+#[test]
+fn the_timeout_is_exact_and_its_milliseconds_are_rounded_up() {
+    let (mut timer, _clock, _) = manual::<u8>();
+    assert_eq!(timer.poll_timeout(Time::ZERO), None);
+    assert_eq!(timer.poll_timeout_ms(Time::ZERO), -1);
+    let key = timer.schedule(Time::ZERO, 5 * MS, 1u8).unwrap();
+    assert_eq!(timer.next_deadline(), Some(Time::ZERO + 5 * MS));
+    let now = Time::from_nanos(700_000);
+    assert_eq!(timer.poll_timeout(now), Some(Duration::from_micros(4300)));
+    assert_eq!(timer.poll_timeout_ms(now), 5);
+    assert_eq!(timer.poll_timeout(Time::ZERO + 5 * MS), Some(Duration::ZERO));
+    assert_eq!(timer.cancel(key).payload(), Some(1));
+    assert_eq!(timer.pending(), 0);
+    // The entry is a zombie: one look at it, at most.
+    assert_eq!(fire_all(&mut timer, Time::ZERO + 5 * MS), []);
+    assert_eq!(timer.poll_timeout(Time::ZERO + 5 * MS), None);
+}
+
+#[test]
+fn pushing_out_and_pulling_in_fire_at_the_last_deadline_only() {
+    let (mut timer, _clock, _) = manual::<u8>();
+    let key = timer.schedule(Time::ZERO, 10 * MS, 1u8).unwrap();
+    assert_eq!(timer.reschedule(key, Time::ZERO, 30 * MS), Reschedule::Moved);
+    assert_eq!(fire_all(&mut timer, Time::ZERO + 29 * MS), []);
+    assert!(timer.is_pending(key));
+    assert_eq!(timer.reschedule(key, Time::ZERO, 100 * MS), Reschedule::Moved);
+    assert_eq!(timer.reschedule_at(key, Time::ZERO + 40 * MS), Reschedule::Moved);
+    assert_eq!(timer.next_deadline(), Some(Time::ZERO + 30 * MS), "earlier, never later");
+    assert_eq!(fire_all(&mut timer, Time::ZERO + 39 * MS), []);
+    assert_eq!(fire_all(&mut timer, Time::ZERO + 40 * MS), [1]);
+    assert_eq!(timer.reschedule(key, Time::ZERO, MS), Reschedule::Gone);
+    assert_eq!(fire_all(&mut timer, Time::ZERO + 200 * MS), [], "no second entry fires it again");
+}
+
+#[test]
+fn handlers_schedule_cancel_neighbours_and_fire_them_in_a_later_poll() {
+    let (mut timer, _clock, _) = manual::<u32>();
+    let keys: Vec<_> = (0..11).map(|n| timer.schedule(Time::ZERO, 5 * MS, n).unwrap()).collect();
+    let now = Time::ZERO + 5 * MS;
+    let mut fired = Vec::new();
+    let polled = timer.poll_with(now, |timer, expired| {
+        fired.push(expired.payload);
+        for key in &keys[1..] {
+            let _ = timer.cancel(*key);
+        }
+        timer.schedule(now, Duration::ZERO, 100u32).unwrap();
+    });
+    assert_eq!((fired, polled.fired, polled.more), (vec![0], 1, false));
+    assert_eq!(timer.pending(), 1);
+    assert_eq!(
+        timer.poll_timeout(now),
+        Some(Duration::ZERO),
+        "the new one waits for the next poll"
+    );
+    assert_eq!(fire_all(&mut timer, now), [100]);
+}
+
+#[test]
+fn a_handler_that_schedules_zero_delays_for_ever_does_not_keep_the_loop() {
+    let (mut timer, _clock, _) = manual::<u32>();
+    timer.schedule(Time::ZERO, Duration::ZERO, 0u32).unwrap();
+    for round in 0..100 {
+        let polled = timer.poll_with(Time::ZERO, |timer, expired| {
+            timer.schedule(Time::ZERO, Duration::ZERO, expired.payload + 1).unwrap();
+        });
+        assert_eq!(polled.fired, 1, "round {round}");
+    }
+}
+
+#[test]
+fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
+    let budget = Budget { fire: 10, ..Budget::default() };
+    let mut timer: EventLoopTimer<u32> =
+        EventLoopTimer::builder().budget(budget).build_with_waker(|| ()).unwrap();
+    for n in 0..95 {
+        timer.schedule(Time::ZERO, MS, n).unwrap();
+    }
+    let now = Time::ZERO + MS;
+    let mut sizes = Vec::new();
+    let mut fired = Vec::new();
+    loop {
+        let polled = timer.poll(now, |expired| fired.push(expired.payload));
+        sizes.push(polled.fired);
+        if !polled.more {
+            break;
+        }
+        assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO));
+    }
+    assert!(sizes.iter().all(|size| *size <= 10), "{sizes:?}");
+    assert_eq!(fired, (0..95).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_panicking_handler_leaves_the_timer_usable() {
+    let (mut timer, _clock, _) = manual::<u32>();
+    for n in 0..3 {
+        timer.schedule(Time::ZERO, MS, n).unwrap();
+    }
+    let now = Time::ZERO + MS;
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = timer.poll(now, |expired| assert_ne!(expired.payload, 0, "boom"));
+    }));
+    assert!(caught.is_err());
+    timer.schedule(now, MS, 9u32).unwrap();
+    assert_eq!(fire_all(&mut timer, now), [1, 2]);
+    assert_eq!(fire_all(&mut timer, now + MS), [9]);
+    assert_eq!(timer.pending(), 0);
+}
+
+#[test]
+fn remotes_wake_the_loop_only_when_it_sleeps_too_long() {
+    let (mut timer, clock, wakes) = manual::<u8>();
+    let remote = timer.remote();
+    remote.schedule(Duration::from_secs(60), 1u8).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 0, "the loop is awake");
+    let timeout = timer.poll_timeout(clock.now());
+    assert_eq!(timeout, Some(Duration::from_secs(60)));
+    remote.schedule(Duration::from_secs(90), 2u8).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 0, "later than the sleep ends");
+    remote.schedule(Duration::from_secs(10), 3u8).unwrap();
+    remote.schedule(Duration::from_secs(20), 4u8).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 1, "one wake for one sleep");
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(fire_all(&mut timer, clock.now()), [3]);
+    assert_eq!(timer.poll_timeout(clock.now()), Some(Duration::from_secs(10)));
+    clock.advance(Duration::from_secs(80));
+    assert_eq!(fire_all(&mut timer, clock.now()), [4, 1, 2]);
+}
+
+#[test]
+fn remotes_cancel_and_move_what_the_loop_scheduled_and_the_other_way_round() {
+    let (mut timer, clock, _) = manual::<u8>();
+    let remote = timer.remote();
+    let own = timer.schedule(Time::ZERO, 10 * MS, 1u8).unwrap();
+    let theirs = remote.schedule(10 * MS, 2u8).unwrap();
+    assert_eq!(remote.reschedule(own, 20 * MS), Reschedule::Moved);
+    assert_eq!(timer.cancel(theirs).payload(), Some(2));
+    assert!(!remote.cancel(theirs).won() && !remote.is_pending(theirs));
+    clock.advance(19 * MS);
+    assert_eq!(fire_all(&mut timer, clock.now()), []);
+    clock.advance(MS);
+    assert_eq!(fire_all(&mut timer, clock.now()), [1]);
+    assert_eq!((remote.pending(), timer.pending()), (0, 0));
+}
+
+#[test]
+fn close_returns_everything_and_refuses_remotes_with_their_payload() {
+    let (mut timer, _clock, _) = manual::<String>();
+    let remote = timer.remote();
+    timer.schedule(Time::ZERO, MS, "own".to_owned()).unwrap();
+    remote.schedule(MS, "theirs".to_owned()).unwrap();
+    let mut left: Vec<_> = timer.close().into_iter().map(|unfired| unfired.payload).collect();
+    left.sort();
+    assert_eq!(left, ["own", "theirs"]);
+    let refused = remote.schedule(MS, "late".to_owned()).unwrap_err();
+    assert_eq!(refused.kind(), &ScheduleErrorKind::Stopped);
+    assert_eq!(refused.into_payload(), "late");
+    assert_eq!(remote.pending(), 0);
+}
+
+#[test]
+fn dropping_the_timer_drops_every_payload_once() {
+    let (mut timer, _clock, _) = manual::<Arc<()>>();
+    let payload = Arc::new(());
+    let remote = timer.remote();
+    for _ in 0..100 {
+        timer.schedule(Time::ZERO, MS, Arc::clone(&payload)).unwrap();
+        remote.schedule(MS, Arc::clone(&payload)).unwrap();
+    }
+    drop(timer);
+    assert_eq!(Arc::strong_count(&payload), 1);
+    assert!(remote.schedule(MS, payload).is_err());
+}
+
+#[test]
+fn the_limit_is_exact_and_the_payload_comes_back() {
+    let mut timer: EventLoopTimer<u8> =
+        EventLoopTimer::builder().max_pending(2).build_with_waker(|| ()).unwrap();
+    let remote = timer.remote();
+    let first = timer.schedule(Time::ZERO, MS, 1u8).unwrap();
+    remote.schedule(MS, 2u8).unwrap();
+    let full = ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 };
+    let refused = timer.schedule(Time::ZERO, MS, 3u8).unwrap_err();
+    assert_eq!((refused.kind(), refused.payload), (&full, 3));
+    assert_eq!(remote.schedule(MS, 4u8).unwrap_err().kind(), &full);
+    assert!(timer.cancel(first).won());
+    timer.schedule(Time::ZERO, MS, 5u8).unwrap();
+}
+
+#[test]
+fn zombies_of_long_timeouts_stay_bounded() {
+    let (mut timer, _clock, _) = manual::<u64>();
+    for n in 0..1_000_000u64 {
+        let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), n).unwrap();
+        assert!(timer.cancel(key).won());
+        if n % 1000 == 0 {
+            let _ = timer.poll(Time::ZERO, |_| ());
+        }
+    }
+    let mut rounds = 0;
+    while timer.poll(Time::ZERO, |_| ()).more {
+        rounds += 1;
+        assert!(rounds < 1000);
+    }
+    let debug = timer.held_bytes();
+    assert!(debug < 2 << 20, "a million dead timers hold {debug} bytes");
+}
+
+/// Producers on other threads schedule, cancel and move while the loop sleeps in its own poll; every timer ends
+/// exactly once, none early.
+#[test]
+fn a_mio_loop_and_its_remotes_lose_nothing() {
+    const TIMERS: Token = Token(7);
+    const PRODUCERS: u64 = 2;
+    const EACH: u64 = 3000;
+    let mut poll = Poll::new().unwrap();
+    let mut events = Events::with_capacity(16);
+    let mut timer: EventLoopTimer<(u64, Instant)> = EventLoopTimer::builder()
+        .tick(Duration::from_micros(100))
+        .build_with_mio(poll.registry(), TIMERS)
+        .unwrap();
+    let start = Arc::new(Barrier::new(PRODUCERS as usize));
+    let producers: Vec<_> = (0..PRODUCERS)
+        .map(|producer| {
+            let (remote, start) = (timer.remote(), Arc::clone(&start));
+            std::thread::spawn(move || {
+                start.wait();
+                let mut cancelled = 0u64;
+                for n in 0..EACH {
+                    let id = producer * EACH + n;
+                    let delay = Duration::from_micros(id * 37 % 5000);
+                    let key = remote.schedule(delay, (id, Instant::now() + delay)).unwrap();
+                    match n % 4 {
+                        0 => cancelled += u64::from(remote.cancel(key).won()),
+                        1 => drop(remote.reschedule(key, delay + Duration::from_millis(3))),
+                        _ => {}
+                    }
+                    if n % 100 == 0 {
+                        std::thread::sleep(Duration::from_micros(300));
+                    }
+                }
+                cancelled
+            })
+        })
+        .collect();
+    let mut fired: HashMap<u64, u32> = HashMap::new();
+    let begun = Instant::now();
+    let all_ended = |timer: &EventLoopTimer<_>| timer.pending() == 0;
+    while !(producers.iter().all(std::thread::JoinHandle::is_finished) && all_ended(&timer)) {
+        let timeout = timer.poll_timeout(timer.now());
+        let timeout = Some(timeout.unwrap_or(5 * MS).min(5 * MS));
+        poll.poll(&mut events, timeout).unwrap();
+        let now = timer.now();
+        let _ = timer.poll(now, |expired| {
+            let (id, due) = expired.payload;
+            assert!(Instant::now() >= due, "timer {id} fired early");
+            *fired.entry(id).or_default() += 1;
+        });
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} are lost", timer.pending());
+    }
+    let cancelled: u64 = producers.into_iter().map(|p| p.join().unwrap()).sum();
+    assert!(fired.values().all(|times| *times == 1));
+    assert_eq!(fired.len() as u64 + cancelled, PRODUCERS * EACH);
+}
