@@ -1,0 +1,212 @@
+//! The options, as clap reads them and shows them in `--help`, and the defaults behind them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use super::settings::{
+    EngineSettings, IdleChoice, LoadSettings, PayloadChoice, WheelChoice, count, rate, share,
+    some_duration, threads,
+};
+use crate::delays::{Delays, duration};
+use crate::{machine, report};
+
+/// Run the tickwheel timer engine under real load and prove from independent books that no timer was
+/// lost, early or fired twice.
+///
+/// Without arguments: 10 seconds of a server-like mix, one shard and one producer per core.
+#[derive(Debug, Parser)]
+#[command(
+    name = "loadtest",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit codes: 0 verdict ok, 1 breach, 2 bad options or workload file (nothing was \
+                  run), 3 the system refused something.\nCtrl-C ends a run early with its full \
+                  verdict; a second Ctrl-C aborts."
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) engine: EngineArgs,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Replay a recorded workload (CSV time_us,op,id,delay_us) and judge it
+    Replay {
+        /// The workload file; every line is checked before anything runs
+        file: PathBuf,
+        /// As fast as possible on a clock turned by hand; every outcome is computed and compared
+        #[arg(long)]
+        fast: bool,
+        /// Time to go on after the last line before the engine is stopped
+        #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
+        linger: Duration,
+        #[command(flatten)]
+        engine: EngineArgs,
+        #[command(flatten)]
+        report: ReportArgs,
+    },
+    /// Record a short run (by default 2 s, 500 timers/s, 32 in flight) into a workload file
+    Record {
+        /// The workload file to write
+        file: PathBuf,
+        #[command(flatten)]
+        load: LoadArgs,
+        #[command(flatten)]
+        engine: EngineArgs,
+        #[command(flatten)]
+        report: ReportArgs,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub(super) struct LoadArgs {
+    /// How long to run [default: 10s; record: 2s]
+    #[arg(long, value_parser = some_duration, value_name = "DURATION")]
+    duration: Option<Duration>,
+    /// Threads that schedule and cancel [default: one per core]
+    #[arg(long, value_parser = threads, value_name = "N")]
+    producers: Option<usize>,
+    /// Timers each producer keeps in flight [default: 4096; record: 32]
+    #[arg(long, value_parser = count, value_name = "N")]
+    in_flight: Option<usize>,
+    /// How delays are spread: mix, fixed:30s, uniform:1ms..2s or log:1ms..60s
+    #[arg(long, default_value = "mix", value_name = "SPREAD")]
+    delay: Delays,
+    /// Share of timers that their producer cancels while young, 0 to 1; the rest is left to fire, as
+    /// long as no more than a quarter of a million wait for that
+    #[arg(long, default_value = "0.99", value_parser = share, value_name = "SHARE")]
+    cancel_share: f64,
+    /// Share of steps that also move a timer in flight, 0 to 1 [default: 0; record: 0.05]
+    #[arg(long, value_parser = share, value_name = "SHARE")]
+    reschedule_share: Option<f64>,
+    /// Limit of timers per second, all producers together, such as 500, 20k or 1.5M
+    /// [default: unlimited; record: 500]
+    #[arg(long, value_parser = rate, value_name = "RATE")]
+    rate: Option<f64>,
+    /// Seed of the random choices [default: new each time, shown in the report]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// What a timer carries
+    #[arg(long, value_enum, default_value = "typed")]
+    payload: PayloadChoice,
+    /// Hold owned Timeout handles instead of plain keys
+    #[arg(long)]
+    handles: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Engine")]
+pub(super) struct EngineArgs {
+    /// Shards, each with its own worker thread [default: one per core]
+    #[arg(long, value_parser = count, value_name = "N")]
+    shards: Option<usize>,
+    /// The engine's unit of time, such as 50us
+    #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
+    tick: Duration,
+    /// hierarchical, hashed or hashed:512 (buckets)
+    #[arg(long, default_value = "hierarchical", value_name = "WHEEL")]
+    wheel: WheelChoice,
+    /// How workers wait: park, spin:50us (then park) or busy
+    #[arg(long, default_value = "park", value_name = "STRATEGY")]
+    idle: IdleChoice,
+    /// Pin each worker to a core (the default)
+    #[arg(long, overrides_with = "no_pin")]
+    pin: bool,
+    /// Leave the workers to the system's scheduler
+    #[arg(long, action = ArgAction::SetTrue)]
+    no_pin: bool,
+    /// Most timers that may be pending at one time [default: unlimited]
+    #[arg(long, value_parser = count, value_name = "N")]
+    max_pending: Option<usize>,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(super) struct ReportArgs {
+    /// Where the HTML report goes
+    /// [default: target/tickwheel-report.html, or ./tickwheel-report.html without a target folder]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    report: Option<PathBuf>,
+    /// Write no HTML report
+    #[arg(long)]
+    no_report: bool,
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// No progress and no table, only the verdict
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+/// Defaults that differ between a run and a recording.
+pub(super) struct Defaults {
+    duration: Duration,
+    in_flight: usize,
+    reschedule_share: f64,
+    rate: Option<f64>,
+}
+
+pub(super) const RUN: Defaults = Defaults {
+    duration: Duration::from_secs(10),
+    in_flight: 4096,
+    reschedule_share: 0.0,
+    rate: None,
+};
+
+pub(super) const RECORD: Defaults = Defaults {
+    duration: Duration::from_secs(2),
+    in_flight: 32,
+    reschedule_share: 0.05,
+    rate: Some(500.0),
+};
+
+impl LoadArgs {
+    pub(super) fn settings(&self, defaults: &Defaults) -> LoadSettings {
+        LoadSettings {
+            producers: self.producers.unwrap_or_else(machine::cores),
+            in_flight: self.in_flight.unwrap_or(defaults.in_flight),
+            delays: self.delay.clone(),
+            cancel_share: self.cancel_share,
+            reschedule_share: self.reschedule_share.unwrap_or(defaults.reschedule_share),
+            rate: self.rate.or(defaults.rate),
+            duration: self.duration.unwrap_or(defaults.duration),
+            // Fits JSON readers that know only 53 bits.
+            seed: self.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
+            payload: self.payload,
+            handles: self.handles,
+        }
+    }
+}
+
+impl EngineArgs {
+    pub(super) fn settings(&self) -> EngineSettings {
+        EngineSettings {
+            shards: self.shards.unwrap_or_else(machine::cores),
+            tick: self.tick,
+            wheel: self.wheel,
+            idle: self.idle,
+            pin: !self.no_pin,
+            max_pending: self.max_pending,
+        }
+    }
+}
+
+impl ReportArgs {
+    pub(super) fn destination(&self) -> report::Destination {
+        report::Destination {
+            html: (!self.no_report)
+                .then(|| self.report.clone().unwrap_or_else(report::default_html_path)),
+            json: self.json.clone(),
+            quiet: self.quiet,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The command line: options, defaults, and which room they lead to.
+//!
+//! Exit codes: 0 verdict ok, 1 breach, 2 bad options or workload file (nothing was run), 3 the system
+//! refused something.
+//!
+//! * `args` - the options and their defaults; `settings` - what they come to, and how it is read
+
+mod args;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub(crate) use settings::{EngineSettings, LoadSettings, PayloadChoice, SettingRow, show};
+
+use crate::failure::{BREACH, Failure};
+use crate::interrupt::Interrupt;
+use crate::{replay, report, run};
+use args::{Cli, Command, RECORD, RUN};
+
+/// Runs the program with the arguments of this process and prints what came of it.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Clap prints its own errors, which name the allowed values, and exits with code 2.
+    let cli = Cli::parse();
+    match dispatch(&cli) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(BREACH),
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+/// Runs the chosen command; whether its verdict is ok.
+fn dispatch(cli: &Cli) -> Result<bool, Failure> {
+    let interrupt = Interrupt::on_ctrl_c()?;
+    let (outcome, report) = match &cli.command {
+        None => {
+            let (engine, load) = (cli.engine.settings(), cli.load.settings(&RUN));
+            (run::run(&engine, &load, cli.report.quiet, &interrupt)?, &cli.report)
+        }
+        Some(Command::Replay { file, fast, linger, engine, report }) => {
+            let plan = replay::Plan { file, fast: *fast, linger: *linger, quiet: report.quiet };
+            (replay::replay(&plan, &engine.settings(), &interrupt)?, report)
+        }
+        Some(Command::Record { file, load, engine, report }) => {
+            let (engine, load) = (engine.settings(), load.settings(&RECORD));
+            (run::record(file, &engine, &load, report.quiet, &interrupt)?, report)
+        }
+    };
+    let ok = outcome.verdict.is_ok();
+    match report::deliver(&outcome, &report.destination()) {
+        Ok(()) => Ok(ok),
+        // A breach outranks a report that could not be written.
+        Err(failure) if !ok => {
+            eprintln!("error: {failure}");
+            Ok(false)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::CommandFactory;
+
+    use super::settings::{IdleChoice, WheelChoice};
+    use super::*;
+    use crate::delays::Delays;
+    use crate::machine;
+
+    fn parse(arguments: &[&str]) -> Result<Cli, String> {
+        Cli::try_parse_from([&["loadtest"], arguments].concat()).map_err(|error| {
+            assert_eq!(error.exit_code(), 2);
+            error.to_string()
+        })
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_arguments_mean_ten_seconds_on_every_core() {
+        let cli = parse(&[]).unwrap();
+        let (engine, load) = (cli.engine.settings(), cli.load.settings(&RUN));
+        assert_eq!(load.duration, Duration::from_secs(10));
+        assert_eq!((engine.shards, load.producers), (machine::cores(), machine::cores()));
+        assert_eq!(load.delays, Delays::Mix);
+        assert!(engine.pin);
+        assert!(load.rate.is_none());
+    }
+
+    #[test]
+    fn options_arrive() {
+        let cli = parse(&[
+            "--duration",
+            "1500ms",
+            "--tick",
+            "50us",
+            "--shards",
+            "3",
+            "--producers",
+            "2",
+            "--wheel",
+            "hashed:64",
+            "--idle",
+            "spin:50us",
+            "--rate",
+            "20k",
+            "--no-pin",
+            "--payload",
+            "closure",
+            "--handles",
+            "--delay",
+            "uniform:1ms..2s",
+            "--cancel-share",
+            "0.5",
+            "--reschedule-share",
+            "0.25",
+            "--max-pending",
+            "1000",
+            "--seed",
+            "7",
+            "--in-flight",
+            "10",
+        ])
+        .unwrap();
+        let (engine, load) = (cli.engine.settings(), cli.load.settings(&RUN));
+        assert_eq!(load.duration, Duration::from_millis(1500));
+        assert_eq!((engine.tick, engine.shards), (Duration::from_micros(50), 3));
+        assert_eq!(engine.wheel, WheelChoice::Hashed(64));
+        assert_eq!(engine.idle, IdleChoice::Spin(Duration::from_micros(50)));
+        assert_eq!((engine.pin, engine.max_pending), (false, Some(1000)));
+        assert_eq!((load.rate, load.seed, load.in_flight), (Some(20_000.0), 7, 10));
+        assert_eq!((load.payload, load.handles), (PayloadChoice::Closure, true));
+        assert_eq!((load.cancel_share, load.reschedule_share), (0.5, 0.25));
+    }
+
+    #[test]
+    fn bad_options_name_what_is_allowed() {
+        for (arguments, hint) in [
+            (&["--duration", "5"][..], "not a duration like"),
+            (&["--duration", "0s"], "too short"),
+            (&["--shards", "0"], "use 1 or more"),
+            (&["--producers", "many"], "whole number from 1"),
+            (&["--producers", "5000"], "use 1 to 1024"),
+            (&["--delay", "gauss"], "use mix, fixed:30s"),
+            (&["--cancel-share", "1.5"], "share from 0 to 1"),
+            (&["--wheel", "round"], "hierarchical, hashed or hashed:512"),
+            (&["--idle", "sleep"], "park, spin:50us or busy"),
+            (&["--payload", "string"], "[possible values: typed, closure]"),
+            (&["--rate", "0"], "such as 500, 20k or 1.5M"),
+            (&["--report", "x.html", "--no-report"], "cannot be used with"),
+            (&["replay"], "<FILE>"),
+            (&["replay", "x", "--producers", "2"], "unexpected argument"),
+            (&["play"], "unrecognized subcommand"),
+            (&["--speed", "9"], "unexpected argument"),
+        ] {
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(hint), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn recording_has_gentler_defaults() {
+        let cli = parse(&["record", "x.csv"]).unwrap();
+        let Some(Command::Record { load, .. }) = &cli.command else { panic!("{cli:?}") };
+        let load = load.settings(&RECORD);
+        assert_eq!((load.rate, load.in_flight), (Some(500.0), 32));
+    }
+}

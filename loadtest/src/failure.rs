@@ -1,0 +1,55 @@
+//! Why the program ends without a verdict, and with which exit code.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code of a run whose books show a breach.
+pub(crate) const BREACH: u8 = 1;
+/// Exit code for options or a workload file that cannot be used; nothing was run.
+pub(crate) const USAGE: u8 = 2;
+/// Exit code for trouble with the system: a file that cannot be written, a thread that cannot start.
+pub(crate) const SYSTEM: u8 = 3;
+
+/// An end without a verdict. The text says what to change.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The options contradict each other or name something the engine refuses.
+    #[error("{0}")]
+    Options(String),
+    /// The workload file holds bad lines; the text lists them.
+    #[error("{0}")]
+    Workload(String),
+    /// A file could not be read or written.
+    #[error("cannot {what} {}: {source}", path.display())]
+    File {
+        /// "read" or "write".
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The engine or the system refused something that the options do not govern.
+    #[error("{0}")]
+    System(String),
+}
+
+impl Failure {
+    /// A closure for `map_err`.
+    pub(crate) fn file(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { what, path, source }
+    }
+
+    /// The exit code that tells a script what kind of failure this is.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Options(_) | Self::Workload(_) => USAGE,
+            Self::File { what: "read", .. } => USAGE,
+            Self::File { .. } | Self::System(_) => SYSTEM,
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! Ctrl-C: the first one asks for an early end with a full verdict, the second one aborts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::Failure;
+
+/// Exit code of an aborted run, as shells write "ended by SIGINT".
+const ABORTED: i32 = 130;
+
+/// A shared "please end" flag.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// A flag that Ctrl-C (and a termination signal) raises. May be installed once per process.
+    pub(crate) fn on_ctrl_c() -> Result<Self, Failure> {
+        let flag = Self::default();
+        let raised = flag.clone();
+        ctrlc::set_handler(move || {
+            if raised.is_raised() {
+                std::process::exit(ABORTED);
+            }
+            raised.raise();
+            eprintln!("\nending early; the verdict follows (once more to abort)");
+        })
+        .map_err(|error| Failure::System(format!("cannot listen for Ctrl-C: {error}")))?;
+        Ok(flag)
+    }
+
+    /// Asks for the end.
+    pub(crate) fn raise(&self) {
+        // ORDERING: Relaxed, because the flag carries no data; whoever sees it late only runs on
+        // a little longer.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the end was asked for.
+    pub(crate) fn is_raised(&self) -> bool {
+        // ORDERING: Relaxed, for the reason given in `raise`.
+        self.0.load(Ordering::Relaxed)
+    }
+}

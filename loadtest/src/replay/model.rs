@@ -1,0 +1,157 @@
+//! What must come of a workload on a clock turned by hand: a sorted map and the rounding rule.
+
+use std::collections::{BTreeSet, HashMap};
+
+/// A tick that never comes: where a deadline beyond the range of time ends up.
+const NEVER: u64 = u64::MAX;
+
+/// The naive engine.
+pub(super) struct Model {
+    tick_ns: u64,
+    now_ns: u64,
+    max_pending: usize,
+    /// Due tick and id of every pending timer.
+    pending: BTreeSet<(u64, u64)>,
+    /// Due tick of every pending timer, by id.
+    due: HashMap<u64, u64>,
+    fired: u64,
+}
+
+impl Model {
+    /// A model whose clock stands at 0.
+    pub(super) fn new(tick_ns: u64, max_pending: usize) -> Self {
+        Self {
+            tick_ns,
+            now_ns: 0,
+            max_pending,
+            pending: BTreeSet::new(),
+            due: HashMap::new(),
+            fired: 0,
+        }
+    }
+
+    /// Schedules; `false` if too many are pending.
+    pub(super) fn schedule(&mut self, id: u64, delay_ns: u64) -> bool {
+        if self.pending.len() >= self.max_pending {
+            return false;
+        }
+        let due = self.due_tick(delay_ns);
+        self.due.insert(id, due);
+        self.pending.insert((due, id));
+        true
+    }
+
+    /// Cancels; whether the timer was pending.
+    pub(super) fn cancel(&mut self, id: u64) -> bool {
+        let due = self.due.remove(&id);
+        due.is_some_and(|due| self.pending.remove(&(due, id)))
+    }
+
+    /// Moves; whether the timer was pending.
+    pub(super) fn reschedule(&mut self, id: u64, delay_ns: u64) -> bool {
+        if !self.cancel(id) {
+            return false;
+        }
+        let due = self.due_tick(delay_ns);
+        self.due.insert(id, due);
+        self.pending.insert((due, id));
+        true
+    }
+
+    /// The next moment, not after `until_ns`, at which something fires: the start of its tick, or now
+    /// if it is due already.
+    pub(super) fn next_firing(&self, until_ns: u64) -> Option<u64> {
+        let &(due, _) = self.pending.first()?;
+        if due == NEVER {
+            return None;
+        }
+        // A tick that starts beyond the range of the clock never comes either.
+        let at_ns = due.checked_mul(self.tick_ns)?.max(self.now_ns);
+        (at_ns <= until_ns).then_some(at_ns)
+    }
+
+    /// Turns the clock to `to_ns`; which timers fire.
+    pub(super) fn advance(&mut self, to_ns: u64) -> Vec<u64> {
+        self.now_ns = self.now_ns.max(to_ns);
+        let current = self.now_ns / self.tick_ns;
+        let mut fired = Vec::new();
+        while let Some(&(due, id)) = self.pending.first() {
+            if due > current || due == NEVER {
+                break;
+            }
+            self.pending.pop_first();
+            self.due.remove(&id);
+            fired.push(id);
+        }
+        self.fired += fired.len() as u64;
+        fired
+    }
+
+    /// Timers fired so far.
+    pub(super) fn fired(&self) -> u64 {
+        self.fired
+    }
+
+    /// Timers that `stop` would return.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Rounded up, so never early; what is due already belongs to the current tick.
+    fn due_tick(&self, delay_ns: u64) -> u64 {
+        if delay_ns == 0 {
+            return self.now_ns / self.tick_ns;
+        }
+        match self.now_ns.checked_add(delay_ns) {
+            Some(u64::MAX) | None => NEVER,
+            Some(deadline_ns) => deadline_ns.div_ceil(self.tick_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_up_and_never_fires_early() {
+        let mut model = Model::new(1000, usize::MAX);
+        assert!(model.schedule(1, 1));
+        assert!(model.schedule(2, 1000));
+        assert!(model.schedule(3, 1001));
+        assert!(model.schedule(4, 0));
+        assert!(model.schedule(5, u64::MAX));
+        assert_eq!(model.next_firing(5000), Some(0));
+        assert_eq!(model.advance(0), [4]);
+        assert_eq!(model.next_firing(999), None);
+        assert_eq!(model.next_firing(5000), Some(1000));
+        assert!(model.advance(999).is_empty());
+        assert_eq!(model.advance(1000), [1, 2]);
+        assert_eq!(model.advance(u64::MAX), [3]);
+        assert_eq!((model.fired(), model.pending()), (4, 1));
+        assert_eq!(model.next_firing(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_tick_beyond_the_clock_never_comes() {
+        let mut model = Model::new(1000, usize::MAX);
+        assert!(model.schedule(1, u64::MAX - 1));
+        assert_eq!(model.next_firing(u64::MAX), None);
+        assert!(model.advance(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn cancel_and_move_only_what_is_pending() {
+        let mut model = Model::new(1, 2);
+        assert!(model.schedule(1, 10));
+        assert!(model.schedule(2, 10));
+        assert!(!model.schedule(3, 10), "the limit is two");
+        assert!(model.reschedule(1, 20));
+        assert_eq!(model.advance(10), [2]);
+        assert!(!model.cancel(2));
+        assert!(!model.reschedule(2, 1));
+        assert!(model.cancel(1));
+        assert!(!model.cancel(1));
+        assert_eq!(model.pending(), 0);
+    }
+}

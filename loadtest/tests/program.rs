@@ -1,0 +1,196 @@
+//! Runs the real program as a user would and looks at what it says, writes and returns.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The recorded workload that ships with the program.
+fn recording() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/small.csv")
+}
+
+/// Runs the program in `folder` and waits for it.
+fn loadtest(folder: &TempDir, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_loadtest"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the program starts")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(folder: &TempDir, name: &str) -> Value {
+    let file = std::fs::read_to_string(folder.path().join(name)).expect("the JSON file is there");
+    serde_json::from_str(&file).expect("valid JSON")
+}
+
+fn number(json: &Value, name: &str) -> u64 {
+    json[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", json[name]))
+}
+
+/// Verdict ok, nothing wrong, and the sum of all ends is right.
+fn assert_sound(json: &Value) {
+    assert_eq!(json["verdict"], "ok", "{json:#}");
+    for breach in ["early", "twice", "lost", "mismatches"] {
+        assert_eq!(number(json, breach), 0, "{breach}: {json:#}");
+    }
+    let ended = number(json, "fired") + number(json, "cancelled") + number(json, "returned");
+    assert_eq!(number(json, "accepted"), ended, "{json:#}");
+}
+
+#[test]
+fn a_one_second_run_ends_with_verdict_table_and_files() {
+    let folder = folder();
+    let output = loadtest(&folder, &["--duration", "1s", "--json", "out.json"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
+    for part in ["schedule call", "firing lateness", "p99.9", "context switches", "verdict: OK"] {
+        assert!(out.contains(part), "{part} is missing in\n{out}");
+    }
+    let json = json(&folder, "out.json");
+    assert_sound(&json);
+    assert!(number(&json, "fired") > 0 && number(&json, "cancelled") > 1000, "{json:#}");
+    assert!(json["pairs_per_second"].as_f64().unwrap() > 1000.0);
+    for name in ["schedule", "cancel", "lateness"] {
+        let at = |what: &str| number(&json, &format!("{name}_{what}_ns"));
+        assert!(at("p50") <= at("p99") && at("p99") <= at("p99_9") && at("p99_9") <= at("max"));
+    }
+    let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
+    assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= 5);
+    let outside = ["src=", "href=", "url(", "@import", "http://", "https://"];
+    assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
+    assert!(out.contains("tickwheel-report.html"), "the path is printed:\n{out}");
+}
+
+#[test]
+fn every_kind_of_load_holds_the_verdict() {
+    let runs: [&[&str]; 7] = [
+        &["--payload", "closure", "--reschedule-share", "0.2"],
+        &["--handles", "--reschedule-share", "0.2", "--cancel-share", "0.5"],
+        &["--payload", "closure", "--handles", "--wheel", "hashed:64", "--tick", "50us"],
+        &["--max-pending", "100", "--in-flight", "200"],
+        &["--rate", "5k", "--idle", "spin:50us", "--no-pin"],
+        &["--delay", "uniform:0ms..2ms", "--cancel-share", "0.3", "--in-flight", "10"],
+        &["--shards", "3", "--producers", "4", "--cancel-share", "1", "--delay", "fixed:1h"],
+    ];
+    let folder = folder();
+    for run in runs {
+        let always = ["--duration", "300ms", "--json", "out.json", "--no-report", "--quiet"];
+        let output = loadtest(&folder, &[&always[..], run].concat());
+        assert_eq!(output.status.code(), Some(0), "{run:?}: {}", text(&output.stdout));
+        assert_sound(&json(&folder, "out.json"));
+    }
+}
+
+#[test]
+fn the_shipped_recording_replays_fast_and_exactly() {
+    let folder = folder();
+    let file = recording();
+    let file = file.to_str().unwrap();
+    for extra in [&[][..], &["--linger", "70s"], &["--wheel", "hashed:8", "--tick", "100us"]] {
+        let always = ["replay", file, "--fast", "--json", "out.json", "--no-report"];
+        let output = loadtest(&folder, &[&always[..], extra].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        let json = json(&folder, "out.json");
+        assert_sound(&json);
+        assert!(number(&json, "fired") > 0 && number(&json, "rescheduled") > 0, "{json:#}");
+        if extra.contains(&"--linger") {
+            assert_eq!(number(&json, "returned"), 0, "all delays are shorter than the linger");
+        }
+    }
+}
+
+#[test]
+fn a_recording_can_be_replayed_in_real_time() {
+    let folder = folder();
+    let record = ["record", "new.csv", "--duration", "300ms", "--rate", "1k", "--no-report"];
+    let output = loadtest(&folder, &record);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("recorded"));
+    for fast in [&[][..], &["--fast"]] {
+        let replay = ["replay", "new.csv", "--json", "out.json", "--no-report", "--quiet"];
+        let output = loadtest(&folder, &[&replay[..], fast].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        assert_sound(&json(&folder, "out.json"));
+    }
+}
+
+#[test]
+fn a_bad_workload_is_refused_line_by_line() {
+    let folder = folder();
+    let bad =
+        "time_us,op,id,delay_us\n0,schedule,1,5\nsoon,schedule,2,5\n7,cancel,9,\n3,cancel,1,\n";
+    std::fs::write(folder.path().join("bad.csv"), bad).unwrap();
+    let output = loadtest(&folder, &["replay", "bad.csv"]);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("line 3: time_us must be a whole number"), "{err}");
+    assert!(err.contains("line 4: id 9 was not scheduled"), "{err}");
+    assert!(!err.contains("line 2") && !err.contains("line 5"), "{err}");
+    assert!(output.stdout.is_empty(), "nothing was run");
+
+    let many = format!("time_us,op,id,delay_us\n{}", "x\n".repeat(50));
+    std::fs::write(folder.path().join("bad.csv"), many).unwrap();
+    let err = text(&loadtest(&folder, &["replay", "bad.csv", "--fast"]).stderr);
+    assert_eq!(err.matches("  line ").count(), 20, "{err}");
+    assert!(err.contains("50 bad line(s)") && err.contains("and 30 more"), "{err}");
+}
+
+#[test]
+fn bad_options_exit_with_2_and_say_what_is_allowed() {
+    let folder = folder();
+    for (arguments, hint) in [
+        (&["--duration", "soon"][..], "not a duration like"),
+        (&["--wheel", "square"], "hierarchical, hashed or hashed:512"),
+        (&["--tick", "1ns", "--duration", "1s"], "1us"),
+        (&["--shards", "100000", "--duration", "1s"], "1024"),
+        (&["replay", "no-such-file.csv"], "no-such-file.csv"),
+        (&["--no-such-option"], "--help"),
+    ] {
+        let output = loadtest(&folder, arguments);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+        assert!(err.contains(hint), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error_after_the_verdict() {
+    let folder = folder();
+    let output = loadtest(&folder, &["--duration", "100ms", "--report", "no/such/place.html"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("verdict: OK"));
+    assert!(text(&output.stderr).contains("no/such/place.html"));
+}
+
+/// The first Ctrl-C ends the run early, and everything is judged and written all the same.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_run_with_its_full_verdict() {
+    let folder = folder();
+    let child = Command::new(env!("CARGO_BIN_EXE_loadtest"))
+        .args(["--duration", "1h", "--json", "out.json", "--rate", "10k"])
+        .current_dir(&folder)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("ended early by request"));
+    let json = json(&folder, "out.json");
+    assert_sound(&json);
+    assert_eq!(json["interrupted"], true);
+}
