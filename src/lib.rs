@@ -96,6 +96,10 @@ mod tick;
 mod turn;
 pub mod wheel;
 
+#[cfg(test)]
+#[path = "../loom-tests/models/mod.rs"]
+mod models;
+
 pub use clock::{Clock, ManualClock, MonotonicClock, Time};
 pub use engine::{
     Builder, Cancel, Drive, EngineState, Executor, Expired, IdleStrategy, IntoPayload, PanicReport,
@@ -106,3 +110,8 @@ pub use event_loop::{EventLoopBuilder, EventLoopTimer, Polled, Remote};
 pub use key::Key;
 pub use shard::LatenessHistogram;
 pub use turn::Budget;
+
+/// The README's examples are compiled and run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
