@@ -60,9 +60,9 @@ impl Sweeper {
             if report.examined >= budget {
                 break;
             }
-            if position != self.position {
-                *self = Self { position, pass: None };
-            }
+            // A bucket with an open pass holds entries: whatever empties it ends the pass as well.
+            debug_assert!(self.pass.is_none() || position == self.position);
+            self.position = position;
             if wheel.is_busy(position) {
                 break;
             }

@@ -205,11 +205,11 @@ fn a_jump_over_many_revolutions_looks_at_each_entry_about_once() {
 /// Sweep, advance and insert take turns in one bucket that is far longer than what each call does.
 #[test]
 fn a_sweep_and_an_advance_share_a_long_bucket() {
-    for sweep in [1, 100] {
+    for (sweep, ticks) in [(1, 1), (1, 2), (100, 2), (1, 5), (100, 5)] {
         for wheel in wheels() {
             let mut wheel = Checked::new(wheel);
-            for n in 0..600_usize {
-                wheel.insert(1 << 18 | (n as u64 % 5 * 512));
+            for n in 0..400_usize {
+                wheel.insert(1 << 18 | (n as u64 % ticks * 512));
                 if n % 3 != 0 {
                     wheel.cancel(n);
                 }
@@ -225,6 +225,29 @@ fn a_sweep_and_an_advance_share_a_long_bucket() {
                 n += 1;
             }
             wheel.sweep_cycle(sweep);
+        }
+    }
+}
+
+/// Entries that move to finer rings while a sweep is half-way must not slip past it.
+#[test]
+fn a_cycle_finds_the_dead_although_time_passes() {
+    for sweep in [3, 40, 200] {
+        for wheel in wheels() {
+            let mut wheel = Checked::new(wheel);
+            for n in 0..400 {
+                wheel.insert(3 * 4096 + 1000 + n * 37 % 3000);
+                wheel.insert(40_000 + n * 977 % 200_000);
+            }
+            (0..800).step_by(2).for_each(|n| wheel.cancel(n));
+            let zombies = wheel.zombies();
+            assert!(zombies > 200);
+            let mut to = 3 * 4096 + 900;
+            while !wheel.sweep(sweep) {
+                to += 60 * sweep as u64 / 10;
+                wheel.advance_fully(to, 50);
+            }
+            assert_eq!(wheel.zombies(), 0);
         }
     }
 }

@@ -116,6 +116,11 @@ impl Checked {
         self.dead.extend(index);
     }
 
+    /// Entries called dead that are still filed.
+    pub(crate) fn zombies(&self) -> usize {
+        self.model.all().filter(|entry| self.dead.contains(&entry.index)).count()
+    }
+
     /// One call of `advance`; says whether more is due.
     pub(crate) fn advance(&mut self, to: u64, budget: usize) -> bool {
         let (name, old_hand) = (self.name, self.model.hand);
@@ -193,8 +198,7 @@ impl Checked {
             assert!(calls < most || self.unfinished.is_some(), "{}: endless sweep", self.name);
         }
         if self.unfinished.is_none() {
-            let zombies = self.model.all().filter(|entry| self.dead.contains(&entry.index)).count();
-            assert_eq!(zombies, 0, "{}: dead entries after a whole cycle", self.name);
+            assert_eq!(self.zombies(), 0, "{}: dead entries after a whole cycle", self.name);
             self.min_may_be_stale = false;
             self.check();
         }
