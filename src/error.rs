@@ -169,6 +169,9 @@ pub enum ScheduleErrorKind {
         /// The most timers that one shard can hold.
         limit: u64,
     },
+    /// A periodic timer needs a copy of its payload for each period, and making the first one panicked.
+    #[error("the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone")]
+    PayloadClonePanicked,
     /// The engine had not been started yet, and starting it failed.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -218,6 +221,18 @@ pub enum TurnError {
     /// The engine has been stopped.
     #[error("the engine is stopped and has nothing left to turn; build a new one")]
     Stopped,
+}
+
+/// Why a period was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PeriodError {
+    /// The period is zero: its timer would be due again at once, for ever.
+    #[error(
+        "the period is 0 and its timer would fire without end; \
+         choose at least 1ns, better at least one tick, or schedule a timer that fires once"
+    )]
+    Zero,
 }
 
 impl<T> ScheduleError<T> {
@@ -301,6 +316,7 @@ mod tests {
         says(TurnError::DrivenByWorkers, &["Drive::Caller"]);
         says(TurnError::InsideHandler, &["inside a handler", "return"]);
         says(TurnError::Stopped, &["stopped", "new one"]);
+        says(PeriodError::Zero, &["period is 0", "at least 1ns"]);
     }
 
     #[test]

@@ -88,8 +88,10 @@ mod error;
 mod event_loop;
 mod inbox;
 mod key;
+mod local;
 mod node;
 mod park;
+mod period;
 mod shard;
 mod sync;
 mod tick;
@@ -105,10 +107,15 @@ pub use engine::{
     Builder, Cancel, Drive, EngineState, Executor, Expired, IdleStrategy, IntoPayload, PanicReport,
     Pinning, Reschedule, Routing, ShardStats, Stats, Task, Timeout, Timer, Unfired, WheelKind,
 };
-pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
+pub use error::{
+    BuildError, PeriodError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
+};
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Polled, Remote};
 pub use key::Key;
+pub use local::{FixedTimer, LocalBuilder, LocalTimer};
+pub use period::{MissedTicks, Period};
 pub use shard::LatenessHistogram;
+pub use shard::periodic::PeriodicKey;
 pub use turn::Budget;
 
 /// The README's examples are compiled and run with the documentation tests.

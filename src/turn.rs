@@ -66,6 +66,11 @@ pub(crate) trait Records {
 
     /// Timers pending.
     fn pending(&self) -> u64;
+
+    /// Touches the records of entries that are about to be settled, so that their cache misses overlap
+    /// instead of following one another.
+    #[inline]
+    fn warm(&self, _entries: &[Entry]) {}
 }
 
 /// What [`Turner::next`] came to.
@@ -169,7 +174,7 @@ impl Turner {
                     Fate::Drop => self.dropped += 1,
                 }
             }
-            if !self.refill(now, left) {
+            if !self.refill(records, now, left) {
                 let more = self.wheel.next_deadline().is_some_and(|next| next <= now);
                 return if more { Next::OutOfBudget } else { Next::Done };
             }
@@ -177,12 +182,13 @@ impl Turner {
     }
 
     /// Takes the next due entries from the wheel; false if there are none, or the budget is used up.
-    fn refill(&mut self, now: u64, left: &mut usize) -> bool {
+    fn refill<R: Records>(&mut self, records: &R, now: u64, left: &mut usize) -> bool {
         self.due.clear();
         self.due_next = 0;
         while *left > 0 {
             let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
             if !self.due.is_empty() {
+                records.warm(&self.due);
                 return true;
             }
             if !advance.more {
@@ -235,6 +241,19 @@ impl Turner {
     pub(crate) fn next_tick(&self) -> Option<u64> {
         let waiting = self.due_next < self.due.len() || !self.deferred.is_empty();
         if waiting { Some(0) } else { self.wheel.next_deadline() }
+    }
+
+    /// The earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
+    /// turn was cut short or its handlers filed overdue timers: then it looks through these.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let waiting = self.due[self.due_next..].iter().chain(&self.deferred);
+        waiting.map(|entry| entry.deadline).chain(self.wheel.next_deadline()).min()
+    }
+
+    /// Whether a turn is under way.
+    #[inline]
+    pub(crate) fn is_turning(&self) -> bool {
+        self.turning
     }
 
     /// Forgets every entry.

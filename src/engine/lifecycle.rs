@@ -5,11 +5,16 @@ use super::handler::{Expired, Handler, Outcome, Unfired, run_caught};
 use super::timer::EngineState;
 use super::verdict::Reschedule;
 use super::{Drive, worker};
-use crate::error::{StartError, StopError, TurnError};
+use crate::clock::Time;
+use crate::error::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
 use crate::key::Key;
 use crate::park::sleeper::Sleeper;
+use crate::period::Period;
+use crate::shard::periodic::{Again, PeriodicKey, Plan};
 use crate::shard::{Expiry, Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
+use crate::sync::slot;
+use crate::tick::saturating_ns;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -94,38 +99,42 @@ impl Drop for Inside {
 impl<T> Seat<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     pub(super) fn turn(&mut self, core: &Core<T>) -> Turn {
-        let Self { owner, handler, shard, .. } = self;
-        let remote = Arc::clone(owner.remote());
-        let counters = remote.counters();
         let mut now = core.now();
         let mut fires = 0;
-        owner.turn(core.rate.current(now), &core.budget, |expiry| {
+        let mut piece = self.owner.begin_turn(core.rate.current(now), &core.budget);
+        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = core.now();
             }
-            let deadline = core.rate.start_of(expiry.deadline);
-            let lateness = now.saturating_duration_since(deadline);
-            counters.lateness.record(u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX));
-            let expired = Expired {
-                payload: expiry.payload,
-                key: expiry.key,
-                deadline,
-                lateness,
-                shard: *shard,
-            };
-            match run_caught(handler, core.panic_hook.as_ref(), expired) {
-                Some(Outcome::Done) => {}
-                Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
-                None => drop(counters.panics.bump()),
+            let periodic = expiry.periodic;
+            self.handle(core, expiry, now);
+            if periodic {
+                self.owner.finish_period(core.now());
             }
-        })
+        }
+        self.owner.finish_turn(piece, &core.budget)
+    }
+
+    /// Runs the handler for one timer.
+    fn handle(&mut self, core: &Core<T>, expiry: Expiry<T>, now: Time) {
+        let counters = self.owner.remote().counters();
+        let Expiry { payload, key, deadline, .. } = expiry;
+        let deadline = core.rate.start_of(deadline);
+        let lateness = now.saturating_duration_since(deadline);
+        counters.lateness.record(saturating_ns(lateness));
+        let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
+        match run_caught(&mut self.handler, core.panic_hook.as_ref(), expired) {
+            Some(Outcome::Done) => {}
+            Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
+            None => drop(counters.panics.bump()),
+        }
     }
 
     /// Ends the shard and collects what has not ended.
     pub(super) fn close(&mut self, core: &Core<T>) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
-        self.owner.close(|Expiry { payload, key, deadline }| {
+        self.owner.close(|Expiry { payload, key, deadline, .. }| {
             unfired.push(Unfired { payload, key, deadline: core.rate.start_of(deadline) });
         });
         unfired
@@ -227,6 +236,37 @@ impl<T> Core<T> {
 }
 
 impl<T: Send + 'static> Core<T> {
+    /// Starts the engine if need be; the payload comes back either way.
+    #[inline]
+    pub(super) fn ready(self: &Arc<Self>, payload: T) -> Result<T, ScheduleError<T>> {
+        if self.state() == EngineState::Started {
+            return Ok(payload);
+        }
+        match self.start() {
+            Ok(()) => Ok(payload),
+            Err(StartError::Stopped) => Err(self.reject(ScheduleErrorKind::Stopped, payload)),
+            Err(error) => Err(self.reject(ScheduleErrorKind::Start(error), payload)),
+        }
+    }
+
+    pub(super) fn begin_periodic(
+        self: &Arc<Self>,
+        first: Duration,
+        period: Period,
+        payload: T,
+        again: Again<T>,
+    ) -> Result<PeriodicKey, ScheduleError<T>> {
+        let payload = self.ready(payload)?;
+        let nominal = self.now().saturating_add(first);
+        slot::with(|slot| {
+            let shard = self.router.route(slot);
+            let remote = &self.remotes[shard];
+            let plan = Plan { payload, again, period, nominal, rate: self.rate };
+            let begun = remote.schedule_periodic(remote.lane(slot), plan);
+            begun.map_err(|refusal| self.rejected(refusal, shard))
+        })
+    }
+
     pub(super) fn start(self: &Arc<Self>) -> Result<(), StartError> {
         match self.state() {
             EngineState::Started => return Ok(()),

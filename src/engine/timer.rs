@@ -7,11 +7,11 @@ use super::timeout::Timeout;
 use super::verdict::{Cancel, Reschedule};
 use super::{Builder, Unfired};
 use crate::clock::Time;
-use crate::error::{
-    BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
-};
+use crate::error::{BuildError, ScheduleError, StartError, StopError, TurnError};
 use crate::key::Key;
 use crate::node::state::Phase;
+use crate::period::Period;
+use crate::shard::periodic::PeriodicKey;
 use crate::sync::slot;
 use std::fmt;
 use std::sync::Arc;
@@ -83,6 +83,21 @@ impl Timer<Task> {
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
+    }
+
+    /// Runs a closure once per period, the first time `first` from now; see
+    /// [`schedule_periodic`](Timer::schedule_periodic).
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn repeat(
+        &self,
+        first: Duration,
+        period: Period,
+        run: impl FnMut() + Send + 'static,
+    ) -> Result<PeriodicKey, ScheduleError<Task>> {
+        self.core.begin_periodic(first, period, Task::repeating(run), Task::again)
     }
 }
 
@@ -157,17 +172,50 @@ impl<T: Send + 'static> Timer<T> {
         self.arm(tick, payload.into_payload(), false)
     }
 
+    /// Schedules a clone of `payload` once per period, the first time `first` from now.
+    ///
+    /// The next period is armed when the handler has returned, so a timer never piles up on itself, and
+    /// [`Period`] says what happens to periods that were missed. It does not drift: each deadline is counted
+    /// from the one before, not from the time of its handling. A period counts as one timer scheduled and one
+    /// fired; under `max_pending` the timer keeps one place until it is cancelled.
+    ///
+    /// Beginning, cancelling and each period take a short lock of the shard that one-shot timers do not touch.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_periodic(
+        &self,
+        first: Duration,
+        period: Period,
+        payload: impl IntoPayload<T>,
+    ) -> Result<PeriodicKey, ScheduleError<T>>
+    where
+        T: Clone,
+    {
+        self.core.begin_periodic(first, period, payload.into_payload(), T::clone)
+    }
+
+    /// Ends a periodic timer and hands back the payload that it kept, if it has not been ended before.
+    ///
+    /// No handler call for it begins after this returns; one that runs already goes on to its end. May be
+    /// called from the handler itself. From any thread.
+    pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
+        let remote = self.core.remotes.get(key.shard());
+        Cancel::from_payload(
+            remote.and_then(|it| slot::with(|slot| it.cancel_periodic(it.lane(slot), key))),
+        )
+    }
+
+    /// Whether a periodic timer goes on: it has been neither cancelled nor returned.
+    #[must_use]
+    pub fn is_active(&self, key: PeriodicKey) -> bool {
+        self.core.remotes.get(key.shard()).is_some_and(|remote| remote.is_active(key))
+    }
+
     #[inline]
     fn arm(&self, tick: u64, payload: T, handle: bool) -> Result<Key, ScheduleError<T>> {
-        if self.core.state() != EngineState::Started {
-            if let Err(error) = self.core.start() {
-                let kind = match error {
-                    StartError::Stopped => ScheduleErrorKind::Stopped,
-                    error => ScheduleErrorKind::Start(error),
-                };
-                return Err(self.core.reject(kind, payload));
-            }
-        }
+        let payload = self.core.ready(payload)?;
         slot::with(|slot| {
             let shard = self.core.router.route(slot);
             let remote = &self.core.remotes[shard];

@@ -43,6 +43,9 @@ fn pin<T>(seat: &Seat<T>) {
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.
 fn rest<T>(core: &Core<T>, seat: &mut Seat<T>, next: u64) {
     let until = core.rate.start_of(next);
+    if core.now() >= until {
+        return;
+    }
     match core.idle {
         IdleStrategy::Park => park(core, seat, next, until),
         IdleStrategy::SpinThenPark { spin } => {

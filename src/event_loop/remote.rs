@@ -5,8 +5,10 @@ use crate::engine::{Cancel, IntoPayload, Reschedule};
 use crate::error::ScheduleError;
 use crate::key::Key;
 use crate::node::state::Phase;
+use crate::period::Period;
 use crate::shard;
 use crate::shard::lane::Lane;
+use crate::shard::periodic::{PeriodicKey, Plan};
 use crate::sync::slot;
 use crate::tick::TickRate;
 use std::fmt;
@@ -64,6 +66,54 @@ impl<T: Send + 'static> Remote<T> {
     fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
         self.with_lane(|lane| self.shard.schedule(lane, tick, payload, false))
             .map_err(|refusal| refusal.into_error(0))
+    }
+
+    /// Schedules a clone of `payload` once per period, the first time `first` from now; see
+    /// [`Timer::schedule_periodic`](crate::Timer::schedule_periodic).
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_periodic(
+        &self,
+        first: Duration,
+        period: Period,
+        payload: impl IntoPayload<T>,
+    ) -> Result<PeriodicKey, ScheduleError<T>>
+    where
+        T: Clone,
+    {
+        self.begin_periodic(self.clock.now(), first, period, payload.into_payload())
+    }
+
+    pub(super) fn begin_periodic(
+        &self,
+        now: Time,
+        first: Duration,
+        period: Period,
+        payload: T,
+    ) -> Result<PeriodicKey, ScheduleError<T>>
+    where
+        T: Clone,
+    {
+        let nominal = now.saturating_add(first);
+        let plan = Plan { payload, again: T::clone, period, nominal, rate: self.rate };
+        self.with_lane(|lane| self.shard.schedule_periodic(lane, plan))
+            .map_err(|refusal| refusal.into_error(0))
+    }
+
+    /// Ends a periodic timer and hands back the payload that it kept.
+    pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
+        let owned = key.shard() == 0;
+        Cancel::from_payload(
+            owned.then(|| self.with_lane(|lane| self.shard.cancel_periodic(lane, key))).flatten(),
+        )
+    }
+
+    /// Whether a periodic timer goes on.
+    #[must_use]
+    pub fn is_active(&self, key: PeriodicKey) -> bool {
+        key.shard() == 0 && self.shard.is_active(key)
     }
 
     fn with_lane<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {

@@ -7,8 +7,10 @@ use crate::engine::{Cancel, Expired, IntoPayload, Reschedule, Unfired};
 use crate::error::ScheduleError;
 use crate::key::Key;
 use crate::node::state::Phase;
+use crate::period::Period;
+use crate::shard::periodic::PeriodicKey;
 use crate::shard::{Expiry, Owner, Turn};
-use crate::tick::TickRate;
+use crate::tick::{TickRate, saturating_ns};
 use crate::turn::Budget;
 use std::fmt;
 use std::sync::Arc;
@@ -143,6 +145,30 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.schedule(tick, payload).map_err(|refusal| refusal.into_error(0))
     }
 
+    /// Schedules a clone of `payload` once per period, the first time `first` after `now`; see
+    /// [`Timer::schedule_periodic`](crate::Timer::schedule_periodic).
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_periodic(
+        &mut self,
+        now: Time,
+        first: Duration,
+        period: Period,
+        payload: impl IntoPayload<T>,
+    ) -> Result<PeriodicKey, ScheduleError<T>>
+    where
+        T: Clone,
+    {
+        self.remote().begin_periodic(now, first, period, payload.into_payload())
+    }
+
+    /// Ends a periodic timer and hands back the payload that it kept; from its own handler, too.
+    pub fn cancel_periodic(&mut self, key: PeriodicKey) -> Cancel<T> {
+        self.remote().cancel_periodic(key)
+    }
+
     /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
     /// pending.
     #[inline]
@@ -250,8 +276,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         let budget = self.budget;
         let mut piece = self.owner.begin_turn(self.rate.current(now), &budget);
         while let Some(expiry) = self.owner.next_expiry(&mut piece) {
+            let periodic = expiry.periodic;
             let expired = self.expired(now, expiry);
             handler(self, expired);
+            if periodic {
+                let ended = self.clock.now();
+                self.owner.finish_period(ended);
+            }
         }
         let Turn { fired, more, .. } = self.owner.finish_turn(piece, &budget);
         Polled { fired, more }
@@ -260,8 +291,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     fn expired(&self, now: Time, expiry: Expiry<T>) -> Expired<T> {
         let deadline = self.rate.start_of(expiry.deadline);
         let lateness = now.saturating_duration_since(deadline);
-        let lateness_ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
-        self.owner.remote().counters().lateness.record(lateness_ns);
+        self.owner.remote().counters().lateness.record(saturating_ns(lateness));
         Expired { payload: expiry.payload, key: expiry.key, deadline, lateness, shard: 0 }
     }
 
@@ -269,7 +299,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn close(mut self) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let rate = self.rate;
-        self.owner.close(|Expiry { payload, key, deadline }| {
+        self.owner.close(|Expiry { payload, key, deadline, .. }| {
             unfired.push(Unfired { payload, key, deadline: rate.start_of(deadline) });
         });
         unfired

@@ -2,12 +2,13 @@
 
 use super::Message;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::cell::Tracked;
 
 /// Slots in a block: 8 KiB of messages, so that a new block is rare. Two under loom, so that models cross it.
 #[cfg(not(tickwheel_loom))]
-pub(super) const SLOTS: usize = 512;
+pub(crate) const SLOTS: usize = 512;
 #[cfg(tickwheel_loom)]
-pub(super) const SLOTS: usize = 2;
+pub(crate) const SLOTS: usize = 2;
 
 const PUBLISHED: u64 = 1 << 63;
 const CONSUMED: u64 = u64::MAX;
@@ -28,6 +29,7 @@ pub(super) struct Block {
     pub(super) first: u64,
     pub(super) next: AtomicPtr<Block>,
     slots: [Slot; SLOTS],
+    _tracked: Tracked,
 }
 
 /// The answer to a claim.
@@ -58,14 +60,17 @@ impl Block {
                 tick: AtomicU64::new(0),
                 word: AtomicU64::new(0),
             }),
+            _tracked: Tracked::new(),
         })
     }
 
     #[inline]
     pub(super) fn claim(&self) -> Claim {
         // ORDERING: Release pairs with the Acquire in `close`: a producer whose claim came first has armed
-        // its timer where `stop` will look for it, even if it has not written the slot yet [P10]. Contents
-        // are published per slot. The counter cannot reach bit 63: that would take 2^63 refused attempts.
+        // its timer where `stop` will look for it, even if it has not written the slot yet [P10]. It pairs
+        // with the Acquire in `claimed` as well: this producer's earlier messages are no holes any more
+        // [P13]. This one's contents are published per slot. The counter cannot reach bit 63: that would
+        // take 2^63 refused attempts.
         let claim = self.claim.fetch_add(1, Ordering::Release);
         if claim & CLOSED != 0 {
             Claim::Closed
@@ -87,12 +92,13 @@ impl Block {
         place.word.store(message.word | PUBLISHED, Ordering::Release);
     }
 
-    /// Slots that have been claimed.
+    /// Slots that have been claimed. A lower bound: the handshake's fences make it include every push that
+    /// does not raise its own alarm (see `park`).
     #[inline]
     pub(super) fn claimed(&self) -> usize {
-        // ORDERING: Relaxed: a lower bound is enough; the handshake's fences make it include every push
-        // that did not raise its own alarm (see `park`).
-        let claim = self.claim.load(Ordering::Relaxed) & !CLOSED;
+        // ORDERING: Acquire pairs with `claim`: whatever the producers of these slots published before they
+        // claimed them is read as published from here on. Order per producer rests on that. [P13]
+        let claim = self.claim.load(Ordering::Acquire) & !CLOSED;
         claim.min(SLOTS as u64) as usize
     }
 

@@ -33,6 +33,8 @@
 mod block;
 mod queue;
 
+#[cfg(test)]
+pub(crate) use block::SLOTS;
 pub(crate) use queue::{Inbox, Pushed, Reader};
 
 /// What a producer hands over: a tick, and a word of the shard's making below 2^63.

@@ -63,10 +63,10 @@ impl Link {
 
 /// A lock-free stack of magazines: the top's link below, a tag against reuse above.
 #[derive(Debug, Default)]
-struct Stack(AtomicU64);
+pub(crate) struct Stack(AtomicU64);
 
 impl Stack {
-    fn push(&self, magazines: &Segments<Magazine>, magazine: u32) {
+    pub(crate) fn push(&self, magazines: &Segments<Magazine>, magazine: u32) {
         let slot = magazines.get_or_alloc(magazine);
         // ORDERING: Relaxed to guess; the compare-and-swap decides.
         let mut head = self.0.load(Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl Stack {
         }
     }
 
-    fn pop(&self, magazines: &Segments<Magazine>) -> Option<u32> {
+    pub(crate) fn pop(&self, magazines: &Segments<Magazine>) -> Option<u32> {
         // ORDERING: Acquire pairs with `push` [P5].
         let mut head = self.0.load(Ordering::Acquire);
         loop {

@@ -3,7 +3,7 @@
 //! ```text
 //!   63                          16 15        8 7   6       5       4       3      2..0
 //!  +------------------------------+-----------+---+-------+-------+-------+------+-------+
-//!  |        generation (48)       |  hint (8) | - | MOVED | TAKING| MOVING|HANDLE| phase |
+//!  |        generation (48)       |  hint (8) | P | MOVED | TAKING| MOVING|HANDLE| phase |
 //!  +------------------------------+-----------+---+-------+-------+-------+------+-------+
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! * `MOVED`: the deadline has changed since the owner last looked. Only movers set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
+//! * `P` (`PERIODIC`): the owner has more to do when the timer fires; see `shard::periodic`.
 //! * *hint*: which of a node's entries is the current one. Moving a deadline *forward in time* files
 //!   nothing; moving it *earlier* files a second entry and grows this number, which turns the first
 //!   entry into a zombie.
@@ -34,6 +35,7 @@ const HANDLE: u64 = 1 << PHASE_BITS;
 const MOVING: u64 = HANDLE << 1;
 const TAKING: u64 = MOVING << 1;
 const MOVED: u64 = TAKING << 1;
+const PERIODIC: u64 = MOVED << 1;
 const HOLDS: u64 = HANDLE | MOVING | TAKING;
 const HINT_SHIFT: u32 = 8;
 const HINT_BITS: u32 = 8;
@@ -41,7 +43,7 @@ const HINT_ONE: u64 = 1 << HINT_SHIFT;
 const HINT_MASK: u64 = ((1 << HINT_BITS) - 1) << HINT_SHIFT;
 const GENERATION_SHIFT: u32 = HINT_SHIFT + HINT_BITS;
 const GENERATION_ONE: u64 = 1 << GENERATION_SHIFT;
-const _: () = assert!(MOVED < HINT_ONE);
+const _: () = assert!(PERIODIC < HINT_ONE);
 const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
 
 /// Bits of a mark: what an entry or message remembers of the state word (hint and low generation bits).
@@ -89,6 +91,12 @@ impl State {
     #[inline]
     pub(crate) const fn mark(self) -> u32 {
         (self.0 >> HINT_SHIFT & MARK_MASK) as u32
+    }
+
+    /// Whether the timer is one period of a periodic one.
+    #[inline]
+    pub(crate) const fn is_periodic(self) -> bool {
+        self.has(PERIODIC)
     }
 
     #[inline]
@@ -191,10 +199,20 @@ impl StateWord {
     /// Idle or ended -> pending, next generation. The caller owns the node alone and has written it.
     #[inline]
     pub(crate) fn arm(&self, handle: bool) -> State {
+        self.arm_with(if handle { HANDLE } else { 0 })
+    }
+
+    /// As [`StateWord::arm`], for one period of a periodic timer.
+    pub(crate) fn arm_periodic(&self) -> State {
+        self.arm_with(PERIODIC)
+    }
+
+    #[inline]
+    fn arm_with(&self, flags: u64) -> State {
         // ORDERING: Relaxed, because the caller alone holds the node; the magazine ordered it.
         let old = self.0.load(Ordering::Relaxed);
         let generation = (old & !(GENERATION_ONE - 1)).wrapping_add(GENERATION_ONE);
-        let new = generation | Phase::Pending as u64 | if handle { HANDLE } else { 0 };
+        let new = generation | Phase::Pending as u64 | flags;
         // ORDERING: Release publishes payload and deadline to whoever acquires this state. [P1]
         self.0.store(new, Ordering::Release);
         State(new)

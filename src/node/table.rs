@@ -47,6 +47,8 @@ pub(crate) struct Fired<T> {
     pub(crate) payload: T,
     pub(crate) generation: u64,
     pub(crate) deadline: u64,
+    /// It was one period of a periodic timer.
+    pub(crate) periodic: bool,
 }
 
 /// What a move came to.
@@ -84,6 +86,22 @@ impl<T> Table<T> {
         payload: T,
         handle: bool,
     ) -> Result<Armed, T> {
+        self.arm_by(rack, deadline, payload, |state| state.arm(handle))
+    }
+
+    /// As [`Table::arm`], for one period of a periodic timer.
+    pub(crate) fn arm_periodic(&self, rack: &Rack, deadline: u64, payload: T) -> Result<Armed, T> {
+        self.arm_by(rack, deadline, payload, StateWord::arm_periodic)
+    }
+
+    #[inline]
+    fn arm_by(
+        &self,
+        rack: &Rack,
+        deadline: u64,
+        payload: T,
+        arm: impl FnOnce(&StateWord) -> State,
+    ) -> Result<Armed, T> {
         let Some(index) = rack.take(&self.depot) else {
             return Err(payload);
         };
@@ -95,7 +113,7 @@ impl<T> Table<T> {
         });
         // ORDERING: Relaxed: published by the Release in `arm`. [P1]
         node.deadline.store(deadline, Ordering::Relaxed);
-        let state = node.state.arm(handle);
+        let state = arm(&node.state);
         Ok(Armed { index, generation: state.generation(), mark: state.mark() })
     }
 
@@ -145,13 +163,14 @@ impl<T> Table<T> {
             Due::Moving => Fate::Refile(now.saturating_add(1)),
             Due::Later(deadline) => Fate::Refile(deadline),
             Due::Fired(won) => {
-                let generation = node.state.load().generation();
+                let state = node.state.load();
                 // ORDERING: Relaxed: as above; no move can begin on a fired timer.
                 let deadline = node.deadline.load(Ordering::Relaxed);
                 Fate::Fire(Fired {
                     payload: self.collect(rack, index, node, won),
-                    generation,
+                    generation: state.generation(),
                     deadline,
+                    periodic: state.is_periodic(),
                 })
             }
         }

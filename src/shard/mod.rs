@@ -9,14 +9,16 @@
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
 //! `lane` is the part of a `Remote` that belongs to one thread: its free nodes and its counters.
-//! `counters` are the owner's. `lateness` is the histogram of how late timers fired.
+//! `periodic` is the book of timers that repeat, `repeat` what other threads do with it. `counters` are the owner's. `lateness` is the histogram of how late timers fired.
 
 pub(crate) mod counters;
 pub(crate) mod lane;
 pub(crate) mod lateness;
 pub(crate) mod limit;
 pub(crate) mod owner;
+pub(crate) mod periodic;
 pub(crate) mod remote;
+mod repeat;
 
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;
@@ -30,4 +32,6 @@ pub(crate) struct Expiry<T> {
     pub(crate) key: crate::key::Key,
     /// The tick at or after which the timer was to fire.
     pub(crate) deadline: u64,
+    /// One period of a periodic timer: call [`Owner::finish_period`] when it is handled.
+    pub(crate) periodic: bool,
 }

@@ -1,16 +1,19 @@
-//! What the owner of a shard does: `turn`.
+//! What the owner of a shard does: turns.
 //!
-//! The worker, the user's event loop, the model checker, the fuzzers and the benches all drive a shard
-//! through [`Owner::turn`]; there is no second way.
+//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_expiry`] for each timer that fires, and
+//! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
+//! second way. Firing is pulled rather than pushed, so a handler may use the owner again.
 
 use super::Expiry;
 use super::lane::Lane;
 use super::limit::Limit;
+use super::periodic::Step;
 use super::remote::{CANCELS_PER_LOOK, Refusal, Remote, WakeOwner};
+use crate::clock::Time;
 use crate::inbox::{Inbox, Reader};
 use crate::key::Key;
 use crate::node::state::Phase;
-use crate::node::table::Rearm;
+use crate::node::table::{Fired, Rearm};
 use crate::turn::{Budget, Fate, Next, Records, Turner};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
@@ -49,12 +52,47 @@ pub(crate) struct Owner<T> {
     /// Somebody has summoned the owner since the last look at the zombies.
     summoned: bool,
     closed: bool,
+    /// The periodic timer whose handler runs at the moment.
+    running: Option<u64>,
 }
 
 /// The node table, as the owner of the shard uses it.
 struct Nodes<'a, T> {
     remote: &'a Remote<T>,
     lane: &'a Lane,
+    running: &'a mut Option<u64>,
+}
+
+impl<T> Nodes<'_, T> {
+    /// A timer has fired: what the handler is to see, or nothing if it was a period of a periodic timer
+    /// that somebody cancelled a moment ago.
+    #[inline]
+    fn expiry(&mut self, entry: Entry, fired: Fired<T>) -> Option<Expiry<T>> {
+        let Fired { payload, generation, deadline, periodic } = fired;
+        let counters = &self.remote.counters;
+        let key = self.remote.key(entry.index, generation);
+        if periodic {
+            *self.running = self.remote.periodics.fired(key, deadline);
+            if self.running.is_none() {
+                counters.own_cancelled.bump();
+                drop_quietly(payload);
+                return None;
+            }
+        } else {
+            // The place is free before the handler runs, so that it can schedule at the limit.
+            self.remote.free_place();
+        }
+        counters.fired.bump();
+        Some(Expiry { payload, key, deadline, periodic })
+    }
+}
+
+/// Drops a payload whose destructor may panic.
+fn drop_quietly<T>(payload: T) {
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+    if dropped.is_err() {
+        log::error!("the destructor of a cancelled timer's payload panicked");
+    }
 }
 
 impl<T> Records for Nodes<'_, T> {
@@ -63,13 +101,7 @@ impl<T> Records for Nodes<'_, T> {
     #[inline]
     fn settle(&mut self, entry: Entry, now: u64) -> Fate<Expiry<T>> {
         match self.remote.table.due(&self.lane.rack, entry.index, entry.mark, now) {
-            Fate::Fire(fired) => {
-                // The place is free before the handler runs, so that it can schedule at the limit.
-                self.remote.counters.fired.bump();
-                self.remote.free_place();
-                let key = self.remote.key(entry.index, fired.generation);
-                Fate::Fire(Expiry { payload: fired.payload, key, deadline: fired.deadline })
-            }
+            Fate::Fire(fired) => self.expiry(entry, fired).map_or(Fate::Drop, Fate::Fire),
             Fate::Refile(deadline) => Fate::Refile(deadline),
             Fate::Drop => Fate::Drop,
         }
@@ -102,6 +134,7 @@ impl<T> Owner<T> {
             draining: false,
             summoned: false,
             closed: false,
+            running: None,
         }
     }
 
@@ -114,6 +147,7 @@ impl<T> Owner<T> {
     ///
     /// If `fire` panics, the timer it was called for counts as fired, and the shard stays as it should be:
     /// the next turn goes on with the next timer.
+    #[cfg(test)]
     pub(crate) fn turn(
         &mut self,
         now: u64,
@@ -129,6 +163,7 @@ impl<T> Owner<T> {
 
     /// The first part of a turn: take the tick, drain the inbox.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Piece {
+        self.finish_period(Time::ZERO);
         self.remote.counters.turns.bump();
         let now = self.turner.begin(now);
         self.drain(now, budget.drain);
@@ -138,8 +173,9 @@ impl<T> Owner<T> {
     /// The second part: the next timer that fires in this turn, if any.
     #[inline]
     pub(crate) fn next_expiry(&mut self, piece: &mut Piece) -> Option<Expiry<T>> {
-        let Self { remote, turner, lane, .. } = self;
-        match turner.next(&mut Nodes { remote, lane }, piece.now, &mut piece.left) {
+        self.finish_period(Time::ZERO);
+        let Self { remote, turner, lane, running, .. } = self;
+        match turner.next(&mut Nodes { remote, lane, running }, piece.now, &mut piece.left) {
             Next::Fired(expiry) => {
                 piece.fired += 1;
                 Some(expiry)
@@ -152,12 +188,50 @@ impl<T> Owner<T> {
         }
     }
 
+    /// A periodic timer has been handled, at `now`: arms its next period, if it was not cancelled meanwhile.
+    ///
+    /// To be called after the handler; if a panic prevents that, the next step of the owner does it as if
+    /// the handler had ended at once.
+    pub(crate) fn finish_period(&mut self, now: Time) {
+        let Some(id) = self.running.take() else { return };
+        let Self { remote, turner, lane, .. } = self;
+        let next = match remote.periodics.next(id, now) {
+            Step::Arm(next) => next,
+            Step::Cancelled => return,
+            Step::Failed => {
+                remote.counters.panics.bump();
+                remote.free_place();
+                return;
+            }
+        };
+        let Ok(armed) = remote.table.arm_periodic(&lane.rack, next.tick, next.payload) else {
+            log::error!("the node table is full: a periodic timer ends");
+            remote.free_place();
+            if let Some(payload) = remote.periodics.forget(id) {
+                drop_quietly(payload);
+            }
+            return;
+        };
+        let (index, generation) = (armed.index, armed.generation);
+        if remote.periodics.armed(id, remote.key(index, generation)) {
+            remote.counters.own_scheduled.bump();
+            turner.file(Entry { deadline: next.tick, index, mark: armed.mark });
+        } else if let Some(payload) =
+            remote.table.end(&lane.rack, index, generation, Phase::Cancelled)
+        {
+            // Cancelled between the two looks into the book.
+            drop_quietly(payload);
+        }
+    }
+
     /// The last part: sweep, report, look ahead.
     pub(crate) fn finish_turn(&mut self, piece: Piece, budget: &Budget) -> Turn {
-        let Self { remote, turner, lane, .. } = self;
+        self.finish_period(Time::ZERO);
+        let Self { remote, turner, lane, running, .. } = self;
         turner.finish();
         let summoned = std::mem::take(&mut self.summoned);
-        let sweeping = turner.keep_bounded(&Nodes { remote, lane }, summoned, budget.sweep);
+        let nodes = Nodes { remote, lane, running };
+        let sweeping = turner.keep_bounded(&nodes, summoned, budget.sweep);
         self.report();
         let more = self.draining || piece.unfinished || sweeping;
         Turn { fired: piece.fired, more, next: if more { piece.now } else { self.next_tick() } }
@@ -271,13 +345,15 @@ impl<T> Owner<T> {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
+        self.finish_period(Time::ZERO);
         let Self { remote, reader, lane, .. } = self;
         remote.inbox.close(reader);
         remote.table.return_all(&lane.rack, |index, generation, deadline, payload| {
             remote.counters.returned.bump();
             remote.free_place();
-            take(Expiry { payload, key: remote.key(index, generation), deadline });
+            take(Expiry { payload, key: remote.key(index, generation), deadline, periodic: false });
         });
+        remote.periodics.clear();
         self.turner.clear();
         self.draining = false;
         self.report();

@@ -3,6 +3,7 @@
 use super::counters::Counters;
 use super::lane::Lane;
 use super::limit::Limit;
+use super::periodic::Periodics;
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::inbox::{Inbox, Message, Pushed};
 use crate::key::Key;
@@ -46,6 +47,8 @@ pub(crate) enum Refusal<T> {
     },
     /// The node table is full.
     Full(T),
+    /// The `Clone` of a periodic timer's payload panicked.
+    NotCopied(T),
 }
 
 impl<T> Refusal<T> {
@@ -57,6 +60,7 @@ impl<T> Refusal<T> {
             Self::AtLimit { payload, pending, max } => {
                 (ScheduleErrorKind::TooManyPending { pending, max_pending: max }, payload)
             }
+            Self::NotCopied(payload) => (ScheduleErrorKind::PayloadClonePanicked, payload),
             Self::Full(payload) => {
                 (ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
             }
@@ -73,6 +77,7 @@ pub(crate) struct Remote<T> {
     pub(super) signal: Signal,
     pub(super) counters: Counters,
     pub(super) limit: Option<Arc<Limit>>,
+    pub(super) periodics: Periodics<T>,
     lanes: Segments<CachePadded<Lane>>,
     /// One past the highest lane in use.
     lanes_end: AtomicU32,
@@ -93,6 +98,7 @@ impl<T> Remote<T> {
             signal: Signal::new(),
             counters: Counters::default(),
             limit,
+            periodics: Periodics::new(),
             lanes: Segments::new(),
             lanes_end: AtomicU32::new(0),
             waker,
@@ -175,7 +181,7 @@ impl<T> Remote<T> {
 
     /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the inbox is closed.
     #[inline]
-    fn send(&self, tick: u64, index: u32, mark: u32) -> bool {
+    pub(super) fn send(&self, tick: u64, index: u32, mark: u32) -> bool {
         let word = u64::from(mark) << 32 | u64::from(index);
         match self.inbox.push(Message { tick, word }) {
             Pushed::Accepted => self.announce(tick),

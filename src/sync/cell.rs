@@ -7,6 +7,11 @@ pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(tickwheel_loom))]
 impl<T> UnsafeCell<T> {
+    #[cfg(test)]
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
     /// Runs `f` with a pointer for reading; loom's twin checks that nobody writes meanwhile.
     #[inline(always)]
     pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
@@ -22,3 +27,33 @@ impl<T> UnsafeCell<T> {
 
 #[cfg(tickwheel_loom)]
 pub(crate) use loom::cell::UnsafeCell;
+
+/// Part of an allocation that loom must see freed exactly once in each execution; nothing otherwise.
+#[cfg(not(tickwheel_loom))]
+#[derive(Debug)]
+pub(crate) struct Tracked;
+
+#[cfg(not(tickwheel_loom))]
+impl Tracked {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
+
+#[cfg(tickwheel_loom)]
+pub(crate) struct Tracked(#[expect(dead_code, reason = "held for its drop")] loom::alloc::Track<()>);
+
+#[cfg(tickwheel_loom)]
+impl Tracked {
+    pub(crate) fn new() -> Self {
+        Self(loom::alloc::Track::new(()))
+    }
+}
+
+#[cfg(tickwheel_loom)]
+impl std::fmt::Debug for Tracked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tracked")
+    }
+}

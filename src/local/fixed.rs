@@ -1,0 +1,377 @@
+//! `FixedTimer`: timers that all have the same delay.
+
+use super::queue::Queue;
+use super::table::{Due, MAX_NODES, Table};
+use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, until, whole_ms};
+use crate::engine::{Cancel, Expired, Reschedule, Unfired};
+use crate::error::{self, BuildError, ScheduleError, ScheduleErrorKind};
+use crate::event_loop::Polled;
+use crate::key::Key;
+use crate::tick::Time;
+use crate::turn::{Fate, Records, too_many};
+use crate::wheel::Entry;
+use std::fmt;
+use std::time::Duration;
+
+/// Timers of one thread that all have the same delay: idle timeouts, time-outs of requests, TTLs.
+///
+/// What is scheduled last is due last, so a queue does what a wheel does for
+/// [`LocalTimer`](crate::LocalTimer), and better: there are no ticks, deadlines are exact to the nanosecond,
+/// and so is [`next_deadline`](Self::next_deadline), always. Rescheduling moves a timer to the back.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{FixedTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let seconds = |n| Time::ZERO + Duration::from_secs(n);
+/// let mut idle = FixedTimer::new(Duration::from_secs(30));
+/// let first = idle.schedule(seconds(0), "first connection")?;
+/// let second = idle.schedule(seconds(5), "second connection")?;
+///
+/// assert!(idle.reschedule(first, seconds(10)).moved()); // it has sent something
+/// assert_eq!(idle.next_deadline(), Some(seconds(35)));
+/// assert_eq!(idle.cancel(second).payload(), Some("second connection")); // closed
+/// assert_eq!(idle.next_deadline(), Some(seconds(40)));
+///
+/// let polled = idle.poll(seconds(40), 1000, |expired| assert_eq!(expired.key, first));
+/// assert!(polled.fired == 1 && idle.is_empty());
+/// # Ok(()) }
+/// ```
+///
+/// # Guarantees
+///
+/// Never early, every timer ends exactly once, stale keys are harmless. Timers fire in the order in which
+/// they were scheduled, or rescheduled last. A `now` that goes back makes timers late, nothing else: a timer
+/// is never due before one that was scheduled earlier.
+///
+/// Operations are O(1), those that end or move the oldest timer on average; they allocate only while the
+/// number of timers grows. What cancelled and moved timers leave in the queue, 16 bytes each, is swept away
+/// piece by piece, so that there are never many more of these than pending timers.
+///
+/// A key of another timer is not recognised as such: keep the keys of different timers apart.
+pub struct FixedTimer<T> {
+    delay: Duration,
+    table: Table<T>,
+    /// In the order of deadlines, which are nanoseconds here. The front is live, unless a poll was cut short.
+    queue: Queue,
+    /// The deadline at the back.
+    last: Time,
+    limit: usize,
+    /// Zombies made since the last look at their bound.
+    unlooked: u32,
+    polling: bool,
+    /// Entries pushed since the poll under way began: they are left to the next one.
+    fresh: usize,
+}
+
+/// A poll under way. Its end is noted even if a handler panics.
+struct Polling<'a, T>(&'a mut FixedTimer<T>);
+
+impl<T> Drop for Polling<'_, T> {
+    fn drop(&mut self) {
+        self.0.polling = false;
+    }
+}
+
+impl<T> FixedTimer<T> {
+    /// A timer whose timers fire `delay` after they are scheduled.
+    ///
+    /// With a zero delay they fire in the next poll; a delay beyond the scale of [`Time`] never ends.
+    #[must_use]
+    pub fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            table: Table::new(),
+            queue: Queue::default(),
+            last: Time::ZERO,
+            limit: MAX_NODES,
+            unlooked: 0,
+            polling: false,
+            fresh: 0,
+        }
+    }
+
+    /// As [`new`](Self::new), with at most `max_pending` timers pending at once.
+    ///
+    /// # Errors
+    ///
+    /// If `max_pending` is zero.
+    pub fn with_max_pending(delay: Duration, max_pending: usize) -> Result<Self, BuildError> {
+        let limit = error::check_max_pending(max_pending)?.min(MAX_NODES);
+        Ok(Self { limit, ..Self::new(delay) })
+    }
+
+    /// The delay of every timer.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// Schedules `payload` to fire one delay after `now`.
+    ///
+    /// # Errors
+    ///
+    /// If as many timers are pending as `max_pending` allows (without it, 2^32 - 1). The payload comes back
+    /// in the error.
+    #[inline]
+    pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key, ScheduleError<T>> {
+        if self.table.pending() >= self.limit {
+            return Err(self.refuse(payload));
+        }
+        let deadline = self.next_last(now);
+        let (key, entry) = self.table.arm(deadline.as_nanos(), payload);
+        self.push(entry);
+        Ok(key)
+    }
+
+    #[cold]
+    fn refuse(&self, payload: T) -> ScheduleError<T> {
+        let kind = if self.limit == MAX_NODES {
+            ScheduleErrorKind::OutOfNodes { shard: 0, limit: MAX_NODES as u64 }
+        } else {
+            let pending = self.table.pending();
+            ScheduleErrorKind::TooManyPending { pending, max_pending: self.limit }
+        };
+        ScheduleError::new(kind, payload)
+    }
+
+    /// The deadline of what is scheduled at `now`, which becomes the last of all.
+    #[inline]
+    fn next_last(&mut self, now: Time) -> Time {
+        self.last = self.last.max(now + self.delay);
+        self.last
+    }
+
+    #[inline]
+    fn push(&mut self, entry: Entry) {
+        self.queue.push(entry);
+        self.fresh += 1;
+    }
+
+    /// Cancels the timer that `key` names and hands its payload back, if it is pending.
+    #[inline]
+    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+        let Some(payload) = self.table.end(key) else {
+            return Cancel::Lost;
+        };
+        self.count_zombie(key);
+        Cancel::Won(payload)
+    }
+
+    /// Moves the timer that `key` names to the back: it fires one delay after `now` instead.
+    #[inline]
+    pub fn reschedule(&mut self, key: Key, now: Time) -> Reschedule {
+        if !self.is_pending(key) {
+            return Reschedule::Gone;
+        }
+        let deadline = self.next_last(now);
+        if let Some(entry) = self.table.rearm_anew(key, deadline.as_nanos()) {
+            self.push(entry);
+            self.count_zombie(key);
+        }
+        Reschedule::Moved
+    }
+
+    /// The entry that the timer `key` had is dead now.
+    #[inline]
+    fn count_zombie(&mut self, key: Key) {
+        if self.queue.front().is_some_and(|front| front.index == key.index()) {
+            self.trim();
+        }
+        self.unlooked += 1;
+        if self.unlooked >= ZOMBIES_PER_LOOK {
+            self.unlooked = 0;
+            self.keep_bounded(SWEEP_PER_LOOK);
+        }
+    }
+
+    /// Brings a live entry to the front.
+    fn trim(&mut self) {
+        while self.queue.front().is_some_and(|front| !self.table.is_exact(front)) {
+            self.queue.pop();
+        }
+    }
+
+    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
+    #[inline(never)]
+    fn keep_bounded(&mut self, budget: usize) -> bool {
+        // A poll counts the entries that it leaves to the next one, so none may vanish meanwhile.
+        if self.polling {
+            return false;
+        }
+        let pending = || self.table.pending() as u64;
+        if self.queue.is_sweeping() || too_many(self.queue.len() as u64, pending) {
+            self.queue.sweep(budget, |entry| self.table.is_exact(entry));
+        }
+        self.queue.is_sweeping()
+    }
+
+    /// The payload of the timer that `key` names, if it is pending.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.table.get(key)
+    }
+
+    /// The payload of the timer that `key` names, to be changed, if it is pending.
+    #[inline]
+    #[must_use]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.table.get_mut(key)
+    }
+
+    /// When the timer that `key` names is due, if it is pending.
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self, key: Key) -> Option<Time> {
+        self.table.deadline(key).map(Time::from_nanos)
+    }
+
+    /// Whether the timer that `key` names has not ended.
+    #[inline]
+    #[must_use]
+    pub fn is_pending(&self, key: Key) -> bool {
+        self.table.deadline(key).is_some()
+    }
+
+    /// Timers that are pending.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.pending()
+    }
+
+    /// Whether no timer is pending.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The earliest deadline: exact; after a poll that was cut short perhaps earlier, but due in any case.
+    /// `None` if nothing is pending, or only what practically never fires. O(1).
+    #[inline]
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        let front = self.queue.front().filter(|_| !self.is_empty())?;
+        Some(Time::from_nanos(front.deadline)).filter(|next| *next < Time::MAX)
+    }
+
+    /// How long a loop may sleep, `None` for ever. Zero if something is due. Exact. O(1).
+    #[must_use]
+    pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
+        until(self.next_deadline(), now)
+    }
+
+    /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
+    /// up, so that the loop never spins before a deadline; -1 for ever.
+    #[must_use]
+    pub fn poll_timeout_ms(&self, now: Time) -> i32 {
+        whole_ms(self.poll_timeout(now))
+    }
+
+    /// Fires what is due at `now`, in the order of deadlines, looking at `budget` entries at most.
+    ///
+    /// If the budget runs out, the answer says so and the next poll goes on. Costs O(fired), and a little
+    /// for what was cancelled since the last poll.
+    ///
+    /// # Panics
+    ///
+    /// Only if `handler` does. The timer that it was called for counts as fired, and the next poll goes on
+    /// with the others.
+    pub fn poll(
+        &mut self,
+        now: Time,
+        budget: usize,
+        mut handler: impl FnMut(Expired<T>),
+    ) -> Polled {
+        self.poll_with(now, budget, |_, expired| handler(expired))
+    }
+
+    /// As [`poll`](Self::poll), for handlers that use the timer.
+    ///
+    /// What a handler schedules fires in a later poll at the earliest. A poll from inside a handler does
+    /// nothing.
+    ///
+    /// # Panics
+    ///
+    /// As [`poll`](Self::poll).
+    pub fn poll_with(
+        &mut self,
+        now: Time,
+        budget: usize,
+        mut handler: impl FnMut(&mut Self, Expired<T>),
+    ) -> Polled {
+        if self.polling {
+            return Polled { fired: 0, more: false };
+        }
+        (self.polling, self.fresh) = (true, 0);
+        let (mut left, mut fired) = (budget, 0);
+        let polling = Polling(self);
+        let timer = &mut *polling.0;
+        let more = loop {
+            let Some(&entry) = timer.queue.front() else { break false };
+            let is_due = entry.deadline <= now.as_nanos() && entry.deadline < Time::MAX.as_nanos();
+            if !is_due || timer.queue.len() <= timer.fresh {
+                break false;
+            }
+            if left == 0 {
+                break true;
+            }
+            left -= 1;
+            timer.queue.pop();
+            if let Fate::Fire(Due::Once { payload, key, deadline }) =
+                timer.table.settle(entry, now.as_nanos())
+            {
+                fired += 1;
+                let deadline = Time::from_nanos(deadline);
+                let lateness = now.saturating_duration_since(deadline);
+                handler(timer, Expired { payload, key, deadline, lateness, shard: 0 });
+            }
+        };
+        drop(polling);
+        let sweeping = self.keep_bounded(SWEEP_PER_POLL);
+        if !more {
+            self.trim();
+        }
+        Polled { fired, more: more || sweeping }
+    }
+
+    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    pub fn iter(&self) -> impl Iterator<Item = (Key, Time, &T)> {
+        self.table.iter().map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
+    }
+
+    /// Drops all pending timers. O(peak number of timers).
+    pub fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
+    /// it is dropped are dropped with it. O(peak number of timers).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        self.queue.clear();
+        (self.unlooked, self.fresh) = (0, 0);
+        let time = Time::from_nanos;
+        self.table
+            .drain()
+            .map(move |(key, nanos, payload)| Unfired { payload, key, deadline: time(nanos) })
+    }
+
+    /// Bytes held for nodes and queue, reserves included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.table.held_bytes() + self.queue.held_bytes()
+    }
+}
+
+impl<T> fmt::Debug for FixedTimer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FixedTimer")
+            .field("delay", &self.delay)
+            .field("len", &self.len())
+            .field("next_deadline", &self.next_deadline())
+            .finish_non_exhaustive()
+    }
+}

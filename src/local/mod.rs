@@ -1,0 +1,69 @@
+//! `LocalTimer` and `FixedTimer`: timers of one thread, without atomics, locks or unsafe code.
+//!
+//! [`LocalTimer`] drives the same wheel by the same turn as the engine does (`crate::turn`); only the
+//! records behind the entries are its own, a plain table instead of a shared one. [`FixedTimer`] is for
+//! timers that all have the same delay: the order of scheduling is the order of deadlines, so a queue
+//! takes the wheel's place.
+//!
+//! An entry, in the wheel or in the queue, is a hint: it says when to look at a node. The node alone knows
+//! whether its timer is pending and when it is due. So a cancel recycles the node at once and leaves the
+//! entry behind as a zombie, and a deadline that is pushed out is only written down.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `table` | the nodes: every transition of a timer's state |
+//! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
+//! | `poll` | [`LocalTimer`]: firing, periodic timers |
+//! | `builder` | [`LocalBuilder`]: its settings |
+//! | `fixed` | [`FixedTimer`] |
+//! | `queue` | its queue of entries, with the sweep that bounds zombies |
+
+mod builder;
+mod fixed;
+mod poll;
+mod queue;
+mod table;
+mod timer;
+
+use crate::tick::Time;
+use std::time::Duration;
+
+pub use builder::LocalBuilder;
+pub use fixed::FixedTimer;
+pub use timer::LocalTimer;
+
+/// Zombies that may gather between two looks at the bound: cheap enough to be lost in the cancels.
+const ZOMBIES_PER_LOOK: u32 = 64;
+
+/// Entries that a cancel looks at when the bound is exceeded. Eight for every zombie of a look: a sweep
+/// goes round a wheel twice the bound's size before a quarter more has gathered, and takes some
+/// microseconds at a time.
+const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
+
+/// Entries that a poll looks at when the bound is exceeded.
+const SWEEP_PER_POLL: usize = 4096;
+
+/// From `now` to `next`; zero where `next` has come.
+fn until(next: Option<Time>, now: Time) -> Option<Duration> {
+    next.map(|next| next.saturating_duration_since(now))
+}
+
+/// A timeout in whole milliseconds for `epoll_wait` and `poll`: rounded up; -1 for ever.
+fn whole_ms(timeout: Option<Duration>) -> i32 {
+    timeout.map_or(-1, |timeout| {
+        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_rounded_up_to_milliseconds() {
+        let ms = |nanos| whole_ms(Some(Duration::from_nanos(nanos)));
+        assert_eq!([ms(0), ms(1), ms(999_999), ms(1_000_000), ms(1_000_001)], [0, 1, 1, 1, 2]);
+        assert_eq!(whole_ms(None), -1);
+        assert_eq!(whole_ms(Some(Duration::MAX)), i32::MAX);
+    }
+}

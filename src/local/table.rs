@@ -1,0 +1,447 @@
+//! The nodes of a single-threaded timer: every transition of their state, and nothing else.
+//!
+//! ```text
+//!   63                          16 15        8 7      2     1        0
+//!  +------------------------------+-----------+--------+--------+---------+
+//!  |        generation (48)       |  hint (8) |   -    |PERIODIC| PENDING |
+//!  +------------------------------+-----------+--------+--------+---------+
+//!                      |<-- mark (32): what an entry remembers
+//! ```
+//!
+//! The layout follows the engine's state word (`crate::node::state`), less what only threads need.
+//! *generation* grows by one with each arming, so a stale key never matches again. *hint* says which of a
+//! timer's entries is the current one: a deadline that is pulled in files a second entry and grows it.
+//!
+//! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
+//! A mark may come round (after 2^24 armings, or 256 pull-ins); an old entry with the same mark then looks
+//! current, is filed again for the node's deadline, and dies with the timer: one entry too many, no harm.
+
+use crate::key::{GENERATION_BITS, Key};
+use crate::period::Period;
+use crate::tick::{Time, TickRate};
+use crate::turn::{Fate, Records};
+use crate::wheel::Entry;
+use std::mem;
+
+const PENDING: u64 = 1;
+const PERIODIC: u64 = 1 << 1;
+const HINT_SHIFT: u32 = 8;
+const HINT_BITS: u32 = 8;
+const HINT_ONE: u64 = 1 << HINT_SHIFT;
+const HINT_MASK: u64 = ((1 << HINT_BITS) - 1) << HINT_SHIFT;
+const GENERATION_SHIFT: u32 = HINT_SHIFT + HINT_BITS;
+const GENERATION_ONE: u64 = 1 << GENERATION_SHIFT;
+const _: () = assert!(PERIODIC < HINT_ONE);
+const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
+
+/// The end of the free list.
+const NIL: u32 = u32::MAX;
+
+/// The most nodes of one table: every index but `NIL`.
+pub(super) const MAX_NODES: usize = NIL as usize;
+
+/// A node's state.
+#[derive(Clone, Copy, Default)]
+struct Word(u64);
+
+impl Word {
+    #[inline]
+    const fn generation(self) -> u64 {
+        self.0 >> GENERATION_SHIFT
+    }
+
+    #[inline]
+    const fn mark(self) -> u32 {
+        (self.0 >> HINT_SHIFT) as u32
+    }
+
+    #[inline]
+    const fn is_pending(self) -> bool {
+        self.0 & PENDING != 0
+    }
+
+    #[inline]
+    const fn is_periodic(self) -> bool {
+        self.0 & PERIODIC != 0
+    }
+
+    /// Whether an entry with this mark stands for a pending timer.
+    #[inline]
+    const fn is_current(self, mark: u32) -> bool {
+        self.is_pending() & (self.mark() == mark)
+    }
+
+    #[inline]
+    const fn is_named_by(self, key: Key) -> bool {
+        self.is_pending() & (self.generation() == key.generation())
+    }
+
+    /// Pending, in the next generation.
+    #[inline]
+    const fn armed(self, flags: u64) -> Self {
+        let generation = self.0 & !(GENERATION_ONE - 1);
+        Self(generation.wrapping_add(GENERATION_ONE) | PENDING | flags)
+    }
+
+    #[inline]
+    const fn ended(self) -> Self {
+        Self(self.0 & !PENDING)
+    }
+
+    #[inline]
+    const fn superseding_entry(self) -> Self {
+        Self(self.0 & !HINT_MASK | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
+    }
+}
+
+/// What a periodic timer needs beyond a node.
+pub(super) struct Repeat<T> {
+    pub(super) period: Period,
+    /// The deadline before it was rounded to a tick.
+    pub(super) nominal: Time,
+    pub(super) payload: T,
+    /// `T::clone`, kept here so that only those who schedule periodic timers need a `T: Clone`.
+    pub(super) clone: fn(&T) -> T,
+}
+
+/// What a node carries.
+pub(super) enum Load<T> {
+    Free,
+    Once(T),
+    Every(Box<Repeat<T>>),
+}
+
+impl<T> Load<T> {
+    #[inline]
+    fn payload(self) -> Option<T> {
+        match self {
+            Self::Free => None,
+            Self::Once(payload) => Some(payload),
+            Self::Every(repeat) => Some(repeat.payload),
+        }
+    }
+}
+
+/// One timer's record: 32 bytes with a payload of up to eight.
+struct Node<T> {
+    word: Word,
+    /// Pending: the tick at or after which the timer may fire. Free: the next free node.
+    deadline: u64,
+    load: Load<T>,
+}
+
+/// A timer that is due.
+pub(super) enum Due<T> {
+    /// It has fired and is gone.
+    Once { payload: T, key: Key, deadline: u64 },
+    /// It fires and stays: call [`Table::renew`] and file the entry that comes of it.
+    Every { index: u32 },
+}
+
+/// A periodic timer on its way to its next deadline.
+pub(super) struct Renewed {
+    pub(super) key: Key,
+    /// The tick that it fires for.
+    pub(super) deadline: u64,
+    /// What must be filed for the next one.
+    pub(super) entry: Entry,
+    /// The next nominal deadline, if it is to be counted anew from the end of the handler.
+    pub(super) resting: Option<Time>,
+}
+
+/// What a change of deadline came to.
+#[must_use]
+pub(super) enum Rearm {
+    /// Done; the entry that is filed finds the new deadline when it comes due.
+    Later,
+    /// Done; this entry must be filed, because the new deadline is earlier.
+    Earlier(Entry),
+    /// The timer has ended, or the key is stale.
+    Gone,
+}
+
+/// See the module.
+pub(super) struct Table<T> {
+    nodes: Vec<Node<T>>,
+    /// The free node that is taken next: the one that was freed last, whose line is still in cache.
+    free: u32,
+    pending: usize,
+}
+
+impl<T> Table<T> {
+    pub(super) const fn new() -> Self {
+        Self { nodes: Vec::new(), free: NIL, pending: 0 }
+    }
+
+    #[inline]
+    pub(super) const fn pending(&self) -> usize {
+        self.pending
+    }
+
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node<T>>()
+    }
+
+    #[inline]
+    fn node(&self, key: Key) -> Option<&Node<T>> {
+        self.nodes.get(key.index() as usize).filter(|node| node.word.is_named_by(key))
+    }
+
+    #[inline]
+    fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
+        self.nodes.get_mut(key.index() as usize).filter(|node| node.word.is_named_by(key))
+    }
+
+    /// Arms a node that fires once; the entry to file for it. There must be fewer than `MAX_NODES` pending.
+    #[inline]
+    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> (Key, Entry) {
+        self.arm_load(deadline, Load::Once(payload), 0)
+    }
+
+    /// Arms a node that fires again and again.
+    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Repeat<T>) -> (Key, Entry) {
+        self.arm_load(deadline, Load::Every(Box::new(repeat)), PERIODIC)
+    }
+
+    #[inline]
+    fn arm_load(&mut self, deadline: u64, load: Load<T>, flags: u64) -> (Key, Entry) {
+        self.pending += 1;
+        let index = self.free;
+        let word = if let Some(node) = self.nodes.get_mut(index as usize) {
+            self.free = node.deadline as u32;
+            node.word = node.word.armed(flags);
+            node.deadline = deadline;
+            node.load = load;
+            node.word
+        } else {
+            return self.arm_new(deadline, load, flags);
+        };
+        Self::named(index, word, deadline)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn arm_new(&mut self, deadline: u64, load: Load<T>, flags: u64) -> (Key, Entry) {
+        let index = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
+        let word = Word::default().armed(flags);
+        self.nodes.push(Node { word, deadline, load });
+        Self::named(index, word, deadline)
+    }
+
+    #[inline]
+    fn named(index: u32, word: Word, deadline: u64) -> (Key, Entry) {
+        (Key::new(0, index, word.generation()), Entry { deadline, index, mark: word.mark() })
+    }
+
+    /// Ends a pending timer and takes its payload; `None` if it had ended.
+    #[inline]
+    pub(super) fn end(&mut self, key: Key) -> Option<T> {
+        let free = self.free;
+        let load = Self::release(self.node_mut(key)?, free);
+        self.free = key.index();
+        self.pending -= 1;
+        load.payload()
+    }
+
+    /// Makes a pending node the first of the free list.
+    #[inline]
+    fn release(node: &mut Node<T>, free: u32) -> Load<T> {
+        node.word = node.word.ended();
+        node.deadline = u64::from(free);
+        mem::replace(&mut node.load, Load::Free)
+    }
+
+    /// Moves a pending timer to the tick `deadline`; `nominal` is the same unrounded.
+    #[inline]
+    pub(super) fn rearm(&mut self, key: Key, deadline: u64, nominal: Time) -> Rearm {
+        let Some(node) = self.node_mut(key) else {
+            return Rearm::Gone;
+        };
+        if node.word.is_periodic() {
+            Self::restart(node, nominal);
+        }
+        let later = deadline >= node.deadline;
+        node.deadline = deadline;
+        if later {
+            return Rearm::Later;
+        }
+        node.word = node.word.superseding_entry();
+        Rearm::Earlier(Entry { deadline, index: key.index(), mark: node.word.mark() })
+    }
+
+    /// Moves a pending timer to `deadline` and turns its entry into a zombie, whichever is earlier.
+    #[inline]
+    pub(super) fn rearm_anew(&mut self, key: Key, deadline: u64) -> Option<Entry> {
+        let node = self.node_mut(key)?;
+        node.deadline = deadline;
+        node.word = node.word.superseding_entry();
+        Some(Entry { deadline, index: key.index(), mark: node.word.mark() })
+    }
+
+    #[cold]
+    fn restart(node: &mut Node<T>, nominal: Time) {
+        if let Load::Every(repeat) = &mut node.load {
+            repeat.nominal = nominal;
+        }
+    }
+
+    /// Sends a periodic timer that is due on to its next deadline.
+    ///
+    /// # Panics
+    ///
+    /// If the node is not a periodic one: only for what [`Due::Every`] says.
+    pub(super) fn renew(&mut self, index: u32, now: Time, rate: &TickRate) -> Renewed {
+        let node = &mut self.nodes[index as usize];
+        let Load::Every(repeat) = &mut node.load else {
+            unreachable!("the flag PERIODIC is set where the load is a repeat");
+        };
+        repeat.nominal = repeat.period.next(repeat.nominal, now);
+        let next = rate.deadline_at(Time::ZERO, repeat.nominal);
+        let deadline = mem::replace(&mut node.deadline, next);
+        let resting = repeat.period.is_fixed_delay().then_some(repeat.nominal);
+        let (key, entry) = Self::named(index, node.word, next);
+        Renewed { key, deadline, entry, resting }
+    }
+
+    /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it away from
+    /// `nominal`, to which [`Table::renew`] sent it. A later deadline needs no new entry.
+    pub(super) fn rest(&mut self, key: Key, nominal: Time, ended: Time, rate: &TickRate) {
+        let Some(Node { deadline, load: Load::Every(repeat), .. }) = self.node_mut(key) else {
+            return;
+        };
+        let next = repeat.period.next(nominal, ended);
+        if repeat.nominal == nominal && next > nominal {
+            repeat.nominal = next;
+            *deadline = rate.deadline_at(Time::ZERO, next);
+        }
+    }
+
+    /// A clone of a periodic timer's payload.
+    pub(super) fn clone_payload(&self, key: Key) -> Option<T> {
+        match self.node(key) {
+            Some(Node { load: Load::Every(repeat), .. }) => Some((repeat.clone)(&repeat.payload)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self, key: Key) -> Option<u64> {
+        self.node(key).map(|node| node.deadline)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&T> {
+        self.node(key).and_then(|node| Self::payload_of(&node.load))
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        match &mut self.node_mut(key)?.load {
+            Load::Free => None,
+            Load::Once(payload) => Some(payload),
+            Load::Every(repeat) => Some(&mut repeat.payload),
+        }
+    }
+
+    fn payload_of(load: &Load<T>) -> Option<&T> {
+        match load {
+            Load::Free => None,
+            Load::Once(payload) => Some(payload),
+            Load::Every(repeat) => Some(&repeat.payload),
+        }
+    }
+
+    /// All pending timers, in no particular order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+        self.nodes.iter().zip(0..).filter_map(|(node, index)| {
+            let payload = Self::payload_of(&node.load)?;
+            Some((Key::new(0, index, node.word.generation()), node.deadline, payload))
+        })
+    }
+
+    /// Ends all pending timers, in no particular order, those that the iterator has not come to when it is
+    /// dropped included.
+    pub(super) fn drain(&mut self) -> Drain<'_, T> {
+        Drain { table: self, from: 0 }
+    }
+
+    /// Whether an entry names a pending timer and its exact deadline.
+    #[inline]
+    pub(super) fn is_exact(&self, entry: &Entry) -> bool {
+        self.nodes.get(entry.index as usize).is_some_and(|node| {
+            node.word.is_current(entry.mark) & (node.deadline == entry.deadline)
+        })
+    }
+}
+
+/// See [`Table::drain`].
+pub(super) struct Drain<'a, T> {
+    table: &'a mut Table<T>,
+    /// Nodes before this one are done.
+    from: usize,
+}
+
+impl<T> Iterator for Drain<'_, T> {
+    type Item = (Key, u64, T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.table.nodes.get(self.from..)?;
+        let index = self.from + rest.iter().position(|node| node.word.is_pending())?;
+        self.from = index + 1;
+        let node = &self.table.nodes[index];
+        let (key, deadline) = (Key::new(0, index as u32, node.word.generation()), node.deadline);
+        Some((key, deadline, self.table.end(key)?))
+    }
+}
+
+impl<T> Drop for Drain<'_, T> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+impl<T> Records for Table<T> {
+    type Fired = Due<T>;
+
+    #[inline]
+    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
+        let free = self.free;
+        let Some(node) = self.nodes.get_mut(entry.index as usize) else {
+            return Fate::Drop;
+        };
+        if !node.word.is_current(entry.mark) {
+            return Fate::Drop;
+        }
+        let deadline = node.deadline;
+        if deadline > now {
+            return Fate::Refile(deadline);
+        }
+        if node.word.is_periodic() {
+            return Fate::Fire(Due::Every { index: entry.index });
+        }
+        let key = Key::new(0, entry.index, node.word.generation());
+        let load = Self::release(node, free);
+        self.free = entry.index;
+        self.pending -= 1;
+        match load {
+            Load::Once(payload) => Fate::Fire(Due::Once { payload, key, deadline }),
+            _ => Fate::Drop,
+        }
+    }
+
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.nodes.get(entry.index as usize).is_some_and(|node| node.word.is_current(entry.mark))
+    }
+
+    fn pending(&self) -> u64 {
+        self.pending as u64
+    }
+
+    #[inline]
+    fn warm(&self, entries: &[Entry]) {
+        let word = |entry: &Entry| self.nodes.get(entry.index as usize).map_or(0, |node| node.word.0);
+        // The loads do not depend on each other; `black_box` keeps the compiler from leaving them out.
+        std::hint::black_box(entries.iter().map(word).fold(0, |all, word| all ^ word));
+    }
+}

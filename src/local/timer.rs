@@ -1,0 +1,393 @@
+//! `LocalTimer`: schedule, cancel, reschedule, ask.
+
+use super::builder::LocalBuilder;
+use super::table::{MAX_NODES, Rearm, Repeat, Table};
+use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, until, whole_ms};
+use crate::engine::{Cancel, Reschedule, Unfired};
+use crate::error::{BuildError, ScheduleError, ScheduleErrorKind};
+use crate::key::Key;
+use crate::period::Period;
+use crate::tick::{Time, TickRate};
+use crate::turn::Turner;
+use crate::wheel::{AnyWheel, Entry};
+use std::fmt;
+use std::time::Duration;
+
+/// A timer of one thread: no atomics, no locks, and no clock of its own.
+///
+/// The fastest of the three timers: use it where one thread schedules, cancels and fires, be it an event
+/// loop, a busy-spinning core or a simulation. Time is an argument everywhere and may come from any clock,
+/// a [`MonotonicClock`](crate::MonotonicClock), a [`ManualClock`](crate::ManualClock), or a number that a
+/// simulation counts up.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// let ms = |n| Time::ZERO + Duration::from_millis(n);
+///
+/// let request = timer.schedule(ms(0), Duration::from_millis(500), "request")?;
+/// let idle = timer.schedule(ms(0), Duration::from_millis(100), "idle connection")?;
+/// assert_eq!(timer.next_deadline(), Some(ms(100)));
+///
+/// // Something was read: the idle timeout moves out, which moves nothing in the wheel.
+/// assert!(timer.reschedule(idle, ms(80), Duration::from_millis(100)).moved());
+/// // The response came: the payload is handed back.
+/// assert_eq!(timer.cancel(request).payload(), Some("request"));
+///
+/// let mut fired = Vec::new();
+/// let polled = timer.poll(ms(200), 1000, |expired| fired.push((expired.payload, expired.deadline)));
+/// assert_eq!(fired, [("idle connection", ms(180))]);
+/// assert!(polled.fired == 1 && !polled.more && timer.is_empty());
+/// # Ok(()) }
+/// ```
+///
+/// # Guarantees
+///
+/// Those of the engine: never early, every timer ends exactly once, stale keys are harmless, a deadline is
+/// rounded up to a tick. Timers fire in the order of their deadlines, tick by tick.
+///
+/// All operations are O(1) unless they say otherwise, and allocate only while the number of timers grows.
+/// A cancel hands the payload back and frees its place at once. What it leaves in the wheel, 16 bytes, is
+/// swept away piece by piece, so that there are never many more of these than pending timers; now and then a
+/// cancel therefore takes a few microseconds.
+///
+/// A key of another timer is not recognised as such: keep the keys of different timers apart.
+///
+/// # A loop that sleeps
+///
+/// ```no_run
+/// # use tickwheel::{Clock, LocalTimer, MonotonicClock};
+/// # fn serve_sockets(timer: &mut LocalTimer<u64>, timeout_ms: i32) {}
+/// # fn main() -> Result<(), tickwheel::BuildError> {
+/// let clock = MonotonicClock::new();
+/// let mut timer: LocalTimer<u64> = LocalTimer::builder().build()?;
+/// loop {
+///     let timeout_ms = timer.poll_timeout_ms(clock.now());
+///     serve_sockets(&mut timer, timeout_ms); // epoll_wait, then read and write
+///     let _ = timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
+/// }
+/// # }
+/// ```
+pub struct LocalTimer<T> {
+    pub(super) rate: TickRate,
+    pub(super) turner: Turner,
+    pub(super) table: Table<T>,
+    /// The latest time that a poll was told.
+    pub(super) latest: Time,
+    /// Timers that may be pending.
+    limit: usize,
+    /// Zombies made since the last look at their bound.
+    unlooked: u32,
+}
+
+impl LocalTimer<()> {
+    /// The settings: tick, kind of wheel, limit. See [`LocalBuilder`].
+    pub fn builder() -> LocalBuilder {
+        LocalBuilder::new()
+    }
+}
+
+impl<T> LocalTimer<T> {
+    /// A timer on a hierarchical wheel, without a limit; `tick` is 1 us to 1 h.
+    ///
+    /// # Errors
+    ///
+    /// If the tick is out of range.
+    pub fn new(tick: Duration) -> Result<Self, BuildError> {
+        LocalBuilder::new().tick(tick).build()
+    }
+
+    pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, limit: Option<usize>) -> Self {
+        Self {
+            rate,
+            turner: Turner::new(wheel),
+            table: Table::new(),
+            latest: Time::ZERO,
+            limit: limit.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            unlooked: 0,
+        }
+    }
+
+    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    ///
+    /// A zero delay is due at once: it fires in the next poll.
+    ///
+    /// # Errors
+    ///
+    /// If as many timers are pending as the builder's `max_pending` allows (without it, 2^32 - 1). The
+    /// payload comes back in the error.
+    #[inline]
+    pub fn schedule(
+        &mut self,
+        now: Time,
+        delay: Duration,
+        payload: T,
+    ) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline(now, delay), payload)
+    }
+
+    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if it has passed.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    #[inline]
+    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
+    }
+
+    #[inline]
+    fn arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+        if self.table.pending() >= self.limit {
+            return Err(self.refuse(payload));
+        }
+        let (key, entry) = self.table.arm(tick, payload);
+        self.turner.file(entry);
+        Ok(key)
+    }
+
+    #[cold]
+    fn refuse<P>(&self, payload: P) -> ScheduleError<P> {
+        let kind = if self.limit == MAX_NODES {
+            ScheduleErrorKind::OutOfNodes { shard: 0, limit: MAX_NODES as u64 }
+        } else {
+            let pending = self.table.pending();
+            ScheduleErrorKind::TooManyPending { pending, max_pending: self.limit }
+        };
+        ScheduleError::new(kind, payload)
+    }
+
+    /// Schedules a timer that fires at `first` and then once per `period`, until it is cancelled.
+    ///
+    /// The handler gets a clone of the payload each time; the original stays in the timer, where
+    /// [`get_mut`](Self::get_mut) reaches it and [`cancel`](Self::cancel) takes it from. The key stays valid
+    /// over all periods, for the handler too: `timer.cancel(expired.key)` ends the timer from inside.
+    ///
+    /// Deadlines follow each other in nanoseconds and are then rounded up to ticks: no drift. What counts
+    /// as the end of the handler for [`Period::fixed_delay`] is the `now` of the poll, since nothing else is
+    /// known; use [`poll_with_clock`](Self::poll_with_clock) where handlers take their time.
+    /// [`reschedule`](Self::reschedule) moves the next deadline, and the later ones are counted from there.
+    ///
+    /// Allocates once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, MissedTicks, Period, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let second = Duration::from_secs(1);
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;
+    /// let heartbeat = timer.schedule_periodic(Time::ZERO + second, every_second, "heartbeat")?;
+    ///
+    /// let mut beats = 0;
+    /// while let Some(now) = timer.next_deadline() {
+    ///     let polled = timer.poll_with(now, 1000, |timer, expired| {
+    ///         beats += 1;
+    ///         if expired.deadline == Time::ZERO + second * 60 {
+    ///             assert!(timer.cancel(expired.key).won());
+    ///         }
+    ///     });
+    ///     assert!(!polled.more);
+    /// }
+    /// assert_eq!(beats, 60);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_periodic(
+        &mut self,
+        first: Time,
+        period: Period,
+        payload: T,
+    ) -> Result<Key, ScheduleError<T>>
+    where
+        T: Clone,
+    {
+        if self.table.pending() >= self.limit {
+            return Err(self.refuse(payload));
+        }
+        let tick = self.rate.deadline_at(Time::ZERO, first);
+        let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
+        let (key, entry) = self.table.arm_periodic(tick, repeat);
+        self.turner.file(entry);
+        Ok(key)
+    }
+
+    /// Cancels the timer that `key` names and hands its payload back, if it is pending.
+    #[inline]
+    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+        let Some(payload) = self.table.end(key) else {
+            return Cancel::Lost;
+        };
+        self.count_zombie();
+        Cancel::Won(payload)
+    }
+
+    /// Moves the timer that `key` names to fire `delay` after `now` instead, rounded up to the next tick.
+    ///
+    /// Pushing a deadline out only writes it down. Pulling it in files a second entry in the wheel, which
+    /// counts as a cancel towards what has to be swept.
+    #[inline]
+    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
+        self.rearm(key, self.rate.deadline(now, delay), now + delay)
+    }
+
+    /// As [`reschedule`](Self::reschedule), to a point in time.
+    #[inline]
+    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
+        self.rearm(key, self.rate.deadline_at(Time::ZERO, deadline), deadline)
+    }
+
+    #[inline]
+    fn rearm(&mut self, key: Key, tick: u64, nominal: Time) -> Reschedule {
+        match self.table.rearm(key, tick, nominal) {
+            Rearm::Gone => return Reschedule::Gone,
+            Rearm::Later => {}
+            Rearm::Earlier(entry) => self.supersede(entry),
+        }
+        Reschedule::Moved
+    }
+
+    fn supersede(&mut self, entry: Entry) {
+        self.turner.file(entry);
+        self.count_zombie();
+    }
+
+    #[inline]
+    fn count_zombie(&mut self) {
+        self.unlooked += 1;
+        if self.unlooked >= ZOMBIES_PER_LOOK {
+            self.look_at_zombies();
+        }
+    }
+
+    /// Cancels alone keep the bound: it must hold for those, too, who seldom poll.
+    #[cold]
+    #[inline(never)]
+    fn look_at_zombies(&mut self) {
+        self.unlooked = 0;
+        self.turner.keep_bounded(&self.table, true, SWEEP_PER_LOOK);
+    }
+
+    /// The payload of the timer that `key` names, if it is pending.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.table.get(key)
+    }
+
+    /// The payload of the timer that `key` names, to be changed, if it is pending.
+    #[inline]
+    #[must_use]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.table.get_mut(key)
+    }
+
+    /// When the timer that `key` names is due, rounded up to a tick, if it is pending.
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self, key: Key) -> Option<Time> {
+        self.table.deadline(key).map(|tick| self.rate.start_of(tick))
+    }
+
+    /// Whether the timer that `key` names has not ended.
+    #[inline]
+    #[must_use]
+    pub fn is_pending(&self, key: Key) -> bool {
+        self.table.deadline(key).is_some()
+    }
+
+    /// The length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.rate.tick()
+    }
+
+    /// Timers that are pending.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.pending()
+    }
+
+    /// Whether no timer is pending.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// When to poll next: the earliest pending deadline if no timer was cancelled or pushed out, otherwise
+    /// that or earlier, never later. `None` if nothing is pending, or only what practically never fires.
+    ///
+    /// A simulation jumps from one to the next: `while let Some(now) = timer.next_deadline()`. O(1), except
+    /// after a poll that was cut short or whose handlers scheduled what is due already.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        if self.is_empty() {
+            return None;
+        }
+        let tick = self.turner.next_deadline()?;
+        Some(self.rate.start_of(tick)).filter(|next| *next < Time::MAX)
+    }
+
+    /// How long a loop may sleep, `None` for ever. Zero if something is due. O(1) as
+    /// [`next_deadline`](Self::next_deadline).
+    ///
+    /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
+    /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
+    #[must_use]
+    pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
+        until(self.next_deadline(), now)
+    }
+
+    /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
+    /// up, so that the loop never spins before a deadline; -1 for ever.
+    #[must_use]
+    pub fn poll_timeout_ms(&self, now: Time) -> i32 {
+        whole_ms(self.poll_timeout(now))
+    }
+
+    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    pub fn iter(&self) -> impl Iterator<Item = (Key, Time, &T)> {
+        self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
+    }
+
+    /// Drops all pending timers. O(peak number of timers).
+    pub fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
+    /// it is dropped are dropped with it. O(peak number of timers).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        // The entries may go first, because no node stays: the iterator takes the rest when it is dropped.
+        self.turner.clear();
+        self.unlooked = 0;
+        let rate = self.rate;
+        let unfired = move |(key, tick, payload)| Unfired { payload, key, deadline: rate.start_of(tick) };
+        self.table.drain().map(unfired)
+    }
+
+    /// Bytes held for nodes and wheel, reserves included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.table.held_bytes() + self.turner.held_bytes()
+    }
+}
+
+impl<T> fmt::Debug for LocalTimer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalTimer")
+            .field("tick", &self.rate.tick())
+            .field("len", &self.len())
+            .field("next_deadline", &self.next_deadline())
+            .finish_non_exhaustive()
+    }
+}

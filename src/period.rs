@@ -1,0 +1,210 @@
+//! Periods of repeating timers: pure arithmetic, in nanoseconds.
+//!
+//! The next deadline is always computed from the nominal one before it, never from the tick at which
+//! the timer fired, so rounding to ticks does not add up: there is no drift however many periods pass.
+
+use crate::error::PeriodError;
+use crate::tick::{Time, saturating_ns};
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// What a fixed-rate timer does about periods that went by while nobody polled.
+///
+/// A period counts as missed when the deadline after the one that fires has passed as well. Firing late
+/// within its own period changes nothing: the next deadline stays where it was.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum MissedTicks {
+    /// Leave the missed ones out and go on at the next multiple of the period. The default.
+    #[default]
+    Skip,
+    /// Start afresh: the next deadline is one period from now.
+    Delay,
+    /// Make up for them: fire once for each missed period, without a pause, until caught up.
+    Burst,
+}
+
+/// How a periodic timer goes on after it has fired. At least 1 ns.
+///
+/// A period is 16 bytes of plain data. Periods shorter than the timer's tick are allowed; several of them
+/// then fall into one tick, of which [`MissedTicks::Skip`] fires one.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{MissedTicks, Period, PeriodError, Time};
+///
+/// let second = Duration::from_secs(1);
+/// let at = |seconds| Time::ZERO + second * seconds;
+///
+/// let rate = Period::fixed_rate(second, MissedTicks::Skip)?;
+/// assert_eq!(rate.next(at(1), at(1) + second / 2), at(2)); // late, but no period was missed
+/// assert_eq!(rate.next(at(1), at(7) + second / 2), at(8)); // 2 to 7 are left out
+///
+/// let pause = Period::fixed_delay(second)?;
+/// assert_eq!(pause.next(at(1), at(7)), at(8));
+///
+/// assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
+/// # Ok::<(), PeriodError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Period {
+    nanos: NonZeroU64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    Rate(MissedTicks),
+    Delay,
+}
+
+impl Period {
+    /// Deadlines `every` apart, whenever the timer is polled and however long its handler takes.
+    ///
+    /// # Errors
+    ///
+    /// [`PeriodError::Zero`] for a zero period.
+    pub fn fixed_rate(every: Duration, missed: MissedTicks) -> Result<Self, PeriodError> {
+        Self::new(every, Kind::Rate(missed))
+    }
+
+    /// A pause of `pause` from the end of one handler call to the next deadline: a slow handler delays its
+    /// own timer and never piles up work.
+    ///
+    /// # Errors
+    ///
+    /// [`PeriodError::Zero`] for a zero pause.
+    pub fn fixed_delay(pause: Duration) -> Result<Self, PeriodError> {
+        Self::new(pause, Kind::Delay)
+    }
+
+    fn new(length: Duration, kind: Kind) -> Result<Self, PeriodError> {
+        let nanos = NonZeroU64::new(saturating_ns(length)).ok_or(PeriodError::Zero)?;
+        Ok(Self { nanos, kind })
+    }
+
+    /// The length of the period or pause; 584 years at most.
+    #[must_use]
+    pub const fn length(&self) -> Duration {
+        Duration::from_nanos(self.nanos.get())
+    }
+
+    /// Whether the next period begins when the handler ends.
+    #[must_use]
+    pub const fn is_fixed_delay(&self) -> bool {
+        matches!(self.kind, Kind::Delay)
+    }
+
+    /// The deadline after the one at `nominal`, which is handled at `now`.
+    ///
+    /// Always later than `nominal`, and later than `now` except with [`MissedTicks::Burst`];
+    /// [`Time::MAX`], which is never, where it leaves the scale. O(1).
+    #[must_use]
+    pub fn next(&self, nominal: Time, now: Time) -> Time {
+        let following = nominal + self.length();
+        match self.kind {
+            Kind::Delay => now + self.length(),
+            Kind::Rate(MissedTicks::Burst) => following,
+            Kind::Rate(_) if following > now => following,
+            Kind::Rate(MissedTicks::Delay) => now + self.length(),
+            Kind::Rate(MissedTicks::Skip) => {
+                let elapsed = now.as_nanos() - nominal.as_nanos();
+                // At most `now`: the multiple of the period at or before it.
+                let passed = elapsed - elapsed % self.nanos;
+                Time::from_nanos(nominal.as_nanos() + passed) + self.length()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: [MissedTicks; 3] = [MissedTicks::Skip, MissedTicks::Delay, MissedTicks::Burst];
+
+    fn rate(nanos: u64, missed: MissedTicks) -> Period {
+        Period::fixed_rate(Duration::from_nanos(nanos), missed).unwrap()
+    }
+
+    fn time(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_period_in_time_or_late_by_less_than_a_period_goes_on_from_the_nominal_deadline() {
+        for missed in ALL {
+            for now in [100, 101, 109] {
+                assert_eq!(rate(10, missed).next(time(100), time(now)), time(110), "{missed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn missed_periods_follow_the_policy() {
+        for (now, skip, delay) in [(110, 120, 120), (111, 120, 121), (139, 140, 149), (140, 150, 150)]
+        {
+            assert_eq!(rate(10, MissedTicks::Skip).next(time(100), time(now)), time(skip));
+            assert_eq!(rate(10, MissedTicks::Delay).next(time(100), time(now)), time(delay));
+            assert_eq!(rate(10, MissedTicks::Burst).next(time(100), time(now)), time(110));
+        }
+    }
+
+    #[test]
+    fn a_fixed_delay_counts_from_the_end_of_the_handler() {
+        let pause = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
+        assert_eq!(pause.next(time(100), time(100)), time(110));
+        assert_eq!(pause.next(time(100), time(777)), time(787));
+        assert!(pause.is_fixed_delay() && !rate(1, MissedTicks::Skip).is_fixed_delay());
+    }
+
+    #[test]
+    fn a_zero_period_is_refused() {
+        for missed in ALL {
+            assert_eq!(Period::fixed_rate(Duration::ZERO, missed), Err(PeriodError::Zero));
+        }
+        assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
+    }
+
+    #[test]
+    fn the_end_of_the_scale_is_never() {
+        let ever = Period::fixed_rate(Duration::MAX, MissedTicks::Burst).unwrap();
+        assert_eq!(ever.length(), Duration::from_nanos(u64::MAX));
+        assert_eq!(ever.next(time(1), time(1)), Time::MAX);
+        for missed in ALL {
+            assert_eq!(rate(u64::MAX / 2, missed).next(time(u64::MAX - 1), Time::MAX), Time::MAX);
+            assert_eq!(rate(1, missed).next(Time::MAX, Time::MAX), Time::MAX);
+        }
+    }
+
+    #[test]
+    fn a_million_late_periods_do_not_drift() {
+        let period = rate(333_333_333, MissedTicks::Skip);
+        let mut nominal = time(5);
+        for n in 1..=1_000_000 {
+            // Always late, by something between nothing and almost a period.
+            nominal = period.next(nominal, time(nominal.as_nanos() + n * 7919 % 333_333_333));
+        }
+        assert_eq!(nominal, time(5 + 333_333_333 * 1_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_deadline_is_in_the_future_and_on_the_grid(
+            nanos in 1..=u64::MAX, nominal in 0..u64::MAX, late in any::<u64>(),
+        ) {
+            let (nominal, now) = (time(nominal), time(nominal.saturating_add(late)));
+            for missed in ALL {
+                let next = rate(nanos, missed).next(nominal, now);
+                prop_assert!(next > nominal);
+                prop_assert!(missed == MissedTicks::Burst || next > now || next == Time::MAX);
+                if missed != MissedTicks::Delay && next != Time::MAX {
+                    prop_assert_eq!((next.as_nanos() - nominal.as_nanos()) % nanos, 0);
+                }
+                if missed == MissedTicks::Skip && next > nominal + Duration::from_nanos(nanos) {
+                    prop_assert!((next - now).as_nanos() <= u128::from(nanos));
+                }
+            }
+        }
+    }
+}

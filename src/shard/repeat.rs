@@ -1,0 +1,69 @@
+//! What any thread may do with a shard's periodic timers; their book is in `periodic`.
+
+use super::lane::Lane;
+use super::periodic::{PeriodicKey, Plan};
+use super::remote::{Refusal, Remote};
+use crate::node::state::Phase;
+
+impl<T> Remote<T> {
+    /// Begins a periodic timer. Takes a lock that only periodic timers use.
+    pub(crate) fn schedule_periodic(
+        &self,
+        lane: &Lane,
+        plan: Plan<T>,
+    ) -> Result<PeriodicKey, Refusal<T>> {
+        let plan = self.take_place_for(plan)?;
+        let (id, first) = self.periodics.begin(plan).map_err(|plan| self.give_up(plan.payload))?;
+        let refused = |full: fn(T) -> Refusal<T>| {
+            self.free_place();
+            self.periodics.forget(id).map_or(Ok(()), |payload| Err(full(payload)))
+        };
+        match self.table.arm_periodic(&lane.rack, first.tick, first.payload) {
+            Err(_copy) => refused(Refusal::Full)?,
+            Ok(armed) => {
+                lane.scheduled.bump();
+                self.periodics.armed(id, self.key(armed.index, armed.generation));
+                if !self.send(first.tick, armed.index, armed.mark)
+                    && self
+                        .table
+                        .end(&lane.rack, armed.index, armed.generation, Phase::Cancelled)
+                        .is_some()
+                {
+                    lane.scheduled.undo();
+                    refused(Refusal::Closed)?;
+                }
+            }
+        }
+        Ok(PeriodicKey { id, shard: self.id })
+    }
+
+    fn take_place_for(&self, plan: Plan<T>) -> Result<Plan<T>, Refusal<T>> {
+        let Plan { payload, again, period, nominal, rate } = plan;
+        let payload = self.take_place(payload)?;
+        Ok(Plan { payload, again, period, nominal, rate })
+    }
+
+    /// A periodic timer whose payload cannot be copied.
+    fn give_up(&self, payload: T) -> Refusal<T> {
+        self.free_place();
+        Refusal::NotCopied(payload)
+    }
+
+    /// Ends a periodic timer: no handler call begins after this returns. The kept payload, if it was active.
+    pub(crate) fn cancel_periodic(&self, lane: &Lane, key: PeriodicKey) -> Option<T> {
+        let cancelled = self.periodics.cancel(key.id)?;
+        self.free_place();
+        if let Some(node) = cancelled.node {
+            let (index, generation) = (node.index(), node.generation());
+            if self.table.end(&lane.rack, index, generation, Phase::Cancelled).is_some() {
+                lane.cancelled.bump();
+            }
+        }
+        Some(cancelled.payload)
+    }
+
+    /// Whether a periodic timer goes on.
+    pub(crate) fn is_active(&self, key: PeriodicKey) -> bool {
+        self.periodics.is_active(key.id)
+    }
+}
