@@ -71,7 +71,7 @@ impl<T> Refusal<T> {
 
 /// See the module.
 pub(crate) struct Remote<T> {
-    id: u16,
+    pub(super) id: u16,
     pub(super) table: Table<T>,
     pub(super) inbox: Inbox,
     pub(super) signal: Signal,
