@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn missed_periods_follow_the_policy() {
-        for (now, skip, delay) in [(110, 120, 120), (111, 120, 121), (139, 140, 149), (140, 150, 150)]
+        for (now, skip, delay) in
+            [(110, 120, 120), (111, 120, 121), (139, 140, 149), (140, 150, 150)]
         {
             assert_eq!(rate(10, MissedTicks::Skip).next(time(100), time(now)), time(skip));
             assert_eq!(rate(10, MissedTicks::Delay).next(time(100), time(now)), time(delay));

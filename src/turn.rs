@@ -141,10 +141,17 @@ impl Turner {
     #[inline]
     pub(crate) fn file(&mut self, entry: Entry) {
         if self.turning && entry.deadline <= self.latest {
-            self.deferred.push(entry);
+            self.defer(entry);
         } else {
             self.wheel.insert(entry);
         }
+    }
+
+    /// Apart, so that the entry of the usual case stays in registers: see `AnyWheel::insert`.
+    #[cold]
+    #[inline(never)]
+    fn defer(&mut self, entry: Entry) {
+        self.deferred.push(entry);
     }
 
     /// Files an entry that came through the inbox before this turn's handlers: it fires in this turn if due.

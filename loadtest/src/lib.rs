@@ -7,6 +7,7 @@
 //! * `run` - producers, engine and monitor of a load run; `record` writes one down
 //! * [`workload`] - the CSV form of a recorded run, checked line by line
 //! * `replay` - runs such a file in real time or on the manual clock
+//! * `server` - drives the example `idle_server` with real connections and judges when it closes them
 //! * `report` - table, HTML and JSON
 //! * `machine`, `progress`, `delays`, `failure` - what all of them share
 
@@ -20,6 +21,7 @@ mod progress;
 mod replay;
 mod report;
 mod run;
+mod server;
 pub mod workload;
 
 pub use cli::main;

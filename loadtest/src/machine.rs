@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine, for the head of a report.
 #[derive(Clone, Debug, Serialize)]
@@ -92,7 +92,7 @@ impl Usage {
 }
 
 /// Use of the machine over a span of time, all threads of the process together.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cost {
     /// Seconds of CPU in user mode.
     pub(crate) cpu_user_s: Option<f64>,
@@ -107,6 +107,16 @@ pub(crate) struct Cost {
 /// Resident memory of this process in bytes, now.
 pub(crate) fn resident_bytes() -> Option<u64> {
     kibibytes(&field(&read("/proc/self/status")?, "VmRSS")?)
+}
+
+/// Resident memory of another process in bytes, now.
+pub(crate) fn resident_bytes_of(process: u32) -> Option<u64> {
+    kibibytes(&field(&read(&format!("/proc/{process}/status"))?, "VmRSS")?)
+}
+
+/// The most resident memory that this process ever had, in bytes.
+pub(crate) fn peak_resident_bytes() -> Option<u64> {
+    kibibytes(&field(&read("/proc/self/status")?, "VmHWM")?)
 }
 
 fn read(path: &str) -> Option<String> {

@@ -22,7 +22,7 @@
 //! * **Drain** (the reader alone): reads published slots in order. A slot that is claimed and not yet
 //!   published (its producer was preempted) is passed over and remembered as a hole, so that one slow
 //!   producer delays nobody else's timers. Order per producer holds, because a producer publishes a slot
-//!   before it claims the next.
+//!   before it claims the next, and a drain that has met a hole takes nothing that was claimed after that.
 //! * **Retire**: a block that is read to its end is unlinked and handed to the epoch, because a slow
 //!   producer that loaded `tail` earlier may still look at it.
 //! * **Close** (once): sets a bit in the tail block's claim word. Each push is accepted or refused by its

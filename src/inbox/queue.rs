@@ -45,6 +45,13 @@ pub(crate) enum Pushed {
     Closed,
 }
 
+/// How far a drain may read: the block, and its slots that were claimed when the drain met its first hole.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    block: NonNull<Block>,
+    claimed: usize,
+}
+
 /// What a drain came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Drained {
@@ -168,6 +175,7 @@ impl Reader {
         mut take: impl FnMut(Message),
     ) -> Drained {
         let mut done = Drained { taken: 0, more: false, hole: false };
+        let mut end = None;
         let mut block = self.head;
         let mut index = self.index;
         loop {
@@ -175,8 +183,8 @@ impl Reader {
             let current = unsafe { block.as_ref() };
             // Only a block that was looked through to its end may be left for the next one: slots that
             // producers claim behind our back would be overtaken by their later messages.
-            let seen = self.drain_block(current, index, limit, &mut done, &mut take);
-            if done.more || seen < SLOTS {
+            let seen = self.drain_block(block, index, limit, &mut end, &mut done, &mut take);
+            if done.more || seen < SLOTS || end.is_some_and(|end: End| end.block == block) {
                 break;
             }
             // ORDERING: Acquire pairs with `follow`. [P7]
@@ -197,19 +205,33 @@ impl Reader {
     /// Reads one block from a slot on; how many of its slots have been looked at now.
     fn drain_block(
         &mut self,
-        block: &Block,
+        place: NonNull<Block>,
         from: usize,
         limit: usize,
+        end: &mut Option<End>,
         done: &mut Drained,
         take: &mut impl FnMut(Message),
     ) -> usize {
-        let claimed = block.claimed();
+        // SAFETY: blocks from the head on are alive until we retire them.
+        let block = unsafe { place.as_ref() };
+        let claimed = match *end {
+            None => block.claimed(),
+            Some(end) if end.block == place => end.claimed,
+            Some(_) => SLOTS,
+        };
         for slot in from..claimed {
             if done.taken == limit {
                 done.more = true;
                 return slot;
             }
-            match block.read(slot) {
+            let mut found = block.read(slot);
+            if matches!(found, Found::Hole) && end.is_none() {
+                // From here on nothing may be taken that was claimed after this hole was filled: its
+                // producer's next messages would overtake it. So settle how far to read, and look again.
+                *end = Some(Self::end(place));
+                found = block.read(slot);
+            }
+            match found {
                 Found::Hole => done.hole = true,
                 Found::Consumed => {}
                 Found::Message(message) => {
@@ -226,6 +248,20 @@ impl Reader {
             }
         }
         claimed
+    }
+
+    /// How far the blocks from this one on have been claimed.
+    fn end(mut place: NonNull<Block>) -> End {
+        loop {
+            // SAFETY: blocks from the head on are alive until the reader retires them.
+            let block = unsafe { place.as_ref() };
+            let claimed = block.claimed();
+            // ORDERING: Acquire pairs with `follow`. [P7]
+            match NonNull::new(block.next.load(Ordering::Acquire)) {
+                Some(next) if claimed == SLOTS => place = next,
+                _ => return End { block: place, claimed },
+            }
+        }
     }
 
     /// Unlinks the head block, which is read to its end.

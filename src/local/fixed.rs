@@ -119,10 +119,10 @@ impl<T> FixedTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(self.refuse(payload));
         }
-        let deadline = self.next_last(now);
-        let (key, entry) = self.table.arm(deadline.as_nanos(), payload);
-        self.push(entry);
-        Ok(key)
+        let deadline = self.next_last(now).as_nanos();
+        let armed = self.table.arm(deadline, payload);
+        self.push(armed.entry(deadline));
+        Ok(armed.key())
     }
 
     #[cold]
@@ -165,9 +165,9 @@ impl<T> FixedTimer<T> {
         if !self.is_pending(key) {
             return Reschedule::Gone;
         }
-        let deadline = self.next_last(now);
-        if let Some(entry) = self.table.rearm_anew(key, deadline.as_nanos()) {
-            self.push(entry);
+        let deadline = self.next_last(now).as_nanos();
+        if let Some(armed) = self.table.rearm_anew(key, deadline) {
+            self.push(armed.entry(deadline));
             self.count_zombie(key);
         }
         Reschedule::Moved
@@ -354,9 +354,11 @@ impl<T> FixedTimer<T> {
         self.queue.clear();
         (self.unlooked, self.fresh) = (0, 0);
         let time = Time::from_nanos;
-        self.table
-            .drain()
-            .map(move |(key, nanos, payload)| Unfired { payload, key, deadline: time(nanos) })
+        self.table.drain().map(move |(key, nanos, payload)| Unfired {
+            payload,
+            key,
+            deadline: time(nanos),
+        })
     }
 
     /// Bytes held for nodes and queue, reserves included.

@@ -18,7 +18,7 @@
 
 use crate::key::{GENERATION_BITS, Key};
 use crate::period::Period;
-use crate::tick::{Time, TickRate};
+use crate::tick::{TickRate, Time};
 use crate::turn::{Fate, Records};
 use crate::wheel::Entry;
 use std::mem;
@@ -130,6 +130,28 @@ struct Node<T> {
     load: Load<T>,
 }
 
+/// A timer that has just been armed or moved: key and entry in few words.
+///
+/// They are put together where they are used, because a key or an entry that goes through memory is written
+/// in parts and read back as a whole; that stall would double the cost of a schedule.
+#[derive(Clone, Copy)]
+pub(super) struct Armed {
+    word: Word,
+    index: u32,
+}
+
+impl Armed {
+    #[inline(always)]
+    pub(super) const fn key(self) -> Key {
+        Key::new(0, self.index, self.word.generation())
+    }
+
+    #[inline(always)]
+    pub(super) const fn entry(self, deadline: u64) -> Entry {
+        Entry { deadline, index: self.index, mark: self.word.mark() }
+    }
+}
+
 /// A timer that is due.
 pub(super) enum Due<T> {
     /// It has fired and is gone.
@@ -154,8 +176,8 @@ pub(super) struct Renewed {
 pub(super) enum Rearm {
     /// Done; the entry that is filed finds the new deadline when it comes due.
     Later,
-    /// Done; this entry must be filed, because the new deadline is earlier.
-    Earlier(Entry),
+    /// Done; an entry must be filed, because the new deadline is earlier.
+    Earlier(Armed),
     /// The timer has ended, or the key is stale.
     Gone,
 }
@@ -192,45 +214,39 @@ impl<T> Table<T> {
         self.nodes.get_mut(key.index() as usize).filter(|node| node.word.is_named_by(key))
     }
 
-    /// Arms a node that fires once; the entry to file for it. There must be fewer than `MAX_NODES` pending.
+    /// Arms a node that fires once. There must be fewer than `MAX_NODES` pending.
     #[inline]
-    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> (Key, Entry) {
+    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Armed {
         self.arm_load(deadline, Load::Once(payload), 0)
     }
 
     /// Arms a node that fires again and again.
-    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Repeat<T>) -> (Key, Entry) {
+    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Repeat<T>) -> Armed {
         self.arm_load(deadline, Load::Every(Box::new(repeat)), PERIODIC)
     }
 
-    #[inline]
-    fn arm_load(&mut self, deadline: u64, load: Load<T>, flags: u64) -> (Key, Entry) {
-        self.pending += 1;
+    #[inline(always)]
+    fn arm_load(&mut self, deadline: u64, load: Load<T>, flags: u64) -> Armed {
+        if self.free == NIL {
+            self.grow();
+        }
         let index = self.free;
-        let word = if let Some(node) = self.nodes.get_mut(index as usize) {
-            self.free = node.deadline as u32;
-            node.word = node.word.armed(flags);
-            node.deadline = deadline;
-            node.load = load;
-            node.word
-        } else {
-            return self.arm_new(deadline, load, flags);
-        };
-        Self::named(index, word, deadline)
+        let node = &mut self.nodes[index as usize];
+        self.free = node.deadline as u32;
+        self.pending += 1;
+        node.word = node.word.armed(flags);
+        node.deadline = deadline;
+        // Nothing is lost: a free node's load is `Free`. Forgetting it spares the look whether it is.
+        mem::forget(mem::replace(&mut node.load, load));
+        Armed { word: node.word, index }
     }
 
+    /// Adds a free node.
     #[cold]
     #[inline(never)]
-    fn arm_new(&mut self, deadline: u64, load: Load<T>, flags: u64) -> (Key, Entry) {
-        let index = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-        let word = Word::default().armed(flags);
-        self.nodes.push(Node { word, deadline, load });
-        Self::named(index, word, deadline)
-    }
-
-    #[inline]
-    fn named(index: u32, word: Word, deadline: u64) -> (Key, Entry) {
-        (Key::new(0, index, word.generation()), Entry { deadline, index, mark: word.mark() })
+    fn grow(&mut self) {
+        self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
+        self.nodes.push(Node { word: Word(0), deadline: u64::from(NIL), load: Load::Free });
     }
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.
@@ -266,16 +282,16 @@ impl<T> Table<T> {
             return Rearm::Later;
         }
         node.word = node.word.superseding_entry();
-        Rearm::Earlier(Entry { deadline, index: key.index(), mark: node.word.mark() })
+        Rearm::Earlier(Armed { word: node.word, index: key.index() })
     }
 
     /// Moves a pending timer to `deadline` and turns its entry into a zombie, whichever is earlier.
     #[inline]
-    pub(super) fn rearm_anew(&mut self, key: Key, deadline: u64) -> Option<Entry> {
+    pub(super) fn rearm_anew(&mut self, key: Key, deadline: u64) -> Option<Armed> {
         let node = self.node_mut(key)?;
         node.deadline = deadline;
         node.word = node.word.superseding_entry();
-        Some(Entry { deadline, index: key.index(), mark: node.word.mark() })
+        Some(Armed { word: node.word, index: key.index() })
     }
 
     #[cold]
@@ -299,8 +315,8 @@ impl<T> Table<T> {
         let next = rate.deadline_at(Time::ZERO, repeat.nominal);
         let deadline = mem::replace(&mut node.deadline, next);
         let resting = repeat.period.is_fixed_delay().then_some(repeat.nominal);
-        let (key, entry) = Self::named(index, node.word, next);
-        Renewed { key, deadline, entry, resting }
+        let armed = Armed { word: node.word, index };
+        Renewed { key: armed.key(), deadline, entry: armed.entry(next), resting }
     }
 
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it away from
@@ -440,7 +456,8 @@ impl<T> Records for Table<T> {
 
     #[inline]
     fn warm(&self, entries: &[Entry]) {
-        let word = |entry: &Entry| self.nodes.get(entry.index as usize).map_or(0, |node| node.word.0);
+        let word =
+            |entry: &Entry| self.nodes.get(entry.index as usize).map_or(0, |node| node.word.0);
         // The loads do not depend on each other; `black_box` keeps the compiler from leaving them out.
         std::hint::black_box(entries.iter().map(word).fold(0, |all, word| all ^ word));
     }

@@ -1,13 +1,13 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 
 use super::builder::LocalBuilder;
-use super::table::{MAX_NODES, Rearm, Repeat, Table};
+use super::table::{Armed, MAX_NODES, Rearm, Repeat, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, until, whole_ms};
 use crate::engine::{Cancel, Reschedule, Unfired};
 use crate::error::{BuildError, ScheduleError, ScheduleErrorKind};
 use crate::key::Key;
 use crate::period::Period;
-use crate::tick::{Time, TickRate};
+use crate::tick::{TickRate, Time};
 use crate::turn::Turner;
 use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
@@ -47,7 +47,9 @@ use std::time::Duration;
 /// # Guarantees
 ///
 /// Those of the engine: never early, every timer ends exactly once, stale keys are harmless, a deadline is
-/// rounded up to a tick. Timers fire in the order of their deadlines, tick by tick.
+/// rounded up to a tick. Timers fire in the order of their deadlines, tick by tick, and within a tick in the
+/// order in which they were scheduled, if they were not moved. Those that were overdue when they were
+/// scheduled come first.
 ///
 /// All operations are O(1) unless they say otherwise, and allocate only while the number of timers grows.
 /// A cancel hands the payload back and frees its place at once. What it leaves in the wheel, 16 bytes, is
@@ -119,14 +121,14 @@ impl<T> LocalTimer<T> {
     ///
     /// If as many timers are pending as the builder's `max_pending` allows (without it, 2^32 - 1). The
     /// payload comes back in the error.
-    #[inline]
+    #[inline(always)]
     pub fn schedule(
         &mut self,
         now: Time,
         delay: Duration,
         payload: T,
     ) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline(now, delay), payload)
+        self.try_arm(self.rate.deadline(now, delay), payload)
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if it has passed.
@@ -134,19 +136,25 @@ impl<T> LocalTimer<T> {
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule).
-    #[inline]
+    #[inline(always)]
     pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
+        self.try_arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
     }
 
-    #[inline]
-    fn arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    /// Inlined into the caller, so that the key needs no detour through memory; the rest is not.
+    #[inline(always)]
+    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(self.refuse(payload));
         }
-        let (key, entry) = self.table.arm(tick, payload);
-        self.turner.file(entry);
-        Ok(key)
+        Ok(self.arm(tick, payload).key())
+    }
+
+    #[inline(never)]
+    fn arm(&mut self, tick: u64, payload: T) -> Armed {
+        let armed = self.table.arm(tick, payload);
+        self.turner.file(armed.entry(tick));
+        armed
     }
 
     #[cold]
@@ -214,9 +222,9 @@ impl<T> LocalTimer<T> {
         }
         let tick = self.rate.deadline_at(Time::ZERO, first);
         let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
-        let (key, entry) = self.table.arm_periodic(tick, repeat);
-        self.turner.file(entry);
-        Ok(key)
+        let armed = self.table.arm_periodic(tick, repeat);
+        self.turner.file(armed.entry(tick));
+        Ok(armed.key())
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
@@ -249,7 +257,7 @@ impl<T> LocalTimer<T> {
         match self.table.rearm(key, tick, nominal) {
             Rearm::Gone => return Reschedule::Gone,
             Rearm::Later => {}
-            Rearm::Earlier(entry) => self.supersede(entry),
+            Rearm::Earlier(armed) => self.supersede(armed.entry(tick)),
         }
         Reschedule::Moved
     }
@@ -323,8 +331,9 @@ impl<T> LocalTimer<T> {
         self.len() == 0
     }
 
-    /// When to poll next: the earliest pending deadline if no timer was cancelled or pushed out, otherwise
-    /// that or earlier, never later. `None` if nothing is pending, or only what practically never fires.
+    /// When to poll next: the earliest pending deadline if no timer was cancelled or moved and the last poll
+    /// was not cut short, otherwise that or earlier, never later. `None` if nothing is pending, or only what
+    /// practically never fires.
     ///
     /// A simulation jumps from one to the next: `while let Some(now) = timer.next_deadline()`. O(1), except
     /// after a poll that was cut short or whose handlers scheduled what is due already.
@@ -371,7 +380,8 @@ impl<T> LocalTimer<T> {
         self.turner.clear();
         self.unlooked = 0;
         let rate = self.rate;
-        let unfired = move |(key, tick, payload)| Unfired { payload, key, deadline: rate.start_of(tick) };
+        let unfired =
+            move |(key, tick, payload)| Unfired { payload, key, deadline: rate.start_of(tick) };
         self.table.drain().map(unfired)
     }
 

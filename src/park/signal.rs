@@ -102,7 +102,8 @@ impl Signal {
     /// follows; every other one announces itself anew.
     #[inline]
     pub(crate) fn begin_drain(&self) {
-        // ORDERING: Acquire pairs with `lower` [P8].
+        // ORDERING: Acquire pairs with `lower` [P8]. Release shows `is_settled`, if it finds the word reset,
+        // that the owner is awake [P9].
         self.words.inbox_due.swap(NOTHING, Ordering::AcqRel);
         // ORDERING: SeqCst fence, pairs with the first one in `announce`. [F1]
         fence(Ordering::SeqCst);
@@ -132,9 +133,16 @@ impl Signal {
 
     /// Any thread: the owner is asleep and nothing that was pushed before this call is due at `now`.
     pub(crate) fn is_settled(&self, now: u64) -> bool {
+        // The inbox comes first. The caller's own pushes have lowered its word: if it is high, a drain has
+        // begun since, on an owner that was awake. Asked the other way round, a sleep that was announced
+        // and called off again before that drain would be taken for one after it.
+        // ORDERING: Acquire pairs with `begin_drain`: the load of `wake_at` below sees that the owner was
+        // awake in that drain, or a later sleep. [P9]
+        if self.words.inbox_due.load(Ordering::Acquire) <= now {
+            return false;
+        }
         // ORDERING: Acquire pairs with `fall_asleep`: the handlers' effects are visible [P9].
         let wake_at = self.words.wake_at.load(Ordering::Acquire);
-        // The caller's own pushes have lowered `inbox_due`, or were drained before the sleep seen above.
-        wake_at != AWAKE && (wake_at == u64::MAX || wake_at - 1 > now) && self.inbox_due() > now
+        wake_at != AWAKE && (wake_at == u64::MAX || wake_at - 1 > now)
     }
 }

@@ -1,9 +1,12 @@
 //! Breaches found while the run goes on and in the audit after it.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde::Serialize;
 
-/// What a timer engine must never do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What a timer engine must never do, in the order in which reports name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     /// Fired before its requested deadline.
@@ -16,18 +19,14 @@ pub(crate) enum Kind {
     Mismatch,
 }
 
-/// Every kind, in the order in which reports name them.
-pub(crate) const KINDS: [Kind; 4] = [Kind::Early, Kind::Twice, Kind::Lost, Kind::Mismatch];
-
-impl Kind {
-    /// One word for tables.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Early => "early",
             Self::Twice => "twice",
             Self::Lost => "lost",
             Self::Mismatch => "mismatch",
-        }
+        })
     }
 }
 
@@ -35,34 +34,52 @@ impl Kind {
 pub(crate) const KEPT_PER_KIND: usize = 20;
 
 /// Counts of all breaches, and the first descriptions of each kind.
+#[derive(Debug)]
+pub(crate) struct Evidence<K = Kind>(BTreeMap<K, Found>);
+
 #[derive(Debug, Default)]
-pub(crate) struct Evidence {
-    counts: [u64; KINDS.len()],
-    texts: [Vec<String>; KINDS.len()],
+struct Found {
+    count: u64,
+    texts: Vec<String>,
 }
 
-impl Evidence {
-    pub(crate) fn add(&mut self, kind: Kind, text: String) {
-        self.counts[kind as usize] += 1;
-        let texts = &mut self.texts[kind as usize];
-        if texts.len() < KEPT_PER_KIND {
-            texts.push(text);
+impl<K> Default for Evidence<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord + Copy + fmt::Display> Evidence<K> {
+    pub(crate) fn add(&mut self, kind: K, text: String) {
+        let found = self.0.entry(kind).or_default();
+        found.count += 1;
+        if found.texts.len() < KEPT_PER_KIND {
+            found.texts.push(text);
         }
     }
 
-    pub(crate) fn count(&self, kind: Kind) -> u64 {
-        self.counts[kind as usize]
+    /// Takes over what another thread has found.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        for (kind, theirs) in other.0 {
+            let found = self.0.entry(kind).or_default();
+            found.count += theirs.count;
+            let room = KEPT_PER_KIND - found.texts.len();
+            found.texts.extend(theirs.texts.into_iter().take(room));
+        }
+    }
+
+    pub(crate) fn count(&self, kind: K) -> u64 {
+        self.0.get(&kind).map_or(0, |found| found.count)
     }
 
     /// `kind: description` lines, with a note where more were found than kept.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for kind in KINDS {
-            let texts = &self.texts[kind as usize];
-            lines.extend(texts.iter().map(|text| format!("{}: {text}", kind.name())));
-            let kept = texts.len() as u64;
-            if self.count(kind) > kept {
-                lines.push(format!("{}: and {} more", kind.name(), self.count(kind) - kept));
+        for (kind, found) in &self.0 {
+            lines.extend(found.texts.iter().map(|text| format!("{kind}: {text}")));
+            let kept = found.texts.len() as u64;
+            if found.count > kept {
+                lines.push(format!("{kind}: and {} more", found.count - kept));
             }
         }
         lines
@@ -85,5 +102,20 @@ mod tests {
         assert_eq!(lines.len(), 1 + KEPT_PER_KIND + 1);
         assert_eq!(lines[0], "early: timer 7");
         assert_eq!(lines.last().unwrap(), "twice: and 30 more");
+    }
+
+    #[test]
+    fn takes_over_what_others_found() {
+        let (mut all, mut other) = (Evidence::default(), Evidence::default());
+        for n in 0..15 {
+            all.add(Kind::Early, format!("timer {n}"));
+            other.add(Kind::Early, format!("other {n}"));
+        }
+        other.add(Kind::Lost, "timer 7".to_owned());
+        all.absorb(other);
+        assert_eq!((all.count(Kind::Early), all.count(Kind::Lost)), (30, 1));
+        let lines = all.lines();
+        assert_eq!(lines.len(), KEPT_PER_KIND + 2);
+        assert_eq!(lines[KEPT_PER_KIND], "early: and 10 more");
     }
 }

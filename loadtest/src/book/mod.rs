@@ -31,11 +31,10 @@ use hdrhistogram::Histogram;
 use tickwheel::ManualClock;
 
 pub(crate) use audit::{EngineCounts, Tally, Verdict};
-pub(crate) use evidence::Kind;
+pub(crate) use evidence::{Evidence, Kind};
 pub(crate) use lane::Lane;
 pub(crate) use recorder::{LiveCount, record_on_this_thread};
 
-use evidence::Evidence;
 use recorder::ShardRecord;
 use slot::Slot;
 

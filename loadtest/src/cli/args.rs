@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use super::server::{HostArgs, ServerArgs};
 use super::settings::{
     EngineSettings, IdleChoice, LoadSettings, PayloadChoice, WheelChoice, count, rate, share,
     some_duration, threads,
@@ -63,6 +64,20 @@ pub(super) enum Command {
         engine: EngineArgs,
         #[command(flatten)]
         report: ReportArgs,
+    },
+    /// Drive the idle server of the examples with thousands of real connections (by default 2000 for
+    /// 10 s) and judge when it closes them
+    Server {
+        #[command(flatten)]
+        server: ServerArgs,
+        #[command(flatten)]
+        report: ReportArgs,
+    },
+    /// The server's own process in a run of `server`
+    #[command(hide = true)]
+    HostServer {
+        #[command(flatten)]
+        host: HostArgs,
     },
 }
 

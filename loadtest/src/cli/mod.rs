@@ -4,19 +4,23 @@
 //! refused something.
 //!
 //! * `args` - the options and their defaults; `settings` - what they come to, and how it is read
+//! * `server` - both for `loadtest server`
 
 mod args;
+mod server;
 mod settings;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
+pub(crate) use server::{HostSettings, ServerSettings, Shares};
 pub(crate) use settings::{EngineSettings, LoadSettings, PayloadChoice, SettingRow, show};
 
 use crate::failure::{BREACH, Failure};
 use crate::interrupt::Interrupt;
-use crate::{replay, report, run};
+use crate::report::Results;
+use crate::{replay, report, run, server as server_run};
 use args::{Cli, Command, RECORD, RUN};
 
 /// Runs the program with the arguments of this process and prints what came of it.
@@ -37,22 +41,31 @@ pub fn main() -> ExitCode {
 /// Runs the chosen command; whether its verdict is ok.
 fn dispatch(cli: &Cli) -> Result<bool, Failure> {
     let interrupt = Interrupt::on_ctrl_c()?;
-    let (outcome, report) = match &cli.command {
+    let (results, report): (Box<dyn Results>, _) = match &cli.command {
         None => {
             let (engine, load) = (cli.engine.settings(), cli.load.settings(&RUN));
-            (run::run(&engine, &load, cli.report.quiet, &interrupt)?, &cli.report)
+            let outcome = run::run(&engine, &load, cli.report.quiet, &interrupt)?;
+            (Box::new(outcome), &cli.report)
         }
         Some(Command::Replay { file, fast, linger, engine, report }) => {
             let plan = replay::Plan { file, fast: *fast, linger: *linger, quiet: report.quiet };
-            (replay::replay(&plan, &engine.settings(), &interrupt)?, report)
+            (Box::new(replay::replay(&plan, &engine.settings(), &interrupt)?), report)
         }
         Some(Command::Record { file, load, engine, report }) => {
             let (engine, load) = (engine.settings(), load.settings(&RECORD));
-            (run::record(file, &engine, &load, report.quiet, &interrupt)?, report)
+            (Box::new(run::record(file, &engine, &load, report.quiet, &interrupt)?), report)
+        }
+        Some(Command::Server { server, report }) => {
+            let settings = server.settings()?;
+            (Box::new(server_run::run(&settings, report.quiet, &interrupt)?), report)
+        }
+        Some(Command::HostServer { host }) => {
+            server_run::host(&host.settings())?;
+            return Ok(true);
         }
     };
-    let ok = outcome.verdict.is_ok();
-    match report::deliver(&outcome, &report.destination()) {
+    let ok = results.is_ok();
+    match report::deliver(&*results, &report.destination()) {
         Ok(()) => Ok(ok),
         // A breach outranks a report that could not be written.
         Err(failure) if !ok => {
@@ -160,12 +173,25 @@ mod tests {
             (&["--report", "x.html", "--no-report"], "cannot be used with"),
             (&["replay"], "<FILE>"),
             (&["replay", "x", "--producers", "2"], "unexpected argument"),
+            (&["server", "--connections", "0"], "use 1 or more"),
+            (&["server", "--chatty-share", "2"], "share from 0 to 1"),
+            (&["server", "--tick", "1ms"], "unexpected argument"),
             (&["play"], "unrecognized subcommand"),
             (&["--speed", "9"], "unexpected argument"),
         ] {
             let error = parse(arguments).unwrap_err();
             assert!(error.contains(hint), "{arguments:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_server_run_defaults_to_two_thousand_connections() {
+        let cli = parse(&["server"]).unwrap();
+        let Some(Command::Server { server, .. }) = &cli.command else { panic!("{cli:?}") };
+        let settings = server.settings().unwrap();
+        assert_eq!((settings.connections, settings.idle), (2000, Duration::from_secs(2)));
+        assert_eq!(settings.loops, machine::cores());
+        assert_eq!(settings.told, settings.idle, "the server is told what it is judged by");
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! Tells people and machines what came of a run.
 //!
-//! * `table` - the terminal; `html` with `chart` - the report; `json` - for machines
+//! * `table` - the terminal; `html` - the report; `json` - for machines
+//! * `server` - the same three for a run against the idle server
+//! * `page`, `plots`, `chart`, `style` - what every HTML report is made of
 //! * `format` - numbers as people read them
 
 mod chart;
 pub(crate) mod format;
 mod html;
 mod json;
+mod page;
+mod plots;
+mod server;
 mod style;
 mod table;
 
@@ -23,7 +28,21 @@ use crate::failure::Failure;
 use crate::machine::{Cost, Machine};
 use crate::run::Sample;
 
-/// Everything a report shows.
+/// Results in every form in which they are delivered.
+pub(crate) trait Results {
+    /// Whether the verdict is ok.
+    fn is_ok(&self) -> bool;
+    /// All tables for the terminal.
+    fn tables(&self) -> String;
+    /// The sums, the evidence, and as the last line the verdict.
+    fn verdict(&self) -> String;
+    /// The HTML report.
+    fn html(&self) -> String;
+    /// One JSON object.
+    fn json(&self) -> String;
+}
+
+/// Everything that a report on a load run or a replay shows.
 pub(crate) struct Outcome {
     pub(crate) title: &'static str,
     pub(crate) machine: Machine,
@@ -57,6 +76,28 @@ impl Outcome {
     /// The three measured distributions with their names.
     pub(crate) fn distributions(&self) -> [(&'static str, &Histogram<u64>); 3] {
         [("schedule", &self.schedule), ("cancel", &self.cancel), ("lateness", &self.lateness)]
+    }
+}
+
+impl Results for Outcome {
+    fn is_ok(&self) -> bool {
+        self.verdict.is_ok()
+    }
+
+    fn tables(&self) -> String {
+        table::render(self)
+    }
+
+    fn verdict(&self) -> String {
+        table::verdict(self)
+    }
+
+    fn html(&self) -> String {
+        html::render(self)
+    }
+
+    fn json(&self) -> String {
+        json::render(self)
     }
 }
 
@@ -111,21 +152,21 @@ pub(crate) fn default_html_path() -> PathBuf {
 }
 
 /// Prints the results and writes the files. The verdict is printed even if a file cannot be written.
-pub(crate) fn deliver(outcome: &Outcome, destination: &Destination) -> Result<(), Failure> {
+pub(crate) fn deliver(results: &dyn Results, destination: &Destination) -> Result<(), Failure> {
     let mut text = String::new();
     if !destination.quiet {
-        text.push_str(&table::render(outcome));
+        text.push_str(&results.tables());
         text.push('\n');
     }
-    text.push_str(&table::verdict(outcome));
+    text.push_str(&results.verdict());
     print(&text);
     let mut written = String::new();
     if let Some(path) = &destination.html {
-        std::fs::write(path, html::render(outcome)).map_err(Failure::file("write", path))?;
+        std::fs::write(path, results.html()).map_err(Failure::file("write", path))?;
         let _ = writeln!(written, "report: {}", absolute(path).display());
     }
     if let Some(path) = &destination.json {
-        std::fs::write(path, json::render(outcome)).map_err(Failure::file("write", path))?;
+        std::fs::write(path, results.json()).map_err(Failure::file("write", path))?;
         if !destination.quiet {
             let _ = writeln!(written, "json:   {}", absolute(path).display());
         }

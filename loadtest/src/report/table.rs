@@ -7,19 +7,26 @@ use comfy_table::{CellAlignment, Table};
 
 use super::format::{bytes, count, nanos, or_na, rate};
 use super::{Outcome, PERCENTILES};
+use crate::cli::SettingRow;
+use crate::machine::Cost;
 
 /// All tables.
 pub(crate) fn render(outcome: &Outcome) -> String {
     let mut text = String::new();
     let seconds = outcome.seconds;
-    let _ = writeln!(text, "\ntickwheel {}, {seconds:.1} s{}", outcome.title, headline(outcome));
+    let settings = headline(&outcome.settings);
+    let _ = writeln!(text, "\ntickwheel {}, {seconds:.1} s{settings}", outcome.title);
     for table in [distributions(outcome), figures(outcome), shards(outcome)] {
         let _ = writeln!(text, "{table}");
     }
-    if let Some(remark) = &outcome.remark {
-        let _ = writeln!(text, "note: {}", remark.replace("; ", ";\n      "));
-    }
+    text.push_str(&note(outcome.remark.as_deref()));
     text
+}
+
+/// The remark as it stands under the tables.
+pub(super) fn note(remark: Option<&str>) -> String {
+    let lines = remark.map(|remark| remark.replace("; ", ";\n      "));
+    lines.map_or_else(String::new, |lines| format!("note: {lines}\n"))
 }
 
 /// The sum, the breaches and their evidence, and one last word.
@@ -67,10 +74,10 @@ pub(crate) fn breaches(outcome: &Outcome) -> String {
 const WIDTH: usize = 80;
 
 /// Settings, in lines of at most [`WIDTH`] where they fit.
-fn headline(outcome: &Outcome) -> String {
+pub(super) fn headline(settings: &[SettingRow]) -> String {
     let mut text = String::new();
     let mut column = WIDTH;
-    for (name, value) in &outcome.settings {
+    for (name, value) in settings {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let shown = format!("  {} {value}", name.replace('_', "-"));
         if column + shown.len() > WIDTH {
@@ -83,13 +90,13 @@ fn headline(outcome: &Outcome) -> String {
     text
 }
 
-fn new_table() -> Table {
+pub(super) fn new_table() -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     table
 }
 
-fn align_right(table: &mut Table) {
+pub(super) fn align_right(table: &mut Table) {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -132,15 +139,7 @@ pub(crate) fn figure_rows(outcome: &Outcome) -> Vec<(&'static str, String)> {
             format!("{} for lack of room, {} after stop", count(full), count(late))
         }),
         ("rescheduled", count(verdict.rescheduled)),
-        (
-            "CPU, all threads",
-            or_na(cpu, |(user, system)| {
-                format!(
-                    "{user:.2} s user + {system:.2} s system = {:.2} cores",
-                    (user + system) / outcome.seconds.max(1e-9),
-                )
-            }),
-        ),
+        ("CPU, all threads", cpu_use(cost, outcome.seconds)),
         (
             "CPU per timer",
             or_na(cpu, |(user, system)| {
@@ -148,15 +147,7 @@ pub(crate) fn figure_rows(outcome: &Outcome) -> Vec<(&'static str, String)> {
                 format!("{}, this program included", nanos(ns as u64))
             }),
         ),
-        (
-            "context switches",
-            or_na(
-                cost.voluntary_switches.zip(cost.involuntary_switches),
-                |(voluntary, involuntary)| {
-                    format!("{} voluntary, {} involuntary", count(voluntary), count(involuntary))
-                },
-            ),
-        ),
+        ("context switches", switches(cost)),
         ("wake-ups of workers", {
             format!(
                 "{} by producers ({}/s), {} sleeps ({}/s)",
@@ -172,6 +163,22 @@ pub(crate) fn figure_rows(outcome: &Outcome) -> Vec<(&'static str, String)> {
         }),
         ("of it these books", bytes(memory.books_bytes)),
     ]
+}
+
+/// CPU time as people read it.
+pub(super) fn cpu_use(cost: &Cost, seconds: f64) -> String {
+    or_na(cost.cpu_user_s.zip(cost.cpu_system_s), |(user, system)| {
+        let cores = (user + system) / seconds.max(1e-9);
+        format!("{user:.2} s user + {system:.2} s system = {cores:.2} cores")
+    })
+}
+
+/// Context switches as people read them.
+pub(super) fn switches(cost: &Cost) -> String {
+    let both = cost.voluntary_switches.zip(cost.involuntary_switches);
+    or_na(both, |(voluntary, involuntary)| {
+        format!("{} voluntary, {} involuntary", count(voluntary), count(involuntary))
+    })
 }
 
 fn figures(outcome: &Outcome) -> Table {

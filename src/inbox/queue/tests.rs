@@ -62,6 +62,31 @@ fn a_hole_delays_only_its_own_message() {
     assert_eq!((got, drained.hole), (vec![5000], false));
 }
 
+/// The producer of the hole goes on while the reader is in a later block: its next messages wait.
+#[test]
+fn a_hole_is_not_overtaken_by_its_own_producer() {
+    let (inbox, mut reader) = Inbox::new();
+    // SAFETY: one thread; the block lives as long as the inbox has not retired it.
+    let block = unsafe { reader.head.as_ref() };
+    let Claim::Slot(hole) = block.claim() else { panic!("the block has room") };
+    for word in 1..SLOTS as u64 + 10 {
+        assert_ne!(inbox.push(message(word)), Pushed::Closed);
+    }
+    let mut got = Vec::new();
+    let drained = reader.drain(&inbox, usize::MAX, |m| {
+        if m.word == SLOTS as u64 {
+            block.publish(hole, message(5000));
+            assert_ne!(inbox.push(message(5001)), Pushed::Closed);
+        }
+        got.push(m.word);
+    });
+    assert!(drained.hole);
+    assert_eq!(got, (1..SLOTS as u64 + 10).collect::<Vec<_>>());
+    got.clear();
+    let drained = reader.drain(&inbox, usize::MAX, |m| got.push(m.word));
+    assert_eq!((got, drained.hole), (vec![5000, 5001], false));
+}
+
 #[test]
 fn close_refuses_what_comes_after_and_keeps_what_came_before() {
     for before in [0, 1, 511, 512, 513, 1024] {

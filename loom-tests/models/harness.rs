@@ -1,0 +1,200 @@
+//! What the scenarios are made of: a runner, threads, and things that can be counted.
+//!
+//! A scenario is a closure without randomness and without a clock. It starts threads with [`spawn`], joins
+//! all of them, and asserts. What it checks at the end it keeps in plain std atomics ([`Ledger`], [`Bell`]):
+//! those are no part of the model, so they cost no interleavings and order nothing by accident.
+
+use crate::shard::WakeOwner;
+use crate::sync::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+#[cfg(tickwheel_loom)]
+pub(super) use loom::thread::{JoinHandle, yield_now};
+#[cfg(not(tickwheel_loom))]
+pub(super) use std::thread::{JoinHandle, yield_now};
+
+/// How many preemptions loom tries in one execution; `None`: any number, the proof is complete.
+#[derive(Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) full: Option<usize>,
+    /// In `run.sh --quick`.
+    pub(super) quick: Option<usize>,
+}
+
+/// No bound at all.
+pub(super) const UNBOUNDED: Bound = Bound { full: None, quick: None };
+
+/// Any number of preemptions in the full run, `quick` of them in the quick one.
+pub(super) const fn bounded_when_quick(quick: usize) -> Bound {
+    Bound { full: None, quick: Some(quick) }
+}
+
+/// At most `full` preemptions, and `quick` in the quick run.
+pub(super) const fn bounded(full: usize, quick: usize) -> Bound {
+    Bound { full: Some(full), quick: Some(quick) }
+}
+
+/// Starts a thread of the scenario.
+pub(super) fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    #[cfg(tickwheel_loom)]
+    return crate::sync::watched::spawn(body);
+    #[cfg(not(tickwheel_loom))]
+    std::thread::spawn(body)
+}
+
+/// Runs a scenario: exhaustively under loom, many times on real threads otherwise.
+#[cfg(tickwheel_loom)]
+pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F) {
+    let quick = std::env::var_os("TICKWHEEL_MODELS").is_some_and(|mode| mode == "quick");
+    let name = name_of(&scenario);
+    let executions = Arc::new(AtomicUsize::new(0));
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = if quick { bound.quick } else { bound.full };
+    // These two end an exploration early and let it pass: no variable may set them.
+    model.max_duration = None;
+    model.max_permutations = None;
+    model.max_branches = 50_000;
+    let started = Instant::now();
+    model.check({
+        let executions = Arc::clone(&executions);
+        move || {
+            executions.fetch_add(1, Ordering::Relaxed);
+            crate::sync::watched::begin_execution();
+            scenario();
+        }
+    });
+    let bound = model.preemption_bound.map_or("none".to_owned(), |bound| bound.to_string());
+    println!(
+        "MODEL {name} threads={} bound={bound} executions={} seconds={:.2}",
+        crate::sync::watched::started() + 1,
+        executions.load(Ordering::Relaxed),
+        started.elapsed().as_secs_f64(),
+    );
+}
+
+/// See the other form.
+#[cfg(not(tickwheel_loom))]
+pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F) {
+    /// Rounds, unless the time is over before that.
+    const ROUNDS: usize = 2000;
+    const LEAST_ROUNDS: usize = 50;
+    const TIME: std::time::Duration = std::time::Duration::from_millis(250);
+    let _ = (bound.full, bound.quick);
+    let started = Instant::now();
+    let mut rounds = 0;
+    while rounds < ROUNDS && (rounds < LEAST_ROUNDS || started.elapsed() < TIME) {
+        scenario();
+        rounds += 1;
+    }
+    println!("{}: {rounds} rounds", name_of(&scenario));
+}
+
+/// `room::scenario` of a closure written in that function.
+fn name_of<F>(scenario: &F) -> &'static str {
+    let name = std::any::type_name_of_val(scenario);
+    let name = name.split_once("models::").map_or(name, |(_, name)| name);
+    name.split_once("::{{").map_or(name, |(name, _)| name)
+}
+
+/// A cell whose accesses loom checks: what is written here before an event must be seen after it.
+pub(super) struct Probe(UnsafeCell<u64>);
+
+// SAFETY: to be proven by the scenarios: loom fails if two accesses are not ordered.
+unsafe impl Sync for Probe {}
+// SAFETY: a plain number.
+unsafe impl Send for Probe {}
+
+impl Probe {
+    pub(super) fn new() -> Self {
+        Self(UnsafeCell::new(0))
+    }
+
+    pub(super) fn set(&self, value: u64) {
+        self.0.with_mut(|cell| {
+            // SAFETY: the scenario orders all accesses, which loom checks.
+            unsafe { *cell = value }
+        });
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.with(|cell| {
+            // SAFETY: as in `set`.
+            unsafe { *cell }
+        })
+    }
+}
+
+/// Counts payloads made and dropped.
+#[derive(Default)]
+pub(super) struct Ledger {
+    made: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self::default())
+    }
+
+    pub(super) fn payload(self: &Arc<Self>, id: u64) -> Payload {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Payload { id, ledger: Arc::clone(self), whole: Box::new(id) }
+    }
+
+    pub(super) fn assert_all_dropped(&self) {
+        assert_eq!(
+            self.made.load(Ordering::Relaxed),
+            self.dropped.load(Ordering::Relaxed),
+            "payloads made, and payloads dropped"
+        );
+    }
+}
+
+/// A payload that knows whether it was dropped, and whether it is whole.
+pub(super) struct Payload {
+    id: u64,
+    ledger: Arc<Ledger>,
+    whole: Box<u64>,
+}
+
+impl Payload {
+    pub(super) fn id(&self) -> u64 {
+        assert_eq!(self.id, *self.whole, "a payload that was not written completely");
+        self.id
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        self.ledger.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Payload({})", self.id)
+    }
+}
+
+/// Counts how often an owner was woken.
+#[derive(Clone, Default)]
+pub(super) struct Bell(Arc<AtomicU64>);
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// To be asked when every thread is joined.
+    pub(super) fn rings(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl WakeOwner for Bell {
+    fn wake(&self) {
+        self.ring();
+    }
+}

@@ -1,0 +1,296 @@
+//! The sleep handshake: no push and no summons is slept through, and one sleep costs one wake.
+//!
+//! The inbox is a row of flags here, so that the two words of the signal are all that is modelled. Nobody
+//! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
+//! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
+
+use super::harness::{
+    Bell, Probe, bounded, bounded_when_quick, explore, spawn, yield_now,
+};
+use crate::park::{Signal, Wake};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Where the owner would sleep to if nothing were in the inbox.
+const FAR: u64 = 100;
+
+struct Shard {
+    signal: Signal,
+    /// The messages: their ticks, and whether they are published.
+    inbox: Vec<(u64, AtomicBool)>,
+    bell: Bell,
+    stopped: AtomicBool,
+}
+
+/// How a walk of the owner ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// Asleep until this tick.
+    Asleep(u64),
+    /// It did not fall asleep: something came up.
+    Awake,
+}
+
+impl Shard {
+    fn new(ticks: &[u64]) -> Arc<Self> {
+        Arc::new(Self {
+            signal: Signal::new(),
+            inbox: ticks.iter().map(|&tick| (tick, AtomicBool::new(false))).collect(),
+            bell: Bell::default(),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    fn push(&self, message: usize) {
+        let (tick, published) = &self.inbox[message];
+        // ORDERING: Release, as the inbox publishes. It must not be this that saves the handshake.
+        published.store(true, Ordering::Release);
+        if self.signal.announce(*tick) == Wake::Needed {
+            self.bell.ring();
+        }
+    }
+
+    fn stop(&self) {
+        // ORDERING: Release, as the engine sets its state.
+        self.stopped.store(true, Ordering::Release);
+        if self.signal.summon() == Wake::Needed {
+            self.bell.ring();
+        }
+    }
+
+    /// Drains: the earliest tick among the messages that are seen.
+    fn drain(&self) -> u64 {
+        self.signal.begin_drain();
+        self.peek()
+    }
+
+    fn peek(&self) -> u64 {
+        let seen = |(tick, published): &(u64, AtomicBool)| {
+            // ORDERING: Acquire, as the reader of the inbox.
+            if published.load(Ordering::Acquire) { *tick } else { u64::MAX }
+        };
+        self.inbox.iter().map(seen).min().unwrap_or(u64::MAX)
+    }
+
+    /// One turn and the attempt to sleep.
+    fn turn_and_sleep(&self) -> End {
+        let tick = self.drain().min(self.signal.inbox_due()).min(FAR);
+        if self.signal.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake }
+    }
+
+    /// Everybody is joined: nothing is slept through.
+    fn assert_nothing_slept_through(&self, end: End) {
+        let earliest = self.peek();
+        match end {
+            End::Asleep(until) if earliest < until => {
+                assert!(self.bell.rings() > 0, "slept through the message for {earliest}");
+            }
+            End::Asleep(_) => {}
+            End::Awake => assert_eq!(self.drain(), earliest, "the next turn sees everything"),
+        }
+    }
+}
+
+fn push(shard: &Arc<Shard>, message: usize) -> super::harness::JoinHandle<()> {
+    let shard = Arc::clone(shard);
+    spawn(move || shard.push(message))
+}
+
+#[test]
+fn push_or_sleep() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[5]);
+        let pushing = push(&shard, 0);
+        let end = shard.turn_and_sleep();
+        pushing.join().unwrap();
+        shard.assert_nothing_slept_through(end);
+        assert!(shard.bell.rings() <= 1);
+    });
+}
+
+/// The inbox's word is low already, from a message that the drain is about to take: the producer must not
+/// rely on it.
+#[test]
+fn push_behind_an_earlier_message_or_drain() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[5, 7]);
+        shard.push(0);
+        let pushing = push(&shard, 1);
+        // The first message is taken and done with: only the second one can end the sleep.
+        shard.signal.begin_drain();
+        // ORDERING: Acquire, as the reader of the inbox.
+        let seen = shard.inbox[1].1.load(Ordering::Acquire);
+        let tick = if seen { 7 } else { FAR }.min(shard.signal.inbox_due());
+        let end = if shard.signal.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake };
+        pushing.join().unwrap();
+        match end {
+            End::Asleep(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
+            End::Asleep(until) => assert_eq!(until, 7),
+            End::Awake => assert!(shard.signal.inbox_due() <= 7),
+        }
+    });
+}
+
+/// The owner sleeps out a short sleep and begins a longer one while a producer is on its way.
+#[test]
+fn push_or_sleep_twice() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[50]);
+        let pushing = push(&shard, 0);
+        let mut end = End::Awake;
+        if shard.signal.fall_asleep(10) {
+            let _ = shard.signal.rise();
+            end = shard.turn_and_sleep();
+        }
+        pushing.join().unwrap();
+        shard.assert_nothing_slept_through(end);
+    });
+}
+
+#[test]
+fn one_waker_for_one_sleep() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[5, 6]);
+        assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
+        let pushing = push(&shard, 0);
+        shard.push(1);
+        pushing.join().unwrap();
+        assert_eq!(shard.bell.rings(), 1, "one of the two wakes the owner, not both, not none");
+    });
+}
+
+/// A message that is not due before the owner wakes by itself costs no wake.
+#[test]
+fn no_wake_for_what_can_wait() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[FAR, FAR + 1]);
+        assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
+        let pushing = push(&shard, 0);
+        shard.push(1);
+        pushing.join().unwrap();
+        assert_eq!(shard.bell.rings(), 0);
+        assert_eq!(shard.drain(), FAR, "and is seen when it wakes");
+    });
+}
+
+#[test]
+fn two_push_or_sleep() {
+    explore(bounded(3, 2), || {
+        let shard = Shard::new(&[5, 7]);
+        let pushing = [push(&shard, 0), push(&shard, 1)];
+        let end = shard.turn_and_sleep();
+        pushing.into_iter().for_each(|thread| thread.join().unwrap());
+        shard.assert_nothing_slept_through(end);
+        assert!(shard.bell.rings() <= 1, "one sleep, one waker");
+    });
+}
+
+/// As the worker loop: look at the state after each turn, and only then sleep.
+#[test]
+fn stop_or_sleep() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[]);
+        let stopping = spawn({
+            let shard = Arc::clone(&shard);
+            move || shard.stop()
+        });
+        // ORDERING: Acquire, as the worker reads the engine's state.
+        let stopped = || shard.stopped.load(Ordering::Acquire);
+        let mut asleep = false;
+        for _ in 0..3 {
+            if shard.signal.inbox_due() == 0 {
+                shard.signal.begin_drain();
+            }
+            if stopped() {
+                break;
+            }
+            if shard.signal.fall_asleep(u64::MAX) {
+                asleep = true;
+                break;
+            }
+        }
+        let saw_it = !asleep && stopped();
+        stopping.join().unwrap();
+        assert!(saw_it || shard.bell.rings() == 1, "slept through the stop");
+    });
+}
+
+/// What the handlers did is visible to whoever finds the shard settled after its own push.
+#[test]
+fn settled_means_handled() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[5]);
+        let handled = Arc::new(Probe::new());
+        let waiting = spawn({
+            let (shard, handled) = (Arc::clone(&shard), Arc::clone(&handled));
+            move || {
+                shard.push(0);
+                // A few looks are enough: loom tries every value that each may return.
+                for _ in 0..2 {
+                    if shard.signal.is_settled(5) {
+                        assert_eq!(handled.get(), 1, "settled, and the handler has not run");
+                        return;
+                    }
+                    yield_now();
+                }
+            }
+        });
+        for _ in 0..2 {
+            if shard.signal.inbox_due() <= 5 {
+                assert_eq!(shard.drain(), 5, "whoever lowers the word has pushed before");
+                handled.set(1);
+            }
+            if shard.signal.fall_asleep(FAR) {
+                break;
+            }
+        }
+        waiting.join().unwrap();
+    });
+}
+
+/// An owner that really blocks: loom reports a deadlock if the wake is lost. What was pushed is visible to
+/// the owner once the wake has ended its sleep, although the words themselves are relaxed.
+#[test]
+fn a_wake_ends_a_real_sleep() {
+    explore(bounded_when_quick(2), || {
+        let shard = Shard::new(&[5]);
+        let channel = Arc::new(Channel::default());
+        let pushing = spawn({
+            let (shard, channel) = (Arc::clone(&shard), Arc::clone(&channel));
+            move || {
+                shard.push(0);
+                if shard.bell.rings() > 0 {
+                    channel.send();
+                }
+            }
+        });
+        let mut turns = 0;
+        while shard.drain() != 5 {
+            turns += 1;
+            assert!(turns < 4, "turns without end");
+            if shard.signal.fall_asleep(FAR) {
+                channel.receive();
+                assert!(shard.signal.rise(), "only a producer ends this sleep");
+            }
+        }
+        pushing.join().unwrap();
+    });
+}
+
+/// The wake's way to the owner; stands for the system call.
+#[derive(Default)]
+struct Channel(AtomicU64);
+
+impl Channel {
+    fn send(&self) {
+        // ORDERING: Release, as a write to the waker's descriptor.
+        self.0.store(1, Ordering::Release);
+    }
+
+    fn receive(&self) {
+        // ORDERING: Acquire, as the return of the poll.
+        while self.0.load(Ordering::Acquire) == 0 {
+            yield_now();
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One shard end to end: producers, node table, inbox, wheel, turn and sleep together, all of them tiny.
+
+use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
+use crate::Budget;
+use crate::shard::{Owner, Remote};
+use crate::wheel::{AnyWheel, Hierarchical};
+use std::sync::Arc;
+
+/// Two threads: with the real epoch under loom a bound is needed.
+const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
+    bounded(3, 2)
+} else {
+    bounded_when_quick(3)
+};
+
+/// Where the owner sleeps to when nothing is due.
+const NEVER: u64 = u64::MAX;
+
+struct Engine {
+    owner: Owner<Payload>,
+    ledger: Arc<Ledger>,
+    bell: Bell,
+    /// What fired: payload and tick.
+    fired: Vec<(u64, u64)>,
+}
+
+impl Engine {
+    fn new() -> Self {
+        let bell = Bell::default();
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let owner = Owner::new(0, wheel, None, Box::new(bell.clone()));
+        Self { owner, ledger: Ledger::new(), bell, fired: Vec::new() }
+    }
+
+    fn remote(&self) -> (Arc<Remote<Payload>>, Arc<Ledger>) {
+        (Arc::clone(self.owner.remote()), Arc::clone(&self.ledger))
+    }
+
+    /// One turn; the tick until which the owner may sleep, 0 if it must go on at once.
+    fn turn(&mut self, now: u64) -> u64 {
+        let Self { owner, fired, .. } = self;
+        let turn = owner.turn(now, &Budget::default(), |expiry| {
+            assert!(expiry.deadline <= now, "fired early: {} at {now}", expiry.deadline);
+            fired.push((expiry.payload.id(), now));
+        });
+        if turn.more { 0 } else { turn.next }
+    }
+
+    /// Everybody is joined: turns through all that is left, as a worker would.
+    fn run_out(&mut self, mut now: u64) {
+        for _ in 0..10 {
+            let next = self.turn(now);
+            if next == NEVER {
+                return;
+            }
+            now = now.max(next);
+        }
+        panic!("the owner does not come to rest");
+    }
+
+    /// The ids that fired, in order of their ids; nothing may be left.
+    fn finish(self) -> Vec<u64> {
+        let Self { owner, ledger, fired, .. } = self;
+        assert_eq!(owner.remote().pending(), 0, "still counted as pending");
+        let mut ids: Vec<u64> = fired.iter().map(|&(id, _)| id).collect();
+        ids.sort_unstable();
+        drop(owner);
+        ledger.assert_all_dropped();
+        ids
+    }
+}
+
+#[test]
+fn schedule_and_sleep() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let producer = spawn({
+            let (remote, ledger) = engine.remote();
+            move || remote.schedule(remote.lane(0), 5, ledger.payload(1), false).map(drop).unwrap()
+        });
+        let next = engine.turn(5);
+        let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
+        producer.join().unwrap();
+        if asleep {
+            assert!(next <= 5 || engine.bell.rings() == 1, "slept through the timer");
+            engine.owner.rise();
+        }
+        engine.run_out(5);
+        assert_eq!(engine.finish(), [1]);
+    });
+}
+
+/// The producer cancels its own timer while the owner files or fires it.
+#[test]
+fn schedule_then_cancel_or_fire() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let producer = spawn({
+            let (remote, ledger) = engine.remote();
+            move || {
+                let lane = remote.lane(0);
+                let key = remote.schedule(lane, 5, ledger.payload(1), false).unwrap();
+                remote.cancel(lane, key).is_some()
+            }
+        });
+        let _ = engine.turn(5);
+        let cancelled = producer.join().unwrap();
+        engine.run_out(5);
+        assert_eq!(engine.finish(), if cancelled { vec![] } else { vec![1] });
+    });
+}
+
+/// Two deadlines of one timer, the earlier one set while the owner turns.
+#[test]
+fn moved_earlier_or_turn() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (remote, ledger) = engine.remote();
+        let key = remote.schedule(remote.lane(0), 9, ledger.payload(1), false).unwrap();
+        let mover = spawn(move || remote.reschedule(remote.lane(0), key, 5));
+        let next = engine.turn(4);
+        let asleep = engine.owner.fall_asleep(next);
+        assert!(mover.join().unwrap(), "the timer is pending all the while");
+        if asleep {
+            assert!(next <= 5 || engine.bell.rings() == 1, "slept through the new deadline");
+            engine.owner.rise();
+        }
+        engine.run_out(4);
+        assert_eq!(engine.fired, [(1, 5)], "at the new deadline, once");
+        engine.finish();
+    });
+}
+
+/// A reader of the counters never sees a timer's end without its beginning.
+#[test]
+fn ends_are_not_counted_before_beginnings() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (remote, ledger) = engine.remote();
+        let looking = spawn({
+            let remote = Arc::clone(&remote);
+            move || {
+                let ended = remote.counters().fired.get() + remote.cancelled();
+                let begun = remote.scheduled();
+                assert!(ended <= begun, "{ended} ends of {begun} timers");
+            }
+        });
+        let lane = remote.lane(0);
+        let first = remote.schedule(lane, 5, ledger.payload(1), false).unwrap();
+        assert!(remote.cancel(lane, first).is_some());
+        remote.schedule(lane, 5, ledger.payload(2), false).map(drop).unwrap();
+        engine.run_out(5);
+        looking.join().unwrap();
+        drop(remote);
+        assert_eq!(engine.finish(), [2]);
+    });
+}
+
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[test]
+fn two_producers_and_the_owner() {
+    explore(bounded(2, 1), || {
+        let mut engine = Engine::new();
+        let scheduling = spawn({
+            let (remote, ledger) = engine.remote();
+            move || remote.schedule(remote.lane(0), 5, ledger.payload(1), false).map(drop).unwrap()
+        });
+        let cancelling = spawn({
+            let (remote, ledger) = engine.remote();
+            move || {
+                let lane = remote.lane(1);
+                let key = remote.schedule(lane, 6, ledger.payload(2), false).unwrap();
+                remote.cancel(lane, key).is_some()
+            }
+        });
+        let next = engine.turn(5);
+        let asleep = engine.owner.fall_asleep(next);
+        scheduling.join().unwrap();
+        let cancelled = cancelling.join().unwrap();
+        if asleep && engine.fired.is_empty() {
+            assert!(next <= 5 || engine.bell.rings() == 1, "slept through the timer");
+        }
+        engine.owner.rise();
+        engine.run_out(5);
+        assert_eq!(engine.finish(), if cancelled { vec![1] } else { vec![1, 2] });
+    });
+}

@@ -1,0 +1,431 @@
+//! One node: who ends a timer, who recycles it, and that a moved deadline holds.
+//!
+//! The table has room for a few nodes only. At the end every one of them must be free, once: a node that
+//! was recycled twice is handed out twice, and one that was lost is missing.
+
+use super::harness::{
+    Ledger, Payload, UNBOUNDED, bounded, bounded_when_quick, explore, spawn, yield_now,
+};
+use crate::node::magazine::Rack;
+use crate::node::state::Phase;
+use crate::node::table::{Armed, Rearm, Table};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::turn::Fate;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Nodes in the table: two magazines under loom.
+const NODES: u64 = 4;
+/// The threads of a scenario, and so its racks; the owner's is the last.
+const OWNER: usize = 3;
+
+struct World {
+    table: Table<Payload>,
+    racks: [Rack; OWNER + 1],
+    ledger: Arc<Ledger>,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let racks = std::array::from_fn(|_| Rack::default());
+        Arc::new(Self { table: Table::new(NODES), racks, ledger: Ledger::new() })
+    }
+
+    fn arm(&self, thread: usize, deadline: u64, id: u64, handle: bool) -> Armed {
+        self.table.arm(&self.racks[thread], deadline, self.ledger.payload(id), handle).unwrap()
+    }
+
+    fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {
+        self.table
+            .end(&self.racks[thread], timer.index, timer.generation, Phase::Cancelled)
+            .map(|payload| payload.id())
+    }
+
+    fn rearm(&self, thread: usize, timer: Armed, deadline: u64) -> Rearm {
+        self.table.rearm(&self.racks[thread], timer.index, timer.generation, deadline)
+    }
+
+    fn release(&self, thread: usize, timer: Armed) {
+        self.table.release(&self.racks[thread], timer.index);
+    }
+
+    /// The owner settles an entry: the deadline it fired with, or when to look again, or neither.
+    fn due(&self, timer: Armed, mark: u32, now: u64) -> Settled {
+        match self.table.due(&self.racks[OWNER], timer.index, mark, now) {
+            Fate::Fire(fired) => {
+                assert_eq!(fired.generation, timer.generation, "another timer fired");
+                assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
+                assert_ne!(fired.payload.id(), 0);
+                Settled::Fired(fired.deadline)
+            }
+            Fate::Refile(tick) => {
+                assert!(tick > now, "filed again for a tick that is over");
+                Settled::Again(tick, mark)
+            }
+            Fate::Drop => Settled::Dead,
+        }
+    }
+
+    /// Everybody is done: lets the owner settle what is filed, in order; what the timer fired with.
+    fn fire_the_rest(&self, timer: Armed, mut entries: Vec<(u64, u32)>) -> Option<u64> {
+        let mut fired = None;
+        while !entries.is_empty() {
+            entries.sort_unstable();
+            let (tick, mark) = entries.remove(0);
+            match self.due(timer, mark, tick) {
+                Settled::Fired(deadline) => {
+                    // One tick late if the owner came across a move that was going on.
+                    assert!(tick - deadline <= 1, "no entry lay at the deadline {deadline}");
+                    assert_eq!(fired.replace(deadline), None, "fired twice");
+                }
+                Settled::Again(tick, mark) => entries.push((tick, mark)),
+                Settled::Dead => {}
+            }
+        }
+        fired
+    }
+
+    /// Every timer has ended: each node can be had once, and each payload was dropped once.
+    fn finish(self: Arc<Self>) {
+        let Some(world) = Arc::into_inner(self) else { panic!("a thread is not joined") };
+        let mut free = HashSet::new();
+        for rack in &world.racks {
+            while let Ok(armed) = world.table.arm(rack, 0, world.ledger.payload(0), false) {
+                assert!(free.insert(armed.index), "node {} was recycled twice", armed.index);
+            }
+        }
+        assert_eq!(free.len() as u64, NODES, "a node was not recycled");
+        let ledger = Arc::clone(&world.ledger);
+        drop(world);
+        ledger.assert_all_dropped();
+    }
+}
+
+/// What the owner did with an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Settled {
+    Fired(u64),
+    Again(u64, u32),
+    Dead,
+}
+
+impl Settled {
+    fn fired(self) -> bool {
+        matches!(self, Self::Fired(_))
+    }
+
+    /// The entry that is filed afterwards.
+    fn entries(self) -> Vec<(u64, u32)> {
+        match self {
+            Self::Again(tick, mark) => vec![(tick, mark)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[test]
+fn cancel_or_fire() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let canceller = spawn({
+            let world = Arc::clone(&world);
+            move || world.cancel(1, timer)
+        });
+        let fired = world.due(timer, timer.mark, 10).fired();
+        let cancelled = canceller.join().unwrap();
+        assert_eq!(cancelled, if fired { None } else { Some(1) }, "exactly one of the two wins");
+        world.finish();
+    });
+}
+
+#[test]
+fn cancel_or_cancel() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let other = spawn({
+            let world = Arc::clone(&world);
+            move || world.cancel(1, timer).is_some()
+        });
+        let mine = world.cancel(0, timer).is_some();
+        assert!(mine ^ other.join().unwrap(), "exactly one canceller wins");
+        world.finish();
+    });
+}
+
+#[test]
+fn moved_later_or_fire() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.rearm(1, timer, 20)
+        });
+        let settled = world.due(timer, timer.mark, 10);
+        let moved = mover.join().unwrap();
+        assert_eq!(moved, if settled.fired() { Rearm::Gone } else { Rearm::Later });
+        if !settled.fired() {
+            assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(20));
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn moved_later_twice_or_fire() {
+    explore(bounded(4, 3), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || [world.rearm(1, timer, 20), world.rearm(1, timer, 30)]
+        });
+        let mut settled = world.due(timer, timer.mark, 10);
+        if let Settled::Again(tick, mark) = settled {
+            settled = world.due(timer, mark, tick.max(20));
+        }
+        let moved = mover.join().unwrap();
+        match settled {
+            Settled::Fired(10) => assert_eq!(moved, [Rearm::Gone, Rearm::Gone]),
+            Settled::Fired(20) => assert_eq!(moved, [Rearm::Later, Rearm::Gone]),
+            Settled::Fired(30) => assert_eq!(moved, [Rearm::Later, Rearm::Later]),
+            Settled::Fired(deadline) => panic!("nobody asked for {deadline}"),
+            _ => {
+                assert_eq!(moved, [Rearm::Later, Rearm::Later]);
+                assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(30));
+            }
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn moved_earlier_or_fire() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 20, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.rearm(1, timer, 10)
+        });
+        let settled = world.due(timer, timer.mark, 20);
+        match mover.join().unwrap() {
+            Rearm::Gone => assert_eq!(settled, Settled::Fired(20)),
+            Rearm::Earlier { mark } => {
+                assert!(!settled.fired(), "the first entry is a zombie once the second exists");
+                let mut entries = settled.entries();
+                entries.push((10, mark));
+                assert_eq!(world.fire_the_rest(timer, entries), Some(10));
+            }
+            other => panic!("{other:?}"),
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn move_or_cancel() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.rearm(1, timer, 20)
+        });
+        assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
+        assert!(matches!(mover.join().unwrap(), Rearm::Later | Rearm::Gone));
+        assert_eq!(world.due(timer, timer.mark, 10), Settled::Dead);
+        world.finish();
+    });
+}
+
+#[test]
+fn move_or_move_or_fire() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let movers: Vec<_> = [(1, 20), (2, 30)]
+            .map(|(thread, deadline)| {
+                let world = Arc::clone(&world);
+                spawn(move || world.rearm(thread, timer, deadline))
+            })
+            .into();
+        let settled = world.due(timer, timer.mark, 10);
+        let moved: Vec<_> = movers.into_iter().map(|mover| mover.join().unwrap()).collect();
+        if settled.fired() {
+            assert_eq!(moved, [Rearm::Gone, Rearm::Gone], "fired though it was moved");
+        } else {
+            let mut entries = settled.entries();
+            // The second mover moves backwards if the first one has overtaken it.
+            entries.extend(moved.iter().filter_map(|moved| match moved {
+                Rearm::Earlier { mark } => Some((20, *mark)),
+                _ => None,
+            }));
+            let fired = world.fire_the_rest(timer, entries);
+            assert!(matches!(fired, Some(20 | 30)), "ended as {fired:?}");
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn earlier_or_later_or_fire() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let earlier = spawn({
+            let world = Arc::clone(&world);
+            move || world.rearm(1, timer, 5)
+        });
+        let later = spawn({
+            let world = Arc::clone(&world);
+            move || world.rearm(2, timer, 30)
+        });
+        let settled = world.due(timer, timer.mark, 10);
+        let mut entries = settled.entries();
+        let (earlier, later) = (earlier.join().unwrap(), later.join().unwrap());
+        if let Rearm::Earlier { mark } = earlier {
+            entries.push((5, mark));
+        }
+        let rest = world.fire_the_rest(timer, entries);
+        assert!(settled.fired() ^ rest.is_some(), "fires exactly once: {settled:?}, {rest:?}");
+        if settled.fired() {
+            assert_eq!(later, Rearm::Gone, "fired at the old deadline though moved later");
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn drop_handle_or_cancel_or_fire() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, true);
+        let holder = spawn({
+            let world = Arc::clone(&world);
+            move || world.release(1, timer)
+        });
+        let canceller = spawn({
+            let world = Arc::clone(&world);
+            move || world.cancel(2, timer).is_some()
+        });
+        let fired = world.due(timer, timer.mark, 10).fired();
+        holder.join().unwrap();
+        assert!(fired ^ canceller.join().unwrap(), "exactly one of the two wins");
+        world.finish();
+    });
+}
+
+#[test]
+fn handle_cancels_and_drops_or_fire() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, true);
+        let holder = spawn({
+            let world = Arc::clone(&world);
+            move || {
+                let won = world.table.cancel_held(timer.index, timer.generation).is_some();
+                world.release(1, timer);
+                won
+            }
+        });
+        let fired = world.due(timer, timer.mark, 10).fired();
+        assert!(fired ^ holder.join().unwrap(), "exactly one of the two wins");
+        world.finish();
+    });
+}
+
+#[test]
+fn move_or_drop_handle_or_cancel() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, true);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.rearm(1, timer, 20)
+        });
+        let holder = spawn({
+            let world = Arc::clone(&world);
+            move || world.release(2, timer)
+        });
+        assert_eq!(world.cancel(0, timer), Some(1));
+        assert!(matches!(mover.join().unwrap(), Rearm::Later | Rearm::Gone));
+        holder.join().unwrap();
+        world.finish();
+    });
+}
+
+/// The holder recycles a node whose payload another thread has just taken, and arms it again at once.
+#[test]
+fn recycled_and_armed_again_after_cancel() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, true);
+        let canceller = spawn({
+            let world = Arc::clone(&world);
+            move || world.cancel(1, timer)
+        });
+        world.release(0, timer);
+        let next = world.arm(0, 10, 2, false);
+        let cancelled = canceller.join().unwrap();
+        assert_eq!(cancelled, Some(1));
+        assert_eq!(world.cancel(0, next), Some(2), "the next timer is untouched");
+        world.finish();
+    });
+}
+
+#[test]
+fn stale_key_or_recycled_node() {
+    explore(bounded_when_quick(3), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let stranger = spawn({
+            let world = Arc::clone(&world);
+            move || {
+                let moved = world.rearm(1, timer, 99);
+                (moved, world.cancel(1, timer))
+            }
+        });
+        let cancelled = world.cancel(0, timer);
+        // The same node, if this thread was the one to recycle it.
+        let next = world.arm(0, 10, 2, false);
+        let (_moved, stolen) = stranger.join().unwrap();
+        assert!(cancelled.is_some() ^ stolen.is_some(), "exactly one canceller wins");
+        assert_eq!(cancelled.or(stolen), Some(1), "a stale key reached another timer");
+        assert_eq!(world.due(next, next.mark, 10), Settled::Fired(10), "the next timer is moved");
+        world.finish();
+    });
+}
+
+/// A key reaches another thread through something that orders nothing: the state word must do it alone.
+#[test]
+fn a_key_needs_no_ordering_of_its_own() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let told = Arc::new(AtomicU64::new(0));
+        let armer = spawn({
+            let (world, told) = (Arc::clone(&world), Arc::clone(&told));
+            move || {
+                let timer = world.arm(1, 10, 7, false);
+                // ORDERING: Relaxed on purpose.
+                told.store(timer.generation << 32 | u64::from(timer.index), Ordering::Relaxed);
+                timer
+            }
+        });
+        yield_now();
+        // ORDERING: Relaxed on purpose.
+        let key = told.load(Ordering::Relaxed);
+        let mut cancelled = None;
+        if key != 0 {
+            let (index, generation) = (key as u32, key >> 32);
+            let ended = world.table.end(&world.racks[0], index, generation, Phase::Cancelled);
+            cancelled = ended.map(|payload| payload.id());
+            assert!(matches!(cancelled, None | Some(7)));
+        }
+        let timer = armer.join().unwrap();
+        assert!(cancelled.is_some() ^ world.cancel(0, timer).is_some());
+        world.finish();
+    });
+}

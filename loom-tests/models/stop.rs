@@ -1,0 +1,178 @@
+//! `stop` against everything else: each accepted timer ends once, each refused one comes back.
+
+use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
+use crate::key::Key;
+use crate::shard::lane::Lane;
+use crate::shard::{Limit, Owner, Refusal, Remote};
+use crate::wheel::{AnyWheel, Hierarchical};
+use std::sync::Arc;
+
+/// Two threads: with the real epoch under loom a bound is needed.
+const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
+    bounded(3, 2)
+} else {
+    bounded_when_quick(3)
+};
+
+struct Engine {
+    owner: Owner<Payload>,
+    ledger: Arc<Ledger>,
+    limit: Arc<Limit>,
+}
+
+impl Engine {
+    fn new() -> Self {
+        let limit = Arc::new(Limit::new(10));
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let bell = Box::new(Bell::default());
+        let owner = Owner::new(0, wheel, Some(Arc::clone(&limit)), bell);
+        Self { owner, ledger: Ledger::new(), limit }
+    }
+
+    fn remote(&self) -> (Arc<Remote<Payload>>, Arc<Ledger>) {
+        (Arc::clone(self.owner.remote()), Arc::clone(&self.ledger))
+    }
+
+    /// Closes the shard: what it returned.
+    fn close(&mut self) -> Vec<u64> {
+        let mut returned = Vec::new();
+        self.owner.close(|expiry| returned.push(expiry.payload.id()));
+        returned
+    }
+
+    /// Everybody is joined and each timer has ended: nothing is pending, nothing was dropped twice.
+    fn finish(mut self) {
+        assert_eq!(self.close(), [], "returned only when asked for the second time");
+        assert_eq!(self.owner.remote().pending(), 0, "still counted as pending");
+        for _ in 0..self.limit.max() {
+            assert!(self.limit.acquire().is_ok(), "a place is still taken");
+        }
+        let Self { owner, ledger, .. } = self;
+        drop(owner);
+        ledger.assert_all_dropped();
+    }
+}
+
+/// Schedules one timer: its key, unless the engine refused it and gave the payload back.
+fn schedule(
+    remote: &Remote<Payload>,
+    lane: &Lane,
+    ledger: &Arc<Ledger>,
+    id: u64,
+    handle: bool,
+) -> Option<Key> {
+    match remote.schedule(lane, 10, ledger.payload(id), handle) {
+        Ok(key) => Some(key),
+        Err(Refusal::Closed(payload)) => {
+            assert_eq!(payload.id(), id);
+            None
+        }
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn stop_or_schedule() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let producer = spawn({
+            let (remote, ledger) = engine.remote();
+            move || schedule(&remote, remote.lane(0), &ledger, 1, false).is_some()
+        });
+        let returned = engine.close();
+        let accepted = producer.join().unwrap();
+        assert_eq!(returned, if accepted { vec![1] } else { vec![] });
+        engine.finish();
+    });
+}
+
+/// With a `Timeout`, which holds the node of a timer that `stop` returned before the push was refused.
+#[test]
+fn stop_or_schedule_with_a_handle() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let producer = spawn({
+            let (remote, ledger) = engine.remote();
+            move || {
+                let lane = remote.lane(0);
+                let key = schedule(&remote, lane, &ledger, 1, true);
+                if let Some(key) = key {
+                    assert!(remote.state(key).is_some(), "the handle keeps the node");
+                    remote.release(lane, key);
+                }
+                key.is_some()
+            }
+        });
+        let returned = engine.close();
+        let accepted = producer.join().unwrap();
+        assert_eq!(returned, if accepted { vec![1] } else { vec![] });
+        engine.finish();
+    });
+}
+
+#[test]
+fn stop_or_cancel() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (remote, ledger) = engine.remote();
+        let key = schedule(&remote, remote.lane(0), &ledger, 1, false).unwrap();
+        let canceller = spawn(move || remote.cancel(remote.lane(1), key).is_some());
+        let returned = engine.close().len();
+        let cancelled = usize::from(canceller.join().unwrap());
+        assert_eq!(returned + cancelled, 1, "exactly one of the two wins");
+        engine.finish();
+    });
+}
+
+#[test]
+fn stop_or_move() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (remote, ledger) = engine.remote();
+        let key = schedule(&remote, remote.lane(0), &ledger, 1, false).unwrap();
+        let mover = spawn(move || remote.reschedule(remote.lane(1), key, 5));
+        assert_eq!(engine.close(), [1], "nobody else ends the timer");
+        let _ = mover.join().unwrap();
+        engine.finish();
+    });
+}
+
+/// A last turn fires what is due, then the shard closes, while a producer goes on.
+#[test]
+fn turn_and_stop_or_schedule() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let producer = spawn({
+            let (remote, ledger) = engine.remote();
+            move || schedule(&remote, remote.lane(0), &ledger, 1, false).is_some()
+        });
+        let mut ended = Vec::new();
+        let _ = engine.owner.turn(10, &crate::Budget::default(), |expiry| {
+            ended.push(expiry.payload.id());
+        });
+        ended.extend(engine.close());
+        let accepted = producer.join().unwrap();
+        assert_eq!(ended, if accepted { vec![1] } else { vec![] }, "fired or returned, once");
+        engine.finish();
+    });
+}
+
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[test]
+fn stop_or_schedule_by_two() {
+    explore(bounded(2, 1), || {
+        let mut engine = Engine::new();
+        let producers = [0, 1].map(|slot| {
+            let (remote, ledger) = engine.remote();
+            spawn(move || {
+                schedule(&remote, remote.lane(slot), &ledger, u64::from(slot), false).is_some()
+            })
+        });
+        let mut returned = engine.close();
+        returned.sort_unstable();
+        let accepted = producers.map(|producer| producer.join().unwrap());
+        let expected: Vec<u64> = (0..2).filter(|&id| accepted[id as usize]).collect();
+        assert_eq!(returned, expected, "what was accepted is returned, what was not is not");
+        engine.finish();
+    });
+}

@@ -1,0 +1,220 @@
+//! Loom's atomics, with two things added that loom 0.7 leaves out of its search.
+//!
+//! Loom runs only those schedules in which two *dependent* operations change places. To find them it
+//! remembers the last access to each atomic, one for all threads. So the load of thread A is forgotten
+//! once thread B has loaded as well, and B's store afterwards is never tried before A's load: any "look,
+//! then write" hides half of the schedules (tokio-rs/loom, issues 166 and 392). It also takes no notice
+//! of fences, although the order of two `SeqCst` fences decides which loads may be stale.
+//!
+//! Both are put back by *touching* an object that carries nothing but the dependency: a condition variable
+//! on which nobody waits. Notifying it is a scheduling point and orders no memory.
+//!
+//! * Each atomic has one such object per thread that has loaded it. A load touches its own thread's; a
+//!   write touches all others that exist.
+//! * All `SeqCst` fences of an execution touch the same one.
+//!
+//! What happens before the first thread starts needs none of this: it precedes everything.
+
+use loom::sync::Condvar;
+use loom::sync::atomic as bare;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::OnceLock;
+
+pub(crate) use loom::sync::atomic::Ordering;
+
+/// Loom has at most five threads, the main one included.
+const THREADS: usize = 5;
+
+thread_local! {
+    /// Threads started so far in this execution. Loom's threads all run on one thread of the system.
+    static STARTED: Cell<usize> = const { Cell::new(0) };
+    static FENCES: RefCell<Option<Rc<Condvar>>> = const { RefCell::new(None) };
+}
+
+loom::thread_local! {
+    /// The number of this thread of the model; the main one is 0.
+    static ME: Cell<usize> = Cell::new(0);
+}
+
+/// Forgets the last execution; to be called when the next one begins.
+pub(crate) fn begin_execution() {
+    STARTED.set(0);
+    FENCES.set(None);
+}
+
+/// Threads started in the execution that has just ended.
+pub(crate) fn started() -> usize {
+    STARTED.get()
+}
+
+/// Starts a thread of a model.
+pub(crate) fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thread::JoinHandle<R> {
+    if STARTED.get() == 0 {
+        // Made here, so that its making is no race between the threads.
+        FENCES.set(Some(Rc::new(Condvar::new())));
+    }
+    let number = STARTED.get() + 1;
+    STARTED.set(number);
+    loom::thread::spawn(move || {
+        ME.with(|me| me.set(number));
+        body()
+    })
+}
+
+/// A fence whose place among the other threads' fences is part of the search.
+pub(crate) fn fence(ordering: Ordering) {
+    if ordering == Ordering::SeqCst && STARTED.get() > 0 {
+        // Cloned out of the cell: other threads of the model run, on this very thread, before it returns.
+        let fences = FENCES.with_borrow(Clone::clone);
+        fences.inspect(|fences| fences.notify_all());
+    }
+    bare::fence(ordering);
+}
+
+/// Who has loaded an atomic. Made on demand: most atomics of a model are never loaded, and loom's stacks
+/// are small.
+#[derive(Debug, Default)]
+struct Watch(OnceLock<Box<[OnceLock<Condvar>; THREADS]>>);
+
+impl Watch {
+    fn load(&self) {
+        if STARTED.get() > 0 {
+            let me = ME.with(Cell::get);
+            let loaded_by = self.0.get_or_init(Box::default);
+            loaded_by[me].get_or_init(Condvar::new).notify_all();
+        }
+    }
+
+    fn write(&self) {
+        if STARTED.get() > 0 {
+            let me = ME.with(Cell::get);
+            let loaded_by = self.0.get().into_iter().flat_map(|loaded_by| loaded_by.iter());
+            for (thread, watched) in loaded_by.enumerate() {
+                if thread != me {
+                    watched.get().inspect(|watched| watched.notify_all());
+                }
+            }
+        }
+    }
+}
+
+macro_rules! methods {
+    ($value:ty) => {
+        pub(crate) fn load(&self, order: Ordering) -> $value {
+            self.watch.load();
+            self.cell.load(order)
+        }
+
+        pub(crate) fn store(&self, value: $value, order: Ordering) {
+            self.watch.write();
+            self.cell.store(value, order);
+        }
+
+        methods! { $value: swap(value: $value) -> $value }
+
+        pub(crate) fn compare_exchange(
+            &self,
+            current: $value,
+            new: $value,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<$value, $value> {
+            self.watch.write();
+            self.cell.compare_exchange(current, new, success, failure)
+        }
+
+        pub(crate) fn compare_exchange_weak(
+            &self,
+            current: $value,
+            new: $value,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<$value, $value> {
+            self.compare_exchange(current, new, success, failure)
+        }
+    };
+    ($value:ty: $($method:ident(value: $argument:ty) -> $result:ty)*) => {
+        $(
+            #[allow(dead_code, reason = "not every width needs every operation")]
+            pub(crate) fn $method(&self, value: $argument, order: Ordering) -> $result {
+                self.watch.write();
+                self.cell.$method(value, order)
+            }
+        )*
+    };
+}
+
+macro_rules! integer {
+    ($name:ident, $value:ty) => {
+        #[derive(Debug, Default)]
+        pub(crate) struct $name {
+            cell: bare::$name,
+            watch: Watch,
+        }
+
+        #[allow(dead_code, reason = "not every width needs every operation")]
+        impl $name {
+            pub(crate) fn new(value: $value) -> Self {
+                Self { cell: bare::$name::new(value), watch: Watch::default() }
+            }
+
+            methods! { $value }
+
+            pub(crate) fn fetch_update(
+                &self,
+                set: Ordering,
+                fetch: Ordering,
+                step: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                self.watch.load();
+                self.watch.write();
+                self.cell.fetch_update(set, fetch, step)
+            }
+
+            methods! { $value:
+                fetch_add(value: $value) -> $value
+                fetch_sub(value: $value) -> $value
+                fetch_and(value: $value) -> $value
+                fetch_or(value: $value) -> $value
+                fetch_min(value: $value) -> $value
+                fetch_max(value: $value) -> $value
+            }
+        }
+    };
+}
+
+integer!(AtomicU8, u8);
+integer!(AtomicU32, u32);
+integer!(AtomicU64, u64);
+integer!(AtomicUsize, usize);
+
+#[derive(Debug, Default)]
+pub(crate) struct AtomicBool {
+    cell: bare::AtomicBool,
+    watch: Watch,
+}
+
+#[allow(dead_code, reason = "the same set of operations for all types")]
+impl AtomicBool {
+    pub(crate) fn new(value: bool) -> Self {
+        Self { cell: bare::AtomicBool::new(value), watch: Watch::default() }
+    }
+
+    methods! { bool }
+}
+
+#[derive(Debug)]
+pub(crate) struct AtomicPtr<T> {
+    cell: bare::AtomicPtr<T>,
+    watch: Watch,
+}
+
+#[allow(dead_code, reason = "the same set of operations for all types")]
+impl<T> AtomicPtr<T> {
+    pub(crate) fn new(value: *mut T) -> Self {
+        Self { cell: bare::AtomicPtr::new(value), watch: Watch::default() }
+    }
+
+    methods! { *mut T }
+}

@@ -1,0 +1,271 @@
+//! What users rely on without calling it: auto traits, sizes, the texts of errors, `Debug` without
+//! conditions, object safety. What must not compile is shown in the crate's documentation.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use common::{HOUR, ms, one_shard, recording};
+use std::error::Error;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use tickwheel::{
+    Budget, BuildError, Builder, Cancel, Clock, Drive, EngineState, Executor, Expired,
+    IdleStrategy, Key, LatenessHistogram, ManualClock, MonotonicClock, PanicReport, Pinning,
+    Reschedule, Routing, ScheduleError, ScheduleErrorKind, ShardStats, StartError, Stats,
+    StopError, Task, Time, Timeout, Timer, TurnError, Unfired, WheelKind,
+};
+
+const fn send<T: Send>() {}
+const fn sync<T: Sync>() {}
+const fn clone<T: Clone>() {}
+const fn copy<T: Copy>() {}
+const fn fixed<T: 'static>() {}
+
+/// Whether a type is `Clone`, `Sync` and so on, answered at compile time without requiring it.
+macro_rules! is {
+    ($type:ty: $bound:path) => {{
+        #[allow(dead_code, reason = "one of the two answers is shadowed")]
+        trait Fallback {
+            const ANSWER: bool = false;
+        }
+        impl<T: ?Sized> Fallback for T {}
+        struct Asked<T: ?Sized>(std::marker::PhantomData<T>);
+        #[allow(dead_code, reason = "absent for types that are not")]
+        impl<T: ?Sized + $bound> Asked<T> {
+            const ANSWER: bool = true;
+        }
+        <Asked<$type>>::ANSWER
+    }};
+}
+
+/// A payload that may move to another thread and nothing else.
+struct SendOnly(#[allow(dead_code, reason = "only its type matters")] std::cell::Cell<u8>);
+
+#[test]
+fn handles_cross_threads_and_only_timers_can_be_cloned() {
+    send::<Timer<SendOnly>>();
+    sync::<Timer<SendOnly>>();
+    clone::<Timer<SendOnly>>();
+    send::<Timeout<SendOnly>>();
+    sync::<Timeout<SendOnly>>();
+    assert!(is!(Timer<u64>: Clone) && !is!(Timeout<u64>: Clone));
+    assert!(!is!(Timer<std::rc::Rc<u8>>: Send) && !is!(Timeout<std::rc::Rc<u8>>: Sync));
+    send::<Task>();
+    send::<Builder>();
+    send::<Expired<SendOnly>>();
+    send::<Unfired<SendOnly>>();
+    send::<ManualClock>();
+    sync::<ManualClock>();
+    clone::<ManualClock>();
+}
+
+#[test]
+fn names_times_and_settings_are_plain_data() {
+    copy::<Key>();
+    copy::<Time>();
+    copy::<Budget>();
+    copy::<Drive>();
+    copy::<EngineState>();
+    copy::<Expired<u64>>();
+    copy::<IdleStrategy>();
+    copy::<MonotonicClock>();
+    copy::<Reschedule>();
+    copy::<Cancel<u64>>();
+    copy::<Routing>();
+    copy::<Unfired<u64>>();
+    copy::<WheelKind>();
+    clone::<Pinning>();
+    clone::<Stats>();
+    clone::<ShardStats>();
+    clone::<LatenessHistogram>();
+    clone::<PanicReport>();
+    send::<Stats>();
+    sync::<Stats>();
+    assert!(is!(Key: std::hash::Hash) && is!(Key: Ord) && is!(Time: std::hash::Hash));
+}
+
+#[test]
+fn sizes_are_pinned() {
+    assert_eq!((size_of::<Key>(), align_of::<Key>()), (12, 4));
+    assert_eq!(size_of::<Option<(Key, u32)>>(), 20, "a key packs well beside other data");
+    assert!(size_of::<Timeout<u64>>() <= 24);
+    assert!(size_of::<Timeout<[u8; 1000]>>() <= 24, "a handle does not hold the payload");
+    assert_eq!(size_of::<Option<Timeout<u64>>>(), size_of::<Timeout<u64>>());
+    assert_eq!(size_of::<Timer<u64>>(), 2 * size_of::<usize>());
+    assert_eq!(size_of::<Time>(), 8);
+    assert_eq!(size_of::<Task>(), 2 * size_of::<usize>());
+    assert!(size_of::<ScheduleError<()>>() <= 48);
+}
+
+#[test]
+fn errors_are_send_sync_and_static() {
+    fn error<E: Error + Send + Sync + Clone + PartialEq + 'static>() {}
+    error::<BuildError>();
+    error::<ScheduleErrorKind>();
+    error::<StartError>();
+    error::<StopError>();
+    error::<TurnError>();
+    fixed::<ScheduleError<u64>>();
+    send::<ScheduleError<u64>>();
+    sync::<ScheduleError<u64>>();
+    // `?` works in a function that returns any error, whatever the payload is.
+    fn boxed(timer: &Timer<SendlessDebug>) -> Result<Key, Box<dyn Error + Send + Sync>> {
+        Ok(timer.schedule_key(HOUR, SendlessDebug)?)
+    }
+    let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
+    timer.stop().unwrap();
+    assert!(boxed(&timer).is_err());
+}
+
+/// A payload without `Debug`.
+struct SendlessDebug;
+
+#[test]
+fn debug_asks_nothing_of_the_payload() {
+    fn debug<D: Debug>(value: &D, parts: &[&str]) {
+        let text = format!("{value:?}");
+        for part in parts {
+            assert!(text.contains(part), "{text} lacks {part}");
+        }
+    }
+    let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
+    let timeout = timer.schedule(HOUR, SendlessDebug).unwrap();
+    debug(&timer, &["Timer", "Started", "shards: 1", "tick: 1ms"]);
+    debug(&timeout, &["Timeout", "Key(0:", "Pending"]);
+    debug(&timer.stats(), &["scheduled: 1", "lateness"]);
+    debug(&Task::new(|| ()), &["Task"]);
+    debug(&Builder::new(), &["Builder", "Park", "Home", "1ms"]);
+    debug(&ManualClock::new(), &["ManualClock"]);
+    assert_eq!(timer.stop().unwrap().len(), 1);
+    debug(&timeout, &["Returned"]);
+    let error = timer.schedule(HOUR, SendlessDebug).unwrap_err();
+    debug(&error, &["ScheduleError", "Stopped"]);
+}
+
+/// The text of the error that a builder gives.
+fn refusal(builder: Builder) -> String {
+    builder.build().expect_err("the builder refuses this").to_string()
+}
+
+#[test]
+fn builder_errors_name_the_number_and_the_cure() {
+    let new = Builder::new;
+    let hashed = |buckets| WheelKind::Hashed { buckets };
+    let cases: [(Builder, &[&str]); 15] = [
+        (new().tick(Duration::ZERO), &["tick is 0", "at least 1us"]),
+        (new().tick(Duration::from_nanos(999)), &["999ns", "1us to 1h"]),
+        (new().tick(2 * HOUR), &["7200s", "1us to 1h"]),
+        (new().shards(0), &["shards is 0", "1 to 1024"]),
+        (new().shards(1025), &["shards is 1025", "1024"]),
+        (new().wheel(hashed(0)), &["buckets is 0", "choose 1 to"]),
+        (new().wheel(hashed((1 << 30) + 1)), &["1073741825", "2^30", "choose fewer"]),
+        (new().tick(HOUR).wheel(hashed(1 << 23)), &["8388608", "3600s", "finer tick", "at most"]),
+        (new().max_pending(0), &["max_pending is 0", "no limit"]),
+        (new().budget(Budget { fire: 0, ..Budget::default() }), &["budget.fire", "at least 1"]),
+        (new().budget(Budget { drain: 0, ..Budget::default() }), &["budget.drain", "at least 1"]),
+        (new().budget(Budget { sweep: 0, ..Budget::default() }), &["budget.sweep", "at least 1"]),
+        (new().pinning(Pinning::List(vec![])), &["0 cores", "Pinning::Off"]),
+        (new().pinning(Pinning::List(vec![1 << 20])), &["core 1048576", "choose from"]),
+        (new().thread_name("a\0b"), &["NUL", "byte 1", "remove"]),
+    ];
+    for (builder, parts) in cases {
+        let text = refusal(builder);
+        for part in parts {
+            assert!(text.contains(part), "{text:?} does not say {part:?}");
+        }
+    }
+}
+
+#[test]
+fn the_extremes_of_every_setting_are_accepted() {
+    let caller = || Builder::new().shards(1).drive(Drive::Caller);
+    for builder in [
+        caller().tick(Duration::from_micros(1)),
+        caller().tick(HOUR),
+        caller().wheel(WheelKind::Hashed { buckets: 1 }),
+        caller().wheel(WheelKind::Hashed { buckets: 3 }),
+        caller().max_pending(1),
+        caller().max_pending(usize::MAX),
+        caller().budget(Budget { fire: 1, drain: 1, sweep: 1 }),
+        caller().budget(Budget { fire: usize::MAX, drain: usize::MAX, sweep: usize::MAX }),
+        caller().thread_name(""),
+        caller().pinning(Pinning::Off),
+    ] {
+        let settings = format!("{builder:?}");
+        let clock = ManualClock::new();
+        let (timer, fired) = recording(builder.clock(clock.clone()));
+        for id in 0..20 {
+            // Only the first is sure of a place where the limit is one.
+            if timer.schedule_key(HOUR, id).is_err() {
+                assert_eq!(timer.pending(), 1);
+            }
+        }
+        clock.advance(2 * HOUR);
+        let due = timer.pending();
+        assert_eq!(timer.turn(), Ok(due), "{settings}");
+        assert_eq!(fired.ids().len(), due);
+        timer.stop().unwrap();
+    }
+}
+
+#[test]
+fn run_time_errors_name_the_cure() {
+    let timer = one_shard().max_pending(1).build_with(|_: Expired<u64>| ()).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
+    let text = timer.schedule(HOUR, 2).unwrap_err().to_string();
+    assert!(text.contains("1 timers are pending") && text.contains("max_pending is 1"), "{text}");
+    assert!(text.contains("raise Builder::max_pending"), "{text}");
+    let text = timer.turn().unwrap_err().to_string();
+    assert!(text.contains("Drive::Caller"), "{text}");
+    timer.stop().unwrap();
+    for text in
+        [timer.schedule(HOUR, 3).unwrap_err().to_string(), timer.start().unwrap_err().to_string()]
+    {
+        assert!(text.contains("stopped") && text.contains("build a new one"), "{text}");
+    }
+}
+
+#[test]
+fn verdicts_answer_for_themselves() {
+    assert!(Cancel::Won(1).won() && !Cancel::<u64>::Lost.won());
+    assert_eq!((Cancel::Won(1).payload(), Cancel::<u64>::Lost.payload()), (Some(1), None));
+    assert!(Reschedule::Moved.moved() && !Reschedule::Gone.moved());
+}
+
+#[test]
+fn clocks_and_executors_can_be_boxed() {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
+    let timer = one_shard().clock(clock).drive(Drive::Caller).build_with(|_: Expired<u64>| ());
+    assert_eq!(timer.unwrap().now(), Time::ZERO);
+    fn object_safe(_: Option<&dyn Executor<u64>>) {}
+    object_safe(None);
+}
+
+#[test]
+fn an_engine_says_how_it_was_built() {
+    let (timer, _fired) = recording(one_shard().shards(3).tick(ms(5)));
+    assert_eq!((timer.shards(), timer.tick(), timer.pending()), (3, ms(5), 0));
+    let before = timer.now();
+    assert!(timer.now() >= before);
+    let key = timer.schedule_key(HOUR, 1).unwrap();
+    let again = key;
+    assert!(key.shard() < 3 && key == again && format!("{key:?}").starts_with("Key("));
+    assert_eq!(timer.stop().unwrap()[0].key, key);
+}
+
+#[test]
+fn closures_are_the_default_payload() {
+    let timer: Timer = Timer::builder().shards(1).pinning(Pinning::Off).build().unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    timer.schedule(Duration::ZERO, move || sender.send(1).unwrap()).unwrap();
+    assert_eq!(receiver.recv(), Ok(1));
+    // A cancelled closure comes back and may still be run, by hand.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let timeout = timer.schedule(HOUR, move || sender.send(2).unwrap()).unwrap();
+    timeout.cancel().payload().unwrap().run();
+    assert_eq!(receiver.recv(), Ok(2));
+    // A task that was made beforehand is taken as it is.
+    timer.schedule_key(HOUR, Task::new(|| ())).unwrap();
+    assert_eq!(timer.stop().unwrap().len(), 1);
+}

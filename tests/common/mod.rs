@@ -1,0 +1,278 @@
+//! What the engine's tests share: setups with a clock that is turned by hand, a ledger that proves
+//! "exactly once", a log of what fired, and small things.
+//!
+//! `TICKWHEEL_STRESS=N` multiplies the repeats of the tests that look for races.
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tickwheel::{Builder, Drive, Expired, ManualClock, Pinning, Time, Timer, WheelKind};
+
+pub(crate) const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+pub(crate) const fn us(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+pub(crate) const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Zombies and unread messages that are tolerated whatever the load: twice the 16 Ki of the engine's
+/// zombie floor and nursery, and a quarter of growth before the engine looks again.
+pub(crate) const ZOMBIE_CONSTANT: u64 = 48 * 1024;
+
+/// Repeats of a stress test.
+pub(crate) fn stress(repeats: u64) -> u64 {
+    let factor = std::env::var("TICKWHEEL_STRESS").ok().and_then(|text| text.parse().ok());
+    repeats * factor.unwrap_or(1)
+}
+
+/// A builder for one unpinned shard.
+pub(crate) fn one_shard() -> Builder {
+    Builder::new().shards(1).pinning(Pinning::Off)
+}
+
+/// Waits for something that another thread does; panics after a time that only a hang can take.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < secs(30), "waited in vain until {what}");
+        std::thread::sleep(us(200));
+    }
+}
+
+/// A small generator of random numbers (xorshift64*), so that every run is the same.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// One way to run an engine on a manual clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) clock: ManualClock,
+    pub(crate) drive: Drive,
+    pub(crate) wheel: WheelKind,
+}
+
+/// Runs a test with and without workers, on both kinds of wheel.
+pub(crate) fn each_setup(test: impl Fn(&Setup)) {
+    each_setup_from(Time::ZERO, test);
+}
+
+/// As [`each_setup`], with the clock at `start`.
+pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
+    for drive in [Drive::Caller, Drive::Workers] {
+        for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
+            test(&Setup { clock: ManualClock::starting_at(start), drive, wheel });
+        }
+    }
+}
+
+impl Setup {
+    /// Without workers, on the default wheel.
+    pub(crate) fn by_hand() -> Self {
+        Self { clock: ManualClock::new(), drive: Drive::Caller, wheel: WheelKind::Hierarchical }
+    }
+
+    /// With workers, on the default wheel.
+    pub(crate) fn with_workers() -> Self {
+        Self { drive: Drive::Workers, ..Self::by_hand() }
+    }
+
+    /// One shard, 1 ms ticks.
+    pub(crate) fn builder(&self) -> Builder {
+        one_shard().clock(self.clock.clone()).drive(self.drive).wheel(self.wheel)
+    }
+
+    /// An engine that logs what fires.
+    pub(crate) fn recording(&self) -> (Timer<u64>, Fired) {
+        recording(self.builder())
+    }
+
+    /// Lets everything fire that is due now.
+    pub(crate) fn settle<T: Send + 'static>(&self, timer: &Timer<T>) {
+        match self.drive {
+            Drive::Caller => {
+                timer.turn().expect("the engine can be turned");
+            }
+            Drive::Workers => timer.settle(),
+        }
+    }
+
+    /// Moves the clock, then as [`settle`](Self::settle).
+    pub(crate) fn advance<T: Send + 'static>(&self, timer: &Timer<T>, by: Duration) {
+        self.clock.advance(by);
+        self.settle(timer);
+    }
+
+    /// As [`advance`](Self::advance), to a point in time.
+    pub(crate) fn go_to<T: Send + 'static>(&self, timer: &Timer<T>, time: Time) {
+        self.clock.set(time);
+        self.settle(timer);
+    }
+}
+
+/// What an engine has fired, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Fired(Arc<Mutex<Vec<Expired<u64>>>>);
+
+impl Fired {
+    pub(crate) fn push(&self, expired: Expired<u64>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(expired);
+    }
+
+    /// Everything that fired since the last call.
+    pub(crate) fn take(&self) -> Vec<Expired<u64>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The payloads of everything that fired since the last call.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.take().iter().map(|expired| expired.payload).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// An engine that logs what fires.
+pub(crate) fn recording(builder: Builder) -> (Timer<u64>, Fired) {
+    let fired = Fired::default();
+    let log = fired.clone();
+    let timer = builder.build_with(move |expired| log.push(expired)).expect("the engine is built");
+    (timer, fired)
+}
+
+/// An engine whose handler may use the engine. Stop it: the handler keeps it alive.
+pub(crate) fn reflexive<T: Send + 'static>(
+    builder: Builder,
+    handler: impl Fn(&Timer<T>, Expired<T>) + Send + Sync + 'static,
+) -> Timer<T> {
+    let cell = Arc::new(OnceLock::<Timer<T>>::new());
+    let inside = Arc::clone(&cell);
+    let timer = builder
+        .build_with(move |expired| handler(inside.get().expect("the engine is known"), expired))
+        .expect("the engine is built");
+    assert!(cell.set(timer.clone()).is_ok());
+    timer
+}
+
+/// How often each timer ended, and how: the tests' own book-keeping, apart from the engine's.
+pub(crate) struct Ledger(Box<[AtomicU32]>);
+
+const FIRED: u32 = 1;
+const CANCELLED: u32 = 1 << 8;
+const RETURNED: u32 = 1 << 16;
+const REFUSED: u32 = 1 << 24;
+
+/// The totals of a ledger that has been checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) fired: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) returned: u64,
+    pub(crate) refused: u64,
+}
+
+impl Ledger {
+    /// For timers whose payloads are `0..timers`.
+    pub(crate) fn new(timers: u64) -> Arc<Self> {
+        Arc::new(Self((0..timers).map(|_| AtomicU32::new(0)).collect()))
+    }
+
+    fn note(&self, id: u64, end: u32) {
+        self.0[id as usize].fetch_add(end, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fired(&self, id: u64) {
+        self.note(id, FIRED);
+    }
+
+    pub(crate) fn cancelled(&self, id: u64) {
+        self.note(id, CANCELLED);
+    }
+
+    pub(crate) fn returned(&self, id: u64) {
+        self.note(id, RETURNED);
+    }
+
+    pub(crate) fn refused(&self, id: u64) {
+        self.note(id, REFUSED);
+    }
+
+    pub(crate) fn has_ended(&self, id: u64) -> bool {
+        self.0[id as usize].load(Ordering::Relaxed) != 0
+    }
+
+    /// Every timer has ended exactly once.
+    #[track_caller]
+    pub(crate) fn check(&self) -> Ends {
+        let mut ends = Ends::default();
+        for (id, seen) in self.0.iter().enumerate() {
+            match seen.load(Ordering::Relaxed) {
+                FIRED => ends.fired += 1,
+                CANCELLED => ends.cancelled += 1,
+                RETURNED => ends.returned += 1,
+                REFUSED => ends.refused += 1,
+                0 => panic!("timer {id} was lost"),
+                other => panic!("timer {id} ended more than once: {other:#010x}"),
+            }
+        }
+        ends
+    }
+}
+
+/// A payload that counts its drops.
+pub(crate) struct Counted(pub(crate) Arc<AtomicU32>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Sorted, for comparing what fired at one moment.
+pub(crate) fn sorted(ids: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    let mut ids: Vec<u64> = ids.into_iter().collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// As a set, for comparing regardless of order; panics on doubles.
+#[track_caller]
+pub(crate) fn set_of(ids: impl IntoIterator<Item = u64>) -> BTreeSet<u64> {
+    let mut set = BTreeSet::new();
+    for id in ids {
+        assert!(set.insert(id), "{id} came twice");
+    }
+    set
+}

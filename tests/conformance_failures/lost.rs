@@ -1,0 +1,229 @@
+//! Timers lost or ended twice between threads; counts, keys and queues that went wrong.
+
+use crate::common::{
+    Fired, HOUR, Ledger, Random, Setup, ZOMBIE_CONSTANT, each_setup, ms, one_shard, secs, sorted,
+    stress, us, wait_until,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tickwheel::{Executor, Expired, Key, ScheduleErrorKind, Timer};
+
+#[test]
+fn no_timer_is_lost_between_push_and_sleep() {
+    let (sender, receiver) = channel();
+    let timer = one_shard()
+        .tick(us(10))
+        .build_with(move |expired: Expired<u64>| sender.send(expired.payload).unwrap())
+        .unwrap();
+    // Keeps the worker's sleep bounded by something far away.
+    timer.schedule_key(HOUR, u64::MAX).unwrap();
+    let mut random = Random::new(1);
+    for id in 0..stress(4_000) {
+        for _ in 0..random.below(3_000) {
+            std::hint::spin_loop();
+        }
+        // Pushed at any moment around the one at which the worker lies down.
+        timer.schedule_key(us(random.below(20)), id).unwrap();
+        assert_eq!(receiver.recv_timeout(secs(20)), Ok(id), "the wake-up was lost");
+    }
+    assert_eq!(timer.stop().unwrap().len(), 1);
+}
+
+#[test]
+fn no_timer_is_lost_across_stop_with_racing_producers() {
+    const EACH: u64 = 150;
+    for round in 0..stress(1_500) {
+        let ledger = Ledger::new(2 * EACH);
+        let fires = Arc::clone(&ledger);
+        let timer = one_shard()
+            .tick(us(20))
+            .build_with(move |expired: Expired<u64>| fires.fired(expired.payload))
+            .unwrap();
+        let go = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for producer in 0..2 {
+                let (timer, ledger, go) = (&timer, &ledger, &go);
+                scope.spawn(move || {
+                    for id in producer * EACH..(producer + 1) * EACH {
+                        let delay = if id % 3 == 0 { Duration::ZERO } else { HOUR };
+                        if let Err(error) = timer.schedule_key(delay, id) {
+                            assert_eq!(*error.kind(), ScheduleErrorKind::Stopped);
+                            ledger.refused(error.into_payload());
+                        }
+                        go.store(true, Ordering::Release);
+                    }
+                });
+            }
+            while !go.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            for _ in 0..Random::new(round).below(2_000) {
+                std::hint::spin_loop();
+            }
+            timer.stop().unwrap().into_iter().for_each(|unfired| ledger.returned(unfired.payload));
+        });
+        let ends = ledger.check();
+        assert_eq!(timer.stats().scheduled(), ends.fired + ends.returned);
+    }
+}
+
+#[test]
+fn a_cancel_may_race_the_hand_over_into_the_wheel() {
+    const TIMERS: u64 = 100_000;
+    let ledger = Ledger::new(TIMERS);
+    let fires = Arc::clone(&ledger);
+    let timer = one_shard()
+        .tick(us(50))
+        .build_with(move |expired: Expired<u64>| fires.fired(expired.payload))
+        .unwrap();
+    let (keys, cancelled) = channel::<Key>();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Cancels in the order of scheduling, right behind the owner that is filing them.
+            for key in cancelled {
+                timer.cancel(key).payload().into_iter().for_each(|id| ledger.cancelled(id));
+            }
+        });
+        for id in 0..TIMERS {
+            // Due at once now and then: that makes the owner drain the inbox.
+            let delay = if id % 64 == 0 { Duration::ZERO } else { HOUR };
+            let key = timer.schedule_key(delay, id).unwrap();
+            if id % 8 != 7 {
+                keys.send(key).unwrap();
+            }
+        }
+        drop(keys);
+    });
+    timer.stop().unwrap().into_iter().for_each(|unfired| ledger.returned(unfired.payload));
+    let ends = ledger.check();
+    assert!(ends.cancelled > TIMERS / 2 && ends.returned == TIMERS / 8, "{ends:?}");
+    assert_eq!(timer.pending(), 0);
+}
+
+#[test]
+fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
+    each_setup(|at| {
+        let keys = Arc::new(Mutex::new(Vec::<Key>::new()));
+        let mine = Arc::clone(&keys);
+        let builder = at.builder().max_pending(10);
+        let timer = crate::common::reflexive(builder, move |timer: &Timer<u64>, _| {
+            for key in mine.lock().unwrap().drain(..) {
+                let _ = timer.cancel(key);
+                let _ = timer.cancel(key);
+            }
+        });
+        for _ in 0..20 {
+            let scheduled: Vec<Key> =
+                (0..10).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
+            timer.schedule_key(ms(1), 10).expect_err("the limit still holds");
+            *keys.lock().unwrap() = scheduled;
+            at.advance(&timer, ms(1));
+            assert_eq!(timer.pending(), 0);
+        }
+        let stats = timer.stats();
+        assert_eq!((stats.fired(), stats.cancelled(), stats.rejected), (20, 180, 20));
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let stale = timer.schedule_key(ms(1), 0).unwrap();
+        at.advance(&timer, ms(1));
+        assert_eq!(fired.ids(), [0]);
+        // Sooner or later one of these lies where the first one lay.
+        for id in 1..2_000 {
+            let key = timer.schedule_key(ms(1), id).unwrap();
+            assert_ne!(key, stale);
+            assert!(!timer.cancel(stale).won() && !timer.is_pending(stale));
+            assert!(!timer.reschedule(stale, HOUR).moved());
+            if id % 2 == 0 {
+                assert_eq!(timer.cancel(key).payload(), Some(id));
+            }
+        }
+        at.advance(&timer, ms(1));
+        assert_eq!(sorted(fired.ids()), (1..2_000).step_by(2).collect::<Vec<_>>());
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn cancelled_five_minute_timeouts_do_not_pile_up() {
+    each_setup(|at| {
+        let (timer, _fired) = at.recording();
+        // Ten seconds of 20 000 requests per second, each answered after 100 ms.
+        let mut open = std::collections::VecDeque::new();
+        for _ in 0..100 {
+            for id in 0..2_000 {
+                open.push_back(timer.schedule_key(secs(300), id).unwrap());
+            }
+            while open.len() > 2_000 {
+                assert!(timer.cancel(open.pop_front().unwrap()).won());
+            }
+            // A timer that fires makes the owner read its inbox, so the others do reach the wheel.
+            timer.schedule_key(Duration::ZERO, 0).unwrap();
+            at.advance(&timer, ms(100));
+            let shard = &timer.stats().shards[0];
+            assert!(shard.entries <= 4_000 + ZOMBIE_CONSTANT, "{} entries", shard.entries);
+            assert!(shard.held_bytes < 8 << 20, "{} bytes", shard.held_bytes);
+        }
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn without_a_limit_there_is_none() {
+    const TIMERS: u64 = 600_000;
+    // Nobody turns, so nothing is drained: inbox and table have to take them all.
+    let at = Setup::by_hand();
+    let (timer, fired) = at.recording();
+    for id in 0..TIMERS {
+        timer.schedule_key(ms(1 + id % 100), id).unwrap();
+    }
+    assert_eq!(timer.pending() as u64, TIMERS);
+    at.advance(&timer, ms(50));
+    assert_eq!(fired.take().len() as u64, TIMERS / 2);
+    assert_eq!(timer.stop().unwrap().len() as u64, TIMERS / 2);
+}
+
+/// Refuses everything, as an executor that is shutting down.
+struct ShuttingDown(Fired);
+
+impl Executor<u64> for ShuttingDown {
+    fn execute(&self, expired: Expired<u64>) -> Result<(), Expired<u64>> {
+        Err(expired)
+    }
+
+    fn rejected(&self, expired: Expired<u64>) {
+        self.0.push(expired);
+    }
+}
+
+#[test]
+fn rejections_while_shutting_down_lose_nothing() {
+    const TIMERS: u64 = 5_000;
+    for _ in 0..stress(20) {
+        let rejected = Fired::default();
+        let timer = one_shard().tick(us(10)).build_on(ShuttingDown(rejected.clone())).unwrap();
+        let ledger = Ledger::new(TIMERS);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for id in 0..TIMERS {
+                    if let Err(error) = timer.schedule_key(us(id % 300), id) {
+                        ledger.refused(error.into_payload());
+                    }
+                }
+            });
+            wait_until("the executor refuses", || rejected.len() > 0);
+            timer.stop().unwrap().into_iter().for_each(|unfired| ledger.returned(unfired.payload));
+        });
+        let refused_by_executor = rejected.ids();
+        assert_eq!(timer.stats().shards[0].refused_by_executor, refused_by_executor.len() as u64);
+        refused_by_executor.into_iter().for_each(|id| ledger.fired(id));
+        ledger.check();
+    }
+}

@@ -1,0 +1,330 @@
+//! What Kafka's `TimingWheel` and `SystemTimer` do, and what tickwheel does about it, row by row.
+//!
+//! The wheel is checked by itself where the reference checks its wheel, and through the engine where the
+//! reference checks its timer. Driving from the caller's thread is `Drive::Caller` here.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use common::{
+    Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, us, wait_until,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tickwheel::wheel::{Advance, Entry, Hashed, Hierarchical, Wheel};
+use tickwheel::{Builder, Drive, Expired, ManualClock, Routing, Time, Timer, WheelKind};
+
+/// The reference's wheel in its timer's suite: 3 buckets of 1 ms, here rounded up to 4.
+fn kafka(clock: &ManualClock, wheel: WheelKind) -> Builder {
+    one_shard().wheel(wheel).clock(clock.clone()).drive(Drive::Caller)
+}
+
+fn each_wheel(test: impl Fn(&ManualClock, Timer<u64>, Fired)) {
+    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 3 }] {
+        let clock = ManualClock::new();
+        let (timer, fired) = recording(kafka(&clock, wheel));
+        test(&clock, timer, fired);
+    }
+}
+
+fn wheels() -> [Box<dyn Wheel>; 2] {
+    [Box::new(Hierarchical::new()), Box::new(Hashed::new(4))]
+}
+
+fn entry(deadline: u64) -> Entry {
+    Entry { deadline, index: deadline as u32, mark: 0 }
+}
+
+/// Advances without a budget; the deadlines that came due, in order.
+fn advance(wheel: &mut dyn Wheel, to: u64) -> Vec<u64> {
+    let mut due = Vec::new();
+    let Advance { more } = wheel.advance(to, usize::MAX, &mut due);
+    assert!(!more);
+    due.iter().map(|entry| entry.deadline).collect()
+}
+
+#[test]
+fn kafka_rings_of_growing_ticks_take_any_delay() {
+    for mut wheel in wheels() {
+        // One in each ring, and on both sides of each border.
+        let mut deadlines: Vec<u64> =
+            (1..11).flat_map(|ring| [(1 << (6 * ring)) - 1, 1 << (6 * ring)]).collect();
+        deadlines.push(u64::MAX - 1);
+        deadlines.iter().rev().for_each(|deadline| wheel.insert(entry(*deadline)));
+        for deadline in deadlines {
+            assert_eq!(wheel.next_deadline(), Some(deadline));
+            assert!(advance(&mut *wheel, deadline - 1).is_empty());
+            assert_eq!(advance(&mut *wheel, deadline), [deadline]);
+        }
+        assert!(wheel.is_empty());
+    }
+}
+
+#[test]
+fn kafka_timers_that_are_due_already_all_run_at_once() {
+    each_wheel(|clock, timer, fired| {
+        clock.advance(secs(1));
+        for id in 0..10 {
+            timer.schedule_at(Time::ZERO + ms(1000 - 100 * id), id).unwrap();
+        }
+        assert_eq!(timer.turn(), Ok(10), "without waiting for a tick");
+        assert_eq!(set_of(fired.ids()), (0..10).collect());
+        timer.stop().unwrap();
+    });
+    let (timer, fired) = recording(one_shard().tick(HOUR));
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    wait_until("it fires at once, although a tick is an hour", || fired.len() == 1);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn kafka_all_tasks_expire_once_and_in_order() {
+    each_wheel(|clock, timer, fired| {
+        let twice = (10..100).flat_map(|delay| [delay, delay]);
+        let delays: Vec<u64> = (0..5).chain(twice).chain(100..500).collect();
+        // Not in the order of their delays.
+        for n in 0..delays.len() {
+            let delay = delays[n * 271 % delays.len()];
+            timer.schedule(ms(delay), delay).unwrap();
+        }
+        assert_eq!(timer.pending(), delays.len());
+        let mut order = Vec::new();
+        while timer.pending() > 0 {
+            timer.turn().unwrap();
+            order.extend(fired.ids());
+            clock.advance(ms(1));
+        }
+        assert_eq!(order, delays);
+        assert_eq!(timer.stats().fired(), delays.len() as u64);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn kafka_only_buckets_that_hold_something_cost_anything() {
+    for mut wheel in wheels() {
+        for n in 1..100 {
+            wheel.insert(entry(n << 32));
+        }
+        // By far too many ticks to visit.
+        for n in 1..100 {
+            assert_eq!(advance(&mut *wheel, n << 32), [n << 32]);
+        }
+    }
+    each_wheel(|clock, timer, fired| {
+        timer.schedule(1000 * HOUR, 1).unwrap();
+        timer.turn().unwrap();
+        let before = timer.stats().shards[0].turns;
+        clock.advance(1000 * HOUR);
+        timer.turn().unwrap();
+        assert_eq!(fired.ids(), [1]);
+        assert!(timer.stats().shards[0].turns - before <= 3);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn kafka_expired_buckets_reinsert_what_is_not_due_into_finer_rings() {
+    let mut wheel = Hierarchical::new();
+    // One bucket of the third ring (4096 ticks wide), and a bucket of the second within it.
+    let deadlines = [8192, 8193, 8255, 8256, 8300, 12_287];
+    deadlines.iter().for_each(|deadline| wheel.insert(entry(*deadline)));
+    assert_eq!(advance(&mut wheel, 8192), [8192]);
+    assert_eq!((wheel.len(), wheel.next_deadline()), (5, Some(8193)));
+    assert_eq!(advance(&mut wheel, 8255), [8193, 8255]);
+    assert_eq!(advance(&mut wheel, 8299), [8256]);
+    assert_eq!(advance(&mut wheel, 12_286), [8300]);
+    assert_eq!(advance(&mut wheel, 12_287), [12_287]);
+}
+
+#[test]
+fn unlike_kafka_a_coarse_ring_is_never_early() {
+    for tick in [ms(1), ms(10), ms(20), secs(1)] {
+        each_setup(|at| {
+            let (timer, fired) = recording(at.builder().tick(tick));
+            for n in [63_u32, 64, 65, 100, 4095, 4096, 5000] {
+                let before = at.clock.now();
+                let timeout = timer.schedule(tick * n - us(1), u64::from(n)).unwrap();
+                let due = timeout.deadline();
+                assert!(due >= before + (tick * n - us(1)));
+                at.go_to(&timer, Time::from_nanos(due.as_nanos() - 1));
+                assert!(fired.ids().is_empty(), "{n} ticks of {tick:?}");
+                at.go_to(&timer, due);
+                assert_eq!(fired.ids(), [u64::from(n)]);
+            }
+            timer.stop().unwrap();
+        });
+    }
+}
+
+#[test]
+fn kafka_adding_again_moves_the_task_and_counts_it_once() {
+    each_wheel(|clock, timer, fired| {
+        let key = timer.schedule_key(ms(100), 1).unwrap();
+        timer.schedule(ms(200), 2).unwrap();
+        timer.turn().unwrap();
+        for delay in [50, 300, 20, 500, 150] {
+            assert!(timer.reschedule(key, ms(delay)).moved());
+            timer.turn().unwrap();
+            assert_eq!(timer.pending(), 2, "a moved task is counted once");
+        }
+        clock.advance(ms(149));
+        assert_eq!(timer.turn(), Ok(0));
+        clock.advance(ms(1));
+        assert_eq!((timer.turn(), timer.pending()), (Ok(1), 1));
+        clock.advance(secs(1));
+        assert_eq!(timer.turn(), Ok(1));
+        assert_eq!(fired.ids(), [1, 2]);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn kafka_the_size_stays_right_while_tasks_move_between_rings() {
+    each_wheel(|clock, timer, fired| {
+        for id in 0..300 {
+            timer.schedule(ms(100 * id), id).unwrap();
+        }
+        for id in 0..300 {
+            timer.turn().unwrap();
+            assert_eq!((fired.ids(), timer.pending() as u64), (vec![id], 299 - id));
+            clock.advance(ms(100));
+        }
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn kafka_cancelling_empties() {
+    each_wheel(|clock, timer, fired| {
+        let keys: Vec<_> =
+            (0..100).map(|id| timer.schedule_key(ms(id * id), id).unwrap()).collect();
+        assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+        assert_eq!(timer.pending(), 0);
+        clock.advance(HOUR);
+        assert_eq!(timer.turn(), Ok(0));
+        assert!(fired.ids().is_empty());
+        assert!(timer.stop().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn kafka_advancing_says_whether_anything_expired() {
+    each_wheel(|clock, timer, _fired| {
+        timer.schedule(ms(5), 1).unwrap();
+        assert_eq!(timer.turn(), Ok(0));
+        clock.advance(ms(4));
+        assert_eq!(timer.turn(), Ok(0));
+        clock.advance(ms(1));
+        assert_eq!(timer.turn(), Ok(1));
+        assert_eq!(timer.turn(), Ok(0));
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn kafka_an_entry_inside_the_current_tick_counts_as_due() {
+    for mut wheel in wheels() {
+        assert!(advance(&mut *wheel, 100).is_empty());
+        wheel.insert(entry(100));
+        wheel.insert(entry(99));
+        wheel.insert(entry(101));
+        assert!(wheel.next_deadline().is_some_and(|next| next <= 100));
+        let mut due = advance(&mut *wheel, 100);
+        due.sort_unstable();
+        assert_eq!(due, [99, 100]);
+    }
+}
+
+#[test]
+fn kafka_advancing_within_a_tick_moves_nothing_and_to_the_next_one_moves_the_hand() {
+    for mut wheel in wheels() {
+        advance(&mut *wheel, 7);
+        assert_eq!(wheel.hand(), 7);
+        advance(&mut *wheel, 7);
+        assert_eq!(wheel.hand(), 7);
+        advance(&mut *wheel, 8);
+        assert_eq!(wheel.hand(), 8);
+    }
+    // Within a tick of the engine's clock.
+    each_wheel(|clock, timer, fired| {
+        timer.schedule(ms(1), 1).unwrap();
+        for _ in 0..9 {
+            clock.advance(us(100));
+            assert_eq!(timer.turn(), Ok(0));
+        }
+        clock.advance(us(100));
+        assert_eq!(timer.turn(), Ok(1));
+        assert_eq!(fired.ids(), [1]);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn kafka_rings_share_one_time_and_far_entries_keep_their_tick() {
+    // There every ring's hand is the time rounded down to that ring's tick; here one hand serves all, so
+    // an entry set at any hand, aligned to a ring or not, comes due on its tick.
+    for hand in [0, 1, 63, 64, 65, 4_095, 4_096, 4_097, 262_143, 262_145] {
+        for mut wheel in wheels() {
+            advance(&mut *wheel, hand);
+            for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
+                wheel.insert(entry(hand + delay));
+            }
+            for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
+                assert!(advance(&mut *wheel, hand + delay - 1).is_empty());
+                assert_eq!(advance(&mut *wheel, hand + delay), [hand + delay]);
+            }
+        }
+    }
+}
+
+#[test]
+fn unlike_kafka_overflow_rings_are_not_created_on_demand() {
+    let mut wheel = Hierarchical::new();
+    wheel.insert(entry(1));
+    let near = wheel.held_bytes();
+    // Ten rings further out: memory for entries, none for rings.
+    for ring in 1..10 {
+        wheel.insert(entry(1 << (6 * ring)));
+    }
+    let far = wheel.held_bytes();
+    for ring in 1..10 {
+        wheel.insert(entry((1 << (6 * ring)) + (1 << (6 * (ring - 1)))));
+    }
+    assert_eq!(wheel.held_bytes(), far, "a second entry of a ring costs nothing more");
+    assert!(far - near < 64 * 1024, "{near} bytes, then {far}");
+}
+
+#[test]
+fn kafka_closing_wakes_the_reaper_and_ends_its_thread() {
+    let held_by_workers = Arc::new(());
+    let seen = Arc::downgrade(&held_by_workers);
+    let timer = one_shard()
+        .shards(2)
+        .routing(Routing::Spread)
+        .drive(Drive::Workers)
+        .build_with(move |_: Expired<u64>| drop(Arc::clone(&held_by_workers)))
+        .unwrap();
+    // Asleep for an hour, and for ever.
+    timer.schedule(HOUR, 1).unwrap();
+    timer.schedule(Duration::MAX, 2).unwrap();
+    timer.settle();
+    assert!(seen.upgrade().is_some());
+    assert_eq!(timer.stop().unwrap().len(), 2);
+    assert!(seen.upgrade().is_none(), "the workers have gone, their handlers with them");
+}
+
+#[test]
+fn kafka_a_reaper_thread_drives_the_clock() {
+    let at = Setup::with_workers();
+    let (timer, fired) = at.recording();
+    for id in 0..100 {
+        timer.schedule(ms(id), id).unwrap();
+    }
+    for now in 0..100 {
+        timer.settle();
+        assert_eq!(fired.ids(), [now]);
+        at.clock.advance(ms(1));
+    }
+    timer.stop().unwrap();
+}

@@ -1,0 +1,94 @@
+//! The checks of the reference's suite that are about real time, with long times scaled down.
+
+use super::netty;
+use crate::common::{Fired, HOUR, ms, recording, reflexive, secs, wait_until};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use tickwheel::{Clock, Expired, MonotonicClock, Time, Timer, WheelKind};
+
+#[test]
+fn netty_a_timer_does_not_run_before_its_delay() {
+    // Ten seconds there, with a wait of three.
+    let (sender, receiver) = channel();
+    let timer = netty().build().unwrap();
+    timer.schedule(secs(1), move || sender.send(()).unwrap()).unwrap();
+    assert_eq!(receiver.recv_timeout(ms(300)), Err(RecvTimeoutError::Timeout), "not before");
+    assert_eq!(timer.stop().unwrap().len(), 1);
+}
+
+#[test]
+fn netty_a_timer_runs_after_its_delay() {
+    let (sender, receiver) = channel();
+    let timer = netty().build().unwrap();
+    let start = Instant::now();
+    timer.schedule(ms(200), move || sender.send(Instant::now()).unwrap()).unwrap();
+    let at = receiver.recv_timeout(secs(20)).expect("it runs");
+    assert!(at - start >= ms(200));
+    assert!(timer.stop().unwrap().is_empty());
+}
+
+#[test]
+fn netty_a_task_that_rearms_itself_outlives_the_length_of_the_wheel() {
+    let (sender, receiver) = channel();
+    let wheel = WheelKind::Hashed { buckets: 4 };
+    let timer = reflexive(netty().tick(ms(10)).wheel(wheel), move |timer: &Timer<u64>, expired| {
+        if expired.payload < 12 {
+            timer.schedule(ms(10), expired.payload + 1).unwrap();
+        }
+        sender.send((expired.payload, Instant::now())).unwrap();
+    });
+    let start = Instant::now();
+    timer.schedule(ms(10), 1).unwrap();
+    for id in 1..=12 {
+        let (fired, at) = receiver.recv_timeout(secs(20)).expect("the chain goes on");
+        assert_eq!(fired, id);
+        assert!(at - start >= ms(10) * id as u32);
+    }
+    assert!(timer.stop().unwrap().is_empty());
+}
+
+/// Runs the reference's check once; the longest that any timer took.
+fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
+    const TIMERS: u64 = 100_000;
+    let clock = MonotonicClock::new();
+    let fired = Fired::default();
+    let log = fired.clone();
+    let timer = netty()
+        .tick(tick)
+        .clock(clock)
+        .build_with(move |expired: Expired<u64>| {
+            let scheduled_at = Time::from_nanos(expired.payload);
+            let took = Clock::now(&clock) - scheduled_at;
+            log.push(Expired { payload: took.as_nanos() as u64, ..expired });
+        })
+        .unwrap();
+    for _ in 0..TIMERS {
+        let now = timer.now().as_nanos();
+        timer.schedule_key(delay, now).unwrap();
+    }
+    wait_until("all have fired", || fired.len() as u64 == TIMERS);
+    timer.stop().unwrap();
+    let took = fired.take().into_iter().map(|expired| Duration::from_nanos(expired.payload));
+    took.inspect(|took| assert!(*took >= delay, "{took:?}: early")).max().unwrap()
+}
+
+#[test]
+fn netty_100_000_timers_each_run_within_the_delay_and_twice_tick_plus_delay() {
+    // The reference's own numbers. Early is never right; late may be the machine's fault, but not always.
+    let (tick, delay) = (ms(200), ms(125));
+    let longest = (0..3).map(|_| hundred_thousand(tick, delay));
+    let in_time = longest.into_iter().any(|longest| longest < 2 * (tick + delay));
+    assert!(in_time, "late in three runs of three");
+}
+
+#[test]
+fn unlike_netty_a_worker_with_nothing_due_sleeps() {
+    let (timer, _fired) = recording(netty());
+    timer.schedule(HOUR, 1).unwrap();
+    timer.settle();
+    std::thread::sleep(ms(5));
+    let turns = timer.stats().shards[0].turns;
+    std::thread::sleep(ms(100));
+    assert_eq!(timer.stats().shards[0].turns, turns, "a hundred ticks and not one turn");
+    timer.stop().unwrap();
+}

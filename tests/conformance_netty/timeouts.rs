@@ -1,0 +1,315 @@
+//! Delays, limits, cancels, order, tasks.
+
+use super::netty;
+use crate::common::{
+    Counted, Fired, HOUR, Setup, ms, recording, reflexive, secs, set_of, wait_until,
+};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tickwheel::{
+    Cancel, Executor, Expired, ManualClock, ScheduleErrorKind, StopError, Task, Time, Timer,
+    WheelKind,
+};
+
+fn on_manual_clock() -> (Setup, Timer<u64>, Fired) {
+    let at = Setup::with_workers();
+    let (timer, fired) = recording(netty().clock(at.clock.clone()));
+    (at, timer, fired)
+}
+
+#[test]
+fn netty_refuses_the_timer_above_the_limit_and_names_both_numbers() {
+    let (timer, _fired) = recording(netty().max_pending(2));
+    timer.schedule(secs(5), 1).unwrap();
+    timer.schedule(secs(5), 2).unwrap();
+    let error = timer.schedule(secs(1), 3).unwrap_err();
+    let kind = ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 };
+    assert_eq!(*error.kind(), kind);
+    let text = error.to_string();
+    assert!(text.contains("2 timers are pending") && text.contains("max_pending is 2"), "{text}");
+    assert_eq!(error.into_payload(), 3, "and the payload comes back");
+    assert_eq!(timer.pending(), 2);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
+    let (timer, _fired) = recording(netty().max_pending(2));
+    timer.schedule(HOUR, 0).unwrap();
+    for id in 1..1000 {
+        let timeout = timer.schedule(HOUR, id).expect("no tick has to pass first");
+        timer.schedule(HOUR, id).unwrap_err();
+        assert!(timeout.cancel().won());
+    }
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
+    let at = Setup::with_workers();
+    let fired = Fired::default();
+    let log = fired.clone();
+    let builder = netty().max_pending(2).clock(at.clock.clone());
+    let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
+        timer.schedule(ms(1), expired.payload + 10).unwrap();
+        log.push(expired);
+    });
+    timer.schedule(ms(1), 1).unwrap();
+    timer.schedule(ms(1), 2).unwrap();
+    at.advance(&timer, ms(1));
+    assert_eq!(fired.ids(), [1, 2]);
+    at.advance(&timer, ms(1));
+    assert_eq!(fired.ids(), [11, 12]);
+    assert_eq!((timer.stats().panics(), timer.stats().rejected), (0, 0));
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_runs_zero_and_negative_delays_at_the_next_tick_here_the_next_turn() {
+    let at = Setup { clock: ManualClock::starting_at(Time::ZERO + secs(9)), ..Setup::by_hand() };
+    let (timer, fired) = at.recording();
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    // A negative delay is a deadline that has passed.
+    timer.schedule_at(Time::ZERO + secs(8), 2).unwrap();
+    timer.schedule_at(Time::ZERO, 3).unwrap();
+    assert_eq!(timer.turn(), Ok(3));
+    assert_eq!(set_of(fired.ids()), set_of([1, 2, 3]));
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_clamps_huge_delays_and_they_do_not_fire() {
+    let (at, timer, fired) = on_manual_clock();
+    let huge = timer.schedule(Duration::MAX, 1).unwrap();
+    let long = timer.schedule(Duration::from_nanos(i64::MAX as u64), 2).unwrap();
+    at.advance(&timer, 10_000 * HOUR);
+    assert!(fired.ids().is_empty() && huge.is_pending());
+    assert_eq!(huge.cancel(), Cancel::Won(1));
+    at.go_to(&timer, long.deadline());
+    assert_eq!(fired.ids(), [2], "292 years are no huge delay");
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_a_timeout_is_pending_then_cancelled_or_expired_for_ever() {
+    let (at, timer, _fired) = on_manual_clock();
+    let expires = timer.schedule(ms(1), 1).unwrap();
+    let cancelled = timer.schedule(ms(1), 2).unwrap();
+    assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_expired());
+    assert!(cancelled.cancel().won());
+    for _ in 0..3 {
+        at.advance(&timer, ms(1));
+        assert!(cancelled.is_cancelled() && !cancelled.is_expired() && !cancelled.is_pending());
+        assert!(expires.is_expired() && !expires.is_cancelled() && !expires.is_pending());
+    }
+    timer.stop().unwrap();
+    assert!(cancelled.is_cancelled() && expires.is_expired());
+}
+
+#[test]
+fn netty_a_timeout_knows_its_task_here_the_payload_its_key() {
+    let (at, timer, fired) = on_manual_clock();
+    let timeout = timer.schedule(ms(1), 77).unwrap();
+    at.advance(&timer, ms(1));
+    let expired = fired.take()[0];
+    assert_eq!((expired.payload, expired.key), (77, timeout.key()));
+    assert_eq!(expired.deadline, timeout.deadline());
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_cancel_says_whether_it_won_and_here_returns_the_payload() {
+    let (at, timer, fired) = on_manual_clock();
+    let won = timer.schedule(ms(1), 1).unwrap();
+    let late = timer.schedule(ms(1), 2).unwrap();
+    assert_eq!(won.cancel(), Cancel::Won(1));
+    assert_eq!(won.cancel(), Cancel::Lost, "once");
+    at.advance(&timer, ms(1));
+    assert_eq!(late.cancel(), Cancel::Lost, "after expiry");
+    assert_eq!(fired.ids(), [2]);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_runs_timers_of_one_bucket_in_the_order_they_came() {
+    let (at, timer, fired) = on_manual_clock();
+    for id in 0..2000 {
+        timer.schedule(ms(7), id).unwrap();
+    }
+    at.advance(&timer, ms(7));
+    assert_eq!(fired.ids(), (0..2000).collect::<Vec<_>>());
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
+    let at = Setup::with_workers();
+    let wheel = WheelKind::Hashed { buckets: 4 };
+    let (timer, fired) = recording(netty().wheel(wheel).clock(at.clock.clone()));
+    // All in one bucket, one round apart.
+    for round in 0..50 {
+        timer.schedule(ms(4 * round + 2), round).unwrap();
+    }
+    for tick in 0..200 {
+        let expected = if tick % 4 == 2 { vec![tick / 4] } else { vec![] };
+        at.settle(&timer);
+        assert_eq!(fired.ids(), expected, "at tick {tick}");
+        at.clock.advance(ms(1));
+    }
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_swallows_a_panic_and_the_worker_lives_on() {
+    let at = Setup::with_workers();
+    let ran = Arc::new(AtomicU32::new(0));
+    let timer = netty().clock(at.clock.clone()).build().unwrap();
+    for n in 0..4 {
+        let ran = Arc::clone(&ran);
+        let task = move || {
+            assert!(n % 2 == 0, "the task fails");
+            ran.fetch_add(1, Ordering::SeqCst);
+        };
+        timer.schedule(ms(1), task).unwrap();
+    }
+    at.advance(&timer, ms(1));
+    assert_eq!((ran.load(Ordering::SeqCst), timer.stats().panics()), (2, 2), "and counted");
+    timer.stop().unwrap();
+}
+
+/// Runs tasks on a thread of its own; refuses them once that has gone.
+struct OneThread(std::sync::mpsc::SyncSender<Task>, Arc<Mutex<Vec<Task>>>);
+
+impl Executor<Task> for OneThread {
+    fn execute(&self, expired: Expired<Task>) -> Result<(), Expired<Task>> {
+        let Expired { key, deadline, lateness, shard, payload } = expired;
+        self.0.try_send(payload).map_err(|refused| {
+            let (std::sync::mpsc::TrySendError::Full(payload)
+            | std::sync::mpsc::TrySendError::Disconnected(payload)) = refused;
+            Expired { payload, key, deadline, lateness, shard }
+        })
+    }
+
+    fn rejected(&self, expired: Expired<Task>) {
+        self.1.lock().unwrap().push(expired.payload);
+    }
+}
+
+#[test]
+fn netty_runs_tasks_on_a_given_executor() {
+    let (queue, tasks) = sync_channel::<Task>(64);
+    let pool = std::thread::Builder::new().name("the pool".to_owned());
+    let pool = pool.spawn(move || tasks.into_iter().for_each(Task::run)).unwrap();
+    let timer = netty().build_on(OneThread(queue, Arc::default())).unwrap();
+    let (sender, receiver) = channel();
+    let task = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
+    timer.schedule(ms(1), task).unwrap();
+    assert_eq!(receiver.recv_timeout(secs(20)), Ok(Some("the pool".to_owned())));
+    timer.stop().unwrap();
+    drop(timer);
+    pool.join().unwrap();
+}
+
+#[test]
+fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
+    let (queue, tasks) = sync_channel::<Task>(64);
+    drop(tasks);
+    let refused = Arc::new(Mutex::new(Vec::new()));
+    let timer = netty().build_on(OneThread(queue, Arc::clone(&refused))).unwrap();
+    let ran = Arc::new(AtomicU32::new(0));
+    let task = Arc::clone(&ran);
+    let count = move || {
+        task.fetch_add(1, Ordering::SeqCst);
+    };
+    timer.schedule(ms(1), count).unwrap();
+    wait_until("it is refused", || refused.lock().unwrap().len() == 1);
+    refused.lock().unwrap().pop().unwrap().run();
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    timer.settle();
+    assert_eq!(timer.stats().shards[0].refused_by_executor, 1);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_calls_a_cancel_hook_once_and_never_the_task() {
+    // The canceller gets the payload, so whatever is to happen on a cancel happens there.
+    let (hooks, runs) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let at = Setup::with_workers();
+    let count = Arc::clone(&runs);
+    let timer = netty()
+        .clock(at.clock.clone())
+        .build_with(move |_: Expired<Counted>| {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    let timeout = timer.schedule(ms(1), Counted(Arc::clone(&hooks))).unwrap();
+    drop(timeout.cancel().payload());
+    drop(timeout.cancel().payload());
+    at.advance(&timer, ms(5));
+    assert_eq!((hooks.load(Ordering::SeqCst), runs.load(Ordering::SeqCst)), (1, 0));
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_stop_inside_a_task_is_an_error() {
+    let (sender, receiver) = channel();
+    let timer = reflexive(netty(), move |timer: &Timer<u64>, _| {
+        sender.send(timer.stop().map(|rest| rest.len())).unwrap();
+    });
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
+    assert!(!timer.is_stopped());
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_pending_goes_from_three_to_zero_by_two_cancels_and_one_fire() {
+    let (at, timer, _fired) = on_manual_clock();
+    let first = timer.schedule(ms(1), 1).unwrap();
+    let second = timer.schedule(HOUR, 2).unwrap();
+    let third = timer.schedule(HOUR, 3).unwrap();
+    assert_eq!(timer.pending(), 3);
+    assert!(second.cancel().won());
+    assert_eq!(timer.pending(), 2, "here at once, not at the next tick");
+    assert!(third.cancel().won());
+    assert_eq!(timer.pending(), 1);
+    at.advance(&timer, ms(1));
+    assert_eq!((timer.pending(), first.is_expired()), (0, true));
+    timer.stop().unwrap();
+}
+
+#[test]
+fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() {
+    let (entered, is_in) = channel();
+    let (let_go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let clock = ManualClock::new();
+    let fired = Fired::default();
+    let log = fired.clone();
+    let timer = netty()
+        .clock(clock.clone())
+        .max_pending(11)
+        .build_with(move |expired: Expired<u64>| {
+            if expired.payload == 0 {
+                entered.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+            }
+            log.push(expired);
+        })
+        .unwrap();
+    let timeouts: Vec<_> = (0..11).map(|id| timer.schedule(ms(1), id).unwrap()).collect();
+    clock.advance(ms(1));
+    is_in.recv().unwrap();
+    assert!(timeouts[1..].iter().all(|timeout| timeout.cancel().won()));
+    let_go.send(()).unwrap();
+    timer.settle();
+    assert_eq!((timer.pending(), fired.ids()), (0, vec![0]));
+    // Nothing was counted down twice: exactly eleven fit again.
+    for id in 0..11 {
+        timer.schedule(HOUR, id).unwrap();
+    }
+    timer.schedule(HOUR, 11).unwrap_err();
+    assert_eq!(set_of(timer.stop().unwrap().iter().map(|u| u.payload)), (0..11).collect());
+}

@@ -1,0 +1,195 @@
+//! What is bounded: zombies, the work of a turn; and that the counters add up.
+
+use crate::common::{Counted, HOUR, Setup, ZOMBIE_CONSTANT, each_setup, ms, recording, reflexive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use tickwheel::{Budget, Key, Routing, Timer};
+
+/// Makes the owner file everything that lies in the inbox.
+fn file_all(at: &Setup, timer: &Timer<u64>) {
+    timer.schedule(Duration::ZERO, u64::MAX).unwrap();
+    at.settle(timer);
+}
+
+#[test]
+fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
+    each_setup(|at| {
+        let drops = Arc::new(AtomicU32::new(0));
+        let timer = at.builder().build_with(|_: tickwheel::Expired<Counted>| ()).unwrap();
+        let key = timer.schedule_key(HOUR, Counted(Arc::clone(&drops))).unwrap();
+        let owned = timer.schedule(HOUR, Counted(Arc::clone(&drops))).unwrap();
+        at.settle(&timer);
+        let payload = timer.cancel(key).payload().unwrap();
+        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        drop(payload);
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        let _ = owned.cancel();
+        assert_eq!(drops.load(Ordering::Relaxed), 2);
+        assert_eq!(timer.pending(), 0);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn zombies_of_hour_long_timers_stay_bounded() {
+    each_setup(|at| {
+        let (timer, _fired) = at.recording();
+        let live: Vec<Key> = (0..5_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        for round in 0..30 {
+            let doomed: Vec<Key> =
+                (0..10_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+            file_all(at, &timer);
+            assert!(doomed.into_iter().all(|key| timer.cancel(key).won()));
+            at.advance(&timer, ms(1));
+            let shard = &timer.stats().shards[0];
+            let bound = 2 * live.len() as u64 + ZOMBIE_CONSTANT;
+            assert!(shard.entries <= bound, "{} entries in round {round}", shard.entries);
+        }
+        assert!(timer.stats().shards[0].swept > 200_000, "they were swept, not just not filed");
+        assert!(live.into_iter().all(|key| timer.is_pending(key)), "the sweep spares the living");
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
+    each_setup(|at| {
+        let (timer, _fired) = at.recording();
+        let keys: Vec<Key> = (0..200_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        file_all(at, &timer);
+        assert_eq!(timer.stats().shards[0].entries, 200_000);
+        for key in keys {
+            assert!(timer.cancel(key).won());
+        }
+        // Time stands still: only the cancels can have called the owner.
+        at.settle(&timer);
+        let entries = timer.stats().shards[0].entries;
+        assert!(entries <= ZOMBIE_CONSTANT, "{entries} entries for no timer");
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn timers_that_die_young_never_reach_the_wheel() {
+    each_setup(|at| {
+        let (timer, _fired) = at.recording();
+        for id in 0..10_000 {
+            assert!(timer.schedule(HOUR, id).unwrap().cancel().won());
+        }
+        file_all(at, &timer);
+        let shard = &timer.stats().shards[0];
+        assert_eq!((shard.died_young, shard.entries, shard.swept), (10_000, 0, 0));
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn what_the_engine_holds_is_told_whether_or_not_it_has_turned() {
+    const TIMERS: u64 = 50_000;
+    let at = Setup::by_hand();
+    let (timer, _fired) = at.recording();
+    let keys: Vec<Key> = (0..TIMERS).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+    let held = |timer: &Timer<u64>| timer.stats().shards[0].held_bytes;
+    assert!(held(&timer) >= TIMERS * 24, "nodes count before the first turn");
+    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    file_all(&at, &timer);
+    assert!(held(&timer) >= TIMERS * 24, "and when none of them ever reached the wheel");
+    timer.stop().unwrap();
+}
+
+#[test]
+fn moving_a_deadline_out_and_in_for_ever_holds_no_more_entries() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let keys: Vec<Key> = (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        for round in 0..2_000 {
+            let delay = if round % 2 == 0 { 2 * HOUR } else { HOUR / 2 };
+            assert!(keys.iter().all(|key| timer.reschedule(*key, delay).moved()));
+            if round % 100 == 0 {
+                file_all(at, &timer);
+                let entries = timer.stats().shards[0].entries;
+                assert!(entries <= 200 + ZOMBIE_CONSTANT, "{entries} entries for 100 timers");
+            }
+        }
+        fired.ids();
+        at.advance(&timer, HOUR / 2);
+        assert_eq!(fired.ids().len(), 100);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn one_turn_fires_no_more_than_its_budget() {
+    each_setup(|at| {
+        let budget = Budget { fire: 10, drain: 25, sweep: 10 };
+        let (timer, fired) = recording(at.builder().budget(budget));
+        for id in 0..1000 {
+            timer.schedule(ms(1), id).unwrap();
+        }
+        let before = timer.stats().shards[0].turns;
+        at.advance(&timer, ms(1));
+        let turns = timer.stats().shards[0].turns - before;
+        assert_eq!(fired.ids(), (0..1000).collect::<Vec<_>>(), "the rest goes on at once");
+        assert!(turns >= 100, "{turns} turns for 1000 timers, 10 at a time");
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn due_timers_go_before_housekeeping() {
+    each_setup(|at| {
+        let seen = Arc::new(AtomicU64::new(u64::MAX));
+        let note = Arc::clone(&seen);
+        let budget = Budget { sweep: 64, ..Budget::default() };
+        let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
+            if expired.payload == 1 {
+                note.store(timer.stats().shards[0].entries, Ordering::SeqCst);
+            }
+        });
+        let doomed: Vec<Key> = (0..100_000).map(|_| timer.schedule_key(HOUR, 0).unwrap()).collect();
+        timer.schedule(ms(1), 1).unwrap();
+        file_all(at, &timer);
+        // Fewer than it takes to call the owner about zombies, then the rest and the deadline at once.
+        let (first, last) = doomed.split_at(60_000);
+        assert!(first.iter().all(|key| timer.cancel(*key).won()));
+        at.settle(&timer);
+        let left = timer.stats().shards[0].entries;
+        if at.drive == tickwheel::Drive::Caller {
+            assert!(last.iter().all(|key| timer.cancel(*key).won()));
+        }
+        at.advance(&timer, ms(1));
+        assert_eq!(seen.load(Ordering::SeqCst), left, "fired before any of the sweep's pieces");
+        if at.drive == tickwheel::Drive::Caller {
+            assert!(timer.stats().shards[0].entries < left, "then swept");
+        }
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn the_counters_of_all_shards_add_up() {
+    each_setup(|at| {
+        let builder = at.builder().shards(3).routing(Routing::Spread);
+        let (timer, _fired) = recording(builder);
+        let keys: Vec<Key> = (0..3000).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
+        assert!(keys[2000..2600].iter().all(|key| timer.cancel(*key).won()));
+        assert!(keys[2600..2660].iter().all(|key| timer.reschedule(*key, HOUR).moved()));
+        at.advance(&timer, ms(999));
+        let stats = timer.stats();
+        assert_eq!((stats.scheduled(), stats.fired(), stats.cancelled()), (3000, 1000, 600));
+        assert_eq!((stats.pending, stats.returned(), stats.rejected), (1400, 0, 0));
+        assert_eq!(stats.lateness().count(), 1000);
+        assert_eq!(stats.shards.iter().map(|shard| shard.rescheduled).sum::<u64>(), 60);
+        for (n, shard) in stats.shards.iter().enumerate() {
+            assert_eq!((shard.shard, shard.scheduled), (n, 1000));
+            assert_eq!(shard.scheduled, shard.fired + shard.cancelled + shard.pending);
+            assert_eq!(shard.lateness.count(), shard.fired);
+            assert!(shard.fired > 300 && shard.turns > 0);
+        }
+        assert_eq!(timer.stop().unwrap().len(), 1400);
+        let stats = timer.stats();
+        assert_eq!((stats.returned(), stats.pending), (1400, 0));
+        assert_eq!(stats.scheduled(), stats.fired() + stats.cancelled() + stats.returned());
+    });
+}

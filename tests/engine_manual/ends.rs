@@ -1,0 +1,296 @@
+//! How timers end: once, in one way, with the payload in one pair of hands.
+
+use crate::common::{
+    Counted, Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, sorted,
+};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tickwheel::{Drive, EngineState, PanicReport, ScheduleErrorKind, StartError, TurnError};
+
+#[test]
+fn stop_returns_exactly_what_neither_fired_nor_was_cancelled() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let keys: Vec<_> = (0..300).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
+        at.advance(&timer, ms(99));
+        for id in 100..200 {
+            assert_eq!(timer.cancel(keys[id as usize]).payload(), Some(id));
+        }
+        let returned = timer.stop().unwrap();
+        assert_eq!(sorted(fired.ids()), (0..100).collect::<Vec<_>>());
+        let ids = sorted(returned.iter().map(|unfired| unfired.payload));
+        assert_eq!(ids, (200..300).collect::<Vec<_>>());
+        assert_eq!(timer.pending(), 0);
+        assert!(timer.stop().unwrap().is_empty(), "a second stop returns nothing");
+        at.clock.advance(HOUR);
+        assert!(fired.ids().is_empty(), "nothing fires after stop");
+    });
+}
+
+#[test]
+fn stop_returns_what_is_due_but_has_not_fired() {
+    let at = Setup::by_hand();
+    let (timer, fired) = at.recording();
+    timer.schedule(ms(1), 1).unwrap();
+    timer.schedule(Duration::ZERO, 2).unwrap();
+    at.clock.advance(secs(1));
+    let returned = timer.stop().unwrap();
+    assert_eq!(set_of(returned.iter().map(|unfired| unfired.payload)), set_of([1, 2]));
+    assert_eq!(fired.len(), 0);
+}
+
+#[test]
+fn a_stop_returns_timers_that_were_moved_with_their_new_deadlines() {
+    each_setup(|at| {
+        let (timer, _fired) = at.recording();
+        let later = timer.schedule(ms(10), 1).unwrap();
+        let earlier = timer.schedule(ms(500), 2).unwrap();
+        assert!(later.reschedule(ms(700)).moved());
+        assert!(earlier.reschedule(ms(300)).moved());
+        let mut returned = timer.stop().unwrap();
+        returned.sort_by_key(|unfired| unfired.payload);
+        let deadlines: Vec<_> = returned.iter().map(|unfired| unfired.deadline).collect();
+        let start = tickwheel::Time::ZERO;
+        assert_eq!(deadlines, [start + ms(700), start + ms(300)]);
+    });
+}
+
+#[test]
+fn timers_of_a_thread_that_has_died_still_fire() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        for thread in 0..20 {
+            let timer = timer.clone();
+            std::thread::spawn(move || {
+                for n in 0..50 {
+                    timer.schedule(ms(n), thread * 50 + n).unwrap();
+                }
+            })
+            .join()
+            .unwrap();
+        }
+        at.advance(&timer, ms(50));
+        assert_eq!(sorted(fired.ids()), (0..1000).collect::<Vec<_>>());
+        assert!(timer.stop().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_panic_is_caught_counted_and_told_and_the_others_fire() {
+    each_setup(|at| {
+        let told = Arc::new(Mutex::new(Vec::<PanicReport>::new()));
+        let (hook, fired) = (Arc::clone(&told), Fired::default());
+        let log = fired.clone();
+        let timer = at
+            .builder()
+            .on_panic(move |report| hook.lock().unwrap().push(report.clone()))
+            .build_with(move |expired| {
+                assert!(expired.payload % 3 != 0, "number {}", expired.payload);
+                log.push(expired);
+            })
+            .unwrap();
+        let keys: Vec<_> = (0..9).map(|id| timer.schedule_key(ms(id / 3), id).unwrap()).collect();
+        at.advance(&timer, ms(10));
+        assert_eq!(sorted(fired.ids()), [1, 2, 4, 5, 7, 8]);
+        let mut reports = std::mem::take(&mut *told.lock().unwrap());
+        reports.sort_by_key(|report| report.key);
+        let mut panicked = vec![keys[0], keys[3], keys[6]];
+        panicked.sort();
+        assert_eq!(reports.iter().map(|report| report.key).collect::<Vec<_>>(), panicked);
+        assert!(reports.iter().all(|r| r.shard == 0 && r.message.starts_with("number ")));
+        let stats = timer.stats();
+        assert_eq!((stats.panics(), stats.fired()), (3, 9), "a panicking handler's timer fired");
+        assert!(timer.stop().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_panicking_hook_is_survived_too() {
+    each_setup(|at| {
+        let fired = Fired::default();
+        let log = fired.clone();
+        let timer = at
+            .builder()
+            .on_panic(|_| panic!("the hook as well"))
+            .build_with(move |expired| {
+                if expired.payload == 1 {
+                    std::panic::panic_any(17_u8);
+                }
+                log.push(expired);
+            })
+            .unwrap();
+        for id in [1, 2, 1, 3] {
+            timer.schedule(ms(1), id).unwrap();
+        }
+        at.advance(&timer, ms(1));
+        assert_eq!(sorted(fired.ids()), [2, 3]);
+        assert_eq!(timer.stats().panics(), 2);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_stale_key_never_touches_another_timer() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let mut stale = Vec::new();
+        // The same few nodes are used again and again.
+        for round in 0..200 {
+            let key = timer.schedule_key(ms(5), round).unwrap();
+            if round % 2 == 0 {
+                assert_eq!(timer.cancel(key).payload(), Some(round));
+            } else {
+                at.advance(&timer, ms(5));
+            }
+            stale.push(key);
+        }
+        fired.ids();
+        let live: Vec<_> =
+            (0..400).map(|id| timer.schedule_key(ms(50), 1000 + id).unwrap()).collect();
+        for key in &stale {
+            assert!(!timer.is_pending(*key));
+            assert!(!timer.cancel(*key).won());
+            assert!(!timer.reschedule(*key, Duration::ZERO).moved());
+        }
+        assert!(live.iter().all(|key| timer.is_pending(*key)));
+        at.advance(&timer, ms(49));
+        assert!(fired.ids().is_empty());
+        at.advance(&timer, ms(1));
+        assert_eq!(sorted(fired.ids()), (1000..1400).collect::<Vec<_>>());
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_key_of_a_larger_engine_is_gone_not_a_crash() {
+    let (small, _) = recording(one_shard().drive(Drive::Caller));
+    let (large, _) = recording(one_shard().shards(64).routing(tickwheel::Routing::Spread));
+    for id in 0..64 {
+        let key = large.schedule_key(HOUR, id).unwrap();
+        if key.shard() > 0 {
+            assert!(!small.is_pending(key));
+            assert!(!small.cancel(key).won());
+            assert!(!small.reschedule(key, ms(1)).moved());
+        }
+    }
+    assert_eq!(large.stop().unwrap().len(), 64);
+}
+
+#[test]
+fn an_owned_timeout_answers_for_ever() {
+    each_setup(|at| {
+        let (timer, _fired) = at.recording();
+        let fires = timer.schedule(ms(1), 1).unwrap();
+        let cancelled = timer.schedule(ms(2), 2).unwrap();
+        let by_key = timer.schedule(ms(3), 3).unwrap();
+        let returned = timer.schedule(ms(9), 4).unwrap();
+        let all = [&fires, &cancelled, &by_key, &returned];
+        assert!(all.iter().all(|t| t.is_pending() && !t.is_cancelled() && !t.is_expired()));
+        at.advance(&timer, ms(1));
+        assert_eq!(cancelled.cancel().payload(), Some(2));
+        assert_eq!(timer.cancel(by_key.key()).payload(), Some(3));
+        // Their nodes must not be given to these.
+        for id in 100..1100 {
+            timer.schedule(ms(1), id).unwrap();
+        }
+        at.advance(&timer, ms(1));
+        assert_eq!(set_of(timer.stop().unwrap().iter().map(|u| u.payload)), set_of([4]));
+        drop(timer);
+        let states = all.map(|t| (t.is_pending(), t.is_cancelled(), t.is_expired()));
+        let ended = (false, true, false);
+        assert_eq!(states, [(false, false, true), ended, ended, ended]);
+        assert!(all.iter().all(|t| !t.cancel().won() && !t.reschedule(ms(1)).moved()));
+        assert_eq!(fires.deadline(), tickwheel::Time::ZERO + ms(1));
+    });
+}
+
+#[test]
+fn a_refused_timer_gives_its_payload_back_and_the_count_stays_exact() {
+    each_setup(|at| {
+        let (timer, fired) = {
+            let fired = Fired::default();
+            let log = fired.clone();
+            let builder = at.builder().max_pending(3);
+            (builder.build_with(move |expired| log.push(expired)).unwrap(), fired)
+        };
+        let first = timer.schedule(ms(1), 1).unwrap();
+        timer.schedule(ms(2), 2).unwrap();
+        timer.schedule(ms(3), 3).unwrap();
+        let error = timer.schedule(ms(1), 4).unwrap_err();
+        let limit = ScheduleErrorKind::TooManyPending { pending: 3, max_pending: 3 };
+        assert_eq!((error.kind(), error.payload()), (&limit, &4));
+        assert_eq!(timer.schedule_key(ms(1), 5).unwrap_err().into_payload(), 5);
+        assert_eq!((timer.pending(), timer.stats().rejected), (3, 2));
+
+        assert!(first.cancel().won());
+        timer.schedule(ms(4), 6).expect("a cancel frees its place at once");
+        assert!(timer.schedule(ms(1), 7).is_err());
+        at.advance(&timer, ms(2));
+        timer.schedule(ms(3), 8).expect("a fired timer frees its place");
+        assert!(timer.schedule(ms(1), 9).is_err());
+        assert_eq!(timer.pending(), 3);
+        assert_eq!(fired.ids(), [2]);
+
+        assert_eq!(timer.stop().unwrap().len(), 3);
+        let error = timer.schedule(ms(1), 10).unwrap_err();
+        assert_eq!((error.kind(), error.payload), (&ScheduleErrorKind::Stopped, 10));
+        assert_eq!((timer.pending(), timer.stats().rejected), (0, 5));
+    });
+}
+
+#[test]
+fn the_engine_starts_by_itself_and_ends_for_good() {
+    each_setup(|at| {
+        let (timer, _fired) = at.recording();
+        assert_eq!(timer.state(), EngineState::Init);
+        assert!(!timer.is_stopped());
+        timer.schedule(ms(1), 1).unwrap();
+        assert_eq!(timer.state(), EngineState::Started);
+        assert_eq!(timer.start(), Ok(()), "a second start does nothing");
+        timer.stop().unwrap();
+        assert_eq!(timer.state(), EngineState::Stopped);
+        assert!(timer.is_stopped());
+        assert_eq!(timer.start(), Err(StartError::Stopped));
+
+        let (unused, _fired) = at.recording();
+        assert!(unused.stop().unwrap().is_empty(), "an engine may stop before it starts");
+        let error = unused.schedule_key(ms(1), 1).unwrap_err();
+        assert_eq!(*error.kind(), ScheduleErrorKind::Stopped);
+    });
+}
+
+#[test]
+fn only_an_engine_without_workers_is_turned_by_hand() {
+    let (workers, _) = Setup::with_workers().recording();
+    assert_eq!(workers.turn(), Err(TurnError::DrivenByWorkers));
+    let (caller, _) = Setup::by_hand().recording();
+    assert_eq!(caller.turn(), Ok(0));
+    caller.schedule(Duration::ZERO, 1).unwrap();
+    assert_eq!(caller.turn(), Ok(1));
+    caller.stop().unwrap();
+    assert_eq!(caller.turn(), Err(TurnError::Stopped));
+}
+
+#[test]
+fn payloads_are_dropped_once_however_their_timers_end() {
+    each_setup(|at| {
+        let drops: Vec<Arc<AtomicU32>> = (0..40).map(|_| Arc::default()).collect();
+        let timer = at.builder().build_with(|_: tickwheel::Expired<Counted>| ()).unwrap();
+        let timeouts: Vec<_> = drops
+            .iter()
+            .enumerate()
+            .map(|(n, count)| timer.schedule(ms(n as u64), Counted(Arc::clone(count))).unwrap())
+            .collect();
+        at.advance(&timer, ms(9));
+        let _ = timeouts[10].cancel();
+        drop(timer.cancel(timeouts[11].key()));
+        assert!(drops[..12].iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        assert!(drops[12..].iter().all(|count| count.load(Ordering::Relaxed) == 0));
+        // Stopped by the last handle: what is left is dropped, although timeouts are still held.
+        drop(timer);
+        assert!(drops.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        drop(timeouts);
+        assert!(drops.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    });
+}

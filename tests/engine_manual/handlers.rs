@@ -1,0 +1,298 @@
+//! What a handler may do, and that nobody waits for one.
+
+use crate::common::{Fired, HOUR, Setup, each_setup, ms, reflexive, sorted, wait_until};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tickwheel::{Drive, Expired, Key, StopError, Timeout, Timer, TurnError};
+
+#[test]
+fn what_a_handler_schedules_fires_in_a_later_turn() {
+    let at = Setup::by_hand();
+    let fired = Fired::default();
+    let log = fired.clone();
+    let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
+        if expired.payload < 3 {
+            timer.schedule(Duration::ZERO, expired.payload + 1).unwrap();
+        }
+        log.push(expired);
+    });
+    timer.schedule(Duration::ZERO, 0).unwrap();
+    for id in 0..=3 {
+        assert_eq!(timer.turn(), Ok(1));
+        assert_eq!(fired.ids(), [id]);
+    }
+    assert_eq!(timer.turn(), Ok(0));
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_chain_of_zero_delays_starves_nobody() {
+    each_setup(|at| {
+        let (links, chained) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
+        let (count, go_on) = (Arc::clone(&links), Arc::clone(&chained));
+        let fired = Fired::default();
+        let log = fired.clone();
+        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
+            if expired.payload != 0 {
+                log.push(expired);
+            } else if go_on.load(Ordering::SeqCst) {
+                count.fetch_add(1, Ordering::SeqCst);
+                timer.schedule(Duration::ZERO, 0).unwrap();
+            }
+        });
+        timer.schedule(Duration::ZERO, 0).unwrap();
+        for id in 1..=100 {
+            timer.schedule(ms(id), id).unwrap();
+        }
+        at.clock.advance(ms(100));
+        if at.drive == Drive::Caller {
+            for _ in 0..50 {
+                timer.turn().unwrap();
+            }
+        }
+        wait_until("the others have fired", || fired.len() == 100);
+        if at.drive == Drive::Workers {
+            wait_until("the chain has gone on", || links.load(Ordering::SeqCst) > 50);
+        }
+        assert!(links.load(Ordering::SeqCst) >= 50, "the chain goes on as well");
+        chained.store(false, Ordering::SeqCst);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_turn_by_hand_ends_although_many_timers_rearm_themselves() {
+    let at = Setup::by_hand();
+    // With a budget of one, two chains are already more than a turn can do.
+    let budget = tickwheel::Budget { fire: 1, ..tickwheel::Budget::default() };
+    let links = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&links);
+    let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
+        // Ends the test, not the chain, if `turn` does not return by itself.
+        if count.fetch_add(1, Ordering::SeqCst) < 1_000 {
+            timer.schedule(Duration::ZERO, expired.payload).unwrap();
+        }
+    });
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    timer.schedule(Duration::ZERO, 2).unwrap();
+    timer.turn().unwrap();
+    let links = links.load(Ordering::SeqCst);
+    assert!(links < 1_000, "one turn() ran every zero delay that its own handlers scheduled");
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_handler_may_cancel_its_neighbours_in_the_same_tick() {
+    each_setup(|at| {
+        let keys = Arc::new(Mutex::new(Vec::<Key>::new()));
+        let won = Arc::new(AtomicU64::new(0));
+        let (mine, count, fired) = (Arc::clone(&keys), Arc::clone(&won), Fired::default());
+        let log = fired.clone();
+        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
+            if expired.payload == 0 {
+                for key in mine.lock().unwrap().iter() {
+                    count.fetch_add(u64::from(timer.cancel(*key).won()), Ordering::SeqCst);
+                }
+            }
+            log.push(expired);
+        });
+        let scheduled: Vec<Key> =
+            (0..500).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
+        *keys.lock().unwrap() = scheduled;
+        at.advance(&timer, ms(1));
+        // It has fired itself: its own key is stale already.
+        assert_eq!((fired.ids(), won.load(Ordering::SeqCst)), (vec![0], 499));
+        let stats = timer.stats();
+        assert_eq!((stats.fired(), stats.cancelled(), timer.pending()), (1, 499, 0));
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_handler_may_move_its_neighbours_in_the_same_tick() {
+    each_setup(|at| {
+        let keys = Arc::new(Mutex::new(Vec::<Key>::new()));
+        let (mine, fired) = (Arc::clone(&keys), Fired::default());
+        let log = fired.clone();
+        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
+            if expired.payload == 0 {
+                for key in &mine.lock().unwrap()[1..] {
+                    assert!(timer.reschedule(*key, ms(10)).moved());
+                }
+                assert!(!timer.reschedule(expired.key, ms(10)).moved());
+            }
+            log.push(expired);
+        });
+        let scheduled: Vec<Key> =
+            (0..500).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
+        *keys.lock().unwrap() = scheduled;
+        at.advance(&timer, ms(1));
+        assert_eq!(fired.ids(), [0]);
+        at.advance(&timer, ms(9));
+        assert!(fired.ids().is_empty());
+        at.advance(&timer, ms(1));
+        assert_eq!(sorted(fired.ids()), (1..500).collect::<Vec<_>>());
+        assert_eq!(timer.stats().panics(), 0);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_handler_may_drop_its_own_handle_and_others() {
+    each_setup(|at| {
+        let handles = Arc::new(Mutex::new(Vec::<Timeout<u64>>::new()));
+        let (mine, fired) = (Arc::clone(&handles), Fired::default());
+        let log = fired.clone();
+        let timer = reflexive(at.builder(), move |_: &Timer<u64>, expired| {
+            mine.lock().unwrap().retain(|timeout| timeout.key() != expired.key);
+            if expired.payload == 50 {
+                // Handles of timers that are still pending: they stay armed.
+                mine.lock().unwrap().clear();
+            }
+            log.push(expired);
+        });
+        for id in 0..100 {
+            let timeout = timer.schedule(ms(id / 10), id).unwrap();
+            handles.lock().unwrap().push(timeout);
+        }
+        at.advance(&timer, ms(10));
+        assert_eq!(sorted(fired.ids()), (0..100).collect::<Vec<_>>());
+        assert!(handles.lock().unwrap().is_empty());
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_handler_may_rearm_its_timer_at_the_limit() {
+    each_setup(|at| {
+        let fired = Fired::default();
+        let log = fired.clone();
+        let timer = reflexive(at.builder().max_pending(1), move |timer: &Timer<u64>, expired| {
+            timer.schedule(ms(1), expired.payload + 1).expect("its own place is free");
+            timer.schedule(ms(1), 0).expect_err("there is no second one");
+            log.push(expired);
+        });
+        timer.schedule(ms(1), 1).unwrap();
+        for id in 1..20 {
+            at.advance(&timer, ms(1));
+            assert_eq!(fired.ids(), [id]);
+        }
+        assert_eq!(timer.stats().panics(), 0);
+        assert_eq!(timer.stop().unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_handler_can_neither_stop_nor_turn_its_engine() {
+    each_setup(|at| {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let mine = Arc::clone(&answers);
+        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
+            timer.settle();
+            let stopped = timer.stop().map(|rest| rest.len());
+            mine.lock().unwrap().push((stopped, timer.turn()));
+        });
+        timer.schedule(Duration::ZERO, 1).unwrap();
+        at.settle(&timer);
+        let turned = match at.drive {
+            Drive::Caller => TurnError::InsideHandler,
+            Drive::Workers => TurnError::DrivenByWorkers,
+        };
+        assert_eq!(*answers.lock().unwrap(), [(Err(StopError::InsideHandler), Err(turned))]);
+        assert!(!timer.is_stopped());
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_handler_is_inside_its_engine_even_while_it_turns_another() {
+    // The outer handler turns the inner engine, whose handler reaches back.
+    let outer: Timer = Setup::by_hand().builder().build().unwrap();
+    let inner: Timer = Setup::by_hand().builder().build().unwrap();
+    let (sender, answers) = channel();
+    let reach_back = outer.clone();
+    inner
+        .schedule(Duration::ZERO, move || {
+            let stopped = reach_back.stop().map(|rest| rest.len());
+            sender.send((stopped, reach_back.turn())).unwrap();
+        })
+        .unwrap();
+    let turns = inner.clone();
+    outer.schedule(Duration::ZERO, move || assert_eq!(turns.turn(), Ok(1))).unwrap();
+    let turner = outer.clone();
+    // On a thread of its own, so that a deadlock fails the test instead of hanging it.
+    std::thread::spawn(move || turner.turn());
+    let answer = answers.recv_timeout(crate::common::secs(20));
+    let inside = (Err(StopError::InsideHandler), Err(TurnError::InsideHandler));
+    assert_eq!(answer, Ok(inside), "a deadlock");
+    outer.stop().unwrap();
+    inner.stop().unwrap();
+}
+
+/// An engine whose handler waits until it is let go.
+fn stuck(at: &Setup) -> (Timer<u64>, Receiver<()>, Sender<()>, Fired) {
+    let (entered, is_in) = channel();
+    let (let_go, gate) = channel();
+    let gate = Mutex::new(gate);
+    let fired = Fired::default();
+    let log = fired.clone();
+    let timer = at
+        .builder()
+        .build_with(move |expired: Expired<u64>| {
+            if expired.payload == 0 {
+                entered.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+            }
+            log.push(expired);
+        })
+        .unwrap();
+    (timer, is_in, let_go, fired)
+}
+
+#[test]
+fn nobody_waits_for_a_handler_that_hangs() {
+    each_setup(|at| {
+        let (timer, is_in, let_go, fired) = stuck(at);
+        timer.schedule(Duration::ZERO, 0).unwrap();
+        let turner = timer.clone();
+        let turning =
+            (at.drive == Drive::Caller).then(|| std::thread::spawn(move || turner.turn().unwrap()));
+        is_in.recv().unwrap();
+        // The owner hangs, and everything goes on: more than inbox and magazines hold in one piece.
+        let keys: Vec<Key> = (1..40_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        assert!(keys.iter().all(|key| timer.reschedule(*key, ms(5)).moved()));
+        assert!(keys[..20_000].iter().all(|key| timer.cancel(*key).won()));
+        assert_eq!(timer.pending(), 19_999);
+        assert_eq!(timer.stats().fired(), 1);
+        assert_eq!(fired.len(), 0);
+        let_go.send(()).unwrap();
+        if let Some(turning) = turning {
+            turning.join().unwrap();
+        }
+        at.advance(&timer, ms(5));
+        assert_eq!(sorted(fired.ids()).len(), 20_000);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn stop_waits_for_the_handler_that_runs() {
+    let at = Setup::with_workers();
+    let (timer, is_in, let_go, fired) = stuck(&at);
+    timer.schedule(Duration::ZERO, 0).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
+    is_in.recv().unwrap();
+    let stopping = std::thread::spawn({
+        let timer = timer.clone();
+        move || timer.stop().unwrap().len()
+    });
+    wait_until("the stop has begun", || timer.is_stopped());
+    assert!(timer.schedule(HOUR, 2).is_err(), "refused at once, without waiting");
+    std::thread::sleep(ms(5));
+    assert!(!stopping.is_finished());
+    let_go.send(()).unwrap();
+    assert_eq!(stopping.join().unwrap(), 1);
+    assert_eq!(fired.ids(), [0], "the handler has returned before stop has");
+}

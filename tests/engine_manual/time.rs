@@ -1,0 +1,355 @@
+//! When timers fire: never early, in order, at any uptime and after any jump.
+
+use crate::common::{
+    HOUR, Random, Setup, each_setup, each_setup_from, ms, one_shard, secs, sorted, us,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tickwheel::{Clock, Drive, ManualClock, Time, Timer};
+
+const NANO: Duration = Duration::from_nanos(1);
+
+#[test]
+fn no_timer_fires_a_nanosecond_early_at_any_tick_or_delay() {
+    let delays =
+        [Duration::ZERO, NANO, us(1), us(999), ms(1), ms(7) + NANO, ms(64), secs(3), 5 * HOUR];
+    for tick in [us(1), us(3), us(50), ms(1), ms(10), ms(512), HOUR] {
+        each_setup_from(Time::from_nanos(1_234_567), |at| {
+            let (timer, fired) = crate::common::recording(at.builder().tick(tick));
+            for (id, delay) in delays.iter().enumerate() {
+                let set = at.clock.now();
+                let timeout = timer.schedule(*delay, id as u64).unwrap();
+                let due = timeout.deadline();
+                if delay.is_zero() {
+                    assert!(due <= set);
+                } else {
+                    assert!(due >= set + *delay, "rounded down: {due:?} for {set:?} + {delay:?}");
+                    assert!(due - (set + *delay) < tick, "rounded by more than a tick");
+                    at.go_to(&timer, Time::from_nanos(due.as_nanos() - 1));
+                    assert!(fired.ids().is_empty() && timeout.is_pending());
+                }
+                at.go_to(&timer, due);
+                assert_eq!(fired.ids(), [id as u64], "tick {tick:?}, delay {delay:?}");
+            }
+            timer.stop().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_deadline_is_a_time_and_a_past_one_is_due_at_once() {
+    each_setup_from(Time::ZERO + secs(100), |at| {
+        let (timer, fired) = at.recording();
+        timer.schedule_at(Time::ZERO, 1).unwrap();
+        timer.schedule_key_at(Time::ZERO + secs(100), 2).unwrap();
+        timer.schedule_at(Time::ZERO + secs(100) + NANO, 3).unwrap();
+        at.settle(&timer);
+        assert_eq!(fired.ids(), [1, 2]);
+        at.advance(&timer, ms(1));
+        assert_eq!(fired.ids(), [3]);
+        let key = timer.schedule_key(HOUR, 4).unwrap();
+        assert!(timer.reschedule_at(key, Time::ZERO).moved());
+        at.settle(&timer);
+        assert_eq!(fired.ids(), [4]);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_jump_fires_what_is_due_in_order_and_nothing_else() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let mut random = Random::new(7);
+        let delays: Vec<u64> = (0..5000).map(|_| random.below(2 * 3_600_000)).collect();
+        for delay in &delays {
+            timer.schedule(ms(*delay), *delay).unwrap();
+        }
+        at.advance(&timer, HOUR);
+        let mut due: Vec<u64> = delays.iter().copied().filter(|d| *d <= 3_600_000).collect();
+        due.sort_unstable();
+        let expired = fired.take();
+        assert_eq!(expired.iter().map(|e| e.payload).collect::<Vec<_>>(), due);
+        for e in &expired {
+            assert_eq!(e.deadline, Time::ZERO + ms(e.payload));
+            assert_eq!(e.lateness, HOUR - ms(e.payload));
+        }
+        assert_eq!(timer.pending(), delays.len() - due.len());
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_burst_follows_deadline_order_tick_by_tick_and_its_lateness_is_reported() {
+    const BURST: u64 = 100_000;
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        for id in 0..BURST {
+            // In the order of scheduling the ticks run backwards.
+            timer.schedule(ms(40 - id % 40), id).unwrap();
+        }
+        at.advance(&timer, ms(45));
+        let expired = fired.take();
+        assert_eq!(expired.len() as u64, BURST);
+        for pair in expired.windows(2) {
+            let ordered = (pair[0].deadline, pair[0].payload) < (pair[1].deadline, pair[1].payload);
+            assert!(ordered, "{:?} before {:?}", pair[0], pair[1]);
+        }
+        let lateness = timer.stats().lateness();
+        assert_eq!(lateness.count(), BURST);
+        assert_eq!(lateness.max(), ms(44));
+        assert!(lateness.percentile(0.0) >= ms(5));
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn timers_of_one_tick_and_one_thread_fire_in_the_order_they_came() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        for id in 0..1000 {
+            timer.schedule(ms(30), id).unwrap();
+            if id == 500 {
+                at.advance(&timer, NANO);
+            }
+        }
+        at.advance(&timer, ms(31));
+        // One nanosecond on, the later half is due a tick later.
+        assert_eq!(fired.ids(), (0..1000).collect::<Vec<_>>());
+        timer.stop().unwrap();
+    });
+}
+
+/// Uptimes at which other wheels have wrapped, in milliseconds.
+const BOUNDARIES: [u32; 5] = [30, 31, 32, 36, 42];
+
+#[test]
+fn uptimes_past_every_boundary_are_exact_with_a_far_timer_present() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        timer.schedule(ms(1 << 43), 1 << 43).unwrap();
+        let never = timer.schedule(Duration::MAX, 0).unwrap();
+        for power in BOUNDARIES {
+            let boundary = 1_u64 << power;
+            let start = Time::ZERO + ms(boundary - 10);
+            // Set from far below, and again from close by.
+            for tick in boundary - 3..boundary + 3 {
+                timer.schedule_at(Time::ZERO + ms(tick), tick).unwrap();
+            }
+            at.go_to(&timer, start);
+            assert!(fired.ids().is_empty());
+            for after in 1..20 {
+                timer.schedule(ms(after), boundary - 10 + after).unwrap();
+            }
+            for tick in boundary - 9..boundary + 10 {
+                at.go_to(&timer, Time::ZERO + ms(tick));
+                let times = if (boundary - 3..boundary + 3).contains(&tick) { 2 } else { 1 };
+                assert_eq!(fired.ids(), vec![tick; times], "2^{power} ms");
+            }
+        }
+        at.go_to(&timer, Time::ZERO + ms((1 << 43) - 1));
+        assert!(fired.ids().is_empty());
+        at.advance(&timer, ms(1));
+        assert_eq!(fired.ids(), [1 << 43]);
+        assert!(never.cancel().won());
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn an_engine_that_is_built_late_starts_where_the_clock_stands() {
+    for power in BOUNDARIES {
+        each_setup_from(Time::ZERO + ms(1 << power), |at| {
+            let (timer, fired) = at.recording();
+            timer.schedule(ms(1), 1).unwrap();
+            timer.schedule(ms(64), 2).unwrap();
+            timer.schedule(ms(4096), 3).unwrap();
+            at.settle(&timer);
+            assert!(fired.ids().is_empty());
+            at.advance(&timer, ms(1));
+            assert_eq!(fired.ids(), [1]);
+            at.advance(&timer, ms(63));
+            assert_eq!(fired.ids(), [2]);
+            at.advance(&timer, ms(4031));
+            assert!(fired.ids().is_empty());
+            at.advance(&timer, ms(1));
+            assert_eq!(fired.ids(), [3]);
+            timer.stop().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_delay_beyond_the_scale_never_fires_and_can_be_cancelled() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let never = timer.schedule(Duration::MAX, 1).unwrap();
+        let at_the_end = timer.schedule_at(Time::MAX, 2).unwrap();
+        let moved = timer.schedule(ms(1), 3).unwrap();
+        assert!(moved.reschedule(Duration::MAX).moved());
+        for timeout in [&never, &at_the_end, &moved] {
+            assert_eq!(timeout.deadline(), Time::MAX);
+        }
+        at.go_to(&timer, Time::MAX);
+        assert!(fired.ids().is_empty());
+        // The clock stands at its end: what is due at once still fires, the rest never.
+        timer.schedule(Duration::ZERO, 4).unwrap();
+        at.settle(&timer);
+        assert_eq!(fired.ids(), [4]);
+        assert_eq!(never.cancel().payload(), Some(1));
+        assert_eq!(timer.cancel(at_the_end.key()).payload(), Some(2));
+        assert_eq!(timer.stop().unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_moved_timer_fires_at_its_new_deadline_only() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let later = timer.schedule(ms(10), 1).unwrap();
+        let earlier = timer.schedule(HOUR, 2).unwrap();
+        let wandering = timer.schedule(ms(50), 3).unwrap();
+        at.settle(&timer);
+        assert!(later.reschedule(ms(30)).moved());
+        assert!(earlier.reschedule(ms(20)).moved());
+        for step in [90, 5, 80, 7, 70, 8, 60, 40] {
+            assert!(wandering.reschedule(ms(step)).moved());
+        }
+        assert_eq!(wandering.deadline(), Time::ZERO + ms(40));
+        let mut at_ms = Vec::new();
+        for now in 1..=100 {
+            at.advance(&timer, ms(1));
+            at_ms.extend(fired.ids().into_iter().map(|id| (id, now)));
+        }
+        assert_eq!(at_ms, [(2, 20), (1, 30), (3, 40)]);
+        assert_eq!(timer.pending(), 0);
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_timer_may_be_moved_more_often_than_its_hint_can_count() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        let timeout = timer.schedule(HOUR, 1).unwrap();
+        for n in 0..1000 {
+            assert!(timeout.reschedule(HOUR - ms(n)).moved());
+            if n % 100 == 0 {
+                at.settle(&timer);
+            }
+        }
+        at.go_to(&timer, Time::ZERO + (HOUR - ms(1000)));
+        assert!(fired.ids().is_empty());
+        at.advance(&timer, ms(1));
+        assert_eq!(fired.ids(), [1]);
+        at.advance(&timer, HOUR);
+        assert!(fired.ids().is_empty());
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn several_engines_share_one_clock() {
+    let at = Setup::with_workers();
+    let engines: Vec<_> = (0..4).map(|_| at.recording()).collect();
+    for (n, (timer, _)) in engines.iter().enumerate() {
+        timer.schedule(ms(n as u64 + 1), n as u64).unwrap();
+    }
+    at.clock.advance(ms(2));
+    for (n, (timer, fired)) in engines.iter().enumerate() {
+        timer.settle();
+        let expected = if n < 2 { vec![n as u64] } else { vec![] };
+        assert_eq!(fired.ids(), expected);
+        timer.stop().unwrap();
+    }
+}
+
+#[test]
+fn every_shard_settles_before_settle_returns() {
+    let clock = ManualClock::new();
+    let builder = one_shard().shards(3).routing(tickwheel::Routing::Spread).clock(clock.clone());
+    let (timer, fired) = crate::common::recording(builder);
+    for round in 0..200 {
+        for id in 0..30 {
+            timer.schedule(ms(1 + id % 3), round * 30 + id).unwrap();
+        }
+        for _ in 0..3 {
+            clock.advance(ms(1));
+            timer.settle();
+            assert_eq!(fired.ids().len(), 10, "in round {round}");
+        }
+    }
+    assert!(timer.stop().unwrap().is_empty());
+}
+
+/// A clock that breaks its contract: it may be set back.
+#[derive(Clone, Default)]
+struct Unsteady(Arc<AtomicU64>);
+
+impl Clock for Unsteady {
+    fn now(&self) -> Time {
+        Time::from_nanos(self.0.load(Ordering::SeqCst) * 1_000_000)
+    }
+}
+
+impl Unsteady {
+    fn set_ms(&self, now: u64) {
+        self.0.store(now, Ordering::SeqCst);
+    }
+}
+
+fn on_unsteady_clock() -> (Unsteady, Timer<u64>, crate::common::Fired) {
+    let clock = Unsteady::default();
+    let builder = one_shard().drive(Drive::Caller).clock(clock.clone());
+    let (timer, fired) = crate::common::recording(builder);
+    (clock, timer, fired)
+}
+
+#[test]
+fn a_clock_that_goes_back_loses_no_timer() {
+    let (clock, timer, fired) = on_unsteady_clock();
+    clock.set_ms(100);
+    timer.schedule(ms(10), 1).unwrap();
+    assert_eq!(timer.turn(), Ok(0));
+    clock.set_ms(50);
+    assert_eq!(timer.turn(), Ok(0));
+    timer.schedule(ms(100), 2).unwrap();
+    clock.set_ms(109);
+    assert_eq!(timer.turn(), Ok(0));
+    clock.set_ms(110);
+    assert_eq!(timer.turn(), Ok(1));
+    clock.set_ms(149);
+    assert_eq!(timer.turn(), Ok(0));
+    // 100 ms after the latest time that had been seen when it was set.
+    clock.set_ms(200);
+    assert_eq!(timer.turn(), Ok(1));
+    assert_eq!(fired.ids(), [1, 2]);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_clock_that_goes_back_fires_nothing_early() {
+    let (clock, timer, fired) = on_unsteady_clock();
+    clock.set_ms(100);
+    assert_eq!(timer.turn(), Ok(0));
+    clock.set_ms(50);
+    timer.schedule(ms(10), 1).unwrap();
+    assert_eq!(timer.turn(), Ok(0), "10 ms have not passed on any reading of this clock");
+    clock.set_ms(110);
+    assert_eq!(timer.turn(), Ok(1));
+    assert_eq!(fired.ids(), [1]);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn what_fires_together_is_complete() {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        for id in 0..10_000 {
+            timer.schedule(us(id), id).unwrap();
+        }
+        at.advance(&timer, ms(20));
+        assert_eq!(sorted(fired.ids()), (0..10_000).collect::<Vec<_>>());
+        timer.stop().unwrap();
+    });
+}

@@ -1,0 +1,272 @@
+//! Several shards: all used under any affinity mask, with handlers of their own or an executor.
+
+use crate::common::{Fired, HOUR, Ledger, ms, one_shard, secs, set_of, stress, wait_until};
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+use tickwheel::{BuildError, Builder, Executor, Expired, Pinning, Routing, Timer};
+
+#[cfg(target_os = "linux")]
+mod masks {
+    use super::*;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    fn allowed() -> Vec<usize> {
+        let mask = sched_getaffinity(None).unwrap();
+        (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect()
+    }
+
+    /// Runs `test` on a thread of its own that may use these cores only, and so may the threads it starts.
+    fn under_mask(cores: &[usize], test: impl FnOnce() + Send) {
+        let mut mask = CpuSet::new();
+        cores.iter().for_each(|core| mask.set(*core));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sched_setaffinity(None, &mask).unwrap();
+                test();
+            });
+        });
+    }
+
+    fn every_shard_is_used(builder: Builder, shards: usize) {
+        let fired = Fired::default();
+        let log = fired.clone();
+        let timer = builder.build_with(move |expired| log.push(expired)).unwrap();
+        assert_eq!(timer.shards(), shards);
+        let gate = Barrier::new(shards);
+        std::thread::scope(|scope| {
+            for thread in 0..shards as u64 {
+                let (timer, gate) = (&timer, &gate);
+                scope.spawn(move || {
+                    for n in 0..100 {
+                        timer.schedule_key(ms(n % 3), thread * 100 + n).unwrap();
+                    }
+                    // Nobody ends before all have begun: `shards` threads at once.
+                    gate.wait();
+                });
+            }
+        });
+        wait_until("all have fired", || fired.len() == shards * 100);
+        let expired = fired.take();
+        for shard in &timer.stats().shards {
+            assert_eq!((shard.scheduled, shard.fired), (100, 100), "shard {}", shard.shard);
+            assert_eq!(expired.iter().filter(|e| e.shard == shard.shard).count(), 100);
+        }
+        assert_eq!(set_of(expired.iter().map(|e| e.payload)).len(), shards * 100);
+        assert!(timer.stop().unwrap().is_empty());
+    }
+
+    #[test]
+    fn every_shard_is_used_under_a_mask_of_one_core() {
+        for core in allowed() {
+            under_mask(&[core], || {
+                every_shard_is_used(Builder::new(), 1);
+                every_shard_is_used(Builder::new().shards(2), 2);
+                every_shard_is_used(Builder::new().shards(5), 5);
+            });
+        }
+    }
+
+    #[test]
+    fn every_shard_is_used_under_a_mask_of_two_cores() {
+        let cores = allowed();
+        if let [first, .., last] = cores[..] {
+            under_mask(&[first, last], || {
+                every_shard_is_used(Builder::new(), 2);
+                every_shard_is_used(Builder::new().shards(4), 4);
+            });
+        }
+    }
+
+    #[test]
+    fn workers_are_pinned_to_the_cores_of_the_mask() {
+        let cores = allowed();
+        let last = cores[cores.len() - 1];
+        under_mask(&[last], || {
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let log = Arc::clone(&seen);
+            let timer = Builder::new()
+                .shards(2)
+                .routing(Routing::Spread)
+                .build_with(move |_: Expired<u64>| log.lock().unwrap().push(allowed()))
+                .unwrap();
+            for id in 0..4 {
+                timer.schedule_key(Duration::ZERO, id).unwrap();
+            }
+            wait_until("all have fired", || seen.lock().unwrap().len() == 4);
+            assert!(seen.lock().unwrap().iter().all(|mask| *mask == [last]));
+            let stats = timer.stats();
+            assert!(stats.shards.iter().all(|shard| shard.pinned == Some(last)));
+            timer.stop().unwrap();
+            let elsewhere = cores[0];
+            if elsewhere != last {
+                let list = Builder::new().pinning(Pinning::List(vec![elsewhere])).build();
+                let unknown = BuildError::UnknownCore { core: elsewhere, allowed: vec![last] };
+                assert_eq!(list.err(), Some(unknown));
+            }
+        });
+    }
+
+    #[test]
+    fn without_pinning_workers_keep_the_builders_mask() {
+        let (timer, fired) = crate::common::recording(Builder::new().pinning(Pinning::Off));
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        wait_until("it has fired", || fired.len() == 1);
+        assert!(timer.stats().shards.iter().all(|shard| shard.pinned.is_none()));
+        timer.stop().unwrap();
+    }
+}
+
+#[test]
+fn one_thread_reaches_every_shard_when_timers_are_spread() {
+    let builder = one_shard().shards(7).routing(Routing::Spread);
+    let (timer, _fired) = crate::common::recording(builder);
+    let shards: Vec<usize> =
+        (0..70).map(|id| timer.schedule_key(HOUR, id).unwrap().shard()).collect();
+    assert_eq!(shards.iter().copied().collect::<BTreeSet<_>>().len(), 7);
+    assert!(timer.stats().shards.iter().all(|shard| shard.scheduled == 10));
+    assert_eq!(timer.stop().unwrap().len(), 70);
+}
+
+#[test]
+fn a_handlers_timers_stay_on_its_shard() {
+    let fired = Fired::default();
+    let log = fired.clone();
+    let builder = one_shard().shards(3).routing(Routing::Home);
+    let timer = crate::common::reflexive(builder, move |timer: &Timer<u64>, expired| {
+        if expired.payload > 0 {
+            let key = timer.schedule_key(Duration::ZERO, expired.payload - 1).unwrap();
+            assert_eq!(key.shard(), expired.shard);
+        }
+        log.push(expired);
+    });
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| timer.schedule_key(Duration::ZERO, 9).unwrap());
+        }
+    });
+    wait_until("the chains have ended", || fired.len() == 30);
+    assert_eq!(timer.stats().panics(), 0);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
+    const TIMERS: u64 = 3_000;
+    let (sender, receiver) = channel();
+    let mut made = Vec::new();
+    let timer = one_shard()
+        .shards(3)
+        .routing(Routing::Spread)
+        .thread_name("own")
+        .build_per_shard(|shard| {
+            made.push(shard);
+            let sender = sender.clone();
+            // State of one shard: changed without a lock, by one thread only.
+            let (mut count, mut thread) = (0_u64, None);
+            move |expired: Expired<u64>| {
+                count += 1;
+                let current = std::thread::current();
+                assert_eq!(*thread.get_or_insert(current.id()), current.id());
+                assert_eq!(current.name(), Some(format!("own-{shard}").as_str()));
+                assert_eq!(expired.shard, shard);
+                if count == TIMERS / 3 {
+                    sender.send((shard, count)).unwrap();
+                }
+            }
+        })
+        .unwrap();
+    assert_eq!(made, [0, 1, 2]);
+    for id in 0..TIMERS {
+        timer.schedule_key(Duration::from_micros(id % 700), id).unwrap();
+    }
+    let mut counts: Vec<_> =
+        (0..3).map(|_| receiver.recv_timeout(secs(20)).expect("every shard fires")).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(0, TIMERS / 3), (1, TIMERS / 3), (2, TIMERS / 3)]);
+    assert_eq!(timer.stats().panics(), 0);
+    timer.stop().unwrap();
+}
+
+/// Hands expired timers to a bounded queue; keeps those that it has no place for.
+struct Pool {
+    queue: SyncSender<Expired<u64>>,
+    overflow: Fired,
+}
+
+impl Executor<u64> for Pool {
+    fn execute(&self, expired: Expired<u64>) -> Result<(), Expired<u64>> {
+        assert_ne!(expired.payload, 13, "an executor may panic, too");
+        self.queue.try_send(expired).map_err(|error| match error {
+            TrySendError::Full(expired) | TrySendError::Disconnected(expired) => expired,
+        })
+    }
+
+    fn rejected(&self, expired: Expired<u64>) {
+        self.overflow.push(expired);
+    }
+}
+
+fn pooled(places: usize) -> (Timer<u64>, Receiver<Expired<u64>>, Fired) {
+    let (queue, taken) = sync_channel(places);
+    let overflow = Fired::default();
+    let timer = one_shard().build_on(Pool { queue, overflow: overflow.clone() }).unwrap();
+    (timer, taken, overflow)
+}
+
+#[test]
+fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
+    let (timer, taken, overflow) = pooled(10);
+    for id in 100..130 {
+        timer.schedule_key(ms(1), id).unwrap();
+    }
+    wait_until("ten are taken and twenty refused", || overflow.len() == 20);
+    timer.settle();
+    let accepted = taken.try_iter().map(|expired| expired.payload);
+    assert_eq!(set_of(accepted.chain(overflow.ids())), (100..130).collect());
+    let stats = timer.stats();
+    assert_eq!((stats.shards[0].refused_by_executor, stats.fired(), stats.panics()), (20, 30, 0));
+    // A shutdown executor refuses everything.
+    drop(taken);
+    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    wait_until("it has come back", || overflow.len() == 1);
+    assert_eq!(timer.stats().panics(), 0);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_panicking_executor_is_survived() {
+    let (timer, taken, _overflow) = pooled(10);
+    timer.schedule_key(Duration::ZERO, 13).unwrap();
+    timer.schedule_key(Duration::ZERO, 14).unwrap();
+    assert_eq!(taken.recv_timeout(secs(20)).unwrap().payload, 14);
+    assert_eq!(timer.stats().panics(), 1);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn panics_do_not_cost_other_timers() {
+    let timers = stress(3_000);
+    let ledger = Ledger::new(timers);
+    let fires = Arc::clone(&ledger);
+    let timer = one_shard()
+        .shards(2)
+        .routing(Routing::Spread)
+        .build_with(move |expired: Expired<u64>| {
+            fires.fired(expired.payload);
+            if expired.payload % 100 == 0 {
+                // Not a panic with a message and a backtrace: those would flood the test's output.
+                std::panic::resume_unwind(Box::new("silent"));
+            }
+        })
+        .unwrap();
+    for id in 0..timers {
+        timer.schedule_key(Duration::from_micros(id % 5_000), id).unwrap();
+    }
+    wait_until("none is pending", || timer.pending() == 0);
+    timer.settle();
+    assert_eq!(ledger.check().fired, timers);
+    assert_eq!(timer.stats().panics(), timers / 100);
+    assert!(timer.stop().unwrap().is_empty());
+}

@@ -1,0 +1,325 @@
+//! What handlers may do to a `LocalTimer` or `FixedTimer`, and what becomes of payloads and keys.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::Duration;
+use tickwheel::{
+    BuildError, Cancel, Expired, FixedTimer, LocalTimer, ManualClock, ScheduleErrorKind, Time,
+    WheelKind,
+};
+
+const NO_LIMIT: usize = usize::MAX;
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn for_ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn timers<T>() -> [LocalTimer<T>; 2] {
+    [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
+        .map(|kind| LocalTimer::builder().wheel(kind).build().unwrap())
+}
+
+fn schedule_all(timer: &mut LocalTimer<i32>, at: Time, payloads: std::ops::Range<i32>) {
+    for payload in payloads {
+        timer.schedule_at(at, payload).unwrap();
+    }
+}
+
+#[test]
+fn a_handler_that_schedules_zero_delays_for_ever_starves_nobody() {
+    for mut timer in timers() {
+        timer.schedule(ms(5), Duration::ZERO, "again").unwrap();
+        timer.schedule_at(ms(5), "other").unwrap();
+        for round in 0..100 {
+            let now = ms(5 + round);
+            let polled = timer.poll_with(now, NO_LIMIT, |timer, expired| {
+                if expired.payload == "again" {
+                    timer.schedule(now, Duration::ZERO, "again").unwrap();
+                }
+            });
+            assert_eq!(polled.fired, if round == 0 { 2 } else { 1 });
+            assert!(!polled.more, "what a handler schedules does not count as left over");
+            assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO), "but it is due at once");
+        }
+    }
+}
+
+#[test]
+fn a_fixed_timer_without_delay_starves_nobody() {
+    let mut timer = FixedTimer::new(Duration::ZERO);
+    timer.schedule(ms(5), ()).unwrap();
+    for round in 0..100 {
+        let now = ms(5 + round);
+        let polled = timer.poll_with(now, NO_LIMIT, |timer, _| {
+            timer.schedule(now, ()).unwrap();
+        });
+        assert_eq!((polled.fired, polled.more), (1, false));
+        assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO));
+    }
+}
+
+#[test]
+fn a_handler_cancels_and_moves_neighbours_of_its_own_tick() {
+    for mut timer in timers() {
+        let keys: Vec<_> = (0..5).map(|n| timer.schedule_at(ms(10), n).unwrap()).collect();
+        let mut fired = Vec::new();
+        let polled = timer.poll_with(ms(10), NO_LIMIT, |timer, expired| {
+            fired.push(expired.payload);
+            if expired.payload == 0 {
+                assert_eq!(timer.cancel(keys[1]), Cancel::Won(1));
+                assert!(timer.reschedule(keys[2], ms(10), for_ms(7)).moved());
+                assert_eq!(timer.cancel(expired.key), Cancel::Lost, "it has fired");
+                assert!(!timer.reschedule_at(expired.key, ms(99)).moved());
+            }
+        });
+        assert_eq!((fired, polled.more, timer.len()), (vec![0, 3, 4], false, 1));
+        assert_eq!(timer.deadline(keys[2]), Some(ms(17)));
+        assert_eq!(timer.poll(ms(16), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(17), NO_LIMIT, |_| ()).fired, 1);
+    }
+}
+
+#[test]
+fn a_poll_from_inside_a_handler_does_nothing() {
+    for mut timer in timers() {
+        schedule_all(&mut timer, ms(1), 0..3);
+        let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, _| {
+            let nested = timer.poll(ms(1), NO_LIMIT, |_| panic!("a nested poll fires nothing"));
+            assert_eq!((nested.fired, nested.more), (0, false));
+            // The outer poll is still the one that is under way.
+            timer.schedule(ms(1), Duration::ZERO, 9).unwrap();
+        });
+        assert_eq!((polled.fired, timer.len()), (3, 3));
+    }
+}
+
+#[test]
+fn a_panic_in_a_handler_leaves_the_timer_usable() {
+    for mut timer in timers() {
+        schedule_all(&mut timer, ms(1), 0..4);
+        let mut fired = Vec::new();
+        let poll = |timer: &mut LocalTimer<i32>, fired: &mut Vec<i32>| {
+            catch_unwind(AssertUnwindSafe(|| {
+                timer.poll(ms(1), NO_LIMIT, |expired| {
+                    fired.push(expired.payload);
+                    assert_ne!(expired.payload, 1, "the handler panics");
+                })
+            }))
+        };
+        assert!(poll(&mut timer, &mut fired).is_err());
+        assert_eq!((timer.len(), timer.next_deadline()), (2, Some(ms(1))));
+        // Not inside a poll any more: what is due now need not wait for a second one.
+        timer.schedule_at(ms(0), 8).unwrap();
+        assert_eq!(poll(&mut timer, &mut fired).unwrap().fired, 3);
+        fired.sort_unstable();
+        assert_eq!(fired, [0, 1, 2, 3, 8]);
+    }
+}
+
+#[test]
+fn a_panic_in_a_handler_of_a_fixed_timer_leaves_it_usable() {
+    let mut timer = FixedTimer::new(for_ms(1));
+    for n in 0..3 {
+        timer.schedule(ms(0), n).unwrap();
+    }
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        timer.poll(ms(1), NO_LIMIT, |_| panic!("the handler panics"))
+    }));
+    assert!(panicked.is_err());
+    assert_eq!((timer.len(), timer.next_deadline()), (2, Some(ms(1))));
+    assert_eq!(timer.poll(ms(1), NO_LIMIT, |_| ()).fired, 2);
+}
+
+/// Counts how often it is dropped.
+#[derive(Debug)]
+struct Counted(Rc<Cell<usize>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn every_payload_is_dropped_exactly_once() {
+    for mut timer in timers() {
+        let drops = Rc::new(Cell::new(0));
+        let new = || Counted(drops.clone());
+        let keys: Vec<_> =
+            (0..10).map(|n| timer.schedule(ms(0), for_ms(n * n), new()).unwrap()).collect();
+        let Cancel::Won(cancelled) = timer.cancel(keys[9]) else { panic!("it was pending") };
+        assert_eq!(drops.get(), 0, "the payload is handed back");
+        drop(cancelled);
+        assert_eq!(timer.poll(ms(9), NO_LIMIT, drop).fired, 4);
+        assert_eq!(drops.get(), 5);
+        assert_eq!(
+            timer.drain().take(2).map(|unfired| unfired.deadline).collect::<Vec<_>>().len(),
+            2
+        );
+        assert_eq!(drops.get(), 10, "a drain that is given up drops the rest");
+        for _ in 0..3 {
+            timer.schedule(ms(0), for_ms(50), new()).unwrap();
+        }
+        timer.clear();
+        assert_eq!(drops.get(), 13);
+        timer.schedule(ms(0), Duration::MAX, new()).unwrap();
+        drop(timer);
+        assert_eq!(drops.get(), 14);
+    }
+}
+
+#[test]
+fn a_stale_key_never_touches_the_timer_that_follows() {
+    for mut timer in timers() {
+        let mut stale = Vec::new();
+        // One node, used again and again.
+        for n in 0..1000 {
+            let key = timer.schedule(ms(0), for_ms(10), n).unwrap();
+            for old in &stale {
+                assert_eq!(timer.cancel(*old), Cancel::Lost);
+                assert!(!timer.reschedule(*old, ms(0), for_ms(1)).moved());
+                assert_eq!((timer.get(*old), timer.deadline(*old)), (None, None));
+            }
+            assert_eq!((timer.get(key), timer.len()), (Some(&n), 1));
+            assert_eq!(timer.cancel(key), Cancel::Won(n));
+            if n % 100 == 0 {
+                stale.push(key);
+            }
+        }
+        // Zombies of earlier timers come due before their node's present timer, and must not fire it.
+        let key = timer.schedule(ms(0), for_ms(20), 7777).unwrap();
+        assert_eq!(timer.poll(ms(19), NO_LIMIT, |_| ()).fired, 0);
+        assert!(timer.is_pending(key));
+        assert_eq!(timer.poll(ms(20), NO_LIMIT, |_| ()).fired, 1);
+    }
+}
+
+/// The hint that tells a timer's entries apart has eight bits; it comes round here.
+#[test]
+fn a_timer_that_is_pulled_in_hundreds_of_times_fires_once() {
+    for mut timer in timers() {
+        let key = timer.schedule(ms(0), for_ms(10_000), ()).unwrap();
+        for n in 1..=1_000 {
+            assert!(timer.reschedule(key, ms(0), for_ms(10_000 - n * 3)).moved());
+            assert!(timer.reschedule(key, ms(0), for_ms(10_000 - n)).moved());
+        }
+        assert_eq!(timer.poll(ms(8_999), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(9_000), NO_LIMIT, |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(20_000), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.next_deadline(), None);
+    }
+}
+
+#[test]
+fn a_budget_bounds_a_poll_and_says_what_is_left() {
+    for mut timer in timers() {
+        schedule_all(&mut timer, ms(3), 0..100);
+        let mut fired = Vec::new();
+        for round in 1..=10 {
+            let polled = timer.poll(ms(3), 10, |expired| fired.push(expired.payload));
+            assert_eq!((polled.fired, polled.more), (10, round < 10));
+            let timeout = timer.poll_timeout(ms(3));
+            assert_eq!(timeout, (round < 10).then_some(Duration::ZERO));
+        }
+        assert!(fired.into_iter().eq(0..100), "in the order of scheduling");
+        let nothing = timer.poll(ms(4), 0, |_| ());
+        assert_eq!((nothing.fired, nothing.more), (0, false));
+    }
+}
+
+#[test]
+fn the_limit_is_exact_and_a_handler_may_use_the_place_of_its_own_timer() {
+    let mut timer = LocalTimer::builder().max_pending(2).build().unwrap();
+    let first = timer.schedule(ms(0), for_ms(1), 1).unwrap();
+    timer.schedule(ms(0), for_ms(2), 2).unwrap();
+    let error = timer.schedule(ms(0), for_ms(3), 3).unwrap_err();
+    assert_eq!(*error.kind(), ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 });
+    assert_eq!((error.into_payload(), timer.len()), (3, 2));
+    assert!(timer.cancel(first).won());
+    timer.schedule(ms(0), for_ms(1), 4).unwrap();
+    let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, expired| {
+        timer.schedule(ms(1), for_ms(5), expired.payload).unwrap();
+    });
+    assert_eq!((polled.fired, timer.len()), (1, 2));
+
+    let mut fixed = FixedTimer::with_max_pending(for_ms(1), 1).unwrap();
+    let only = fixed.schedule(ms(0), "a").unwrap();
+    assert_eq!(fixed.schedule(ms(0), "b").unwrap_err().into_payload(), "b");
+    assert!(fixed.reschedule(only, ms(5)).moved(), "a move needs no place");
+    assert_eq!(
+        FixedTimer::<()>::with_max_pending(for_ms(1), 0).unwrap_err(),
+        BuildError::ZeroMaxPending
+    );
+}
+
+#[test]
+fn mistaken_settings_are_refused() {
+    assert_eq!(LocalTimer::<()>::new(Duration::ZERO).unwrap_err(), BuildError::ZeroTick);
+    let build = |kind| LocalTimer::builder().wheel(kind).build::<()>().map(drop);
+    assert_eq!(build(WheelKind::Hashed { buckets: 0 }), Err(BuildError::ZeroBuckets));
+    let limited = LocalTimer::builder().max_pending(0).build::<()>().map(drop);
+    assert_eq!(limited, Err(BuildError::ZeroMaxPending));
+}
+
+#[test]
+fn timeouts_are_exact_and_rounded_up_to_milliseconds() {
+    let mut timer = LocalTimer::new(Duration::from_micros(100)).unwrap();
+    let now = Time::from_nanos(250);
+    assert_eq!((timer.poll_timeout(now), timer.poll_timeout_ms(now)), (None, -1));
+    timer.schedule(now, Duration::MAX, "never").unwrap();
+    assert_eq!((timer.poll_timeout(now), timer.poll_timeout_ms(now)), (None, -1));
+    timer.schedule(now, Duration::from_micros(150), "soon").unwrap();
+    assert_eq!(timer.poll_timeout(now), Some(Duration::from_nanos(199_750)));
+    assert_eq!(timer.poll_timeout_ms(now), 1, "less would spin");
+    assert_eq!(timer.poll_timeout_ms(Time::from_nanos(200_000)), 0);
+    assert_eq!(timer.poll(Time::from_nanos(199_999), NO_LIMIT, |_| ()).fired, 0, "never early");
+    assert_eq!(timer.poll(Time::from_nanos(200_000), NO_LIMIT, |_| ()).fired, 1);
+    assert_eq!(timer.poll(Time::MAX, NO_LIMIT, |_| ()).fired, 0, "never is never");
+    assert_eq!(timer.len(), 1);
+}
+
+#[test]
+fn a_clock_that_goes_back_makes_nothing_early_or_lost() {
+    for mut timer in timers() {
+        timer.schedule_at(ms(100), 1).unwrap();
+        assert_eq!(timer.poll(ms(50), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(20), NO_LIMIT, |_| ()).fired, 0);
+        timer.schedule_at(ms(60), 2).unwrap();
+        assert_eq!(timer.poll(ms(30), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(99), NO_LIMIT, |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(100), NO_LIMIT, |_| ()).fired, 1);
+    }
+}
+
+#[test]
+fn any_clock_will_do() {
+    let clock = ManualClock::new();
+    for mut timer in timers() {
+        let start = clock.now();
+        timer.schedule(start, for_ms(10), "x").unwrap();
+        clock.advance(for_ms(10));
+        let mut seen: Vec<Expired<&str>> = Vec::new();
+        let polled = timer.poll_with_clock(&clock, 100, |_, expired| seen.push(expired));
+        assert_eq!((polled.fired, seen[0].deadline), (1, start + for_ms(10)));
+    }
+}
+
+#[test]
+fn days_and_centuries_pass_in_a_jump() {
+    for mut timer in timers() {
+        let year = Duration::from_secs(365 * 24 * 3600);
+        for n in [1_u32, 2, 100, 500] {
+            timer.schedule(ms(0), year * n, n).unwrap();
+        }
+        let mut fired = Vec::new();
+        let polled =
+            timer.poll(Time::ZERO + year * 300, 100, |expired| fired.push(expired.payload));
+        assert_eq!((fired, polled.more), (vec![1, 2, 100], false));
+        assert_eq!(timer.next_deadline(), Some(Time::ZERO + year * 500));
+    }
+}

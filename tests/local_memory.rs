@@ -1,0 +1,213 @@
+//! What local timers allocate, and what they hold.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+use tickwheel::{FixedTimer, Key, LocalTimer, Time, WheelKind};
+
+thread_local! {
+    /// Allocations of this thread: tests run side by side.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+fn count() {
+    ALLOCATIONS.with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches a `Cell` without a
+// destructor, which neither allocates nor fails.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: `at` came from `alloc` or `realloc` above, that is from the system's allocator.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as in `dealloc`; the caller's promise about `layout` and `size` is passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations() -> u64 {
+    ALLOCATIONS.with(Cell::get)
+}
+
+/// xorshift64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+fn timers() -> [LocalTimer<u64>; 2] {
+    [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }]
+        .map(|kind| LocalTimer::builder().wheel(kind).build().unwrap())
+}
+
+const RESIDENT: usize = 5_000;
+
+fn delay(random: &mut Random) -> Duration {
+    Duration::from_millis(1000 + random.below(59_000))
+}
+
+/// `rounds` times: cancel or move one, schedule another, and poll now and then.
+fn churn(timer: &mut LocalTimer<u64>, keys: &mut [Key], now: &mut Time, rounds: usize) -> usize {
+    let mut random = Random(0x5eed);
+    let mut fired = 0;
+    for round in 0..rounds {
+        let victim = random.below(RESIDENT as u64) as usize;
+        match round % 8 {
+            0 => drop(timer.reschedule(keys[victim], *now, Duration::from_secs(90)).moved()),
+            1 => drop(timer.reschedule(keys[victim], *now, Duration::from_millis(500)).moved()),
+            _ => {}
+        }
+        if timer.cancel(keys[victim]).won() || timer.len() < RESIDENT {
+            keys[victim] = timer.schedule(*now, delay(&mut random), 1).unwrap();
+        }
+        if round % 64 == 0 {
+            *now = *now + Duration::from_millis(3);
+            fired += timer.poll(*now, 4096, |_| ()).fired;
+        }
+    }
+    fired
+}
+
+#[test]
+fn a_steady_state_allocates_nothing() {
+    for mut timer in timers() {
+        let (mut random, mut now) = (Random(7), Time::ZERO);
+        let mut keys: Vec<Key> = (0..RESIDENT)
+            .map(|n| timer.schedule(now, delay(&mut random), n as u64).unwrap())
+            .collect();
+        // The wheel's reserve grows until the sweeps keep up with the cancels, rounds of the ring included.
+        churn(&mut timer, &mut keys, &mut now, 1_500_000);
+        let before = allocations();
+        let fired = churn(&mut timer, &mut keys, &mut now, 300_000);
+        assert_eq!(allocations() - before, 0, "in 300 000 pairs with {fired} timers fired");
+        assert!(fired > 0);
+    }
+}
+
+#[test]
+fn the_queue_allocates_nothing_in_a_steady_state() {
+    let mut timer = FixedTimer::new(Duration::from_secs(30));
+    let mut now = Time::ZERO;
+    let mut random = Random(7);
+    let mut keys: Vec<Key> = (0..RESIDENT).map(|n| timer.schedule(now, n).unwrap()).collect();
+    let mut pairs = |count: usize| {
+        for n in 0..count {
+            let victim = random.below(RESIDENT as u64) as usize;
+            now = now + Duration::from_micros(100);
+            if n % 3 == 0 {
+                assert!(timer.reschedule(keys[victim], now).moved());
+            } else {
+                assert!(timer.cancel(keys[victim]).won());
+                keys[victim] = timer.schedule(now, n).unwrap();
+            }
+        }
+    };
+    pairs(100_000);
+    let before = allocations();
+    pairs(200_000);
+    assert_eq!(allocations() - before, 0);
+    assert!(timer.held_bytes() < 4 << 20, "{} bytes are held", timer.held_bytes());
+}
+
+#[test]
+fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
+    use tickwheel::{MissedTicks, Period};
+    for mut timer in timers() {
+        let period = Period::fixed_rate(Duration::from_millis(10), MissedTicks::Skip).unwrap();
+        timer.schedule_periodic(Time::ZERO, period, 1).unwrap();
+        let mut beats = |count: u64| {
+            for _ in 0..count {
+                let now = timer.next_deadline().unwrap();
+                assert_eq!(timer.poll(now, 10, |_| ()).fired, 1);
+            }
+        };
+        beats(10_000);
+        let before = allocations();
+        beats(10_000);
+        assert_eq!(allocations() - before, 0);
+    }
+}
+
+/// One-hour timers, cancelled at once, without a single poll.
+#[test]
+fn zombies_are_bounded_by_cancels_alone() {
+    for mut timer in timers() {
+        let live: Vec<Key> = (0..1000)
+            .map(|n| timer.schedule(Time::ZERO, Duration::from_secs(7200), n).unwrap())
+            .collect();
+        let mut peak = 0;
+        for n in 0..400_000 {
+            let now = Time::from_nanos(n * 10_000);
+            let key = timer.schedule(now, Duration::from_secs(3600), n).unwrap();
+            assert!(timer.cancel(key).won());
+            peak = peak.max(timer.held_bytes());
+        }
+        // 2 x 1000 + 16 384 entries of 16 bytes, the wheel's empty buckets and its reserve: against the
+        // 6.4 MB of entries that were filed.
+        assert!(peak < 2 << 20, "{peak} bytes were held");
+        assert!(live.iter().all(|key| timer.is_pending(*key)));
+    }
+}
+
+/// Many live timers that are all cancelled: the bound shrinks with them.
+#[test]
+fn entries_go_when_the_timers_are_cancelled() {
+    for mut timer in timers() {
+        let keys: Vec<Key> = (0..200_000)
+            .map(|n| timer.schedule(Time::ZERO, Duration::from_secs(3600 + n % 100), n).unwrap())
+            .collect();
+        let full = timer.held_bytes();
+        assert!(keys.iter().all(|key| timer.cancel(*key).won()));
+        while timer.poll(Time::ZERO, 1, |_| ()).more {}
+        assert!(timer.is_empty() && timer.next_deadline().is_none());
+        // The node table keeps its size for the next burst; the wheel does not.
+        let nodes = 200_000_usize.next_power_of_two() * 32;
+        assert!(timer.held_bytes() < nodes + (2 << 20), "{} of {full}", timer.held_bytes());
+    }
+}
+
+#[test]
+fn moving_a_deadline_to_and_fro_is_bounded_as_well() {
+    for mut timer in timers() {
+        let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), 0).unwrap();
+        for n in 0..200_000 {
+            let delay = Duration::from_secs(if n % 2 == 0 { 1800 } else { 3600 });
+            assert!(timer.reschedule(key, Time::ZERO, delay).moved());
+        }
+        assert!(timer.held_bytes() < 2 << 20, "{} bytes are held", timer.held_bytes());
+        assert_eq!(timer.deadline(key), Some(Time::ZERO + Duration::from_secs(3600)));
+    }
+}
+
+#[test]
+fn an_idle_timer_takes_few_bytes() {
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    let count = 1 << 17;
+    for n in 0..count {
+        timer.schedule(Time::ZERO, Duration::from_millis(3_600_000 + n % 1000), n).unwrap();
+    }
+    let each = timer.held_bytes() as f64 / count as f64;
+    assert!(each <= 56.0, "{each:.1} bytes per timer");
+}

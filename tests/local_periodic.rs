@@ -1,0 +1,267 @@
+//! Periodic timers on `LocalTimer`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use tickwheel::{
+    Cancel, Key, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
+};
+
+const NO_LIMIT: usize = usize::MAX;
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn rate(every_ms: u64, missed: MissedTicks) -> Period {
+    Period::fixed_rate(Duration::from_millis(every_ms), missed).unwrap()
+}
+
+fn pause(pause_ms: u64) -> Period {
+    Period::fixed_delay(Duration::from_millis(pause_ms)).unwrap()
+}
+
+fn timers<T>() -> [LocalTimer<T>; 2] {
+    [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
+        .map(|kind| LocalTimer::builder().wheel(kind).build().unwrap())
+}
+
+/// Polls at the given times; the deadlines that fire in each.
+fn fire_at(timer: &mut LocalTimer<&'static str>, polls: &[u64]) -> Vec<Vec<u64>> {
+    let fire = |at: &u64| {
+        let mut fired = Vec::new();
+        let polled = timer.poll(ms(*at), NO_LIMIT, |expired| {
+            assert_eq!(expired.lateness, ms(*at) - expired.deadline);
+            fired.push(expired.deadline.as_nanos() / 1_000_000);
+        });
+        assert_eq!((polled.fired, polled.more), (fired.len(), false));
+        fired
+    };
+    polls.iter().map(fire).collect()
+}
+
+#[test]
+fn a_fixed_rate_that_is_polled_in_time_fires_once_per_period() {
+    for missed in [MissedTicks::Skip, MissedTicks::Delay, MissedTicks::Burst] {
+        for mut timer in timers() {
+            let key = timer.schedule_periodic(ms(10), rate(5, missed), "tick").unwrap();
+            assert_eq!(timer.deadline(key), Some(ms(10)));
+            let fired = fire_at(&mut timer, &[9, 10, 12, 15, 19, 20]);
+            assert_eq!(fired, [vec![], vec![10], vec![], vec![15], vec![], vec![20]]);
+            assert!(timer.is_pending(key), "the key stays valid");
+            assert_eq!((timer.len(), timer.get(key)), (1, Some(&"tick")));
+            assert_eq!(timer.cancel(key), Cancel::Won("tick"));
+            assert_eq!(fire_at(&mut timer, &[100]), [vec![]]);
+        }
+    }
+}
+
+#[test]
+fn missed_periods_follow_the_policy() {
+    for mut timer in timers() {
+        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Skip), "skip").unwrap();
+        assert_eq!(fire_at(&mut timer, &[47, 49, 50, 60]), [vec![10], vec![], vec![50], vec![60]]);
+    }
+    for mut timer in timers() {
+        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Delay), "delay").unwrap();
+        assert_eq!(fire_at(&mut timer, &[47, 56, 57, 67]), [vec![10], vec![], vec![57], vec![67]]);
+    }
+    for mut timer in timers() {
+        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Burst), "burst").unwrap();
+        assert_eq!(fire_at(&mut timer, &[47, 49, 50]), [vec![10, 20, 30, 40], vec![], vec![50]]);
+    }
+}
+
+#[test]
+fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
+    for mut timer in timers() {
+        timer.schedule_periodic(ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
+        timer.schedule_at(ms(900), "other").unwrap();
+        let mut rounds = Vec::new();
+        loop {
+            let mut payloads = Vec::new();
+            let polled = timer.poll(ms(1000), 100, |expired| payloads.push(expired.payload));
+            rounds.push(payloads);
+            if !polled.more {
+                break;
+            }
+        }
+        assert_eq!(rounds.concat().len(), 1001);
+        assert!(rounds.iter().all(|round| round.len() <= 100));
+        assert!(rounds[0].contains(&"other"), "it does not wait for the burst to end");
+        assert_eq!(timer.next_deadline(), Some(ms(1001)));
+    }
+}
+
+#[test]
+fn a_million_periods_do_not_drift() {
+    // A third of a second is no whole number of milliseconds, nor of ticks.
+    let third = Duration::from_nanos(333_333_333);
+    for mut timer in timers() {
+        let period = Period::fixed_rate(third, MissedTicks::Skip).unwrap();
+        timer.schedule_periodic(Time::ZERO + third, period, ()).unwrap();
+        let mut count = 0_u64;
+        while count < 1_000_000 {
+            let now = timer.next_deadline().unwrap();
+            let polled = timer.poll(now, 10, |expired| {
+                count += 1;
+                let nominal = 333_333_333 * count;
+                let late = expired.deadline.as_nanos() - nominal;
+                assert!(late < 1_000_000, "period {count} is off by {late} ns, more than rounding");
+            });
+            assert_eq!(polled.fired, 1);
+        }
+    }
+}
+
+#[test]
+fn a_fixed_delay_counts_from_the_poll() {
+    for mut timer in timers() {
+        timer.schedule_periodic(ms(10), pause(10), "pause").unwrap();
+        assert_eq!(fire_at(&mut timer, &[25, 34, 35]), [vec![10], vec![], vec![35]]);
+    }
+}
+
+#[test]
+fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
+    for mut timer in timers() {
+        let clock = ManualClock::new();
+        let key = timer.schedule_periodic(ms(10), pause(10), "slow").unwrap();
+        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Skip), "rate").unwrap();
+        clock.set(ms(10));
+        let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
+            assert!(timer.is_pending(expired.key));
+            if expired.payload == "slow" {
+                clock.advance(Duration::from_millis(7));
+            }
+        });
+        assert_eq!((polled.fired, timer.deadline(key)), (2, Some(ms(27))));
+        assert_eq!(timer.next_deadline(), Some(ms(20)), "the entry stays where it was filed");
+        clock.set(ms(26));
+        assert_eq!(timer.poll_with_clock(&clock, NO_LIMIT, |_, _| ()).fired, 1, "only the rate");
+        clock.set(ms(27));
+        let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
+            // A handler that moves its own timer knows better.
+            assert!(timer.reschedule(expired.key, clock.now(), Duration::from_millis(3)).moved());
+            clock.advance(Duration::from_millis(1));
+        });
+        assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(30))));
+    }
+}
+
+#[test]
+fn a_handler_cancels_its_own_periodic_timer() {
+    for period in [rate(1, MissedTicks::Burst), rate(1, MissedTicks::Skip), pause(1)] {
+        for mut timer in timers() {
+            let clock = ManualClock::new();
+            let key = timer.schedule_periodic(ms(1), period, 0).unwrap();
+            clock.set(ms(100));
+            let mut fired = 0;
+            let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
+                fired += 1;
+                assert_eq!(expired.key, key);
+                assert_eq!(timer.cancel(expired.key), Cancel::Won(0));
+                // The node may serve another timer at once, which the end of the handler must not touch.
+                timer.schedule(ms(100), Duration::from_millis(5), 1).unwrap();
+                clock.advance(Duration::from_millis(2));
+            });
+            assert_eq!((polled.fired, fired, timer.len()), (1, 1, 1));
+            assert!(timer.next_deadline() <= Some(ms(105)));
+            assert_eq!(timer.poll(ms(104), NO_LIMIT, |_| ()).fired, 0);
+            assert_eq!(timer.poll(ms(105), NO_LIMIT, |_| ()).fired, 1);
+            assert!(!timer.is_pending(key));
+        }
+    }
+}
+
+#[test]
+fn a_periodic_timer_is_moved_and_goes_on_from_there() {
+    for mut timer in timers() {
+        let key = timer.schedule_periodic(ms(10), rate(10, MissedTicks::Skip), "x").unwrap();
+        assert!(timer.reschedule_at(key, ms(33)).moved());
+        assert_eq!(fire_at(&mut timer, &[32, 33, 43, 52]), [vec![], vec![33], vec![43], vec![]]);
+        assert!(timer.reschedule(key, ms(44), Duration::from_millis(1)).moved(), "pulled in");
+        assert_eq!(fire_at(&mut timer, &[52, 55]), [vec![45], vec![55]]);
+    }
+}
+
+#[test]
+fn the_handler_gets_a_clone_and_may_change_the_original() {
+    for mut timer in timers() {
+        timer.schedule_periodic(ms(1), rate(1, MissedTicks::Burst), String::from("a")).unwrap();
+        let mut seen = Vec::new();
+        let polled = timer.poll_with(ms(3), NO_LIMIT, |timer, expired| {
+            seen.push(expired.payload);
+            timer.get_mut(expired.key).unwrap().push('b');
+        });
+        assert_eq!(polled.fired, 3);
+        assert_eq!(seen, ["a", "ab", "abb"]);
+        let left: Vec<_> =
+            timer.drain().map(|unfired| (unfired.payload, unfired.deadline)).collect();
+        assert_eq!(left, [("abbb".to_owned(), ms(4))]);
+    }
+}
+
+#[test]
+fn a_panic_does_not_end_a_periodic_timer() {
+    for mut timer in timers() {
+        let key = timer.schedule_periodic(ms(1), rate(1, MissedTicks::Skip), ()).unwrap();
+        for now in 1..5 {
+            let poll = || timer.poll(ms(now), NO_LIMIT, |_| panic!("the handler panics"));
+            assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
+            assert_eq!(timer.deadline(key), Some(ms(now + 1)));
+        }
+        assert_eq!(timer.poll(ms(5), NO_LIMIT, |_| ()).fired, 1);
+    }
+}
+
+/// Its clone panics now and then.
+struct Fragile(u32);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        assert_ne!(self.0, 1, "the clone panics");
+        Self(self.0)
+    }
+}
+
+#[test]
+fn a_panic_in_the_payloads_clone_does_not_end_it_either() {
+    for mut timer in timers() {
+        let key: Key =
+            timer.schedule_periodic(ms(1), rate(1, MissedTicks::Skip), Fragile(1)).unwrap();
+        let poll =
+            || timer.poll(ms(1), NO_LIMIT, |_| unreachable!("there is nothing to hand over"));
+        assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
+        timer.get_mut(key).unwrap().0 = 2;
+        assert_eq!(
+            timer.poll(ms(2), NO_LIMIT, |expired| assert_eq!(expired.payload.0, 2)).fired,
+            1
+        );
+    }
+}
+
+#[test]
+fn zero_periods_are_refused_and_tiny_ones_do_not_spin() {
+    assert_eq!(Period::fixed_rate(Duration::ZERO, MissedTicks::Skip), Err(PeriodError::Zero));
+    assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
+    let nano = Duration::from_nanos(1);
+    for period in [Period::fixed_rate(nano, MissedTicks::Skip), Period::fixed_delay(nano)] {
+        for mut timer in timers() {
+            timer.schedule_periodic(ms(1), period.unwrap(), ()).unwrap();
+            let polled = timer.poll(ms(1), NO_LIMIT, |_| ());
+            assert_eq!((polled.fired, polled.more), (1, false));
+            assert_eq!(timer.next_deadline(), Some(ms(2)), "once per tick");
+        }
+    }
+}
+
+#[test]
+fn periodic_timers_count_towards_the_limit() {
+    let mut timer = LocalTimer::builder().max_pending(1).build().unwrap();
+    let key = timer.schedule_periodic(ms(1), pause(1), 1).unwrap();
+    assert_eq!(timer.schedule_periodic(ms(1), pause(1), 2).unwrap_err().into_payload(), 2);
+    assert_eq!(timer.poll(ms(1), NO_LIMIT, |_| ()).fired, 1);
+    assert!(timer.schedule_at(ms(1), 3).is_err(), "it keeps its place");
+    assert!(timer.cancel(key).won());
+    assert!(timer.schedule_at(ms(1), 4).is_ok());
+}
