@@ -16,12 +16,14 @@ use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
 use crate::tick::saturating_ns;
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Engines alive in this process; many of them are usually a mistake.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
+/// One warning per process is enough.
+static WARNED: Once = Once::new();
 /// As in the reference timers.
 const MANY_ENGINES: usize = 64;
 
@@ -57,11 +59,11 @@ impl<T> Lifecycle<T> {
     pub(super) fn new(seats: Vec<Seat<T>>) -> Self {
         // ORDERING: Relaxed: a number for a warning.
         let many = ALIVE.fetch_add(1, Ordering::Relaxed) + 1;
-        if many == MANY_ENGINES + 1 {
-            log::warn!(
+        if many > MANY_ENGINES {
+            WARNED.call_once(|| log::warn!(
                 "{many} timer engines are alive in this process; one is enough for a whole program: \
                  share it by cloning the Timer"
-            );
+            ));
         }
         let seats = seats.into_iter().map(|seat| Arc::new(Mutex::new(Some(seat)))).collect();
         Self { seats, workers: Vec::new() }
