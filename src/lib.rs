@@ -122,3 +122,8 @@ pub use turn::Budget;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// As the README's.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/EMBEDDING.md")]
+struct Embedding;

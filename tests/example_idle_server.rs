@@ -127,9 +127,8 @@ fn a_chatty_client_is_kept_and_a_silent_one_closed_on_time() {
 
 /// Says something again and again until `done`; how many of the clients were closed because this thread, on a busy
 /// machine, was silent for too long itself.
-fn chat(clients: usize, addr: SocketAddr, idle: Duration, done: &AtomicBool) -> usize {
-    let mut clients: Vec<_> = (0..clients).map(|_| (Instant::now(), connect(addr))).collect();
-    let mut closed = 0;
+fn chat(count: usize, addr: SocketAddr, idle: Duration, done: &AtomicBool) -> usize {
+    let mut clients: Vec<_> = (0..count).map(|_| (Instant::now(), connect(addr))).collect();
     while !done.load(Ordering::Relaxed) {
         let words: Vec<_> = clients
             .iter_mut()
@@ -145,13 +144,16 @@ fn chat(clients: usize, addr: SocketAddr, idle: Duration, done: &AtomicBool) -> 
                 return true;
             }
             assert!(last.elapsed() >= idle, "a chatty client is closed after {:?}", last.elapsed());
-            closed += 1;
             false
         });
         thread::sleep(ms(30));
     }
-    assert!(clients.iter_mut().all(|(_, stream)| is_open(stream)));
-    closed
+    clients.retain_mut(|(last, stream)| {
+        let open = is_open(stream);
+        assert!(open || last.elapsed() >= idle, "closed after {:?}", last.elapsed());
+        open
+    });
+    count - clients.len()
 }
 
 #[test]
@@ -219,26 +221,18 @@ fn quiet_peers_get_heartbeats_and_busy_ones_none() {
             }
         });
     });
-    assert!(server.stats().heartbeats >= 8);
+    eventually("all heartbeats are counted", || server.stats().heartbeats >= 8);
 }
 
 #[test]
 fn a_client_that_never_reads_is_stopped_and_closed_and_the_others_do_not_notice() {
     const IDLE: Duration = ms(400);
-    let server = server(IDLE, ms(50), 1);
+    let server = server(IDLE, NEVER, 1);
     let addr = server.addr();
     let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut polite = connect(addr);
-            while !done.load(Ordering::Relaxed) {
-                let begun = Instant::now();
-                exchange(&mut polite, b"tick");
-                assert!(begun.elapsed() < SLACK);
-                thread::sleep(ms(20));
-            }
-        });
-        let _over = TellAtEnd(&done);
+    let excused = thread::scope(|scope| {
+        let polite = scope.spawn(|| chat(4, addr, IDLE, &done));
+        let over = TellAtEnd(&done);
         let mut deaf = connect(addr);
         let begun = Instant::now();
         deaf.set_nonblocking(true).unwrap();
@@ -253,9 +247,11 @@ fn a_client_that_never_reads_is_stopped_and_closed_and_the_others_do_not_notice(
             assert!(sent < 1 << 30, "nobody stops a client that never reads");
         }
         assert!(begun.elapsed() >= IDLE, "closed early");
+        drop(over);
+        polite.join().unwrap()
     });
     let stats = server.stats();
-    assert_eq!(stats.closed_idle, 1, "{stats}");
+    assert_eq!(stats.closed_idle, 1 + excused as u64, "{stats}");
 }
 
 #[test]
@@ -290,6 +286,7 @@ fn a_slow_reader_gets_every_byte_although_it_takes_longer_than_the_timeout() {
             }
             assert!(chunk[..read] == bytes[at % PERIOD..][..read], "garbled after {at} bytes");
             at += read;
+            assert!(begun.elapsed() < IDLE + 2 * SLACK, "stuck after {at} bytes");
             thread::sleep(ms(20));
         }
         assert_eq!(at, BYTES, "closed by the server: {}", server.stats());
@@ -325,11 +322,11 @@ fn sockets_and_timers_compete_and_neither_starves() {
             });
         }
         let _over = TellAtEnd(&done);
-        let (mut beats, mut last_flood) = ([0usize; SILENT], [0; 2]);
-        let mut window = Instant::now();
+        let mut beats = [0usize; SILENT];
+        let flood = || flooded.each_ref().map(|counter| counter.load(Ordering::Relaxed));
         let mut silent: Vec<_> =
             (0..SILENT).map(|_| (Instant::now(), Some(connect(addr)))).collect();
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), flood());
         let mut open = SILENT;
         while open > 0 {
             thread::sleep(ms(100));
@@ -346,17 +343,12 @@ fn sockets_and_timers_compete_and_neither_starves() {
                     Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
                 }
             }
-            if window.elapsed() >= ms(400) {
-                window = Instant::now();
-                for (counter, last) in flooded.iter().zip(&mut last_flood) {
-                    let now = counter.load(Ordering::Relaxed);
-                    assert!(now > *last, "a flood has dried up at {now} bytes");
-                    *last = now;
-                }
-            }
             assert!(begun.elapsed() < IDLE + SLACK, "{open} silent connections are forgotten");
         }
-        assert!(beats.iter().all(|beats| *beats >= 5), "heartbeats starved: {beats:?}");
+        // A second has passed.
+        assert!(beats.iter().all(|beats| *beats > 0), "heartbeats starved: {beats:?}");
+        let after = flood();
+        assert!(before[0] < after[0] && before[1] < after[1], "a flood starved: {after:?}");
     });
     assert_eq!(server.stats().closed_idle, SILENT as u64);
 }
