@@ -43,7 +43,8 @@ fn pin<T>(seat: &Seat<T>) {
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.
 fn rest<T>(core: &Core<T>, seat: &mut Seat<T>, next: u64) {
     let until = core.rate.start_of(next);
-    if core.now() >= until {
+    // In ticks, not in time: at the far end of the scale "never" begins at the present.
+    if core.rate.current(core.now()) >= next {
         return;
     }
     match core.idle {
