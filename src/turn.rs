@@ -132,6 +132,13 @@ impl Turner {
         self.latest
     }
 
+    /// Goes on with a turn that ran out of budget: deferred entries wait for the next one.
+    pub(crate) fn resume(&mut self, now: u64) -> u64 {
+        self.latest = self.latest.max(now);
+        self.turning = true;
+        self.latest
+    }
+
     /// Ends a turn.
     pub(crate) fn finish(&mut self) {
         self.turning = false;

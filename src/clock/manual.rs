@@ -63,7 +63,7 @@ impl ManualClock {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Time {
-        // ORDERING: Acquire pairs with the Release half of the updates in `advance` and `set`:
+        // ORDERING: Acquire pairs with the Release half of the updates in `advance` and `set` [P16]:
         // whoever sees a time also sees what was done before the clock was moved to it.
         Time::from_nanos(self.shared.now_ns.load(Ordering::Acquire))
     }
@@ -77,7 +77,7 @@ impl ManualClock {
         let step = |now: u64| Some(now.saturating_add(by));
         let time = &self.shared.now_ns;
         // ORDERING: AcqRel. Release pairs with the Acquire in `now`; Acquire hands on what an earlier
-        // mover published, since this update takes its place. A failed attempt retries.
+        // mover published, since this update takes its place. A failed attempt retries. [P16]
         let was = time.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
         // `step` never answers `None`, so both arms hold the old value.
         let (Ok(was) | Err(was)) = was;
@@ -87,7 +87,7 @@ impl ManualClock {
     /// Moves the time to `time`, then runs the hooks; does nothing where the clock is there already
     /// or further on. Returns the time the clock stands at.
     pub fn set(&self, time: Time) -> Time {
-        // ORDERING: AcqRel, for the same reasons as in `advance`.
+        // ORDERING: AcqRel, for the same reasons as in `advance`. [P16]
         let was = self.shared.now_ns.fetch_max(time.as_nanos(), Ordering::AcqRel);
         self.moved(was, was.max(time.as_nanos()))
     }

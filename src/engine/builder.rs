@@ -186,7 +186,7 @@ impl Builder {
     /// hand, with real workers or with [`Drive::Caller`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.source = TimeSource::Custom(Box::new(clock));
+        self.source = TimeSource::custom(clock);
         self
     }
 

@@ -19,27 +19,39 @@ use std::sync::{Arc, Mutex};
 /// The engine's clock; the usual one is called without a table.
 pub(super) enum TimeSource {
     Monotonic(MonotonicClock),
-    Custom(Box<dyn Clock>),
+    Custom {
+        clock: Box<dyn Clock>,
+        /// The latest reading, in nanoseconds: a clock that goes back stands still for the engine.
+        latest: AtomicU64,
+    },
 }
 
 impl TimeSource {
+    pub(super) fn custom(clock: impl Clock) -> Self {
+        Self::Custom { clock: Box::new(clock), latest: AtomicU64::new(0) }
+    }
+
     #[inline]
     pub(super) fn now(&self) -> Time {
         match self {
             Self::Monotonic(clock) => Clock::now(clock),
-            Self::Custom(clock) => clock.now(),
+            Self::Custom { clock, latest } => {
+                let now = clock.now().as_nanos();
+                // ORDERING: Relaxed: one word's modification order is all that is asked for.
+                Time::from_nanos(now.max(latest.fetch_max(now, Ordering::Relaxed)))
+            }
         }
     }
 
     pub(super) fn is_virtual(&self) -> bool {
         match self {
             Self::Monotonic(_) => false,
-            Self::Custom(clock) => clock.is_virtual(),
+            Self::Custom { clock, .. } => clock.is_virtual(),
         }
     }
 
     pub(super) fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
-        if let Self::Custom(clock) = self {
+        if let Self::Custom { clock, .. } = self {
             clock.on_advance(wake);
         }
     }

@@ -15,7 +15,7 @@ use crate::shard::{Expiry, Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
 use crate::tick::saturating_ns;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,8 +31,9 @@ const MANY_ENGINES: usize = 64;
 const FIRES_PER_CLOCK_READ: usize = 64;
 
 thread_local! {
-    /// The engine whose handlers run on this thread at the moment; 0 for none.
-    static INSIDE: Cell<u64> = const { Cell::new(0) };
+    /// The engines whose handlers run on this thread at the moment: more than one when a handler turns
+    /// another engine by hand.
+    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Everything that drives one shard; on a worker thread once that has started.
@@ -82,28 +83,34 @@ fn locked<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
 }
 
 /// Marks the calling thread as one that runs the engine's handlers, until dropped.
-pub(super) struct Inside {
-    before: u64,
-}
+pub(super) struct Inside;
 
 impl Inside {
     pub(super) fn enter(engine: u64) -> Self {
-        Self { before: INSIDE.replace(engine) }
+        INSIDE.with_borrow_mut(|engines| engines.push(engine));
+        Self
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.set(self.before);
+        let _ = INSIDE.try_with(|engines| engines.borrow_mut().pop());
     }
 }
 
 impl<T> Seat<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
-    pub(super) fn turn(&mut self, core: &Core<T>) -> Turn {
+    ///
+    /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
+    pub(super) fn turn(&mut self, core: &Core<T>, goes_on: bool) -> Turn {
         let mut now = core.now();
         let mut fires = 0;
-        let mut piece = self.owner.begin_turn(core.rate.current(now), &core.budget);
+        let tick = core.rate.current(now);
+        let mut piece = if goes_on {
+            self.owner.resume_turn(tick, &core.budget)
+        } else {
+            self.owner.begin_turn(tick, &core.budget)
+        };
         while let Some(expiry) = self.owner.next_expiry(&mut piece) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
@@ -145,7 +152,8 @@ impl<T> Seat<T> {
 
 impl<T> Core<T> {
     fn is_inside(&self) -> bool {
-        INSIDE.get() == self.id
+        // Without the thread-local (the thread is being torn down) no handler runs.
+        INSIDE.try_with(|engines| engines.borrow().contains(&self.id)).unwrap_or(false)
     }
 
     #[inline]
@@ -204,12 +212,12 @@ impl<T> Core<T> {
         let mut fired = 0;
         for seat in &lifecycle.seats {
             if let Some(seat) = locked(seat).as_mut() {
-                loop {
-                    let turn = seat.turn(self);
+                // What the handlers schedule is left for the next call, so that this one ends.
+                let mut turn = seat.turn(self, false);
+                fired += turn.fired;
+                while turn.more {
+                    turn = seat.turn(self, true);
                     fired += turn.fired;
-                    if !turn.more {
-                        break;
-                    }
                 }
             }
         }

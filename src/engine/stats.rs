@@ -160,7 +160,7 @@ impl ShardStats {
             parks: counters.parks.get(),
             wakes: counters.wakes.get(),
             entries,
-            held_bytes: counters.bytes.get(),
+            held_bytes: remote.held_bytes(),
             zombies: entries.saturating_sub(pending),
             swept: counters.swept.get(),
             dropped: counters.dropped.get(),

@@ -19,7 +19,7 @@ pub(super) fn run<T>(core: &Core<T>, mut seat: Seat<T>) -> Vec<Unfired<T>> {
     slot::with(|slot| core.router.settle(slot, seat.shard));
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     while core.state() != EngineState::Stopped {
-        let turn = seat.turn(core);
+        let turn = seat.turn(core, false);
         // Whoever stops the engine summons it afterwards: a turn that has seen the summons sees the state.
         if !turn.more && core.state() != EngineState::Stopped {
             rest(core, &mut seat, turn.next);

@@ -206,7 +206,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Bytes that nodes and wheel hold, as of the last poll.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        usize::try_from(self.owner.remote().counters().bytes.get()).unwrap_or(usize::MAX)
+        usize::try_from(self.owner.remote().held_bytes()).unwrap_or(usize::MAX)
     }
 
     /// When there is something to do next: never later than the earliest pending deadline, and earlier at

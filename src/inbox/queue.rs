@@ -151,7 +151,7 @@ impl Inbox {
             let Some(next) = NonNull::new(Self::follow(current)) else {
                 return;
             };
-            // ORDERING: as in `advance`.
+            // ORDERING: Release as in `advance`. [P7]
             let _ = self.tail.compare_exchange(
                 block.as_ptr(),
                 next.as_ptr(),
@@ -267,7 +267,7 @@ impl Reader {
     /// Unlinks the head block, which is read to its end.
     fn retire(&mut self, inbox: &Inbox, next: NonNull<Block>) {
         let old = self.head.as_ptr();
-        // ORDERING: Release as in `advance`: the tail must have left the block before it is retired, so
+        // ORDERING: Release as in `advance` [P7]: the tail must have left the block before it is retired, so
         // that no producer that pins from now on can reach it. Failure means that it has.
         let _ =
             inbox.tail.compare_exchange(old, next.as_ptr(), Ordering::Release, Ordering::Relaxed);

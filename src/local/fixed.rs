@@ -2,9 +2,9 @@
 
 use super::queue::Queue;
 use super::table::{Due, MAX_NODES, Table};
-use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, until, whole_ms};
+use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::engine::{Cancel, Expired, Reschedule, Unfired};
-use crate::error::{self, BuildError, ScheduleError, ScheduleErrorKind};
+use crate::error::{self, BuildError, ScheduleError};
 use crate::event_loop::Polled;
 use crate::key::Key;
 use crate::tick::Time;
@@ -117,23 +117,12 @@ impl<T> FixedTimer<T> {
     #[inline]
     pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
-            return Err(self.refuse(payload));
+            return Err(refusal(self.limit, payload));
         }
         let deadline = self.next_last(now).as_nanos();
         let armed = self.table.arm(deadline, payload);
         self.push(armed.entry(deadline));
         Ok(armed.key())
-    }
-
-    #[cold]
-    fn refuse(&self, payload: T) -> ScheduleError<T> {
-        let kind = if self.limit == MAX_NODES {
-            ScheduleErrorKind::OutOfNodes { shard: 0, limit: MAX_NODES as u64 }
-        } else {
-            let pending = self.table.pending();
-            ScheduleErrorKind::TooManyPending { pending, max_pending: self.limit }
-        };
-        ScheduleError::new(kind, payload)
     }
 
     /// The deadline of what is scheduled at `now`, which becomes the last of all.

@@ -11,7 +11,8 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `table` | the nodes: every transition of a timer's state |
+//! | `word` | a node's state: generation, hint, pending or not |
+//! | `table` | the nodes: arming, ending, moving, settling |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `builder` | [`LocalBuilder`]: its settings |
@@ -24,7 +25,9 @@ mod poll;
 mod queue;
 mod table;
 mod timer;
+mod word;
 
+use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::tick::Time;
 use std::time::Duration;
 
@@ -42,6 +45,17 @@ const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
 
 /// Entries that a poll looks at when the bound is exceeded.
 const SWEEP_PER_POLL: usize = 4096;
+
+/// The answer to one timer more than `limit`, which is how many are pending.
+#[cold]
+fn refusal<T>(limit: usize, payload: T) -> ScheduleError<T> {
+    let kind = if limit == table::MAX_NODES {
+        ScheduleErrorKind::OutOfNodes { shard: 0, limit: limit as u64 }
+    } else {
+        ScheduleErrorKind::TooManyPending { pending: limit, max_pending: limit }
+    };
+    ScheduleError::new(kind, payload)
+}
 
 /// From `now` to `next`; zero where `next` has come.
 fn until(next: Option<Time>, now: Time) -> Option<Duration> {

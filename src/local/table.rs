@@ -1,98 +1,22 @@
-//! The nodes of a single-threaded timer: every transition of their state, and nothing else.
-//!
-//! ```text
-//!   63                          16 15        8 7      2     1        0
-//!  +------------------------------+-----------+--------+--------+---------+
-//!  |        generation (48)       |  hint (8) |   -    |PERIODIC| PENDING |
-//!  +------------------------------+-----------+--------+--------+---------+
-//!                      |<-- mark (32): what an entry remembers
-//! ```
-//!
-//! The layout follows the engine's state word (`crate::node::state`), less what only threads need.
-//! *generation* grows by one with each arming, so a stale key never matches again. *hint* says which of a
-//! timer's entries is the current one: a deadline that is pulled in files a second entry and grows it.
+//! The nodes of a single-threaded timer: arming, ending, moving and settling.
 //!
 //! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
 //! A mark may come round (after 2^24 armings, or 256 pull-ins); an old entry with the same mark then looks
 //! current, is filed again for the node's deadline, and dies with the timer: one entry too many, no harm.
 
-use crate::key::{GENERATION_BITS, Key};
+use super::word::{PERIODIC, Word};
+use crate::key::Key;
 use crate::period::Period;
 use crate::tick::{TickRate, Time};
 use crate::turn::{Fate, Records};
 use crate::wheel::Entry;
 use std::mem;
 
-const PENDING: u64 = 1;
-const PERIODIC: u64 = 1 << 1;
-const HINT_SHIFT: u32 = 8;
-const HINT_BITS: u32 = 8;
-const HINT_ONE: u64 = 1 << HINT_SHIFT;
-const HINT_MASK: u64 = ((1 << HINT_BITS) - 1) << HINT_SHIFT;
-const GENERATION_SHIFT: u32 = HINT_SHIFT + HINT_BITS;
-const GENERATION_ONE: u64 = 1 << GENERATION_SHIFT;
-const _: () = assert!(PERIODIC < HINT_ONE);
-const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
-
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
 
 /// The most nodes of one table: every index but `NIL`.
 pub(super) const MAX_NODES: usize = NIL as usize;
-
-/// A node's state.
-#[derive(Clone, Copy, Default)]
-struct Word(u64);
-
-impl Word {
-    #[inline]
-    const fn generation(self) -> u64 {
-        self.0 >> GENERATION_SHIFT
-    }
-
-    #[inline]
-    const fn mark(self) -> u32 {
-        (self.0 >> HINT_SHIFT) as u32
-    }
-
-    #[inline]
-    const fn is_pending(self) -> bool {
-        self.0 & PENDING != 0
-    }
-
-    #[inline]
-    const fn is_periodic(self) -> bool {
-        self.0 & PERIODIC != 0
-    }
-
-    /// Whether an entry with this mark stands for a pending timer.
-    #[inline]
-    const fn is_current(self, mark: u32) -> bool {
-        self.is_pending() & (self.mark() == mark)
-    }
-
-    #[inline]
-    const fn is_named_by(self, key: Key) -> bool {
-        self.is_pending() & (self.generation() == key.generation())
-    }
-
-    /// Pending, in the next generation.
-    #[inline]
-    const fn armed(self, flags: u64) -> Self {
-        let generation = self.0 & !(GENERATION_ONE - 1);
-        Self(generation.wrapping_add(GENERATION_ONE) | PENDING | flags)
-    }
-
-    #[inline]
-    const fn ended(self) -> Self {
-        Self(self.0 & !PENDING)
-    }
-
-    #[inline]
-    const fn superseding_entry(self) -> Self {
-        Self(self.0 & !HINT_MASK | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
-    }
-}
 
 /// What a periodic timer needs beyond a node.
 pub(super) struct Repeat<T> {
@@ -200,7 +124,7 @@ impl<T> Table<T> {
         self.pending
     }
 
-    pub(super) const fn held_bytes(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<T>>()
     }
 
@@ -246,7 +170,7 @@ impl<T> Table<T> {
     #[inline(never)]
     fn grow(&mut self) {
         self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-        self.nodes.push(Node { word: Word(0), deadline: u64::from(NIL), load: Load::Free });
+        self.nodes.push(Node { word: Word::default(), deadline: u64::from(NIL), load: Load::Free });
     }
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.
@@ -457,7 +381,7 @@ impl<T> Records for Table<T> {
     #[inline]
     fn warm(&self, entries: &[Entry]) {
         let word =
-            |entry: &Entry| self.nodes.get(entry.index as usize).map_or(0, |node| node.word.0);
+            |entry: &Entry| self.nodes.get(entry.index as usize).map_or(0, |node| node.word.bits());
         // The loads do not depend on each other; `black_box` keeps the compiler from leaving them out.
         std::hint::black_box(entries.iter().map(word).fold(0, |all, word| all ^ word));
     }

@@ -2,14 +2,14 @@
 
 use super::builder::LocalBuilder;
 use super::table::{Armed, MAX_NODES, Rearm, Repeat, Table};
-use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, until, whole_ms};
+use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::engine::{Cancel, Reschedule, Unfired};
-use crate::error::{BuildError, ScheduleError, ScheduleErrorKind};
+use crate::error::{BuildError, ScheduleError};
 use crate::key::Key;
 use crate::period::Period;
 use crate::tick::{TickRate, Time};
 use crate::turn::Turner;
-use crate::wheel::{AnyWheel, Entry};
+use crate::wheel::AnyWheel;
 use std::fmt;
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ impl<T> LocalTimer<T> {
     #[inline(always)]
     fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
-            return Err(self.refuse(payload));
+            return Err(refusal(self.limit, payload));
         }
         Ok(self.arm(tick, payload).key())
     }
@@ -155,17 +155,6 @@ impl<T> LocalTimer<T> {
         let armed = self.table.arm(tick, payload);
         self.turner.file(armed.entry(tick));
         armed
-    }
-
-    #[cold]
-    fn refuse<P>(&self, payload: P) -> ScheduleError<P> {
-        let kind = if self.limit == MAX_NODES {
-            ScheduleErrorKind::OutOfNodes { shard: 0, limit: MAX_NODES as u64 }
-        } else {
-            let pending = self.table.pending();
-            ScheduleErrorKind::TooManyPending { pending, max_pending: self.limit }
-        };
-        ScheduleError::new(kind, payload)
     }
 
     /// Schedules a timer that fires at `first` and then once per `period`, until it is cancelled.
@@ -218,7 +207,7 @@ impl<T> LocalTimer<T> {
         T: Clone,
     {
         if self.table.pending() >= self.limit {
-            return Err(self.refuse(payload));
+            return Err(refusal(self.limit, payload));
         }
         let tick = self.rate.deadline_at(Time::ZERO, first);
         let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
@@ -257,14 +246,12 @@ impl<T> LocalTimer<T> {
         match self.table.rearm(key, tick, nominal) {
             Rearm::Gone => return Reschedule::Gone,
             Rearm::Later => {}
-            Rearm::Earlier(armed) => self.supersede(armed.entry(tick)),
+            Rearm::Earlier(armed) => {
+                self.turner.file(armed.entry(tick));
+                self.count_zombie();
+            }
         }
         Reschedule::Moved
-    }
-
-    fn supersede(&mut self, entry: Entry) {
-        self.turner.file(entry);
-        self.count_zombie();
     }
 
     #[inline]
@@ -335,8 +322,8 @@ impl<T> LocalTimer<T> {
     /// was not cut short, otherwise that or earlier, never later. `None` if nothing is pending, or only what
     /// practically never fires.
     ///
-    /// A simulation jumps from one to the next: `while let Some(now) = timer.next_deadline()`. O(1), except
-    /// after a poll that was cut short or whose handlers scheduled what is due already.
+    /// Simulations jump: `while let Some(now) = timer.next_deadline()`. O(1), except after a poll that was
+    /// cut short or whose handlers scheduled what is due already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         if self.is_empty() {

@@ -141,7 +141,7 @@ impl Depot {
 
     /// One past the highest node number that was ever handed out.
     pub(crate) fn end(&self) -> u64 {
-        // ORDERING: Acquire pairs with the AcqRel in `fill_fresh`; the caller compares it with nodes it
+        // ORDERING: Acquire pairs with the AcqRel in `fill_fresh` [P14]; the caller compares it with nodes it
         // has been told of, whose numbers are below by then.
         self.fresh.load(Ordering::Acquire).min(self.limit)
     }
@@ -162,7 +162,7 @@ impl Depot {
 
     /// Puts never-used nodes into `magazine`, the lowest on top; returns how many.
     fn fill_fresh(&self, magazine: &Magazine) -> u32 {
-        // ORDERING: AcqRel as in `end`.
+        // ORDERING: AcqRel as in `end`. [P14]
         let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::AcqRel);
         let count = self.limit.saturating_sub(first).min(u64::from(CAPACITY)) as u32;
         if count == 0 {

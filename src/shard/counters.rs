@@ -18,8 +18,8 @@ pub(crate) struct Counters {
     pub(crate) returned: Counter,
     /// Entries in the wheel, as of the last turn.
     pub(crate) entries: Gauge,
-    /// Bytes held by nodes, magazines and wheel, as of the last turn.
-    pub(crate) bytes: Gauge,
+    /// Bytes held by the wheel, as of the last turn.
+    pub(crate) wheel_bytes: Gauge,
     /// Zombies removed by sweeps.
     pub(crate) swept: Gauge,
     /// Zombies dropped because they came due.

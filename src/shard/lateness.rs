@@ -92,7 +92,7 @@ impl LatenessRecorder {
         let count = &self.counts[bucket_of(ns)];
         // ORDERING: Relaxed. Only this thread writes the count.
         let counted = count.load(Ordering::Relaxed) + 1;
-        // ORDERING: Release pairs with the Acquire in `snapshot`: who sees this count sees the
+        // ORDERING: Release pairs with the Acquire in `snapshot` [P15]: who sees this count sees the
         // maximum and the sum that include it, so a percentile is never capped below a value it
         // counts.
         count.store(counted, Ordering::Release);
@@ -101,7 +101,7 @@ impl LatenessRecorder {
     /// A copy of the counts as they are now. Any thread; O(buckets), about 320 loads.
     pub(crate) fn snapshot(&self) -> LatenessHistogram {
         let load = |count: &AtomicU64| {
-            // ORDERING: Acquire pairs with the Release in `record`, so the maximum and the sum read
+            // ORDERING: Acquire pairs with the Release in `record` [P15], so the maximum and the sum read
             // below cover every count read here.
             count.load(Ordering::Acquire)
         };

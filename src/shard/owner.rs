@@ -170,6 +170,18 @@ impl<T> Owner<T> {
         Piece { now, left: budget.fire, fired: 0, unfinished: false }
     }
 
+    /// As [`Owner::begin_turn`], to go on with a turn that ran out of budget: takes nothing from the inbox but what
+    /// the last drain left, so that handlers which schedule for now cannot keep this up for ever.
+    pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Piece {
+        self.finish_period(Time::ZERO);
+        self.remote.counters.turns.bump();
+        let now = self.turner.resume(now);
+        if self.draining {
+            self.drain(now, budget.drain);
+        }
+        Piece { now, left: budget.fire, fired: 0, unfinished: false }
+    }
+
     /// The second part: the next timer that fires in this turn, if any.
     #[inline]
     pub(crate) fn next_expiry(&mut self, piece: &mut Piece) -> Option<Expiry<T>> {
@@ -365,7 +377,7 @@ impl<T> Owner<T> {
         let counters = &self.remote.counters;
         if counters.entries.get() != entries {
             counters.entries.set(entries);
-            counters.bytes.set((self.turner.held_bytes() + self.remote.allocated_bytes()) as u64);
+            counters.wheel_bytes.set(self.turner.held_bytes() as u64);
             let (swept, dropped) = self.turner.zombies_removed();
             counters.swept.set(swept);
             counters.dropped.set(dropped);

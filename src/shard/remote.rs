@@ -334,8 +334,8 @@ impl<T> Remote<T> {
         self.signal.is_settled(now)
     }
 
-    /// Bytes allocated for nodes and magazines.
-    pub(crate) fn allocated_bytes(&self) -> usize {
-        self.table.allocated_bytes()
+    /// Bytes held by nodes, magazines and, as of the last turn, the wheel.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.table.allocated_bytes() as u64 + self.counters.wheel_bytes.get()
     }
 }
