@@ -170,7 +170,9 @@ pub enum ScheduleErrorKind {
         limit: u64,
     },
     /// A periodic timer needs a copy of its payload for each period, and making the first one panicked.
-    #[error("the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone")]
+    #[error(
+        "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone"
+    )]
     PayloadClonePanicked,
     /// The engine had not been started yet, and starting it failed.
     #[error(transparent)]

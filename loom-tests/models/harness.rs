@@ -166,6 +166,13 @@ impl Payload {
     }
 }
 
+impl Payload {
+    /// For the next period of a periodic timer.
+    pub(super) fn again(&self) -> Self {
+        self.ledger.payload(self.id())
+    }
+}
+
 impl Drop for Payload {
     fn drop(&mut self) {
         self.ledger.dropped.fetch_add(1, Ordering::Relaxed);

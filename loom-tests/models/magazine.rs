@@ -67,8 +67,7 @@ fn give_or_take() {
             let pool = Arc::clone(&pool);
             move || {
                 let rack = Rack::default();
-                let taken: Vec<_> =
-                    (0..2 * CAPACITY).map_while(|_| pool.take(&rack)).collect();
+                let taken: Vec<_> = (0..2 * CAPACITY).map_while(|_| pool.take(&rack)).collect();
                 (taken, rack)
             }
         });

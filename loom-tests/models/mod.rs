@@ -10,7 +10,11 @@
 /// Explored with the real epoch: not everything is built, and not all of the harness is used.
 #[cfg_attr(
     all(tickwheel_loom, not(tickwheel_epoch_stand_in)),
-    expect(dead_code, unused_imports, reason = "serves rooms that are not built with the real epoch")
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "serves rooms that are not built with the real epoch"
+    )
 )]
 mod harness;
 
@@ -24,3 +28,5 @@ mod magazine;
 mod park;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod state;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod world;

@@ -4,9 +4,7 @@
 //! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
 //! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
-use super::harness::{
-    Bell, Probe, bounded, bounded_when_quick, explore, spawn, yield_now,
-};
+use super::harness::{Bell, Probe, bounded, bounded_when_quick, explore, spawn, yield_now};
 use crate::park::{Signal, Wake};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;

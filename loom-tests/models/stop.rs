@@ -2,10 +2,14 @@
 
 use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
 use crate::key::Key;
+use crate::period::{MissedTicks, Period};
 use crate::shard::lane::Lane;
+use crate::shard::periodic::Plan;
 use crate::shard::{Limit, Owner, Refusal, Remote};
+use crate::tick::{TickRate, Time};
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Two threads: with the real epoch under loom a bound is needed.
 const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
@@ -133,6 +137,38 @@ fn stop_or_move() {
         let mover = spawn(move || remote.reschedule(remote.lane(1), key, 5));
         assert_eq!(engine.close(), [1], "nobody else ends the timer");
         let _ = mover.join().unwrap();
+        engine.finish();
+    });
+}
+
+/// A periodic timer enters a book of its own before its first period is armed.
+#[test]
+fn stop_or_schedule_periodic() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let producer = spawn({
+            let (remote, ledger) = engine.remote();
+            move || {
+                let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
+                let plan = Plan {
+                    payload: ledger.payload(1),
+                    again: Payload::again,
+                    period: every.unwrap(),
+                    nominal: Time::from_nanos(10),
+                    rate: TickRate::new(2),
+                };
+                let accepted = remote.schedule_periodic(remote.lane(0), plan);
+                if let Ok(key) = accepted {
+                    return Some(key);
+                }
+                assert!(matches!(accepted, Err(Refusal::Closed(payload)) if payload.id() == 1));
+                None
+            }
+        });
+        let returned = engine.close();
+        let accepted = producer.join().unwrap();
+        assert_eq!(returned, if accepted.is_some() { vec![1] } else { vec![] });
+        assert!(accepted.is_none_or(|key| !engine.owner.remote().is_active(key)), "still active");
         engine.finish();
     });
 }

@@ -248,7 +248,7 @@ impl<T> Table<T> {
     ///
     /// Nodes armed by producers that are about to be refused are returned as well; those producers
     /// then lose the race for their own node and report the timer as accepted.
-    pub(crate) fn return_all(&self, rack: &Rack, mut take: impl FnMut(u32, u64, u64, T)) {
+    pub(crate) fn return_all(&self, rack: &Rack, mut take: impl FnMut(u32, Fired<T>)) {
         self.nodes.for_each(self.depot.end(), |index, node| {
             let state = node.state.load();
             if state.phase() != Phase::Pending {
@@ -256,9 +256,9 @@ impl<T> Table<T> {
             }
             // ORDERING: Relaxed: reported only.
             let deadline = node.deadline.load(Ordering::Relaxed);
-            let generation = state.generation();
+            let (generation, periodic) = (state.generation(), state.is_periodic());
             if let Some(payload) = self.end(rack, index, generation, Phase::Returned) {
-                take(index, generation, deadline, payload);
+                take(index, Fired { payload, generation, deadline, periodic });
             }
         });
     }
@@ -275,7 +275,7 @@ impl<T> Drop for Table<T> {
             return;
         }
         let rack = Rack::default();
-        self.return_all(&rack, |_, _, _, payload| drop(payload));
+        self.return_all(&rack, |_, returned| drop(returned));
     }
 }
 

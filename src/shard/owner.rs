@@ -360,10 +360,18 @@ impl<T> Owner<T> {
         self.finish_period(Time::ZERO);
         let Self { remote, reader, lane, .. } = self;
         remote.inbox.close(reader);
-        remote.table.return_all(&lane.rack, |index, generation, deadline, payload| {
+        remote.table.return_all(&lane.rack, |index, returned| {
+            let Fired { payload, generation, deadline, periodic } = returned;
+            let key = remote.key(index, generation);
+            if periodic && !remote.periodics.returned(key) {
+                // A cancel was faster; it has handed out the payload and freed the place.
+                remote.counters.own_cancelled.bump();
+                drop_quietly(payload);
+                return;
+            }
             remote.counters.returned.bump();
             remote.free_place();
-            take(Expiry { payload, key: remote.key(index, generation), deadline, periodic: false });
+            take(Expiry { payload, key, deadline, periodic: false });
         });
         remote.periodics.clear();
         self.turner.clear();

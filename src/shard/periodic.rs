@@ -175,14 +175,35 @@ impl<T> Periodics<T> {
         }
     }
 
-    /// No further period. `None` if the timer has been cancelled before.
+    /// No further period. `None` if the timer has ended before.
+    ///
+    /// The armed period goes on pointing to the timer that is gone, until the canceller has ended it and calls
+    /// `unlink`: so the owner, if it is faster, knows that a cancel has won.
     pub(crate) fn cancel(&self, id: u64) -> Option<Cancelled<T>> {
+        let entry = self.book().entries.remove(&id)?;
+        Some(Cancelled { payload: entry.plan.payload, node: entry.node })
+    }
+
+    /// The armed period of timer `id` has been ended by its canceller, or by a producer who was refused.
+    pub(crate) fn unlink(&self, node: Key, id: u64) {
         let mut book = self.book();
-        let entry = book.entries.remove(&id)?;
-        if let Some(node) = entry.node {
+        // The node may be in use for another timer by now.
+        if book.by_node.get(&node.index()) == Some(&id) {
             book.by_node.remove(&node.index());
         }
-        Some(Cancelled { payload: entry.plan.payload, node: entry.node })
+    }
+
+    /// Owner, for `stop`: `node` has been returned; false if a cancel has won its periodic timer before.
+    ///
+    /// A node that is not entered was armed a moment ago by a producer who is about to be refused: that one
+    /// finds its period returned, and forgets the timer.
+    pub(crate) fn returned(&self, node: Key) -> bool {
+        let mut book = self.book();
+        let Some(id) = book.by_node.remove(&node.index()) else { return true };
+        let entry = book.entries.remove(&id);
+        drop(book);
+        // Dropped outside the lock: payloads are the user's.
+        entry.is_some()
     }
 
     pub(crate) fn is_active(&self, id: u64) -> bool {

@@ -14,25 +14,29 @@ impl<T> Remote<T> {
     ) -> Result<PeriodicKey, Refusal<T>> {
         let plan = self.take_place_for(plan)?;
         let (id, first) = self.periodics.begin(plan).map_err(|plan| self.give_up(plan.payload))?;
-        let refused = |full: fn(T) -> Refusal<T>| {
-            self.free_place();
-            self.periodics.forget(id).map_or(Ok(()), |payload| Err(full(payload)))
-        };
-        match self.table.arm_periodic(&lane.rack, first.tick, first.payload) {
-            Err(_copy) => refused(Refusal::Full)?,
-            Ok(armed) => {
-                lane.scheduled.bump();
-                self.periodics.armed(id, self.key(armed.index, armed.generation));
-                if !self.send(first.tick, armed.index, armed.mark)
-                    && self
-                        .table
-                        .end(&lane.rack, armed.index, armed.generation, Phase::Cancelled)
-                        .is_some()
-                {
-                    lane.scheduled.undo();
-                    refused(Refusal::Closed)?;
-                }
+        let armed = match self.table.arm_periodic(&lane.rack, first.tick, first.payload) {
+            Ok(armed) => armed,
+            Err(payload) => {
+                self.free_place();
+                drop(self.periodics.forget(id));
+                return Err(Refusal::Full(payload));
             }
+        };
+        let node = self.key(armed.index, armed.generation);
+        lane.scheduled.bump();
+        self.periodics.armed(id, node);
+        if !self.send(first.tick, armed.index, armed.mark) {
+            // Nobody else knows the number yet, so what is kept is ours to drop.
+            let period =
+                self.table.end(&lane.rack, armed.index, armed.generation, Phase::Cancelled);
+            self.periodics.unlink(node, id);
+            drop(self.periodics.forget(id));
+            if let Some(payload) = period {
+                lane.scheduled.undo();
+                self.free_place();
+                return Err(Refusal::Closed(payload));
+            }
+            // `stop` has found the period and returned it: the timer was accepted after all.
         }
         Ok(PeriodicKey { id, shard: self.id })
     }
@@ -57,7 +61,9 @@ impl<T> Remote<T> {
             let (index, generation) = (node.index(), node.generation());
             if self.table.end(&lane.rack, index, generation, Phase::Cancelled).is_some() {
                 lane.cancelled.bump();
+                self.periodics.unlink(node, key.id);
             }
+            // Otherwise the owner has won the node: it looks the period up, and finds that its timer is gone.
         }
         Some(cancelled.payload)
     }

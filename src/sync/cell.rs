@@ -42,7 +42,9 @@ impl Tracked {
 }
 
 #[cfg(tickwheel_loom)]
-pub(crate) struct Tracked(#[expect(dead_code, reason = "held for its drop")] loom::alloc::Track<()>);
+pub(crate) struct Tracked(
+    #[expect(dead_code, reason = "held for its drop")] loom::alloc::Track<()>,
+);
 
 #[cfg(tickwheel_loom)]
 impl Tracked {

@@ -4,29 +4,44 @@ use crate::common::{
     Fired, HOUR, Ledger, Random, Setup, ZOMBIE_CONSTANT, each_setup, ms, one_shard, secs, sorted,
     stress, us, wait_until,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tickwheel::{Executor, Expired, Key, ScheduleErrorKind, Timer};
 
 #[test]
 fn no_timer_is_lost_between_push_and_sleep() {
-    let (sender, receiver) = channel();
+    let done = Arc::new(AtomicU64::new(0));
+    let fires = Arc::clone(&done);
     let timer = one_shard()
         .tick(us(10))
-        .build_with(move |expired: Expired<u64>| sender.send(expired.payload).unwrap())
+        .build_with(move |expired: Expired<u64>| {
+            fires.store(expired.payload, Ordering::Release);
+            // The next push is on its way; lie down a little before, at, or after its arrival.
+            for _ in 0..expired.payload * 7 % 61 {
+                std::hint::spin_loop();
+            }
+        })
         .unwrap();
-    // Keeps the worker's sleep bounded by something far away.
+    // The sleep that a lost wake-up would last.
     timer.schedule_key(HOUR, u64::MAX).unwrap();
     let mut random = Random::new(1);
-    for id in 0..stress(4_000) {
-        for _ in 0..random.below(3_000) {
+    for id in 1..=stress(20_000) {
+        // This thread must not sleep itself: it would always come too late.
+        for _ in 0..random.below(8) {
             std::hint::spin_loop();
         }
-        // Pushed at any moment around the one at which the worker lies down.
-        timer.schedule_key(us(random.below(20)), id).unwrap();
-        assert_eq!(receiver.recv_timeout(secs(20)), Ok(id), "the wake-up was lost");
+        timer.schedule_key(us(random.below(3)), id).unwrap();
+        let (start, mut looks) = (Instant::now(), 0_u32);
+        while done.load(Ordering::Acquire) != id {
+            looks += 1;
+            if looks % 10_000 == 0 {
+                assert!(start.elapsed() < secs(20), "the wake-up for timer {id} was lost");
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
     }
     assert_eq!(timer.stop().unwrap().len(), 1);
 }
@@ -132,17 +147,22 @@ fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
 fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
     each_setup(|at| {
         let (timer, fired) = at.recording();
-        let stale = timer.schedule_key(ms(1), 0).unwrap();
+        let fired_key = timer.schedule_key(ms(1), 0).unwrap();
         at.advance(&timer, ms(1));
         assert_eq!(fired.ids(), [0]);
-        // Sooner or later one of these lies where the first one lay.
+        let mut stale = vec![fired_key];
+        // Sooner or later one of these lies where the first one lay; the cancelled ones are used again at once.
         for id in 1..2_000 {
             let key = timer.schedule_key(ms(1), id).unwrap();
-            assert_ne!(key, stale);
-            assert!(!timer.cancel(stale).won() && !timer.is_pending(stale));
-            assert!(!timer.reschedule(stale, HOUR).moved());
+            for stale in &stale {
+                assert_ne!(key, *stale);
+                assert!(!timer.cancel(*stale).won() && !timer.is_pending(*stale));
+                assert!(!timer.reschedule(*stale, HOUR).moved());
+            }
             if id % 2 == 0 {
                 assert_eq!(timer.cancel(key).payload(), Some(id));
+                stale.truncate(20);
+                stale.push(key);
             }
         }
         at.advance(&timer, ms(1));

@@ -64,8 +64,10 @@ fn of_several_cancels_one_wins() {
     const TIMERS: u64 = 20_000;
     for _ in 0..stress(1) {
         let (timer, ledger) = with_ledger(TIMERS);
+        // Every second one fires meanwhile, unless somebody is quicker.
+        let delay = |id: u64| if id % 2 == 0 { us(200 + id) } else { HOUR };
         let timeouts: Vec<Timeout<u64>> =
-            (0..TIMERS).map(|id| timer.schedule(us(200 + id), id).unwrap()).collect();
+            (0..TIMERS).map(|id| timer.schedule(delay(id), id).unwrap()).collect();
         let gate = Barrier::new(3);
         std::thread::scope(|scope| {
             for by_handle in [false, false, true] {
@@ -84,7 +86,7 @@ fn of_several_cancels_one_wins() {
         settled(&timer);
         let ends = ledger.check();
         assert_eq!(timer.stats().cancelled(), ends.cancelled);
-        assert!(ends.cancelled > 0);
+        assert!(ends.cancelled >= TIMERS / 2);
         timer.stop().unwrap();
     }
 }

@@ -113,4 +113,3 @@ pub(super) fn lateness_bars(histogram: &Histogram<u64>, things: &str) -> Markup 
     let y = Axis::linear("share", top * 1.05, |value| format!("{value} %"));
     Plane { x, y, width: Width::Half }.bars("c", &bars, "distribution of lateness")
 }
-

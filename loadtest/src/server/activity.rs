@@ -41,6 +41,8 @@ pub(super) struct Activity {
     certain: Instant,
     /// Begin of the last act that it may have counted.
     possible: Instant,
+    /// Bytes may have moved at the server after the last act that can be seen from here.
+    vague: bool,
     /// An act came so late that the server may rightly have closed the connection before: the load
     /// program's own delay.
     late: bool,
@@ -50,8 +52,8 @@ pub(super) struct Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Judgement {
-    /// Closed when it had been idle for the timeout, and so much later.
-    InTime { late: Duration },
+    /// Closed when it had been idle for the timeout, and so much later if that can be said.
+    InTime { late: Option<Duration> },
     /// Closed so much before it had been idle for the timeout.
     Early { by: Duration },
     /// Closed, or still open, so long after the timeout that it counts as forgotten.
@@ -65,7 +67,7 @@ pub(super) enum Judgement {
 impl Activity {
     /// The connect that begins at `begun`.
     pub(super) fn connect(begun: Instant) -> Self {
-        Self { certain: begun, possible: begun, late: false }
+        Self { certain: begun, possible: begun, vague: false, late: false }
     }
 
     /// The connect took effect at `not_before` at the earliest. That is long after its begin if the server's
@@ -85,9 +87,11 @@ impl Activity {
         }
     }
 
-    /// A write that took bytes of which the server need not read any more.
+    /// A write that took bytes which the server need not read any more. When the last byte moves between the
+    /// full buffers of both systems cannot be seen from here; each such move counts for the server.
     pub(super) fn wrote_in_vain(&mut self, begun: Instant) {
         self.possible = begun;
+        self.vague = true;
     }
 
     /// The server has answered the write that began at `begun`.
@@ -108,14 +112,25 @@ impl Activity {
         if self.late || talking {
             return Judgement::Excused;
         }
-        let late = seen.saturating_duration_since(self.possible + rules.idle);
-        if late > rules.grace { Judgement::Forgotten { late } } else { Judgement::InTime { late } }
+        let late = self.lateness(seen, rules);
+        if late > self.patience(rules) {
+            return Judgement::Forgotten { late };
+        }
+        Judgement::InTime { late: (!self.vague).then_some(late) }
     }
 
     /// Judges a connection that is open at `now`.
     pub(super) fn judge_open(&self, now: Instant, rules: &Rules) -> Judgement {
-        let late = now.saturating_duration_since(self.possible + rules.idle);
-        if late > rules.grace { Judgement::Forgotten { late } } else { Judgement::Open }
+        let late = self.lateness(now, rules);
+        if late > self.patience(rules) { Judgement::Forgotten { late } } else { Judgement::Open }
+    }
+
+    fn lateness(&self, seen: Instant, rules: &Rules) -> Duration {
+        seen.saturating_duration_since(self.possible + rules.idle)
+    }
+
+    fn patience(&self, rules: &Rules) -> Duration {
+        if self.vague { rules.grace + rules.idle } else { rules.grace }
     }
 }
 
@@ -143,10 +158,10 @@ mod tests {
     fn a_close_after_the_timeout_is_in_time_and_measured() {
         let (start, silent) = written(&[]);
         let judged = silent.judge_close(start + ms(2003), false, &RULES);
-        assert_eq!(judged, Judgement::InTime { late: ms(3) });
+        assert_eq!(judged, Judgement::InTime { late: Some(ms(3)) });
         let (start, fading) = written(&[700, 1500]);
         let judged = fading.judge_close(start + ms(3500), false, &RULES);
-        assert_eq!(judged, Judgement::InTime { late: ms(0) });
+        assert_eq!(judged, Judgement::InTime { late: Some(ms(0)) });
     }
 
     #[test]
@@ -154,12 +169,12 @@ mod tests {
         let (start, mut silent) = written(&[]);
         silent.established(start - ms(5));
         let judged = silent.judge_close(start + ms(2000), false, &RULES);
-        assert_eq!(judged, Judgement::InTime { late: ms(0) });
+        assert_eq!(judged, Judgement::InTime { late: Some(ms(0)) });
         silent.established(start + ms(1000));
         let judged = silent.judge_close(start + ms(2999), false, &RULES);
         assert_eq!(judged, Judgement::Early { by: ms(1) });
         let judged = silent.judge_close(start + ms(3001), false, &RULES);
-        assert_eq!(judged, Judgement::InTime { late: ms(1) });
+        assert_eq!(judged, Judgement::InTime { late: Some(ms(1)) });
     }
 
     #[test]
@@ -207,7 +222,7 @@ mod tests {
         assert_eq!(late.judge_close(start + ms(4000), false, &RULES), Judgement::Excused);
         late.answered(start + ms(2500));
         let judged = late.judge_close(start + ms(4510), false, &RULES);
-        assert_eq!(judged, Judgement::InTime { late: ms(10) });
+        assert_eq!(judged, Judgement::InTime { late: Some(ms(10)) });
     }
 
     #[test]
@@ -217,6 +232,10 @@ mod tests {
         let early = flood.judge_close(start + ms(2299), false, &RULES);
         assert_eq!(early, Judgement::Early { by: ms(1) });
         let judged = flood.judge_close(start + ms(2310), false, &RULES);
-        assert_eq!(judged, Judgement::InTime { late: ms(0) });
+        assert_eq!(judged, Judgement::InTime { late: None });
+        // One more timeout, for bytes that moved unseen.
+        let end = |at| start + ms(320) + 2 * RULES.idle + RULES.grace + ms(at);
+        assert_eq!(flood.judge_open(end(0), &RULES), Judgement::Open);
+        assert!(matches!(flood.judge_open(end(1), &RULES), Judgement::Forgotten { .. }));
     }
 }

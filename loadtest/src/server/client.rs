@@ -112,7 +112,8 @@ impl Client {
                 let Rules { idle, grace } = self.task.rules;
                 let patience = *give_up.get_or_insert_with(|| {
                     self.fall_silent();
-                    now + idle + grace + LOOK_EVERY
+                    // Floods have two timeouts.
+                    now + 2 * idle + grace + LOOK_EVERY
                 });
                 if self.opened == self.closed || now >= patience {
                     break;

@@ -160,7 +160,11 @@ fn tasks(settings: &ServerSettings, server: &ServerProcess) -> Vec<Task> {
 /// A client loop with what it has counted; the connections it has left stay open with it.
 type ClientEnd = Result<(Client, Tally), Failure>;
 
-fn spawn(task: Task, signals: &Signals, live: &Arc<Live>) -> Result<JoinHandle<ClientEnd>, Failure> {
+fn spawn(
+    task: Task,
+    signals: &Signals,
+    live: &Arc<Live>,
+) -> Result<JoinHandle<ClientEnd>, Failure> {
     let number = task.number;
     let failed = move |error| {
         let text = format!("client loop {number} cannot go on: {error}");

@@ -122,9 +122,11 @@ impl Tally {
     pub(super) fn enter(&mut self, kind: Kind, judgement: Judgement, name: impl fmt::Display) {
         let figures = self.of_mut(kind);
         let fault = match judgement {
-            Judgement::InTime { late } => return figures.lateness.saturating_record(nanos(late)),
+            Judgement::InTime { late: Some(late) } => {
+                return figures.lateness.saturating_record(nanos(late));
+            }
             Judgement::Excused => return figures.excused += 1,
-            Judgement::Open => return,
+            Judgement::InTime { late: None } | Judgement::Open => return,
             Judgement::Early { by } => {
                 let by = format::nanos(nanos(by));
                 (Fault::Early, format!("{name}: closed {by} before it had been idle long enough"))

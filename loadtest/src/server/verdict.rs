@@ -76,7 +76,12 @@ fn compare(
     // A close that nobody is to blame for may have lost bytes; so may the end of the run.
     let all_read = !interrupted && all.excused == 0;
     let pairs = [
-        ("connections accepted", server.accepted, all.opened, if interrupted { all.open } else { 0 }),
+        (
+            "connections accepted",
+            server.accepted,
+            all.opened,
+            if interrupted { all.open } else { 0 },
+        ),
         // The clients may not have seen the last ones.
         ("idle connections closed", server.closed_idle, all.closed + all.open, all.open),
         ("connections ended by their clients", server.closed_by_peer, 0, 0),
@@ -125,7 +130,7 @@ mod tests {
             figures.opened = 5;
             figures.closed = 5;
             for _ in 0..5 {
-                tally.enter(kind, Judgement::InTime { late: Duration::from_millis(1) }, "x");
+                tally.enter(kind, Judgement::InTime { late: Some(Duration::from_millis(1)) }, "x");
             }
         }
         tally.of_mut(Kind::Fading).sent = 1000;

@@ -50,11 +50,7 @@ fn a_hole_delays_only_its_own_message() {
     let mut got = Vec::new();
     let drained = reader.drain(&inbox, usize::MAX, |m| got.push(m.word));
     assert!(drained.hole && !drained.more);
-    assert_eq!(
-        got,
-        (1..2000).collect::<Vec<_>>(),
-        "everything but the hole, over several blocks"
-    );
+    assert_eq!(got, (1..2000).collect::<Vec<_>>(), "everything but the hole, over several blocks");
     assert_eq!(reader.drain(&inbox, usize::MAX, |_| panic!("nothing twice")).taken, 0);
     block.publish(hole, message(5000));
     got.clear();

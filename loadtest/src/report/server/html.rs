@@ -99,7 +99,7 @@ fn distributions(outcome: &ServerOutcome) -> Markup {
             }
             div.card {
                 h2 { "Close lateness, distribution" }
-                p.soft { "Share of all closed connections in each band." }
+                p.soft { "Share of the closed connections in each band; floods end unseen." }
                 (lateness_bars(&all.lateness, "connections"))
             }
         }
@@ -119,8 +119,9 @@ fn distributions(outcome: &ServerOutcome) -> Markup {
 }
 
 fn memory(outcome: &ServerOutcome) -> Markup {
-    let memory = outcome.samples.iter().filter_map(|sample| {
-        Some((sample.at_s, sample.server_bytes? as f64 / f64::from(1 << 20)))
-    });
+    let memory = outcome
+        .samples
+        .iter()
+        .filter_map(|sample| Some((sample.at_s, sample.server_bytes? as f64 / f64::from(1 << 20))));
     single(Width::Half, "MiB", "a", memory.collect(), |value| format!("{value:.0}"))
 }

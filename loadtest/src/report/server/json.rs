@@ -12,10 +12,8 @@ pub(super) fn render(outcome: &ServerOutcome) -> String {
     let verdict = &outcome.verdict;
     let settings: Map<String, Value> =
         outcome.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let kinds: Map<String, Value> = KINDS
-        .into_iter()
-        .map(|kind| (kind.to_string(), figures(outcome.tally.of(kind))))
-        .collect();
+    let kinds: Map<String, Value> =
+        KINDS.into_iter().map(|kind| (kind.to_string(), figures(outcome.tally.of(kind)))).collect();
     let mut all = json!({
         "tool": "tickwheel loadtest",
         "version": env!("CARGO_PKG_VERSION"),

@@ -1,0 +1,77 @@
+//! idle and zombie: what timers cost that do nothing.
+
+use super::{CrossPeer, Session, Setup};
+use crate::book::Book;
+use crate::child::Metrics;
+use crate::figure::Scale;
+use crate::measure::{Usage, peak_bytes, resident_bytes};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A million timers an hour away.
+pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
+    let timers = scale.timers(1_000_000);
+    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
+    let mut session = peer.session(0);
+    // So that threads and pools are there before the count begins.
+    let first = session.schedule(HOUR, 0);
+    session.settle();
+    std::thread::sleep(Duration::from_millis(20));
+    let base = resident_bytes();
+    let mut kept = Vec::new();
+    for n in 0..timers as u64 {
+        let handle = session.schedule(HOUR + Duration::from_millis(n % 60_000), n);
+        if P::HANDLE_IS_TIMER {
+            kept.push(handle);
+        }
+    }
+    session.settle();
+    // What was handed in has come to rest.
+    std::thread::sleep(scale.watch(Duration::from_secs(2)));
+    let bytes = resident_bytes() - base;
+
+    let (before, start) = (Usage::now(), Instant::now());
+    std::thread::sleep(scale.watch(Duration::from_secs(8)));
+    let (after, watched) = (Usage::now(), start.elapsed().as_secs_f64());
+    drop((first, kept));
+    // This thread's own sleep is one.
+    let switches = (after.switches - before.switches - 1).max(0) as f64;
+    vec![
+        ("bytes/timer", bytes / timers as f64),
+        ("wake-ups/s", switches / watched),
+        ("CPU ms/s", (after.cpu - before.cpu).as_secs_f64() * 1e3 / watched),
+    ]
+}
+
+/// Scheduled and cancelled at once.
+pub(super) fn zombie<P: CrossPeer>(scale: Scale) -> Metrics {
+    let zombies = match scale {
+        Scale::Tiny => 10_000,
+        Scale::Quick => 2_000_000,
+        Scale::Full => 10_000_000,
+    };
+    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
+    let mut session = peer.session(0);
+    let first = session.schedule(HOUR, 0);
+    session.settle();
+    std::thread::sleep(Duration::from_millis(20));
+    let base = resident_bytes();
+    let start = Instant::now();
+    for n in 0..zombies {
+        let handle = session.schedule(HOUR, n);
+        session.cancel(handle);
+    }
+    session.settle();
+    let taken = start.elapsed();
+    std::thread::sleep(scale.watch(Duration::from_secs(2)));
+    let (peak, last) = (peak_bytes() - base, resident_bytes() - base);
+    session.cancel(first);
+    vec![
+        ("peak MiB", peak / MIB),
+        ("final MiB", last / MIB),
+        ("ns/pair", crate::measure::per(taken, usize::try_from(zombies).unwrap_or(1))),
+    ]
+}

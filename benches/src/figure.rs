@@ -1,0 +1,300 @@
+//! What is measured: the workloads of the project's performance page, with their sizes.
+
+use crate::peer::Peer;
+use std::time::Duration;
+
+/// How big the workloads are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Scale {
+    /// So small that the figures mean nothing: for tests of this program.
+    Tiny,
+    /// The same workloads with fewer steps; leaves out those of ten million.
+    Quick,
+    /// Everything.
+    Full,
+}
+
+/// One figure. Sizes are those of the full scale; the smaller scales may cut them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Figure {
+    /// So many resident timers; cancel a random one, schedule another.
+    Churn(usize),
+    /// The same, oldest first, with a clock that ticks.
+    ChurnTick(usize),
+    /// Schedule so many, run a virtual clock through them, all fire.
+    Life(usize),
+    /// Push the deadline of a random one of so many further out.
+    Rearm(usize),
+    /// Producer threads, each of which keeps so many timers in flight.
+    Cross {
+        /// Threads.
+        producers: usize,
+        /// Timers in flight per thread.
+        in_flight: usize,
+    },
+    /// Scheduled by one thread, cancelled by another.
+    RemoteCancel,
+    /// So many timers at random over two seconds of the real clock.
+    Late {
+        /// Timers.
+        timers: usize,
+        /// The tick of those peers that have one.
+        tick_us: u64,
+    },
+    /// A million timers due in the same tick while a producer goes on.
+    Burst,
+    /// A million timers an hour away.
+    Idle,
+    /// Ten million one-hour timers, scheduled and cancelled at once.
+    Zombie,
+    /// Due now, while the owner sleeps for an hour.
+    Wake,
+}
+
+/// The names that `--only` takes.
+pub const GROUPS: [&str; 9] =
+    ["churn", "life", "rearm", "cross", "late", "idle", "zombie", "burst", "wake"];
+
+impl Figure {
+    /// Every figure of a scale, in the order of the tables.
+    #[must_use]
+    pub fn all(scale: Scale) -> Vec<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let full = scale == Scale::Full;
+        let cross = |producers, in_flight| Self::Cross { producers, in_flight };
+        let late = |timers, tick_us| Self::Late { timers, tick_us };
+        let mut all = vec![
+            Self::Churn(1_000),
+            Self::Churn(100_000),
+            Self::Churn(1_000_000),
+            Self::ChurnTick(100_000),
+            Self::ChurnTick(1_000_000),
+            Self::Life(1_000_000),
+        ];
+        all.extend(full.then_some(Self::Life(10_000_000)));
+        all.extend([Self::Rearm(100_000), cross(1, 1024), cross(1, 100_000), cross(2, 1024)]);
+        all.extend((full && cores > 2).then_some(cross(cores, 1024)));
+        all.extend([Self::RemoteCancel, late(100_000, 1000), late(100_000, 50)]);
+        all.extend(full.then_some(late(1_000_000, 1000)));
+        all.extend([Self::Burst, Self::Idle, Self::Zombie, Self::Wake]);
+        all
+    }
+
+    /// Its name, as bars and commands use it.
+    #[must_use]
+    pub fn id(self) -> String {
+        match self {
+            Self::Churn(n) => format!("churn-{}", short(n)),
+            Self::ChurnTick(n) => format!("churn-tick-{}", short(n)),
+            Self::Life(n) => format!("life-{}", short(n)),
+            Self::Rearm(n) => format!("rearm-{}", short(n)),
+            Self::Cross { producers, in_flight: 1024 } => format!("cross-{producers}"),
+            Self::Cross { producers, in_flight } => {
+                format!("cross-{producers}-{}", short(in_flight))
+            }
+            Self::RemoteCancel => "remote-cancel".to_owned(),
+            Self::Late { timers, tick_us: 1000 } => format!("late-{}", short(timers)),
+            Self::Late { timers, tick_us } => format!("late-{}-{tick_us}us", short(timers)),
+            Self::Burst => "burst".to_owned(),
+            Self::Idle => "idle-1M".to_owned(),
+            Self::Zombie => "zombie".to_owned(),
+            Self::Wake => "wake".to_owned(),
+        }
+    }
+
+    /// The figure of this name.
+    #[must_use]
+    pub fn of_id(id: &str) -> Option<Self> {
+        Self::all(Scale::Full).into_iter().find(|figure| figure.id() == id)
+    }
+
+    /// The name under which `--only` selects it.
+    #[must_use]
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::Churn(_) | Self::ChurnTick(_) => "churn",
+            Self::Life(_) => "life",
+            Self::Rearm(_) => "rearm",
+            Self::Cross { .. } | Self::RemoteCancel => "cross",
+            Self::Late { .. } => "late",
+            Self::Burst => "burst",
+            Self::Idle => "idle",
+            Self::Zombie => "zombie",
+            Self::Wake => "wake",
+        }
+    }
+
+    /// What it does, in a sentence.
+    #[must_use]
+    pub fn describe(self) -> String {
+        match self {
+            Self::Churn(n) => format!(
+                "{} resident timers of 1-60 s; cancel a random one, schedule another.",
+                short(n)
+            ),
+            Self::ChurnTick(n) => format!(
+                "{} resident timers of 2-3 s; cancel the oldest, schedule another; the clock moves 1 ms \
+                 every {} pairs.",
+                short(n),
+                n / 1000
+            ),
+            Self::Life(n) => {
+                format!("Schedule {} timers over 60 s, run a virtual clock through, all fire.", short(n))
+            }
+            Self::Rearm(n) => {
+                format!("Push the deadline of a random one of {} resident timers out.", short(n))
+            }
+            Self::Cross { producers, in_flight } => format!(
+                "{producers} producer thread(s), {in_flight} timers of 10-30 s in flight each; cancel the \
+                 oldest, schedule another. The percentiles are of one schedule, a clock read included."
+            ),
+            Self::RemoteCancel => {
+                "One thread schedules batches of 4096, another cancels them.".to_owned()
+            }
+            Self::Late { timers, tick_us } => format!(
+                "{} timers at random over 2 s of the real clock, tick {tick_us} us. Lateness counts from \
+                 just before the call that schedules.",
+                short(timers)
+            ),
+            Self::Burst => "1 M timers due in the same tick, while one thread goes on with cross and one \
+                            timer is due in each of the next 500 ms. One shard."
+                .to_owned(),
+            Self::Idle => "1 M timers an hour away, nothing else.".to_owned(),
+            Self::Zombie => {
+                "10 M one-hour timers, each cancelled as soon as it is scheduled (2 M in a quick run)."
+                    .to_owned()
+            }
+            Self::Wake => {
+                "A timer that is due at once, while the owner sleeps for an hour: from the call to the \
+                 handler."
+                    .to_owned()
+            }
+        }
+    }
+
+    /// Whether one thread does everything.
+    #[must_use]
+    pub fn is_local(self) -> bool {
+        matches!(self, Self::Churn(_) | Self::ChurnTick(_) | Self::Life(_) | Self::Rearm(_))
+    }
+
+    /// Whether timers fire on the real clock.
+    #[must_use]
+    pub fn fires(self) -> bool {
+        matches!(self, Self::Late { .. } | Self::Burst | Self::Wake)
+    }
+
+    /// The metric by which peers are compared, and whether more is better.
+    #[must_use]
+    pub fn headline(self) -> (&'static str, bool) {
+        match self {
+            Self::Churn(_) | Self::ChurnTick(_) => ("ns/pair", false),
+            Self::Life(_) => ("ns/timer", false),
+            Self::Rearm(_) => ("ns/rearm", false),
+            Self::Cross { .. } => ("M pairs/s", true),
+            Self::RemoteCancel => ("ns/cancel", false),
+            Self::Late { tick_us: 1000, .. } => ("p99 ms", false),
+            Self::Late { .. } => ("p99 us", false),
+            Self::Burst => ("fired in ms", false),
+            Self::Idle => ("bytes/timer", false),
+            Self::Zombie => ("peak MiB", false),
+            Self::Wake => ("p50 us", false),
+        }
+    }
+
+    /// Who takes part.
+    #[must_use]
+    pub fn peers(self) -> Vec<Peer> {
+        use Peer::{
+            AsyncIo, DelayQueue, EventLoopTimer, FuturesTimer, HashWheelTimer, Heap, LocalTimer,
+            LockedTree, LockedTrees, LockedWheel, Nexus, Pingora, Timer, Tokio, TokioAlt, Tree,
+        };
+        let mut peers = match self {
+            Self::Churn(_) | Self::ChurnTick(_) | Self::Life(_) | Self::Rearm(_) => {
+                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Tree]
+            }
+            Self::Cross { .. } | Self::RemoteCancel => vec![
+                Timer,
+                LockedWheel,
+                Tokio,
+                TokioAlt,
+                Pingora,
+                AsyncIo,
+                FuturesTimer,
+                LockedTree,
+                LockedTrees,
+                HashWheelTimer,
+            ],
+            Self::Late { tick_us: 1000, .. } => {
+                vec![Timer, Tokio, TokioAlt, Pingora, LockedTree, HashWheelTimer]
+            }
+            Self::Late { .. } => vec![Timer, LockedTree, AsyncIo, FuturesTimer],
+            Self::Burst => vec![Timer, LockedWheel, Tokio, LockedTree],
+            Self::Idle => {
+                vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
+            }
+            Self::Zombie => {
+                vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
+            }
+            Self::Wake => vec![Timer, LockedWheel, Tokio, AsyncIo, LockedTree, HashWheelTimer],
+        };
+        peers.retain(|peer| peer.is_built());
+        peers
+    }
+}
+
+/// `1_000` as `1k`, `1_000_000` as `1M`.
+#[must_use]
+pub fn short(n: usize) -> String {
+    match n {
+        _ if n >= 1_000_000 && n.is_multiple_of(1_000_000) => format!("{}M", n / 1_000_000),
+        _ if n >= 1_000 && n.is_multiple_of(1_000) => format!("{}k", n / 1_000),
+        _ => n.to_string(),
+    }
+}
+
+impl Scale {
+    /// Timers, cut for the tiny scale.
+    #[must_use]
+    pub fn timers(self, full: usize) -> usize {
+        if self == Self::Tiny { (full / 1000).clamp(16, 2000) } else { full }
+    }
+
+    /// Steps: `full`, a fraction of it in a quick run, a handful in a tiny one.
+    #[must_use]
+    pub fn steps(self, full: usize) -> usize {
+        match self {
+            Self::Tiny => 2_000.min(full),
+            Self::Quick => full / 4,
+            Self::Full => full,
+        }
+    }
+
+    /// How long something is watched.
+    #[must_use]
+    pub fn watch(self, full: Duration) -> Duration {
+        match self {
+            Self::Tiny => Duration::from_millis(20),
+            Self::Quick => full / 4,
+            Self::Full => full,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_figure_has_a_name_of_its_own_and_a_group() {
+        let all = Figure::all(Scale::Full);
+        let ids: HashSet<_> = all.iter().map(|figure| figure.id()).collect();
+        assert_eq!(ids.len(), all.len());
+        for figure in all {
+            assert_eq!(Figure::of_id(&figure.id()), Some(figure));
+            assert!(GROUPS.contains(&figure.group()));
+            assert!(figure.peers()[0].is_ours());
+        }
+    }
+}

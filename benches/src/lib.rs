@@ -1,0 +1,32 @@
+//! Workloads and peers, shared by the `compare` program, the criterion benches and the allocation counter.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `figure` | what is measured: one row of `docs/PERFORMANCE.md`'s workloads, with its sizes |
+//! | `peer` | who is measured, and what each one leaves out |
+//! | `stream` | the random numbers, the same for every peer |
+//! | `local` | peers of one thread: churn, life, rearm |
+//! | `cross` | peers that many threads use: cross, remote cancel, late, burst, idle, zombie, wake |
+//! | `book` | when timers were due and when they fired |
+//! | `measure` | processor time, memory, percentiles |
+//! | `child` | one measurement in a process of its own |
+//! | `results` | medians, the best peer |
+//! | `bars` | what has to be reached |
+//! | `report` | Markdown and charts |
+//! | `counting` | the allocator that counts; the only unsafe code here |
+//!
+//! Peers run at the settings that their documentation recommends. Where one leaves out a part of the work,
+//! [`peer::Peer::remark`] says so and the tables show it.
+
+pub mod bars;
+pub mod book;
+pub mod child;
+pub mod counting;
+pub mod cross;
+pub mod figure;
+pub mod local;
+pub mod measure;
+pub mod peer;
+pub mod report;
+pub mod results;
+pub mod stream;

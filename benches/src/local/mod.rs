@@ -1,0 +1,89 @@
+//! Peers of one thread, and what they are put through.
+
+mod delay_queue;
+mod event_loop;
+mod heap;
+mod local_timer;
+mod nexus;
+mod tokio_sleep;
+mod tree;
+mod workload;
+
+pub use delay_queue::DelayQueuePeer;
+pub use event_loop::EventLoopPeer;
+pub use heap::HeapPeer;
+pub use local_timer::LocalTimerPeer;
+pub use nexus::NexusPeer;
+pub use tokio_sleep::TokioSleepPeer;
+pub use tree::TreePeer;
+pub use workload::{Churn, LONG, SHORT, life, measure, rearm};
+
+use std::time::Duration;
+
+/// A timer of one thread, on a clock that [`advance`](Self::advance) moves.
+pub trait LocalPeer: Sized {
+    /// What names one timer.
+    type Handle;
+
+    /// A timer that will hold at most `capacity` timers at once.
+    fn new(capacity: usize) -> Self;
+
+    /// Schedules `delay` from now.
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Self::Handle;
+
+    /// Schedules without any wish to cancel.
+    fn schedule_forget(&mut self, delay: Duration, payload: u64);
+
+    /// Cancels a timer that has not fired; its payload, 0 where the peer keeps none.
+    fn cancel(&mut self, handle: Self::Handle) -> u64;
+
+    /// Moves a timer to `delay` from now.
+    fn rearm(&mut self, handle: Self::Handle, delay: Duration) -> Self::Handle;
+
+    /// Moves the clock and fires what is due then; how many.
+    fn advance(&mut self, by: Duration) -> usize;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every peer has to do the same work: those that do not fire, or fire what was cancelled, would win.
+    fn keeps_the_rules<P: LocalPeer>() {
+        let ms = Duration::from_millis;
+        let mut peer = P::new(100);
+        let mut handles: Vec<_> = (0..90).map(|n| Some(peer.schedule(ms(100 + n), n))).collect();
+        for n in (0..90).step_by(3) {
+            let handle = handles[n].take().unwrap();
+            let payload = peer.cancel(handle);
+            assert!(payload == n as u64 || payload == 0);
+        }
+        for n in (1..90).step_by(3) {
+            let handle = handles[n].take().unwrap();
+            handles[n] = Some(peer.rearm(handle, ms(1000)));
+        }
+        peer.schedule_forget(ms(5), 0);
+        let mut fired = 0;
+        for _ in 0..250 {
+            fired += peer.advance(ms(1));
+        }
+        assert_eq!(fired, 31, "one forgotten, and the thirty that were left alone");
+        for _ in 0..800 {
+            fired += peer.advance(ms(1));
+        }
+        assert_eq!(fired, 61);
+        // nexus-timer wants its handles back.
+        handles.into_iter().flatten().for_each(std::mem::forget);
+    }
+
+    #[test]
+    fn every_peer_keeps_the_rules() {
+        keeps_the_rules::<LocalTimerPeer>();
+        keeps_the_rules::<EventLoopPeer>();
+        keeps_the_rules::<NexusPeer>();
+        keeps_the_rules::<DelayQueuePeer>();
+        keeps_the_rules::<TokioSleepPeer>();
+        keeps_the_rules::<HeapPeer>();
+        keeps_the_rules::<TreePeer>();
+    }
+}

@@ -1,0 +1,108 @@
+//! Who is measured.
+
+use crate::figure::Figure;
+use clap::ValueEnum;
+
+/// tickwheel's timers and their peers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, ValueEnum)]
+pub enum Peer {
+    /// `tickwheel::LocalTimer`.
+    LocalTimer,
+    /// `tickwheel::EventLoopTimer`, used by its owner.
+    EventLoopTimer,
+    /// `tickwheel::Timer` with plain keys.
+    Timer,
+    /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
+    LockedWheel,
+    /// nexus-timer.
+    Nexus,
+    /// tokio-util's `DelayQueue`.
+    DelayQueue,
+    /// tokio's `sleep`.
+    Tokio,
+    /// tokio's `sleep` on the alternative timer; needs `RUSTFLAGS="--cfg tokio_unstable"`.
+    TokioAlt,
+    /// pingora-timeout's `fast_sleep`.
+    Pingora,
+    /// async-io's `Timer`.
+    AsyncIo,
+    /// futures-timer's `Delay`.
+    FuturesTimer,
+    /// hierarchical_hash_wheel_timer's `TimerWithThread`.
+    HashWheelTimer,
+    /// A `BTreeMap` behind one mutex with a condition variable.
+    LockedTree,
+    /// The same, one per core.
+    LockedTrees,
+    /// A binary heap; cancelled timers stay until they surface or are half of it.
+    Heap,
+    /// A `BTreeMap`.
+    Tree,
+}
+
+impl Peer {
+    /// As the tables call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LocalTimer => "tickwheel LocalTimer",
+            Self::EventLoopTimer => "tickwheel EventLoopTimer",
+            Self::Timer => "tickwheel Timer",
+            Self::LockedWheel => "Mutex<LocalTimer> + condvar",
+            Self::Nexus => "nexus-timer",
+            Self::DelayQueue => "tokio-util DelayQueue",
+            Self::Tokio => "tokio sleep",
+            Self::TokioAlt => "tokio sleep (alt timer)",
+            Self::Pingora => "pingora-timeout",
+            Self::AsyncIo => "async-io",
+            Self::FuturesTimer => "futures-timer",
+            Self::HashWheelTimer => "hierarchical_hash_wheel_timer",
+            Self::LockedTree => "Mutex<BTreeMap> + condvar",
+            Self::LockedTrees => "Mutex<BTreeMap> per shard",
+            Self::Heap => "BinaryHeap, lazy removal",
+            Self::Tree => "BTreeMap",
+        }
+    }
+
+    /// Whether it is tickwheel, or made of it: never the "best peer".
+    #[must_use]
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::LocalTimer | Self::EventLoopTimer | Self::Timer | Self::LockedWheel)
+    }
+
+    /// What it leaves out, or how it was helped, in this figure.
+    #[must_use]
+    pub fn remark(self, figure: Figure) -> &'static str {
+        let local = figure.is_local();
+        match self {
+            Self::LockedWheel => "this project's own wheel behind a lock",
+            Self::Nexus => "bounded, `poll_and_rebalance`",
+            Self::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
+            Self::Tokio if local => "one waker for all: the payload is not delivered",
+            Self::TokioAlt | Self::Tokio if figure.fires() => "one task per timer",
+            Self::Tokio => "on the runtime's workers, boxed",
+            Self::TokioAlt => "on the runtime's workers, boxed; tokio_unstable",
+            Self::Pingora => "10 ms slots; never removes cancelled timers",
+            Self::AsyncIo if figure.fires() => "booked in the waker, no executor",
+            Self::AsyncIo => "polled once; no executor",
+            Self::FuturesTimer if figure.fires() => "booked in the waker, no executor",
+            Self::FuturesTimer => "polled once; no executor",
+            Self::HashWheelTimer => {
+                "unbounded channel to its thread; time until it is empty counts"
+            }
+            Self::Heap => "cancelled timers stay until they are half of it",
+            Self::LocalTimer
+            | Self::EventLoopTimer
+            | Self::Timer
+            | Self::LockedTree
+            | Self::LockedTrees
+            | Self::Tree => "",
+        }
+    }
+
+    /// Whether this program was built so that it can run this peer.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        self != Self::TokioAlt || cfg!(tokio_unstable)
+    }
+}

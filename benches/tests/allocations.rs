@@ -1,0 +1,102 @@
+//! How often a steady state allocates, counted by the allocator itself over all threads.
+//!
+//! One test, since the count is the whole process's. The exact numbers:
+//! `cargo test --release -p tickwheel-benches --test allocations -- --nocapture`.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tickwheel_benches::book::Book;
+use tickwheel_benches::counting::{Count, Counting};
+use tickwheel_benches::cross::{CrossPeer, EnginePeer, InFlight, Session, Setup};
+use tickwheel_benches::local::{
+    Churn, DelayQueuePeer, EventLoopPeer, LONG, LocalPeer, LocalTimerPeer, NexusPeer, SHORT,
+    TokioSleepPeer,
+};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting::new();
+
+/// Optimised or not, the steady state is the same; only the patience differs.
+const PAIRS: usize = if cfg!(debug_assertions) { 200_000 } else { 2_000_000 };
+const RESIDENTS: usize = 20_000;
+
+fn report(what: &str, count: Count) -> f64 {
+    let per_million = count.calls as f64 * 1e6 / PAIRS as f64;
+    let bytes = count.bytes as f64 / PAIRS as f64;
+    println!(
+        "{what}: {} allocations in {PAIRS} pairs = {per_million:.1} per million, {bytes:.3} bytes per pair",
+        count.calls
+    );
+    per_million
+}
+
+fn churn<P: LocalPeer>(what: &str, per_tick: Option<usize>) -> f64 {
+    let delays = if per_tick.is_some() { SHORT } else { LONG };
+    let mut churn = Churn::<P>::new(RESIDENTS, delays, per_tick);
+    churn.run(PAIRS);
+    let before = ALLOCATOR.count();
+    churn.run(PAIRS);
+    let count = ALLOCATOR.count().since(before);
+    churn.end();
+    report(what, count)
+}
+
+fn engine(in_flight: usize) -> f64 {
+    let peer = EnginePeer::start(Setup::new(Arc::new(Book::new(0))));
+    let mut timers = InFlight::new(peer.session(0), in_flight);
+    timers.run(PAIRS);
+    // The worker has caught up and sleeps.
+    std::thread::sleep(Duration::from_millis(100));
+    let before = ALLOCATOR.count();
+    timers.run(PAIRS);
+    let count = ALLOCATOR.count().since(before);
+    report(&format!("Timer, schedule_key + cancel, {in_flight} in flight"), count)
+}
+
+/// Many timers that fire, so that the worker's side is seen too.
+fn engine_firing() -> f64 {
+    let book = Arc::new(Book::partly_counted(2 * PAIRS, 0));
+    let peer = EnginePeer::start(Setup::new(Arc::clone(&book)));
+    let mut session = peer.session(0);
+    let mut round = |payloads: std::ops::Range<usize>, settled: usize| {
+        for piece in payloads.step_by(1000) {
+            for n in 0..1000 {
+                session.launch(Duration::from_millis(1), (piece + n) as u64);
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = book.wait_for(settled, Duration::from_secs(1));
+    };
+    round(0..PAIRS, 0);
+    let before = ALLOCATOR.count();
+    round(PAIRS..2 * PAIRS, 1);
+    report("Timer, schedule_key + fire", ALLOCATOR.count().since(before))
+}
+
+#[test]
+fn a_steady_state_does_not_allocate() {
+    let nothing = [
+        churn::<LocalTimerPeer>("LocalTimer, schedule + cancel", None),
+        churn::<LocalTimerPeer>("LocalTimer, the same on a moving clock", Some(RESIDENTS / 1000)),
+        churn::<EventLoopPeer>("EventLoopTimer, schedule + cancel", None),
+        churn::<EventLoopPeer>(
+            "EventLoopTimer, the same on a moving clock",
+            Some(RESIDENTS / 1000),
+        ),
+    ];
+    assert!(nothing.iter().all(|calls| *calls == 0.0), "{nothing:?}");
+
+    // Peers, for comparison; whatever they do is theirs to judge.
+    churn::<NexusPeer>("nexus-timer, schedule + cancel", None);
+    churn::<DelayQueuePeer>("tokio-util DelayQueue, schedule + cancel", None);
+    churn::<TokioSleepPeer>("tokio sleep, schedule + cancel", None);
+
+    // Timers reach their shard through an inbox of blocks, and epochs are collected in bags: amortised, that
+    // is a small fraction of an allocation per pair.
+    let amortised = [engine(1024), engine(100_000), engine_firing()];
+    assert!(amortised.iter().all(|calls| *calls < AMORTISED), "{amortised:?}");
+}
+
+/// Allocations per million pairs: a block per 512 messages is 1953, the rest is for the epochs' bags.
+const AMORTISED: f64 = 2_500.0;

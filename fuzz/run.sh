@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs every fuzz target, one after the other, each for the given number of seconds (60 if none is given), or only
+# the targets named after it. Fails if one of them finds a crash, a leak or a hang, or has not run at all.
+#
+#   fuzz/run.sh [SECONDS_EACH] [TARGET...]
+#
+# New inputs go to target/found/, crashes to artifacts/; the committed corpus stays as it is.
+set -euo pipefail
+cd "$(dirname "$0")"
+export CARGO_TARGET_DIR="$PWD/target" CARGO_TERM_COLOR=never
+
+seconds=${1:-60}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "usage: fuzz/run.sh [SECONDS_EACH] [TARGET...]"; exit 2; }
+shift || true
+
+cargo +nightly --version >/dev/null || { echo "the fuzzer needs a nightly compiler: rustup toolchain install nightly"; exit 1; }
+command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked --version ^0.13
+
+cargo +nightly fuzz build
+targets=("$@")
+[[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(cargo +nightly fuzz list)
+
+mkdir -p target/found target/logs
+failed=()
+for target in "${targets[@]}"; do
+  log=target/logs/$target.log
+  mkdir -p "target/found/$target"
+  options=(-max_total_time="$seconds" -max_len=2048 -rss_limit_mb=2048 -timeout=60 -print_final_stats=1)
+  [[ -f $target.dict ]] && options+=(-dict="$target.dict")
+  status=0
+  cargo +nightly fuzz run "$target" "target/found/$target" "corpus/$target" -- "${options[@]}" >"$log" 2>&1 || status=$?
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
+  coverage=$(grep -oE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -n 1 || true)
+  printf '%-18s %10s executions in %s s, %s\n' "$target" "${runs:-0}" "$seconds" "${coverage:-no coverage}"
+  if [[ $status -ne 0 || ${runs:-0} -eq 0 ]]; then
+    failed+=("$target")
+    tail -n 60 "$log"
+  fi
+done
+
+if [[ ${#failed[@]} -gt 0 ]]; then
+  echo "failed: ${failed[*]}; see fuzz/README.md on how to reproduce and minimise"
+  exit 1
+fi

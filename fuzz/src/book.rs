@@ -1,0 +1,321 @@
+//! The model: a list of timers with the tick that each is due at, and what every call must answer.
+
+use crate::inputs::{Act, Span};
+use crate::ticks::{NEVER, Ticks, later};
+use crate::tracked::{Live, Tracked};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tickwheel::{
+    Cancel, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Time, Unfired,
+};
+
+/// How a timer stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Pending,
+    Fired,
+    Cancelled,
+    Returned,
+}
+
+/// One accepted timer.
+pub(crate) struct Record {
+    pub(crate) key: Key,
+    /// The tick at which it fires.
+    pub(crate) due: u64,
+    pub(crate) state: State,
+    /// Fires in the order of deadlines and calls among those with the same queue.
+    queue: Option<usize>,
+}
+
+/// What is under test: calls are passed on, answers are compared by the book.
+pub(crate) trait Subject {
+    /// The ways in.
+    type By: Copy;
+
+    /// The time that a call through `by` counts delays from.
+    fn now(&self, by: Self::By) -> Time;
+
+    /// The time before which a deadline given to `by` is rounded down.
+    fn floor(&self, by: Self::By) -> Time;
+
+    fn schedule(&mut self, by: Self::By, delay: Duration, payload: Tracked) -> Armed;
+
+    fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Tracked) -> Armed;
+
+    fn cancel(&mut self, by: Self::By, id: u32, key: Key) -> Cancel<Tracked>;
+
+    fn reschedule(&mut self, by: Self::By, id: u32, key: Key, delay: Duration) -> Reschedule;
+
+    fn reschedule_at(&mut self, by: Self::By, id: u32, key: Key, deadline: Time) -> Reschedule;
+
+    fn is_pending(&self, by: Self::By, id: u32, key: Key) -> bool;
+
+    /// Timers that came through `by` and were due in the future fire in the order of deadlines and calls among
+    /// those with the same number; `None` if their order is not promised.
+    fn queue(&self, by: Self::By, key: Key) -> Option<usize>;
+}
+
+pub(crate) type Armed = Result<Key, ScheduleError<Tracked>>;
+
+/// What an operation has done to the model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    Nothing,
+    Armed {
+        due: u64,
+    },
+    /// The timer has moved between these ticks.
+    Moved {
+        from: u64,
+        to: u64,
+    },
+}
+
+/// See the module.
+pub(crate) struct Book {
+    pub(crate) ticks: Ticks,
+    pub(crate) live: Live,
+    pub(crate) records: Vec<Record>,
+    /// `max_pending`.
+    limit: Option<usize>,
+    pub(crate) stopped: bool,
+    pending: usize,
+    /// Pending timers that the book does not hold; they count against the limit.
+    pub(crate) others: usize,
+    /// The latest tick that a turn has been made for.
+    pub(crate) latest: u64,
+    /// A timer has been cancelled or moved: wake-ups may be earlier than deadlines.
+    pub(crate) has_zombies: bool,
+    in_turn: bool,
+    /// Timers that handlers of this turn have scheduled.
+    born: BTreeSet<u32>,
+    /// Timers that handlers of this turn have scheduled or moved.
+    touched: BTreeSet<u32>,
+    /// Deadline and number of the last timer of each queue.
+    fired_last: [Option<(u64, u32)>; 4],
+    fired_in_turn: usize,
+}
+
+impl Book {
+    pub(crate) fn new(ticks: Ticks, limit: Option<usize>) -> Self {
+        Self {
+            ticks,
+            live: Live::default(),
+            records: Vec::new(),
+            limit,
+            stopped: false,
+            pending: 0,
+            others: 0,
+            latest: 0,
+            has_zombies: false,
+            in_turn: false,
+            born: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            fired_last: [None; 4],
+            fired_in_turn: 0,
+        }
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.pending + self.others
+    }
+
+    /// The pending timers.
+    pub(crate) fn all_pending(&self) -> impl Iterator<Item = (u32, &Record)> {
+        (0..).zip(&self.records).filter(|(_, record)| record.state == State::Pending)
+    }
+
+    /// When the earliest timer is due, of those that ever are.
+    pub(crate) fn first(&self) -> Option<Time> {
+        let first = self.all_pending().map(|(_, record)| record.due).min()?;
+        Some(self.ticks.start(first)).filter(|first| *first < Time::MAX)
+    }
+
+    /// A timer, pending or not; small numbers are recent ones.
+    pub(crate) fn pick(&self, pick: u8) -> Option<u32> {
+        let back = usize::from(pick).checked_rem(self.records.len())?;
+        u32::try_from(self.records.len() - 1 - back).ok()
+    }
+
+    pub(crate) fn record(&self, id: u32) -> &Record {
+        &self.records[id as usize]
+    }
+
+    /// Does `act` to the subject and compares the answer.
+    pub(crate) fn act<S: Subject>(&mut self, subject: &mut S, act: Act<S::By>) -> Effect {
+        match act {
+            Act::Schedule { by, delay } => {
+                let delay = delay.duration(self.ticks);
+                let due = self.ticks.deadline(subject.now(by), later(subject.now(by), delay));
+                let payload = self.live.payload(self.records.len() as u32);
+                let armed = subject.schedule(by, delay, payload);
+                self.armed(subject, by, due, armed)
+            }
+            Act::ScheduleAt { by, back, offset } => {
+                let (deadline, due) = self.point(subject, by, back, offset);
+                let payload = self.live.payload(self.records.len() as u32);
+                let armed = subject.schedule_at(by, deadline, payload);
+                self.armed(subject, by, due, armed)
+            }
+            Act::Cancel { by, pick } => {
+                let Some(id) = self.pick(pick) else { return Effect::Nothing };
+                self.cancel(subject, by, id);
+                Effect::Nothing
+            }
+            Act::Reschedule { by, pick, delay } => {
+                let Some(id) = self.pick(pick) else { return Effect::Nothing };
+                let delay = delay.duration(self.ticks);
+                let due = self.ticks.deadline(subject.now(by), later(subject.now(by), delay));
+                let moved = subject.reschedule(by, id, self.record(id).key, delay);
+                self.moved(id, due, moved)
+            }
+            Act::RescheduleAt { by, pick, back, offset } => {
+                let Some(id) = self.pick(pick) else { return Effect::Nothing };
+                let (deadline, due) = self.point(subject, by, back, offset);
+                let moved = subject.reschedule_at(by, id, self.record(id).key, deadline);
+                self.moved(id, due, moved)
+            }
+            Act::Ask { by, pick } => {
+                if let Some(id) = self.pick(pick) {
+                    let Record { key, state, .. } = *self.record(id);
+                    assert_eq!(
+                        subject.is_pending(by, id, key),
+                        state == State::Pending,
+                        "timer {id}"
+                    );
+                }
+                Effect::Nothing
+            }
+        }
+    }
+
+    fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
+        let deadline = offset.from(subject.now(by), back, self.ticks);
+        (deadline, self.ticks.deadline(subject.floor(by), deadline))
+    }
+
+    fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {
+        let id = self.records.len() as u32;
+        let key = match armed {
+            Ok(key) => key,
+            Err(error) => {
+                self.refused(id, &error);
+                return Effect::Nothing;
+            }
+        };
+        assert!(!self.stopped, "timer {id} was accepted after the end");
+        assert!(self.limit.is_none_or(|limit| self.pending() < limit), "above the limit");
+        let queue = subject.queue(by, key).filter(|_| due > self.latest);
+        self.records.push(Record { key, due, state: State::Pending, queue });
+        self.pending += 1;
+        if self.in_turn {
+            self.born.insert(id);
+            self.touched.insert(id);
+        }
+        Effect::Armed { due }
+    }
+
+    pub(crate) fn refused(&self, id: u32, error: &ScheduleError<Tracked>) {
+        assert_eq!(error.payload.id, id, "the payload comes back");
+        match *error.kind() {
+            ScheduleErrorKind::Stopped => assert!(self.stopped, "refused as stopped"),
+            ScheduleErrorKind::TooManyPending { pending, max_pending } => {
+                assert_eq!((Some(max_pending), pending), (self.limit, self.pending()));
+                assert_eq!(pending, max_pending, "refused below the limit");
+            }
+            ref other => panic!("timer {id} was refused: {other}"),
+        }
+    }
+
+    /// Cancels timer `id`, pending or not.
+    pub(crate) fn cancel<S: Subject>(&mut self, subject: &mut S, by: S::By, id: u32) {
+        let Record { key, state, .. } = *self.record(id);
+        let cancelled = subject.cancel(by, id, key).payload();
+        let won = (state == State::Pending).then_some(id);
+        assert_eq!(cancelled.as_ref().map(|payload| payload.id), won, "cancel of timer {id}");
+        if cancelled.is_some() {
+            self.end(id, State::Cancelled);
+            self.has_zombies = true;
+        }
+    }
+
+    fn moved(&mut self, id: u32, to: u64, moved: Reschedule) -> Effect {
+        let record = &mut self.records[id as usize];
+        let pending = record.state == State::Pending;
+        assert_eq!(moved.moved(), pending, "reschedule of timer {id}");
+        if !pending {
+            return Effect::Nothing;
+        }
+        let from = std::mem::replace(&mut record.due, to);
+        record.queue = None;
+        self.has_zombies = true;
+        if self.in_turn {
+            self.touched.insert(id);
+        }
+        Effect::Moved { from, to }
+    }
+
+    /// Timer `id` has ended.
+    pub(crate) fn end(&mut self, id: u32, state: State) {
+        self.records[id as usize].state = state;
+        self.pending -= 1;
+    }
+
+    /// A turn at `now` begins.
+    pub(crate) fn begin_turn(&mut self, now: Time) {
+        self.latest = self.latest.max(self.ticks.current(now));
+        self.in_turn = true;
+        self.born.clear();
+        self.touched.clear();
+        self.fired_in_turn = 0;
+    }
+
+    /// A timer has fired at `now`; `defers`: those that handlers schedule wait for the next turn.
+    pub(crate) fn fired(&mut self, expired: &Expired<Tracked>, now: Time, defers: bool) {
+        let id = expired.payload.id;
+        let (start, latest) = (self.ticks.start(self.record(id).due), self.latest);
+        let record = &self.records[id as usize];
+        assert_eq!(record.state, State::Pending, "timer {id} has ended before");
+        assert!(record.due <= latest, "timer {id} is early: due {}, now {latest}", record.due);
+        assert_eq!((expired.key, expired.deadline), (record.key, start), "timer {id}");
+        assert_eq!(expired.lateness, now.saturating_duration_since(start), "timer {id}");
+        assert!(!defers || !self.born.contains(&id), "timer {id} fires in the turn it was made in");
+        if let Some(queue) = record.queue {
+            let (last, this) = (&mut self.fired_last[queue], (record.due, id));
+            assert!(last.is_none_or(|last| last < this), "{this:?} fires after {last:?}");
+            *last = Some(this);
+        }
+        self.fired_in_turn += 1;
+        self.end(id, State::Fired);
+    }
+
+    /// The turn is over; unless more was left, everything due has fired, except what handlers have touched.
+    pub(crate) fn end_turn(&mut self, fired: usize, more: bool) {
+        self.in_turn = false;
+        assert_eq!(fired, self.fired_in_turn, "the number of fired timers");
+        if !more {
+            let left = self.all_pending().find(|(id, record)| {
+                record.due <= self.latest && record.due != NEVER && !self.touched.contains(id)
+            });
+            assert!(left.is_none(), "timer {:?} is due and has not fired", left.map(|(id, _)| id));
+        }
+    }
+
+    /// Everything is over: `unfired` must be what was pending.
+    pub(crate) fn returned(&mut self, unfired: Vec<Unfired<Tracked>>) {
+        for unfired in unfired {
+            let id = unfired.payload.id;
+            let Record { key, due, state, .. } = *self.record(id);
+            assert_eq!(state, State::Pending, "timer {id} is returned after its end");
+            assert_eq!((unfired.key, unfired.deadline), (key, self.ticks.start(due)), "timer {id}");
+            self.end(id, State::Returned);
+        }
+        assert_eq!(self.pending(), 0, "timers are lost");
+    }
+
+    /// Timers in each state.
+    pub(crate) fn count(&self, state: State) -> u64 {
+        self.records.iter().filter(|record| record.state == state).count() as u64
+    }
+}

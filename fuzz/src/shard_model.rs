@@ -1,0 +1,300 @@
+//! An event loop's timer, its owner and a remote taking turns, against the model.
+//!
+//! Besides the firings this checks the wake-up rule: once a sleep is announced, a remote that makes something due
+//! before its end calls the waker, exactly once, and nothing else does.
+
+use crate::book::{Armed, Book, Effect, State, Subject};
+use crate::inputs::{Act, Budgets, MAX_OPS, Span, Step, TickLength, Wheel};
+use crate::ticks::Ticks;
+use crate::tracked::Tracked;
+use arbitrary::Arbitrary;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tickwheel::{Cancel, EventLoopTimer, Key, ManualClock, Remote, Reschedule, Time};
+
+/// What the fuzzer chooses.
+#[derive(Arbitrary, Debug)]
+pub struct Case {
+    tick: TickLength,
+    wheel: Wheel,
+    max_pending: Option<u8>,
+    budgets: Budgets,
+    uptime: Span,
+    close: bool,
+    ops: Vec<Op>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Side {
+    Owner,
+    Remote,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Op {
+    Do(Act<Side>),
+    /// To be done by the handler of the next timer that fires.
+    React(Act<Side>),
+    Sleep,
+    Poll(Step),
+    /// A poll whose time lies before that of the clock.
+    PollBehind(Span),
+    PollAll(Step),
+}
+
+/// The subject: both sides, as they are at hand in a handler as well.
+struct Sides<'a> {
+    timer: &'a mut EventLoopTimer<Tracked>,
+    remote: &'a Remote<Tracked>,
+    drains_all: bool,
+}
+
+impl Subject for Sides<'_> {
+    type By = Side;
+
+    fn now(&self, by: Side) -> Time {
+        match by {
+            Side::Owner => self.timer.now(),
+            Side::Remote => self.remote.now(),
+        }
+    }
+
+    fn floor(&self, by: Side) -> Time {
+        match by {
+            Side::Owner => Time::ZERO,
+            Side::Remote => self.remote.now(),
+        }
+    }
+
+    fn schedule(&mut self, by: Side, delay: Duration, payload: Tracked) -> Armed {
+        match by {
+            Side::Owner => self.timer.schedule(self.timer.now(), delay, payload),
+            Side::Remote => self.remote.schedule(delay, payload),
+        }
+    }
+
+    fn schedule_at(&mut self, by: Side, deadline: Time, payload: Tracked) -> Armed {
+        match by {
+            Side::Owner => self.timer.schedule_at(deadline, payload),
+            Side::Remote => self.remote.schedule_at(deadline, payload),
+        }
+    }
+
+    fn cancel(&mut self, by: Side, _: u32, key: Key) -> Cancel<Tracked> {
+        match by {
+            Side::Owner => self.timer.cancel(key),
+            Side::Remote => self.remote.cancel(key),
+        }
+    }
+
+    fn reschedule(&mut self, by: Side, _: u32, key: Key, delay: Duration) -> Reschedule {
+        match by {
+            Side::Owner => self.timer.reschedule(key, self.timer.now(), delay),
+            Side::Remote => self.remote.reschedule(key, delay),
+        }
+    }
+
+    fn reschedule_at(&mut self, by: Side, _: u32, key: Key, deadline: Time) -> Reschedule {
+        match by {
+            Side::Owner => self.timer.reschedule_at(key, deadline),
+            Side::Remote => self.remote.reschedule_at(key, deadline),
+        }
+    }
+
+    fn is_pending(&self, by: Side, _: u32, key: Key) -> bool {
+        match by {
+            Side::Owner => self.timer.is_pending(key),
+            Side::Remote => self.remote.is_pending(key),
+        }
+    }
+
+    fn queue(&self, by: Side, _: Key) -> Option<usize> {
+        match by {
+            Side::Owner => Some(0),
+            // A message that stays behind in the inbox may be filed after its tick has passed.
+            Side::Remote => self.drains_all.then_some(1),
+        }
+    }
+}
+
+/// The model, and what it needs to know of the outside.
+struct World {
+    book: Book,
+    remote: Remote<Tracked>,
+    drains_all: bool,
+    wakes: Arc<AtomicUsize>,
+    wakes_expected: usize,
+    /// The end of the sleep that was announced.
+    asleep_until: Option<Time>,
+    reactions: VecDeque<Act<Side>>,
+}
+
+impl World {
+    fn act(&mut self, timer: &mut EventLoopTimer<Tracked>, act: Act<Side>) {
+        let Self { book, remote, drains_all, .. } = self;
+        let effect = book.act(&mut Sides { timer, remote, drains_all: *drains_all }, act);
+        let (Act::Schedule { by, .. }
+        | Act::ScheduleAt { by, .. }
+        | Act::Cancel { by, .. }
+        | Act::Reschedule { by, .. }
+        | Act::RescheduleAt { by, .. }
+        | Act::Ask { by, .. }) = act;
+        let sent = match effect {
+            Effect::Armed { due } => Some(due),
+            Effect::Moved { from, to } if to < from => Some(to),
+            _ => None,
+        };
+        if let (Side::Remote, Some(due)) = (by, sent) {
+            self.expect_wake(due);
+        }
+        assert_eq!(self.wakes.load(Ordering::SeqCst), self.wakes_expected, "wakes after {act:?}");
+    }
+
+    /// A remote has made something due at the tick `due`.
+    fn expect_wake(&mut self, due: u64) {
+        let Some(until) = self.asleep_until else { return };
+        let start = self.book.ticks.start(due);
+        // What lies beyond the scale never fires: a wake for it is allowed, as ticks go further than times.
+        let beyond = start == Time::MAX && until == Time::MAX;
+        let woken = self.wakes.load(Ordering::SeqCst) > self.wakes_expected;
+        if start < until || beyond && woken {
+            self.asleep_until = None;
+            self.wakes_expected += 1;
+        }
+    }
+
+    fn poll(&mut self, timer: &mut EventLoopTimer<Tracked>, now: Time, most: usize) -> bool {
+        self.asleep_until = None;
+        self.book.begin_turn(now);
+        let polled = timer.poll_with(now, |timer, expired| {
+            self.book.fired(&expired, now, true);
+            drop(expired);
+            if let Some(act) = self.reactions.pop_front() {
+                self.act(timer, act);
+            }
+        });
+        assert!(polled.fired <= most, "{polled:?} with a budget of {most}");
+        self.book.end_turn(polled.fired, polled.more);
+        if polled.more {
+            assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO), "more is due");
+        }
+        polled.more
+    }
+
+    /// Polls until nothing is left; each poll makes headway, so this ends.
+    fn poll_all(&mut self, timer: &mut EventLoopTimer<Tracked>, now: Time, most: usize) {
+        let enough = 64 + 16 * (self.book.records.len() + MAX_OPS);
+        let polls = (0..enough).take_while(|_| self.poll(timer, now, most)).count();
+        assert!(polls < enough, "{polls} polls did not suffice");
+    }
+
+    /// Announces a sleep at `now` and checks its length.
+    fn sleep(&mut self, timer: &mut EventLoopTimer<Tracked>, now: Time) {
+        let first = self.book.first();
+        let timeout = timer.poll_timeout(now);
+        if timeout == Some(Duration::ZERO) {
+            let due =
+                self.book.all_pending().any(|(_, timer)| timer.due <= self.book.ticks.current(now));
+            assert!(due || self.book.has_zombies, "nothing is due");
+            return;
+        }
+        let until = timeout.map_or(Time::MAX, |timeout| now + timeout);
+        assert!(first.is_none_or(|first| until <= first), "sleeps until {until:?}, past {first:?}");
+        if !self.book.has_zombies {
+            assert_eq!(until, first.unwrap_or(Time::MAX), "a sleep is as long as possible");
+        }
+        self.asleep_until = Some(until);
+    }
+
+    fn check(&self, timer: &EventLoopTimer<Tracked>) {
+        let pending = self.book.pending();
+        assert_eq!((timer.pending(), self.remote.pending()), (pending, pending), "pending");
+        assert_eq!(self.book.live.count(), pending, "payloads alive");
+        if let Some(first) = self.book.first() {
+            let next = timer.next_deadline();
+            assert!(next.is_some_and(|next| next <= first), "{next:?} is told, {first:?} is due");
+        }
+    }
+}
+
+/// Runs the case; panics where timer and model differ.
+pub fn check(case: &Case) {
+    let clock = ManualClock::starting_at(case.uptime.time(Ticks::new(case.tick.duration())));
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let called = Arc::clone(&wakes);
+    let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
+    let mut builder = EventLoopTimer::builder()
+        .tick(case.tick.duration())
+        .wheel(case.wheel.kind())
+        .budget(case.budgets.budget())
+        .clock(clock.clone());
+    if let Some(limit) = limit {
+        builder = builder.max_pending(limit);
+    }
+    let mut timer = builder
+        .build_with_waker(move || {
+            called.fetch_add(1, Ordering::SeqCst);
+        })
+        .expect("every choice of settings is a good one");
+    let mut world = World {
+        book: Book::new(Ticks::new(timer.tick()), limit),
+        remote: timer.remote(),
+        drains_all: case.budgets.drain.is_none(),
+        wakes,
+        wakes_expected: 0,
+        asleep_until: None,
+        reactions: VecDeque::new(),
+    };
+    run(&mut world, &mut timer, &clock, case);
+    finish(world, timer, case.close);
+}
+
+fn run(world: &mut World, timer: &mut EventLoopTimer<Tracked>, clock: &ManualClock, case: &Case) {
+    let most = case.budgets.budget().fire;
+    for op in case.ops.iter().take(MAX_OPS) {
+        let step = |world: &World, step: Step| {
+            clock.set(step.from(clock.now(), world.book.first(), world.book.ticks))
+        };
+        match *op {
+            Op::Do(act) => world.act(timer, act),
+            Op::React(act) => world.reactions.push_back(act),
+            Op::Sleep => world.sleep(timer, clock.now()),
+            Op::Poll(by) => {
+                let now = step(world, by);
+                world.poll(timer, now, most);
+            }
+            Op::PollBehind(back) => {
+                let now = back.from(clock.now(), true, world.book.ticks);
+                world.poll(timer, now, most);
+            }
+            Op::PollAll(by) => {
+                let now = step(world, by);
+                world.poll_all(timer, now, most);
+            }
+        }
+        world.check(timer);
+    }
+    world.reactions.clear();
+    world.poll_all(timer, clock.now(), most);
+}
+
+fn finish(mut world: World, timer: EventLoopTimer<Tracked>, close: bool) {
+    world.book.stopped = true;
+    if close {
+        world.book.returned(timer.close());
+        assert_eq!(world.remote.pending(), 0, "pending after the end");
+    } else {
+        drop(timer);
+    }
+    assert_eq!(world.book.live.count(), 0, "payloads after the end");
+    let late = world.remote.schedule(Duration::ZERO, world.book.live.payload(0));
+    assert!(late.is_err(), "accepted after the end");
+    for record in &world.book.records {
+        let Cancel::Lost = world.remote.cancel(record.key) else { panic!("won after the end") };
+        assert!(!world.remote.is_pending(record.key) && record.state != State::Pending || !close);
+    }
+    drop(late);
+    assert_eq!(world.book.live.count(), 0, "payloads after the end");
+}

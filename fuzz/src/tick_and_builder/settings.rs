@@ -1,0 +1,265 @@
+//! Settings of every kind, and which of them have to be refused.
+
+use arbitrary::Arbitrary;
+use std::collections::HashSet;
+use std::time::Duration;
+use tickwheel::{
+    Budget, BuildError, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing, WheelKind,
+};
+
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) struct Settings {
+    tick: Tick,
+    shards: Shards,
+    buckets: Option<Buckets>,
+    pub(super) max_pending: Option<usize>,
+    budget: Option<(u8, u8, u8)>,
+    pinning: Cores,
+    idle: Idle,
+    spread: bool,
+    name: String,
+}
+
+/// Any length, or one near an edge.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Tick {
+    Good(u64),
+    AboutMicrosecond(i8),
+    AboutHour(i8),
+    Any(Duration),
+}
+
+/// Any number, but few that cost much: every shard takes three descriptors.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Shards {
+    Default,
+    Few(u8),
+    AboveMost(u16),
+    Any(usize),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Buckets {
+    Few(u16),
+    AboveMost(u32),
+    Any(usize),
+}
+
+#[derive(Arbitrary, Clone, Debug)]
+enum Cores {
+    Default,
+    Off,
+    List(Vec<u8>),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Idle {
+    Park,
+    Spin(Duration),
+    Busy,
+}
+
+pub(super) const MAX_TICK: Duration = Duration::from_secs(3600);
+const MAX_BUCKETS: usize = 1 << 30;
+/// More buckets than this would only test the machine's memory.
+const AFFORDABLE: usize = 1 << 16;
+
+impl Settings {
+    pub(super) fn tick(&self) -> Duration {
+        let about =
+            |nanos: u64, off: i8| Duration::from_nanos(nanos.saturating_add_signed(off.into()));
+        match self.tick {
+            Tick::Good(nanos) => Duration::from_nanos(1_000 + nanos % 3_599_999_999_000),
+            Tick::AboutMicrosecond(off) => about(1_000, off),
+            Tick::AboutHour(off) => about(3_600_000_000_000, off),
+            Tick::Any(tick) => tick,
+        }
+    }
+
+    fn shards(&self) -> Option<usize> {
+        match self.shards {
+            Shards::Default => None,
+            Shards::Few(shards) => Some(usize::from(shards % 4)),
+            Shards::AboveMost(above) => Some(1025 + usize::from(above)),
+            Shards::Any(shards) if shards <= 1024 => Some(shards % 8),
+            Shards::Any(shards) => Some(shards),
+        }
+    }
+
+    pub(super) fn wheel(&self) -> WheelKind {
+        let Some(buckets) = self.buckets else { return WheelKind::Hierarchical };
+        let buckets = match buckets {
+            Buckets::Few(buckets) => buckets.into(),
+            Buckets::AboveMost(above) => MAX_BUCKETS + 1 + above as usize,
+            Buckets::Any(buckets) => buckets,
+        };
+        if (AFFORDABLE..=MAX_BUCKETS).contains(&buckets) && !overflows(self.tick(), buckets) {
+            return WheelKind::Hashed { buckets: buckets % AFFORDABLE };
+        }
+        WheelKind::Hashed { buckets }
+    }
+
+    pub(super) fn budget(&self) -> Budget {
+        let Some((drain, fire, sweep)) = self.budget else { return Budget::default() };
+        Budget { drain: drain.into(), fire: fire.into(), sweep: sweep.into() }
+    }
+
+    fn pinning(&self) -> Pinning {
+        match &self.pinning {
+            Cores::Default => Pinning::Cores,
+            Cores::Off => Pinning::Off,
+            Cores::List(list) => {
+                Pinning::List(list.iter().map(|core| usize::from(*core)).collect())
+            }
+        }
+    }
+
+    pub(super) fn builder(&self, clock: &ManualClock) -> Builder {
+        let mut builder = Builder::new()
+            .tick(self.tick())
+            .wheel(self.wheel())
+            .budget(self.budget())
+            .pinning(self.pinning())
+            .routing(if self.spread { Routing::Spread } else { Routing::Home })
+            .idle(match self.idle {
+                Idle::Park => IdleStrategy::Park,
+                Idle::Spin(spin) => IdleStrategy::SpinThenPark { spin },
+                Idle::Busy => IdleStrategy::BusySpin,
+            })
+            .thread_name(self.name.clone())
+            .drive(Drive::Caller)
+            .clock(clock.clone());
+        if let Some(max_pending) = self.max_pending {
+            builder = builder.max_pending(max_pending);
+        }
+        match self.shards() {
+            Some(shards) => builder.shards(shards),
+            None => builder,
+        }
+    }
+
+    /// The reasons for which any kind of timer has to be refused.
+    pub(super) fn faults(&self) -> Vec<Fault> {
+        let tick = self.tick();
+        let mut faults = vec![
+            (Fault::Tick, tick < Duration::from_micros(1) || tick > MAX_TICK),
+            (Fault::MaxPending, self.max_pending == Some(0)),
+        ];
+        if let WheelKind::Hashed { buckets } = self.wheel() {
+            let bad = buckets == 0 || buckets > MAX_BUCKETS || overflows(tick, buckets);
+            faults.push((Fault::Buckets, bad));
+        }
+        faults.into_iter().filter(|(_, holds)| *holds).map(|(fault, _)| fault).collect()
+    }
+
+    /// As `faults`, for the event loop's timer.
+    pub(super) fn loop_faults(&self) -> Vec<Fault> {
+        let Budget { drain, fire, sweep } = self.budget();
+        let mut faults = self.faults();
+        if drain == 0 || fire == 0 || sweep == 0 {
+            faults.push(Fault::Budget);
+        }
+        faults
+    }
+
+    /// As `faults`, for the engine.
+    pub(super) fn engine_faults(&self) -> Vec<Fault> {
+        let mut faults = self.loop_faults();
+        if self.shards().is_some_and(|shards| shards == 0 || shards > 1024) {
+            faults.push(Fault::Shards);
+        }
+        if self.name.contains('\0') {
+            faults.push(Fault::Name);
+        }
+        if let Pinning::List(list) = self.pinning() {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            // Which cores there are is the machine's business; that there are so few of them is plain.
+            if list.is_empty() || list.iter().collect::<HashSet<_>>().len() > cores {
+                faults.push(Fault::Cores);
+            }
+        }
+        faults
+    }
+}
+
+fn overflows(tick: Duration, buckets: usize) -> bool {
+    let revolution = tick.as_nanos().saturating_mul(buckets.next_power_of_two() as u128);
+    revolution > u128::from(u64::MAX)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    Tick,
+    Shards,
+    Buckets,
+    MaxPending,
+    Budget,
+    Cores,
+    Name,
+}
+
+/// The fault that an error tells of, with the numbers it names compared to the settings.
+fn told(settings: &Settings, error: &BuildError) -> Option<Fault> {
+    let tick_is = |tick: Duration| assert_eq!(tick, settings.tick());
+    assert!(!error.to_string().is_empty());
+    Some(match error {
+        BuildError::ZeroTick => {
+            tick_is(Duration::ZERO);
+            Fault::Tick
+        }
+        BuildError::TickTooFine { tick } => {
+            tick_is(*tick);
+            assert!(*tick < Duration::from_micros(1));
+            Fault::Tick
+        }
+        BuildError::TickTooCoarse { tick } => {
+            tick_is(*tick);
+            assert!(*tick > MAX_TICK);
+            Fault::Tick
+        }
+        BuildError::ZeroShards => Fault::Shards,
+        BuildError::TooManyShards { shards } => {
+            assert_eq!(Some(*shards), settings.shards());
+            Fault::Shards
+        }
+        BuildError::ZeroBuckets | BuildError::TooManyBuckets { .. } => Fault::Buckets,
+        BuildError::RingOverflow { tick, buckets, max_buckets } => {
+            tick_is(*tick);
+            assert!(overflows(*tick, *buckets) && !overflows(*tick, *max_buckets));
+            assert!(overflows(*tick, max_buckets * 2), "a larger ring would do");
+            Fault::Buckets
+        }
+        BuildError::ZeroMaxPending => Fault::MaxPending,
+        BuildError::ZeroBudget { .. } => Fault::Budget,
+        BuildError::EmptyCoreList => Fault::Cores,
+        BuildError::UnknownCore { core, allowed } => {
+            assert!(!allowed.contains(core));
+            return None;
+        }
+        BuildError::BadThreadName { name, at } => {
+            assert_eq!(name.as_bytes()[*at], 0);
+            Fault::Name
+        }
+        // Descriptors may run out; nothing that was chosen here is to blame.
+        _ => return None,
+    })
+}
+
+/// The built timer; nothing where the refusal was right.
+pub(super) fn judge<T>(
+    settings: &Settings,
+    built: Result<T, BuildError>,
+    faults: &[Fault],
+) -> Option<T> {
+    match built {
+        Ok(timer) => {
+            assert_eq!(faults, [], "built in spite of");
+            Some(timer)
+        }
+        Err(error) => {
+            let fault = told(settings, &error);
+            assert!(fault.is_none_or(|fault| faults.contains(&fault)), "{error}: {faults:?}");
+            None
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Ticks and periods as the documentation states them, in 128 bits and by plain division.
+
+use arbitrary::Arbitrary;
+use std::time::Duration;
+use tickwheel::{MissedTicks, Period, Time};
+
+/// The tick that never comes.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Nanoseconds, cut off at the end of the scale.
+pub(crate) fn saturated(nanos: u128) -> u64 {
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+/// The sum of a time and a delay, cut off at the end of the scale.
+pub(crate) fn later(now: Time, delay: Duration) -> Time {
+    Time::from_nanos(saturated(u128::from(now.as_nanos()) + delay.as_nanos()))
+}
+
+/// The length of a tick, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticks(pub(crate) u64);
+
+impl Ticks {
+    pub(crate) fn new(tick: Duration) -> Self {
+        Self(saturated(tick.as_nanos()))
+    }
+
+    /// The tick that `now` lies in.
+    pub(crate) fn current(self, now: Time) -> u64 {
+        now.as_nanos() / self.0
+    }
+
+    /// The tick of a timer for `deadline`: rounded up; the current one where it is not after `now`.
+    pub(crate) fn deadline(self, now: Time, deadline: Time) -> u64 {
+        if deadline <= now {
+            self.current(now)
+        } else if deadline == Time::MAX {
+            NEVER
+        } else {
+            deadline.as_nanos().div_ceil(self.0)
+        }
+    }
+
+    /// When `tick` begins.
+    pub(crate) fn start(self, tick: u64) -> Time {
+        Time::from_nanos(saturated(u128::from(tick) * u128::from(self.0)))
+    }
+}
+
+/// What a periodic timer does about periods that went by.
+#[derive(Arbitrary, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rhythm {
+    Skip,
+    Delay,
+    Burst,
+    FixedDelay,
+}
+
+impl Rhythm {
+    /// The library's period; `None` for a length of zero.
+    pub(crate) fn period(self, length: Duration) -> Option<Period> {
+        let period = match self {
+            Self::Skip => Period::fixed_rate(length, MissedTicks::Skip),
+            Self::Delay => Period::fixed_rate(length, MissedTicks::Delay),
+            Self::Burst => Period::fixed_rate(length, MissedTicks::Burst),
+            Self::FixedDelay => Period::fixed_delay(length),
+        };
+        assert_eq!(period.is_err(), length.is_zero());
+        period.ok()
+    }
+
+    /// The deadline after `nominal`, handled at `now`.
+    pub(crate) fn next(self, length: Duration, nominal: Time, now: Time) -> Time {
+        let (length, nominal) = (length.as_nanos(), u128::from(nominal.as_nanos()));
+        let (length, now) = (u128::from(saturated(length)), u128::from(now.as_nanos()));
+        let missed = nominal + length <= now;
+        Time::from_nanos(saturated(match self {
+            Self::FixedDelay => now + length,
+            Self::Delay if missed => now + length,
+            Self::Skip if missed => nominal + ((now - nominal) / length + 1) * length,
+            _ => nominal + length,
+        }))
+    }
+}

@@ -1,0 +1,122 @@
+//! What the scenarios about one node share: a table with room for a few nodes, the threads' racks, and an
+//! owner that settles entries by hand.
+//!
+//! At the end every node must be free, once: a node that was recycled twice is handed out twice, and one
+//! that was lost is missing.
+
+use super::harness::{Ledger, Payload};
+use crate::node::magazine::Rack;
+use crate::node::state::Phase;
+use crate::node::table::{Armed, Rearm, Table};
+use crate::turn::Fate;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Nodes in the table: two magazines under loom.
+const NODES: u64 = 4;
+/// The threads of a scenario, and so its racks; the owner's is the last.
+const OWNER: usize = 3;
+
+pub(super) struct World {
+    pub(super) table: Table<Payload>,
+    pub(super) racks: [Rack; OWNER + 1],
+    ledger: Arc<Ledger>,
+}
+
+impl World {
+    pub(super) fn new() -> Arc<Self> {
+        let racks = std::array::from_fn(|_| Rack::default());
+        Arc::new(Self { table: Table::new(NODES), racks, ledger: Ledger::new() })
+    }
+
+    pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64, handle: bool) -> Armed {
+        self.table.arm(&self.racks[thread], deadline, self.ledger.payload(id), handle).unwrap()
+    }
+
+    pub(super) fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {
+        self.table
+            .end(&self.racks[thread], timer.index, timer.generation, Phase::Cancelled)
+            .map(|payload| payload.id())
+    }
+
+    pub(super) fn rearm(&self, thread: usize, timer: Armed, deadline: u64) -> Rearm {
+        self.table.rearm(&self.racks[thread], timer.index, timer.generation, deadline)
+    }
+
+    pub(super) fn release(&self, thread: usize, timer: Armed) {
+        self.table.release(&self.racks[thread], timer.index);
+    }
+
+    /// The owner settles an entry: the deadline it fired with, or when to look again, or neither.
+    pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Settled {
+        match self.table.due(&self.racks[OWNER], timer.index, mark, now) {
+            Fate::Fire(fired) => {
+                assert_eq!(fired.generation, timer.generation, "another timer fired");
+                assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
+                assert_ne!(fired.payload.id(), 0);
+                Settled::Fired(fired.deadline)
+            }
+            Fate::Refile(tick) => {
+                assert!(tick > now, "filed again for a tick that is over");
+                Settled::Again(tick, mark)
+            }
+            Fate::Drop => Settled::Dead,
+        }
+    }
+
+    /// Everybody is done: lets the owner settle what is filed, in order; what the timer fired with.
+    pub(super) fn fire_the_rest(&self, timer: Armed, mut entries: Vec<(u64, u32)>) -> Option<u64> {
+        let mut fired = None;
+        while !entries.is_empty() {
+            entries.sort_unstable();
+            let (tick, mark) = entries.remove(0);
+            match self.due(timer, mark, tick) {
+                Settled::Fired(deadline) => {
+                    // One tick late if the owner came across a move that was going on.
+                    assert!(tick - deadline <= 1, "no entry lay at the deadline {deadline}");
+                    assert_eq!(fired.replace(deadline), None, "fired twice");
+                }
+                Settled::Again(tick, mark) => entries.push((tick, mark)),
+                Settled::Dead => {}
+            }
+        }
+        fired
+    }
+
+    /// Every timer has ended: each node can be had once, and each payload was dropped once.
+    pub(super) fn finish(self: Arc<Self>) {
+        let Some(world) = Arc::into_inner(self) else { panic!("a thread is not joined") };
+        let mut free = HashSet::new();
+        for rack in &world.racks {
+            while let Ok(armed) = world.table.arm(rack, 0, world.ledger.payload(0), false) {
+                assert!(free.insert(armed.index), "node {} was recycled twice", armed.index);
+            }
+        }
+        assert_eq!(free.len() as u64, NODES, "a node was not recycled");
+        let ledger = Arc::clone(&world.ledger);
+        drop(world);
+        ledger.assert_all_dropped();
+    }
+}
+
+/// What the owner did with an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Settled {
+    Fired(u64),
+    Again(u64, u32),
+    Dead,
+}
+
+impl Settled {
+    pub(super) fn fired(self) -> bool {
+        matches!(self, Self::Fired(_))
+    }
+
+    /// The entry that is filed afterwards.
+    pub(super) fn entries(self) -> Vec<(u64, u32)> {
+        match self {
+            Self::Again(tick, mark) => vec![(tick, mark)],
+            _ => Vec::new(),
+        }
+    }
+}

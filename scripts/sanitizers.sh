@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Runs the library under ThreadSanitizer and under AddressSanitizer with LeakSanitizer.
+#
+#   scripts/sanitizers.sh [thread|address|all] [--install]
+#
+# What runs: the unit tests, the tests with real threads and event loops, the random whole-engine test, and
+# 3 seconds of the load program with its own verdict. Any report fails the script.
+#
+# ThreadSanitizer needs a standard library that is instrumented as well, or it reports races that are none.
+# The nightly toolchain has no sources to build one from; Debian's `rustc-web` has. `--install` installs it
+# (as root; it goes to /usr and does not touch the toolchain of `~/.cargo`). The sanitizer does not understand
+# fences: see docs/TESTING.md for what that means here.
+#
+# AddressSanitizer and LeakSanitizer come with the nightly toolchain. Leaks are looked for at each exit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+TARGET=x86_64-unknown-linux-gnu
+TARGET_DIR=${CARGO_TARGET_DIR:-target}
+# Programs of tests; those that only repeat arithmetic are left out, because here they cost minutes.
+TESTS=(--lib --test engine_threads --test engine_stress --test engine_manual --test event_loop --test periodic)
+# Tests of the clock's or the sleep's precision and of memory bounds measure the sanitizer, not the library.
+SKIP=(--skip timing:: --skip zombies:: --skip bounds:: --skip long_ --skip nanoseconds)
+# Properties with few cases each: the interleavings matter here, not the numbers.
+export PROPTEST_CASES=${PROPTEST_CASES:-8}
+LIMIT=${SANITIZER_LIMIT:-900}
+
+say() { printf '\n== %s\n' "$*"; }
+
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  say "$name: $*"
+  timeout --signal=KILL "$LIMIT" "$@"
+  say "$name: ok, $((SECONDS - start)) s"
+}
+
+install_thread() {
+  say "installing rustc-web, rust-web-src, libclang-rt-22-dev"
+  apt-get update -q
+  apt-get install -q -y --no-install-recommends rustc-web rust-web-src libclang-rt-22-dev
+}
+
+thread() {
+  local runtime=/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.tsan-x86_64.a
+  local place=/usr/lib/rustlib/$TARGET/lib/librustc-stable_rt.tsan.a
+  if [[ ! -x /usr/bin/rustc || ! -e $runtime || ! -d /usr/lib/rustlib/src/rust/library ]]; then
+    echo "Debian's compiler is missing: run scripts/sanitizers.sh thread --install as root" >&2
+    exit 3
+  fi
+  [[ -e $place ]] || ln -s "$runtime" "$place"
+  (
+    export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread
+    export CARGO_TARGET_DIR=$TARGET_DIR/tsan
+    local symbolizer
+    symbolizer=$(ls /usr/bin/llvm-symbolizer /usr/bin/llvm-symbolizer-* 2>/dev/null | tail -n 1 || true)
+    export TSAN_OPTIONS="halt_on_error=1 ${symbolizer:+external_symbolizer_path=$symbolizer}"
+    step "thread, tests" cargo test -Zbuild-std --target $TARGET -p tickwheel "${TESTS[@]}" -- "${SKIP[@]}"
+    step "thread, load" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
+      --duration 3s --no-pin --reschedule-share 0.05 --no-report
+    step "thread, load with handles" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
+      --duration 3s --no-pin --handles --payload closure --wheel hashed --no-report
+  )
+}
+
+address() {
+  (
+    export RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$TARGET_DIR/asan
+    export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
+    step "address, tests" cargo +nightly test --target $TARGET -p tickwheel "${TESTS[@]}" -- "${SKIP[@]}"
+    step "address, load" cargo +nightly run --target $TARGET -p tickwheel-loadtest -- \
+      --duration 3s --no-pin --reschedule-share 0.05 --no-report
+    step "address, load with handles" cargo +nightly run --target $TARGET -p tickwheel-loadtest -- \
+      --duration 3s --no-pin --handles --payload closure --wheel hashed --no-report
+  )
+}
+
+what=all
+for argument in "$@"; do
+  case $argument in
+    thread | address | all) what=$argument ;;
+    --install) install_thread ;;
+    *)
+      sed -n '2,/^set/{/^#/p}' "$0" | sed 's/^# \{0,1\}//'
+      exit 2
+      ;;
+  esac
+done
+[[ $what == address ]] || thread
+[[ $what == thread ]] || address
+say "no sanitizer has anything to report ($what)"

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Soak: the load program for a long time, with its own verdict, and memory that must stay flat.
+#
+#   scripts/soak.sh [MINUTES] [load program options]        (20 minutes by default)
+#
+# Three things are asserted: the verdict is ok; the resident memory of the last quarter of the run (median) is
+# no more than 5 % + 4 MiB above that of the second quarter; and a zombie run (one-hour timers, all scheduled
+# and cancelled at once, at least 10 million of them) never holds more than its live timers twice over + 32 MiB.
+# The bounds are those of docs/PERFORMANCE.md. The runs' figures stay in target/soak/ as JSON.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+minutes=20
+if [[ ${1:-} =~ ^[0-9]+$ ]]; then
+  minutes=$1
+  shift
+fi
+target=${CARGO_TARGET_DIR:-target}
+out=$target/soak
+mkdir -p "$out"
+cargo build --release --package tickwheel-loadtest
+loadtest=$target/release/loadtest
+
+echo "== soak: $minutes minutes, $(nproc) cores, load average $(cut -d' ' -f1-3 /proc/loadavg)"
+"$loadtest" --duration "${minutes}m" --reschedule-share 0.02 --no-report --quiet --json "$out/soak.json" "$@"
+jq -r '
+  def median: sort | .[length / 2 | floor];
+  .seconds as $all
+  | [.samples[] | select(.at_s >= $all / 4 and .at_s < $all / 2).resident_bytes] as $second
+  | [.samples[] | select(.at_s >= $all * 3 / 4).resident_bytes] as $last
+  | ($second | median) as $before | ($last | median) as $after
+  | "\($all | floor) s, \(.accepted) timers, \(.fired) fired, \(.cancelled) cancelled, \(.returned) returned",
+    "early \(.early), twice \(.twice), lost \(.lost), mismatches \(.mismatches); verdict \(.verdict)",
+    "resident memory: second quarter \($before / 1048576 * 10 | round / 10) MiB, last quarter \($after / 1048576 * 10 | round / 10) MiB, peak \(.memory.peak_bytes / 1048576 | round) MiB",
+    if .verdict == "ok" and $after <= $before * 1.05 + 4194304 then "flat: ok"
+    else error("BREACH: the verdict is not ok, or memory grows") end
+' "$out/soak.json"
+
+echo "== zombies: one-hour timers, cancelled at once"
+"$loadtest" --duration 20s --delay fixed:1h --cancel-share 1 --in-flight 1 --no-report --quiet --json "$out/zombies.json"
+jq -r '
+  (.memory.peak_bytes - .memory.start_bytes - .memory.books_bytes) as $held
+  | "\(.accepted) timers, \(.cancelled) cancelled; held at the peak \($held / 1048576 * 10 | round / 10) MiB, at the end \((.memory.end_bytes - .memory.start_bytes - .memory.books_bytes) / 1048576 * 10 | round / 10) MiB",
+    if .verdict != "ok" then error("BREACH: the verdict is \(.verdict)")
+    elif .accepted < 10000000 then error("BREACH: fewer than 10 million timers in 20 s: run it on a quieter machine")
+    elif $held > 33554432 then error("BREACH: more than 32 MiB")
+    else "bounded: ok" end
+' "$out/zombies.json"

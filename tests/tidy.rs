@@ -1,0 +1,422 @@
+//! Style that a machine can check: where atomics and `unsafe` may be, what must be said beside them, which
+//! folder may import which, how long a file may be, and that `docs/ORDERING.md` agrees with the code.
+//!
+//! Each failure names file, line and rule. Where a rule has exceptions they are listed here, and an
+//! exception that is not needed any more is a failure, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The files that may contain `unsafe`, and why.
+const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("src/inbox/queue.rs", "blocks are linked by pointers and freed through the epoch"),
+    ("src/node/magazine.rs", "magazines are zeroed memory"),
+    ("src/node/segments.rs", "slots are zeroed memory behind pointers that never move"),
+    ("src/node/table.rs", "payloads move in and out by the state word's decision"),
+    ("src/shard/lane.rs", "lanes are zeroed memory"),
+    ("src/sync/epoch.rs", "retired blocks are freed here"),
+];
+
+/// Files above the limit, and what keeps them in one piece.
+const LONG_FILES: &[(&str, usize, &str)] =
+    &[("src/wheel/hashed.rs", 440, "one algorithm; its parts are in rooms of their own already")];
+
+/// Lines in a file.
+const LONGEST: usize = 400;
+
+/// What a folder or file may import of the crate; everything above it is missing from its list.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("src/key.rs", &[]),
+    ("src/tick.rs", &[]),
+    ("src/period.rs", &["error", "tick"]),
+    ("src/sync/", &["sync"]),
+    ("src/wheel/", &[]),
+    ("src/inbox/", &["sync"]),
+    ("src/park/", &["sync"]),
+    ("src/clock/", &["sync", "tick"]),
+    ("src/turn.rs", &["wheel"]),
+    ("src/node/", &["key", "sync", "turn"]),
+    ("src/shard/", &["inbox", "key", "node", "park", "period", "sync", "tick", "turn", "wheel"]),
+];
+
+/// What must not be named in a folder, beyond imports of the crate.
+const BANNED: &[(&str, &[&str])] = &[
+    ("src/wheel/", &["std::sync", "std::thread", "std::time", "Instant", "unsafe"]),
+    ("src/inbox/", &["std::thread", "std::time", "Instant", "timer:"]),
+    ("src/node/", &["std::thread", "std::time", "Instant"]),
+    ("src/shard/", &["std::thread", "Instant", "SystemTime", ".sleep("]),
+    ("src/turn.rs", &["std::sync", "std::thread", "std::time", "Instant"]),
+];
+
+/// How far above an atomic access its note may begin.
+const NOTE_REACH: usize = 14;
+
+struct Source {
+    path: String,
+    /// Without test modules.
+    lines: Vec<String>,
+    all_lines: usize,
+}
+
+impl Source {
+    /// The lines that are code, with their numbers.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.lines.iter().enumerate().filter_map(|(index, line)| {
+            let line = line.trim_start();
+            (!line.starts_with("//")).then(|| (index, line.split(" // ").next().unwrap_or(line)))
+        })
+    }
+
+    /// The comment that ends above `index` or in its line, if one is near enough and contains `word`.
+    fn note(&self, index: usize, word: &str) -> Option<String> {
+        let from = index.saturating_sub(NOTE_REACH);
+        let is_note = |line: &String| line.trim_start().starts_with("//") && line.contains(word);
+        let start = (from..=index).rev().find(|&above| is_note(&self.lines[above]))?;
+        let block =
+            self.lines[start..].iter().take_while(|line| line.trim_start().starts_with("//"));
+        Some(block.cloned().collect::<Vec<_>>().join(" "))
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every Rust file below a folder, in order.
+fn files_below(folder: &str) -> Vec<String> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
+        for entry in entries {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    let relative =
+        |path: PathBuf| path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+    let mut found: Vec<String> = found.into_iter().map(relative).collect();
+    found.sort();
+    assert!(!found.is_empty(), "{folder} is empty");
+    found
+}
+
+/// The library's sources without their tests.
+fn sources() -> Vec<Source> {
+    let is_test = |path: &String| path.ends_with("/tests.rs") || path.contains("/tests/");
+    files_below("src").into_iter().filter(|path| !is_test(path)).map(source).collect()
+}
+
+fn source(path: String) -> Source {
+    let text = read(&path);
+    let mut lines: Vec<String> = Vec::new();
+    let mut all = text.lines().peekable();
+    while let Some(line) = all.next() {
+        let for_tests = line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+        match all.peek() {
+            // A module of tests is the rest of its file.
+            Some(next) if for_tests && next.starts_with("mod ") && next.ends_with('{') => break,
+            Some(next) if for_tests && next.ends_with(';') => drop(all.next()),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    Source { all_lines: text.lines().count(), path, lines }
+}
+
+/// Fails with all findings at once.
+fn assert_none(rule: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{rule}:\n  {}\n", findings.join("\n  "));
+}
+
+#[test]
+fn only_sync_names_atomics_and_loom() {
+    let names = ["std::sync::atomic", "core::sync::atomic", "loom::"];
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| !source.path.starts_with("src/sync/")) {
+        for (index, line) in source.code() {
+            for name in names.iter().filter(|name| line.contains(**name)) {
+                found.push(format!("{}:{}: {name}", source.path, index + 1));
+            }
+        }
+    }
+    assert_none("use crate::sync, or loom does not see it", &found);
+}
+
+#[test]
+fn unsafe_is_in_named_files_and_gives_its_reason() {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for source in &sources() {
+        let is_unsafe = |line: &str| {
+            line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
+        };
+        for (index, line) in source.code().filter(|(_, line)| is_unsafe(line)) {
+            seen.insert(source.path.clone());
+            let place = format!("{}:{}", source.path, index + 1);
+            if !UNSAFE_FILES.iter().any(|(path, _)| *path == source.path) {
+                found.push(format!("{place}: unsafe outside of the named files"));
+            }
+            let declares = line.contains("unsafe fn") || line.contains("unsafe trait");
+            let word = if declares { "# Safety" } else { "SAFETY:" };
+            if !line.contains(": unsafe fn(") && source.note(index, word).is_none() {
+                found.push(format!("{place}: no `{word}` above"));
+            }
+        }
+    }
+    for (path, _) in UNSAFE_FILES.iter().filter(|(path, _)| !seen.contains(*path)) {
+        found.push(format!("{path} is listed and has no unsafe code any more"));
+    }
+    assert_none("unsafe", &found);
+}
+
+#[test]
+fn every_atomic_access_says_why_its_ordering_is_enough() {
+    let mut found = Vec::new();
+    for source in &sources() {
+        // The switch itself, and a facade that passes the caller's ordering on.
+        if ["src/sync/mod.rs", "src/sync/watched.rs"].contains(&source.path.as_str()) {
+            continue;
+        }
+        for (index, line) in source.code().filter(|(_, line)| line.contains("Ordering::")) {
+            if line.starts_with("use ") || line.contains("cmp::Ordering") {
+                continue;
+            }
+            let place = format!("{}:{}", source.path, index + 1);
+            match source.note(index, "ORDERING:") {
+                None => {
+                    found.push(format!("{place}: no ORDERING note within {NOTE_REACH} lines above"))
+                }
+                Some(note) => {
+                    let strong = ["Acquire", "Release", "AcqRel", "SeqCst"];
+                    let strong = strong.iter().any(|o| line.contains(&format!("Ordering::{o}")));
+                    if strong && numbers_in(&note).is_empty() {
+                        found.push(format!("{place}: the note cites no pair of docs/ORDERING.md"));
+                    }
+                }
+            }
+        }
+    }
+    assert_none("atomic accesses", &found);
+}
+
+/// The numbers of pairs (`P1`, `F2`) that a text cites.
+fn numbers_in(text: &str) -> BTreeSet<String> {
+    let mut numbers = BTreeSet::new();
+    for part in text.split('[').skip(1) {
+        if let Some((number, _)) = part.split_once(']') {
+            let digits = number.strip_prefix(['P', 'F']).unwrap_or("");
+            if !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_digit()) {
+                numbers.insert(number.to_owned());
+            }
+        }
+    }
+    numbers
+}
+
+/// The texts between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// What `docs/ORDERING.md` says about one pair.
+#[derive(Default)]
+struct Pair {
+    files: BTreeSet<String>,
+    text: String,
+    ends: usize,
+}
+
+fn pairs() -> BTreeMap<String, Pair> {
+    let document = read("docs/ORDERING.md");
+    let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
+    for section in document.split("\n### ").skip(1) {
+        let number = numbers_in(section.lines().next().unwrap_or("")).pop_first();
+        let number = number.unwrap_or_else(|| panic!("a section without a number: {section}"));
+        let section = section.split("\n## ").next().unwrap_or(section);
+        let mut pair = Pair { text: section.to_owned(), ..Pair::default() };
+        pair.files
+            .extend(quoted(section).filter(|name| name.starts_with("src/")).map(str::to_owned));
+        let is_end = |line: &&str| {
+            ["- Release:", "- Acquire:", "- Fence:"].iter().any(|end| line.starts_with(end))
+        };
+        pair.ends = section.lines().filter(is_end).count();
+        assert!(pairs.insert(number.clone(), pair).is_none(), "{number} is there twice");
+    }
+    pairs
+}
+
+#[test]
+fn the_list_of_pairs_and_the_code_cite_each_other() {
+    let mut cited: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for source in &sources() {
+        for line in source.lines.iter().filter(|line| line.trim_start().starts_with("//")) {
+            for number in numbers_in(line) {
+                *cited.entry(number).or_default().entry(source.path.clone()).or_default() += 1;
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let pairs = pairs();
+    for (number, places) in &cited {
+        match pairs.get(number) {
+            None => found.push(format!("[{number}] is cited in {places:?} and not in the list")),
+            Some(pair) => {
+                for file in places.keys().filter(|file| !pair.files.contains(*file)) {
+                    found.push(format!(
+                        "[{number}] is cited in {file}, which the list does not name"
+                    ));
+                }
+            }
+        }
+    }
+    for (number, pair) in &pairs {
+        let places = cited.get(number).cloned().unwrap_or_default();
+        for file in pair.files.iter().filter(|file| !places.contains_key(*file)) {
+            found.push(format!("[{number}] names {file}, which does not cite it"));
+        }
+        if pair.ends != 2 || places.values().sum::<usize>() < 2 {
+            found.push(format!("[{number}] does not have two ends"));
+        }
+    }
+    assert_none("docs/ORDERING.md", &found);
+}
+
+#[test]
+fn the_list_of_pairs_names_what_exists() {
+    let mut found = Vec::new();
+    let models: String = files_below("loom-tests/models").iter().map(|path| read(path)).collect();
+    for (number, pair) in &pairs() {
+        let mut file = String::new();
+        for name in quoted(&pair.text) {
+            if name.starts_with("src/") && name.ends_with(".rs") {
+                if !root().join(name).exists() {
+                    found.push(format!("[{number}] {name} does not exist"));
+                } else {
+                    file = read(name);
+                }
+            } else if let Some((_, scenario)) = name.split_once("::") {
+                if !models.contains(&format!("fn {scenario}()")) {
+                    found.push(format!("[{number}] no scenario {name}"));
+                }
+            } else if name.contains('-') {
+                if !root().join(format!("loom-tests/seeded-bugs/{name}.patch")).exists() {
+                    found.push(format!("[{number}] no seeded bug {name}"));
+                }
+            } else if is_function(name) && !file.contains(&format!("fn {name}")) {
+                // Fields and orderings are quoted as well; they must be in the file, too.
+                if !file.contains(name) {
+                    found.push(format!("[{number}] {name} is not in the file named before it"));
+                }
+            }
+        }
+    }
+    assert_none("docs/ORDERING.md", &found);
+}
+
+fn is_function(name: &str) -> bool {
+    name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+}
+
+#[test]
+fn every_seeded_bug_names_a_scenario_and_is_written_down() {
+    let models: String = files_below("loom-tests/models").iter().map(|path| read(path)).collect();
+    let readme = read("loom-tests/README.md");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join("loom-tests/seeded-bugs")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let patch = std::fs::read_to_string(&path).unwrap();
+        let scenario = patch.lines().next().and_then(|line| line.strip_prefix("Caught by: "));
+        let function = scenario.and_then(|scenario| scenario.rsplit("::").next()).unwrap_or("none");
+        if !models.contains(&format!("fn {function}()")) {
+            found.push(format!("{name}: no scenario {scenario:?}"));
+        }
+        if !readme.contains(&format!("`{name}`")) {
+            found.push(format!("{name}: not in loom-tests/README.md"));
+        }
+    }
+    assert_none("seeded bugs", &found);
+}
+
+#[test]
+fn imports_point_down() {
+    let mut found = Vec::new();
+    for source in &sources() {
+        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| source.path.starts_with(layer))
+        else {
+            continue;
+        };
+        for (index, line) in source.code() {
+            for used in line.split("crate::").skip(1) {
+                let end =
+                    used.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(used.len());
+                let module = &used[..end];
+                let inside = source.path.starts_with(&format!("src/{module}"));
+                if !module.is_empty() && !inside && !allowed.contains(&module) {
+                    found.push(format!("{}:{}: crate::{module}", source.path, index + 1));
+                }
+            }
+        }
+    }
+    assert_none("imports point down only, see LAYERS", &found);
+}
+
+#[test]
+fn folders_stay_in_their_trade() {
+    let mut found = Vec::new();
+    for source in &sources() {
+        for (_, banned) in BANNED.iter().filter(|(folder, _)| source.path.starts_with(folder)) {
+            for (index, line) in source.code() {
+                for name in banned.iter().filter(|name| line.contains(**name)) {
+                    found.push(format!("{}:{}: {name}", source.path, index + 1));
+                }
+            }
+        }
+    }
+    assert_none("see BANNED", &found);
+}
+
+#[test]
+fn files_can_be_read_in_one_go() {
+    let mut found = Vec::new();
+    let mut check = |path: &str, lines: usize| {
+        let exception = LONG_FILES.iter().find(|(long, ..)| *long == path);
+        let limit = exception.map_or(LONGEST, |(_, limit, _)| *limit);
+        if lines > limit {
+            found.push(format!("{path}: {lines} lines, {limit} are allowed"));
+        } else if exception.is_some() && lines <= LONGEST {
+            found.push(format!("{path}: {lines} lines, needs no exception any more"));
+        }
+    };
+    for path in files_below("src") {
+        let source = source(path);
+        check(&source.path, source.all_lines);
+    }
+    for path in files_below("loom-tests") {
+        check(&path, read(&path).lines().count());
+    }
+    assert_none("long files", &found);
+}
+
+#[test]
+fn every_module_begins_with_its_charter() {
+    let mut found = String::new();
+    for folder in ["src", "tests", "loom-tests", "loadtest/src"] {
+        for path in files_below(folder) {
+            if !read(&path).starts_with("//!") {
+                let _ = writeln!(found, "{path}");
+            }
+        }
+    }
+    assert!(found.is_empty(), "these begin without a `//!` head:\n{found}");
+}
