@@ -156,6 +156,57 @@ fn ends_are_not_counted_before_beginnings() {
     });
 }
 
+/// The same for a third thread, which neither pushes nor turns.
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[test]
+fn a_third_thread_sees_no_end_without_its_beginning() {
+    explore(bounded(2, 2), || {
+        let mut engine = Engine::new();
+        let scheduling = spawn({
+            let (remote, ledger) = engine.remote();
+            move || remote.schedule(remote.lane(0), 5, ledger.payload(1), false).map(drop).unwrap()
+        });
+        let looking = spawn({
+            let (remote, _) = engine.remote();
+            move || {
+                let ended = remote.counters().fired.get();
+                let begun = remote.scheduled();
+                assert!(ended <= begun, "{ended} ends of {begun} timers");
+            }
+        });
+        engine.turn(5);
+        scheduling.join().unwrap();
+        looking.join().unwrap();
+        engine.run_out(5);
+        assert_eq!(engine.finish(), [1]);
+    });
+}
+
+/// The same for a timer that another thread cancels, with the lane that it inherited: no push and no fence lies
+/// between its count and the one it must bring along.
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[test]
+fn a_lane_is_inherited_with_its_counts() {
+    explore(bounded(2, 2), || {
+        let mut engine = Engine::new();
+        let looking = spawn({
+            let (remote, _) = engine.remote();
+            move || {
+                let ended = remote.cancelled();
+                let begun = remote.scheduled();
+                assert!(ended <= begun, "{ended} ends of {begun} timers");
+            }
+        });
+        let (remote, ledger) = engine.remote();
+        let key = remote.schedule(remote.lane(0), 5, ledger.payload(1), false).unwrap();
+        let cancelling = spawn(move || remote.cancel(remote.lane(0), key).is_some());
+        assert!(cancelling.join().unwrap(), "nobody else is after it");
+        looking.join().unwrap();
+        engine.run_out(5);
+        assert_eq!(engine.finish(), []);
+    });
+}
+
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 #[test]
 fn two_producers_and_the_owner() {
