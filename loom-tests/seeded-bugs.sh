@@ -38,7 +38,7 @@ for patch in "$PWD"/loom-tests/seeded-bugs/*.patch; do
   scenario=$(sed -n '1s/^Caught by: //p' "$patch")
   run=(cargo test --quiet --release --package tickwheel --lib)
   verdict=""
-  if ! (cd "$copy" && patch --quiet --strip=1 --forward --no-backup-if-mismatch <"$patch") >"$log" 2>&1; then
+  if ! (cd "$copy" && patch --quiet --strip=1 --fuzz=0 --forward --no-backup-if-mismatch <"$patch") >"$log" 2>&1; then
     verdict="DOES NOT APPLY: $(head -1 "$log")"
     survived=$((survived + 1))
     printf '%-46s %-56s %s\n' "$name" "$scenario" "$verdict"

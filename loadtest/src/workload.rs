@@ -135,7 +135,8 @@ pub fn parse(reader: impl Read) -> Result<Vec<Op>, Vec<LineError>> {
         .flexible(true)
         .trim(Trim::All)
         .comment(Some(b'#'))
-        .from_reader(reader);
+        // The CSV reader takes a comment for a record if the file ends in it without a line break.
+        .from_reader(reader.chain(&b"\n"[..]));
     let mut checker = Checker::default();
     let mut record = ByteRecord::new();
     loop {

@@ -22,6 +22,12 @@ fn reads_every_op() {
     );
 }
 
+/// Found by the fuzzer.
+#[test]
+fn a_comment_may_be_the_end_of_the_file() {
+    assert_eq!(parse("time_us,op,id,delay_us\n# the end, 7".as_bytes()), Ok(Vec::new()));
+}
+
 #[test]
 fn reads_back_what_it_writes() {
     let ops = [
