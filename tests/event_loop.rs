@@ -145,6 +145,26 @@ fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
     assert_eq!(fired, (0..95).collect::<Vec<_>>());
 }
 
+/// Found by the fuzzer: the word with the earliest unread tick stayed low, which cost one empty poll.
+#[test]
+fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
+    let budget = Budget { drain: 1, ..Budget::default() };
+    let builder = EventLoopTimer::builder().budget(budget);
+    let mut timer: EventLoopTimer<u32> = builder.build_with_waker(|| ()).unwrap();
+    let remote = timer.remote();
+    let now = Time::ZERO + MS;
+    let mut fired = Vec::new();
+    for n in 0..2 {
+        remote.schedule_at(Time::ZERO, n).unwrap();
+    }
+    assert!(timer.poll(now, |expired| fired.push(expired.payload)).more);
+    // While the drain goes on.
+    remote.schedule_at(Time::ZERO, 2).unwrap();
+    while timer.poll(now, |expired| fired.push(expired.payload)).more {}
+    assert_eq!(fired, [0, 1, 2]);
+    assert_eq!(timer.poll_timeout(now), None);
+}
+
 #[test]
 fn a_panicking_handler_leaves_the_timer_usable() {
     let (mut timer, _clock, _) = manual::<u32>();

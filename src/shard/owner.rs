@@ -327,12 +327,12 @@ impl<T> Owner<T> {
     fn drain(&mut self, now: u64, limit: usize) {
         let inbox_due = self.remote.signal.inbox_due();
         self.summoned |= inbox_due == 0;
-        if !self.draining {
-            if inbox_due > now {
-                return;
-            }
-            self.remote.signal.begin_drain();
+        if inbox_due > now && !self.draining {
+            return;
         }
+        // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
+        // this one or by the next, and a word that stayed low would ask for one more turn.
+        self.remote.signal.begin_drain();
         let Self { remote, reader, turner, .. } = self;
         let mut dead = 0;
         let drained = reader.drain(&remote.inbox, limit, |message| {
