@@ -94,7 +94,7 @@ fn stop_or_schedule() {
 /// producer's next timer must not get that node.
 #[test]
 fn stop_or_schedule_with_a_handle() {
-    explore(TWO_THREADS, || {
+    explore(bounded(3, 2), || {
         let mut engine = Engine::new();
         let producer = spawn({
             let (remote, ledger) = engine.remote();
