@@ -9,7 +9,7 @@ use super::payload::Task;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::timer::Timer;
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::Clock;
 use crate::error::{self, BuildError};
 use crate::park::sleeper::{SleepWaker, Sleeper};
 use crate::shard::{Limit, Owner, WakeOwner};
@@ -121,7 +121,7 @@ impl Builder {
             pinning: Pinning::default(),
             idle: IdleStrategy::default(),
             thread_name: "tickwheel".to_owned(),
-            source: TimeSource::Monotonic(MonotonicClock::new()),
+            source: TimeSource::monotonic(),
             budget: Budget::default(),
             routing: Routing::default(),
             drive: Drive::default(),

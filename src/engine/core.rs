@@ -5,7 +5,7 @@ use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::timer::EngineState;
 use super::{Drive, IdleStrategy};
-use crate::clock::{Clock, MonotonicClock, Time};
+use crate::clock::{Clock, MonotonicClock, QuickClock, Time};
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::key::Key;
 use crate::shard::{Refusal, Remote};
@@ -15,10 +15,14 @@ use crate::tick::TickRate;
 use crate::turn::Budget;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The engine's clock; the usual one is called without a table.
 pub(super) enum TimeSource {
-    Monotonic(MonotonicClock),
+    Monotonic {
+        clock: MonotonicClock,
+        quick: QuickClock,
+    },
     Custom {
         clock: Box<dyn Clock>,
         /// The latest reading, in nanoseconds: a clock that goes back stands still for the engine.
@@ -27,6 +31,11 @@ pub(super) enum TimeSource {
 }
 
 impl TimeSource {
+    pub(super) fn monotonic() -> Self {
+        let clock = MonotonicClock::new();
+        Self::Monotonic { clock, quick: QuickClock::new(clock) }
+    }
+
     pub(super) fn custom(clock: impl Clock) -> Self {
         Self::Custom { clock: Box::new(clock), latest: AtomicU64::new(0) }
     }
@@ -34,7 +43,7 @@ impl TimeSource {
     #[inline]
     pub(super) fn now(&self) -> Time {
         match self {
-            Self::Monotonic(clock) => Clock::now(clock),
+            Self::Monotonic { clock, .. } => Clock::now(clock),
             Self::Custom { clock, latest } => {
                 let now = clock.now().as_nanos();
                 // ORDERING: Relaxed: one word's modification order is all that is asked for.
@@ -43,9 +52,18 @@ impl TimeSource {
         }
     }
 
+    /// The time that a delay counts from: now, or a little later.
+    #[inline]
+    pub(super) fn start_of_delay(&self) -> Time {
+        match self {
+            Self::Monotonic { quick, .. } => quick.now(),
+            Self::Custom { .. } => self.now(),
+        }
+    }
+
     pub(super) fn is_virtual(&self) -> bool {
         match self {
-            Self::Monotonic(_) => false,
+            Self::Monotonic { .. } => false,
             Self::Custom { clock, .. } => clock.is_virtual(),
         }
     }
@@ -127,6 +145,12 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn now(&self) -> Time {
         self.source.now()
+    }
+
+    /// The tick of a timer that is set now.
+    #[inline]
+    pub(super) fn deadline(&self, delay: Duration) -> u64 {
+        self.rate.deadline(self.source.start_of_delay(), delay)
     }
 
     /// The shard that a key names, if it can be one of this engine's.

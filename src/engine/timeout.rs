@@ -35,7 +35,7 @@ impl<T> Timeout<T> {
 
     /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
     pub fn reschedule(&self, delay: Duration) -> Reschedule {
-        self.core.reschedule(self.key, self.core.rate.deadline(self.core.now(), delay))
+        self.core.reschedule(self.key, self.core.deadline(delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.

@@ -124,7 +124,7 @@ impl<T: Send + 'static> Timer<T> {
         delay: Duration,
         payload: impl IntoPayload<T>,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.core.rate.deadline(self.core.now(), delay);
+        let tick = self.core.deadline(delay);
         self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
     }
 
@@ -153,7 +153,7 @@ impl<T: Send + 'static> Timer<T> {
         delay: Duration,
         payload: impl IntoPayload<T>,
     ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.core.rate.deadline(self.core.now(), delay);
+        let tick = self.core.deadline(delay);
         self.arm(tick, payload.into_payload(), false)
     }
 
@@ -245,7 +245,7 @@ impl<T: Send + 'static> Timer<T> {
     /// costs about as much as a schedule. The key stays valid.
     #[inline]
     pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
-        self.core.reschedule(key, self.core.rate.deadline(self.core.now(), delay))
+        self.core.reschedule(key, self.core.deadline(delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
