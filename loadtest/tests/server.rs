@@ -153,7 +153,7 @@ fn ctrl_c_ends_a_run_with_its_verdict() {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
     let output = child.wait_with_output().expect("the program ends");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains("ended early by request"));
     let json = json(&folder);
     assert_sound(&json);
