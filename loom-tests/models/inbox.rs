@@ -2,6 +2,7 @@
 //! to whoever takes the message. Loom's leak check sees every block freed exactly once.
 
 use super::harness::{Bound, Probe, bounded, explore, spawn};
+use crate::inbox::pool::Pool;
 use crate::inbox::{Inbox, Message, Pushed, Reader, SLOTS};
 use std::sync::Arc;
 
@@ -133,6 +134,29 @@ fn push_or_retire() {
         taker.drain(&line, usize::MAX);
         pushing.join().unwrap();
         taker.finish(&line, &[1, 3]);
+    });
+}
+
+/// A box that two threads pass through the pool: one holder at a time, who sees what the last one did.
+#[test]
+fn a_box_at_rest_has_one_holder() {
+    explore(bounded(4, 3), || {
+        let pool = Arc::new(Pool::<Probe, 1>::new());
+        pool.put(Box::new(Probe::new()));
+        let use_it = |pool: &Pool<Probe, 1>, mark: u64| {
+            pool.take().map(|probe| {
+                probe.set(mark);
+                assert_eq!(probe.get(), mark, "somebody else has it, too");
+                pool.put(probe);
+            })
+        };
+        let other = spawn({
+            let pool = Arc::clone(&pool);
+            move || use_it(&pool, 1).is_some()
+        });
+        let mine = use_it(&pool, 2).is_some();
+        assert!(other.join().unwrap() || mine, "it was there for one of them");
+        assert!(pool.take().is_some() && pool.take().is_none(), "it is there, once");
     });
 }
 

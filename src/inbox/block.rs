@@ -4,9 +4,10 @@ use super::Message;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::cell::Tracked;
 
-/// Slots in a block: 8 KiB of messages, so that a new block is rare. Two under loom, so that models cross it.
+/// Slots in a block: 2 KiB of messages, so that a new block is rare and yet costs its producer little. Two under loom,
+/// so that models cross it.
 #[cfg(not(tickwheel_loom))]
-pub(crate) const SLOTS: usize = 512;
+pub(crate) const SLOTS: usize = 128;
 #[cfg(tickwheel_loom)]
 pub(crate) const SLOTS: usize = 2;
 
@@ -51,6 +52,8 @@ pub(super) enum Found {
 }
 
 impl Block {
+    /// A block for the messages from number `first` on.
+    #[cfg(tickwheel_loom)]
     pub(super) fn new(first: u64) -> Box<Self> {
         Box::new(Self {
             claim: AtomicU64::new(0),
@@ -62,6 +65,39 @@ impl Block {
             }),
             _tracked: Tracked::new(),
         })
+    }
+
+    /// A block for the messages from number `first` on.
+    #[cfg(not(tickwheel_loom))]
+    pub(super) fn new(first: u64) -> Box<Self> {
+        let layout = std::alloc::Layout::new::<Self>();
+        // SAFETY: the layout is not empty; zero bytes are a block: atomic integers and a null pointer.
+        let block = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<Self>();
+        if block.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        // SAFETY: allocated with the layout that the box frees it with, and initialised.
+        let mut block = unsafe { Box::from_raw(block) };
+        block.first = first;
+        block
+    }
+
+    /// The same of a block that has served before.
+    #[cfg(not(tickwheel_loom))]
+    pub(super) fn again(block: Box<Self>, first: u64) -> Box<Self> {
+        let block = Box::into_raw(block);
+        // SAFETY: it came from a box, so it is ours alone; zero bytes are a block, as in `new`.
+        let mut block = unsafe {
+            block.write_bytes(0, 1);
+            Box::from_raw(block)
+        };
+        block.first = first;
+        block
+    }
+
+    #[cfg(tickwheel_loom)]
+    pub(super) fn again(_: Box<Self>, first: u64) -> Box<Self> {
+        Self::new(first)
     }
 
     #[inline]

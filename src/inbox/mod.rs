@@ -24,13 +24,15 @@
 //!   producer delays nobody else's timers. Order per producer holds, because a producer publishes a slot
 //!   before it claims the next, and a drain that has met a hole takes nothing that was claimed after that.
 //! * **Retire**: a block that is read to its end is unlinked and handed to the epoch, because a slow
-//!   producer that loaded `tail` earlier may still look at it.
+//!   producer that loaded `tail` earlier may still look at it. Then it rests in a pool until it is linked again.
 //! * **Close** (once): sets a bit in the tail block's claim word. Each push is accepted or refused by its
 //!   one `fetch_add` on that word, so nothing can slip in after the close and nothing accepted is lost.
 //!
-//! Bound on memory: unread messages, plus what the epoch still holds, plus one block that is part full.
+//! Bound on memory: unread messages, plus what the epoch still holds, plus 128 blocks at rest (260 KiB), plus one
+//! block that is part full.
 
 mod block;
+pub(crate) mod pool;
 mod queue;
 
 #[cfg(test)]

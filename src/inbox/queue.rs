@@ -2,10 +2,16 @@
 
 use super::Message;
 use super::block::{Block, Claim, Found, SLOTS};
+use super::pool::Pool;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::{Domain, Guard};
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Blocks that rest at most: a nursery's, so that the blocks of one drain serve until the next. None under loom,
+/// which explores the pool by itself.
+const AT_REST: usize = if cfg!(tickwheel_loom) { 0 } else { 128 };
 
 /// The producers' side, shared by everybody.
 #[derive(Debug)]
@@ -17,6 +23,8 @@ pub(crate) struct Inbox {
     /// Messages the reader has taken, as of its last drain.
     read: CachePadded<AtomicU64>,
     domain: Domain,
+    /// Shared with what the epoch has yet to do.
+    at_rest: Arc<Pool<Block, AT_REST>>,
 }
 
 /// The reader's side: one, held by the shard's owner.
@@ -70,6 +78,7 @@ impl Inbox {
             head: AtomicPtr::new(first.as_ptr()),
             read: CachePadded::new(AtomicU64::new(0)),
             domain: Domain::new(),
+            at_rest: Arc::new(Pool::new()),
         };
         (inbox, Reader { head: first, index: 0, taken: 0 })
     }
@@ -105,20 +114,25 @@ impl Inbox {
     /// Moves the tail past a full block, linking a new block if nobody has yet.
     #[cold]
     fn advance(&self, tail: *mut Block, block: &Block, _guard: &Guard) {
-        let next = Self::follow(block);
+        let next = self.follow(block);
         // ORDERING: Release publishes the block to producers that load the tail [P7]. If the exchange
         // fails, somebody else has moved the tail on already.
         let _ = self.tail.compare_exchange(tail, next, Ordering::Release, Ordering::Relaxed);
     }
 
     /// The block after `block`, made on demand.
-    fn follow(block: &Block) -> *mut Block {
+    fn follow(&self, block: &Block) -> *mut Block {
         // ORDERING: Acquire pairs with the exchange below: the next block is initialised. [P7]
         let next = block.next.load(Ordering::Acquire);
         if !next.is_null() {
             return next;
         }
-        let fresh = Box::into_raw(Block::new(block.first + SLOTS as u64));
+        let first = block.first + SLOTS as u64;
+        let fresh = match self.at_rest.take() {
+            Some(rested) => Block::again(rested, first),
+            None => Block::new(first),
+        };
+        let fresh = Box::into_raw(fresh);
         // ORDERING: AcqRel: Release publishes the new block, Acquire (also on failure) reads the winner's. [P7]
         match block.next.compare_exchange(
             std::ptr::null_mut(),
@@ -129,7 +143,7 @@ impl Inbox {
             Ok(_) => fresh,
             Err(winner) => {
                 // SAFETY: the exchange failed, so nobody else has seen our block.
-                drop(unsafe { Box::from_raw(fresh) });
+                self.at_rest.put(unsafe { Box::from_raw(fresh) });
                 winner
             }
         }
@@ -148,7 +162,7 @@ impl Inbox {
                 return;
             }
             // A producer may have seen the block full and be on its way to the next one: close that too.
-            let Some(next) = NonNull::new(Self::follow(current)) else {
+            let Some(next) = NonNull::new(self.follow(current)) else {
                 return;
             };
             // ORDERING: Release as in `advance`. [P7]
@@ -275,9 +289,10 @@ impl Reader {
         self.index = 0;
         // ORDERING: Relaxed: read only by `drop`, which whoever drops the inbox orders after everything.
         inbox.head.store(next.as_ptr(), Ordering::Relaxed);
+        let at_rest = Arc::clone(&inbox.at_rest);
         // SAFETY: the block came from a box and is unlinked: neither tail nor head leads to it. Producers that
         // loaded the tail before that are pinned. It is retired once, by the one reader.
-        unsafe { inbox.domain.retire(old) };
+        unsafe { inbox.domain.retire(old, move |block| at_rest.put(block)) };
     }
 }
 

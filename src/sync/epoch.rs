@@ -52,16 +52,20 @@ impl Domain {
 
 #[cfg(not(tickwheel_epoch_stand_in))]
 impl Domain {
-    /// Frees a box once every guard that was taken before this call is gone.
+    /// Gives a box to `heir` once every guard that was taken before this call is gone; on any thread.
     ///
     /// # Safety
     ///
     /// `retired` must come from `Box::into_raw`, nobody may be able to reach it any more who does not
     /// hold such a guard, and it must not be retired twice.
-    pub(crate) unsafe fn retire<T: Send + 'static>(&self, retired: *mut T) {
+    pub(crate) unsafe fn retire<T: Send + 'static>(
+        &self,
+        retired: *mut T,
+        heir: impl FnOnce(Box<T>) + Send + 'static,
+    ) {
         let guard = self.pin();
-        // SAFETY: the caller's promise; it is freed once, when the last guard that may protect it is gone.
-        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(retired))) };
+        // SAFETY: the caller's promise; it is owned again once, when the last guard that may protect it is gone.
+        unsafe { guard.defer_unchecked(move || heir(Box::from_raw(retired))) };
     }
 
     /// A place where the stand-in checks that `_reached` may be looked at under the guard.
@@ -126,12 +130,16 @@ mod stand_in {
             Guard { retired_before: self.list().len() }
         }
 
-        /// As in the real form; frees when the domain is dropped.
+        /// As in the real form; frees when the domain is dropped, past the heir.
         ///
         /// # Safety
         ///
         /// As in the real form.
-        pub(crate) unsafe fn retire<T: Send + 'static>(&self, retired: *mut T) {
+        pub(crate) unsafe fn retire<T: Send + 'static>(
+            &self,
+            retired: *mut T,
+            _heir: impl FnOnce(Box<T>) + Send + 'static,
+        ) {
             if self.checked {
                 // ORDERING: SeqCst as in the real collector, pairs with `pin`. [F3]
                 fence(Ordering::SeqCst);
