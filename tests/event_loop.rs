@@ -165,6 +165,24 @@ fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
     assert_eq!(timer.poll_timeout(now), None);
 }
 
+/// A loop that is busy with its sockets for long: its own cancels keep what the wheel holds bounded.
+#[test]
+fn cancels_of_the_owner_are_swept_without_a_poll() {
+    let (mut timer, _clock, _) = manual::<u32>();
+    let mut peak = 0;
+    for n in 0..1_000_000 {
+        let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), n).unwrap();
+        assert!(timer.cancel(key).won());
+        if n % 10_000 == 0 {
+            let _ = timer.schedule(Time::ZERO, Duration::from_secs(7200), n).unwrap();
+            // The figure is as of the last poll, which is not due to sweep anything.
+            let _ = timer.poll_with(Time::ZERO, |_, _| ());
+            peak = peak.max(timer.held_bytes());
+        }
+    }
+    assert!(peak < 2 << 20, "{peak} bytes held");
+}
+
 #[test]
 fn a_panicking_handler_leaves_the_timer_usable() {
     let (mut timer, _clock, _) = manual::<u32>();

@@ -9,7 +9,8 @@
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
 //! `lane` is the part of a `Remote` that belongs to one thread: its free nodes and its counters.
-//! `periodic` is the book of timers that repeat, `repeat` what other threads do with it. `counters` are the owner's. `lateness` is the histogram of how late timers fired.
+//! `settle` is what a turn asks about each due entry. `periodic` is the book of timers that repeat, `repeat` what other
+//! threads do with it. `counters` are the owner's. `lateness` is the histogram of how late timers fired.
 
 pub(crate) mod counters;
 pub(crate) mod lane;
@@ -19,6 +20,7 @@ pub(crate) mod owner;
 pub(crate) mod periodic;
 pub(crate) mod remote;
 mod repeat;
+mod settle;
 
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;

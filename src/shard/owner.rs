@@ -8,15 +8,22 @@ use super::Expiry;
 use super::lane::Lane;
 use super::limit::Limit;
 use super::periodic::Step;
-use super::remote::{CANCELS_PER_LOOK, Refusal, Remote, WakeOwner};
+use super::remote::{Refusal, Remote, WakeOwner};
+use super::settle::{Nodes, drop_quietly};
 use crate::inbox::{Inbox, Reader};
 use crate::key::Key;
 use crate::node::state::Phase;
 use crate::node::table::{Fired, Rearm};
 use crate::tick::Time;
-use crate::turn::{Budget, Fate, Next, Records, Turner};
+use crate::turn::{Budget, Next, Turner};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
+
+/// The owner looks at the zombie bound after so many cancels of its own.
+const OWN_CANCELS_PER_LOOK: u64 = 128;
+/// Entries that it then looks at if there are too many. Eight for every zombie of a look: a sweep goes round a wheel
+/// of twice the bound's size before a quarter more has gathered.
+const SWEEP_PER_LOOK: usize = 8 * OWN_CANCELS_PER_LOOK as usize;
 
 /// A turn under way: see [`Owner::begin_turn`].
 #[must_use = "a turn that has begun must be finished"]
@@ -54,67 +61,6 @@ pub(crate) struct Owner<T> {
     closed: bool,
     /// The periodic timer whose handler runs at the moment.
     running: Option<u64>,
-}
-
-/// The node table, as the owner of the shard uses it.
-struct Nodes<'a, T> {
-    remote: &'a Remote<T>,
-    lane: &'a Lane,
-    running: &'a mut Option<u64>,
-}
-
-impl<T> Nodes<'_, T> {
-    /// A timer has fired: what the handler is to see, or nothing if it was a period of a periodic timer
-    /// that somebody cancelled a moment ago.
-    #[inline]
-    fn expiry(&mut self, entry: Entry, fired: Fired<T>) -> Option<Expiry<T>> {
-        let Fired { payload, generation, deadline, periodic } = fired;
-        let counters = &self.remote.counters;
-        let key = self.remote.key(entry.index, generation);
-        if periodic {
-            *self.running = self.remote.periodics.fired(key, deadline);
-            if self.running.is_none() {
-                counters.own_cancelled.bump();
-                drop_quietly(payload);
-                return None;
-            }
-        } else {
-            // The place is free before the handler runs, so that it can schedule at the limit.
-            self.remote.free_place();
-        }
-        counters.fired.bump();
-        Some(Expiry { payload, key, deadline, periodic })
-    }
-}
-
-/// Drops a payload whose destructor may panic.
-fn drop_quietly<T>(payload: T) {
-    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
-    if dropped.is_err() {
-        log::error!("the destructor of a cancelled timer's payload panicked");
-    }
-}
-
-impl<T> Records for Nodes<'_, T> {
-    type Fired = Expiry<T>;
-
-    #[inline]
-    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Expiry<T>> {
-        match self.remote.table.due(&self.lane.rack, entry.index, entry.mark, now) {
-            Fate::Fire(fired) => self.expiry(entry, fired).map_or(Fate::Drop, Fate::Fire),
-            Fate::Refile(deadline) => Fate::Refile(deadline),
-            Fate::Drop => Fate::Drop,
-        }
-    }
-
-    #[inline]
-    fn is_live(&self, entry: &Entry) -> bool {
-        self.remote.table.is_live(entry.index, entry.mark)
-    }
-
-    fn pending(&self) -> u64 {
-        self.remote.pending()
-    }
 }
 
 impl<T> Owner<T> {
@@ -280,10 +226,19 @@ impl<T> Owner<T> {
         }
         let (index, generation) = (key.index(), key.generation());
         let payload = remote.table.end(&lane.rack, index, generation, Phase::Cancelled)?;
-        remote.counters.own_cancelled.bump();
         remote.free_place();
-        self.summoned |= remote.counters.own_cancelled.get() % CANCELS_PER_LOOK == 0;
+        if remote.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
+            self.look_at_zombies();
+        }
         Some(payload)
+    }
+
+    /// The owner's cancels alone keep the bound: it must hold for loops, too, that seldom turn.
+    #[cold]
+    #[inline(never)]
+    fn look_at_zombies(&mut self) {
+        let Self { remote, turner, lane, running, .. } = self;
+        turner.keep_bounded(&Nodes { remote, lane, running }, true, SWEEP_PER_LOOK);
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.

@@ -1,0 +1,71 @@
+//! What a shard's turn asks about each entry that came due: the node decides.
+//!
+//! Owner only; O(1) per entry, but for periodic timers, whose book is looked up.
+
+use super::Expiry;
+use super::lane::Lane;
+use super::remote::Remote;
+use crate::node::table::Fired;
+use crate::turn::{Fate, Records};
+use crate::wheel::Entry;
+
+/// The node table, as the owner of the shard uses it.
+pub(super) struct Nodes<'a, T> {
+    pub(super) remote: &'a Remote<T>,
+    pub(super) lane: &'a Lane,
+    pub(super) running: &'a mut Option<u64>,
+}
+
+impl<T> Nodes<'_, T> {
+    /// A timer has fired: what the handler is to see, or nothing if it was a period of a periodic timer
+    /// that somebody cancelled a moment ago.
+    #[inline]
+    fn expiry(&mut self, entry: Entry, fired: Fired<T>) -> Option<Expiry<T>> {
+        let Fired { payload, generation, deadline, periodic } = fired;
+        let counters = &self.remote.counters;
+        let key = self.remote.key(entry.index, generation);
+        if periodic {
+            *self.running = self.remote.periodics.fired(key, deadline);
+            if self.running.is_none() {
+                counters.own_cancelled.bump();
+                drop_quietly(payload);
+                return None;
+            }
+        } else {
+            // The place is free before the handler runs, so that it can schedule at the limit.
+            self.remote.free_place();
+        }
+        counters.fired.bump();
+        Some(Expiry { payload, key, deadline, periodic })
+    }
+}
+
+/// Drops a payload whose destructor may panic.
+pub(super) fn drop_quietly<T>(payload: T) {
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+    if dropped.is_err() {
+        log::error!("the destructor of a cancelled timer's payload panicked");
+    }
+}
+
+impl<T> Records for Nodes<'_, T> {
+    type Fired = Expiry<T>;
+
+    #[inline]
+    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Expiry<T>> {
+        match self.remote.table.due(&self.lane.rack, entry.index, entry.mark, now) {
+            Fate::Fire(fired) => self.expiry(entry, fired).map_or(Fate::Drop, Fate::Fire),
+            Fate::Refile(deadline) => Fate::Refile(deadline),
+            Fate::Drop => Fate::Drop,
+        }
+    }
+
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.remote.table.is_live(entry.index, entry.mark)
+    }
+
+    fn pending(&self) -> u64 {
+        self.remote.pending()
+    }
+}
