@@ -149,7 +149,7 @@ fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
 #[test]
 fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
     let budget = Budget { drain: 1, ..Budget::default() };
-    let builder = EventLoopTimer::builder().budget(budget);
+    let builder = EventLoopTimer::builder().budget(budget).clock(ManualClock::new());
     let mut timer: EventLoopTimer<u32> = builder.build_with_waker(|| ()).unwrap();
     let remote = timer.remote();
     let now = Time::ZERO + MS;

@@ -139,11 +139,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// For hooks: they live as long as their clock, so a clone in one would keep it for ever.
+    fn weakly(clock: &ManualClock) -> impl Fn() -> ManualClock + use<> {
+        let shared = Arc::downgrade(&clock.shared);
+        move || ManualClock { shared: shared.upgrade().expect("it is being moved") }
+    }
+
     /// A hook that notes the time it was called at.
     fn note(clock: &ManualClock) -> Arc<Mutex<Vec<Time>>> {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (inside, reader) = (Arc::clone(&seen), clock.clone());
-        clock.on_advance(Box::new(move || inside.lock().unwrap().push(reader.now())));
+        let (inside, reader) = (Arc::clone(&seen), weakly(clock));
+        clock.on_advance(Box::new(move || inside.lock().unwrap().push(reader().now())));
         seen
     }
 
@@ -184,8 +190,9 @@ mod tests {
     #[test]
     fn a_hook_may_move_the_clock_and_add_hooks() {
         let clock = ManualClock::new();
-        let inner = clock.clone();
+        let inner = weakly(&clock);
         clock.on_advance(Box::new(move || {
+            let inner = inner();
             if inner.now() < Time::from_nanos(10) {
                 inner.on_advance(Box::new(|| ()));
                 inner.advance(Duration::from_nanos(1));
