@@ -1,6 +1,7 @@
 //! The packed name of a timer.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// Bits of a key's generation.
 pub(crate) const GENERATION_BITS: u32 = 48;
@@ -10,7 +11,7 @@ const _: () = assert!(GENERATION_BITS + SHARD_BITS == u64::BITS);
 
 /// Names one timer of one engine, for ever.
 ///
-/// A key is 12 bytes of plain data: copy it, store it, send it anywhere. It does not keep anything
+/// A key is 12 bytes of plain data, an `Option` of one as well: copy it, store it, send it anywhere. It does not keep anything
 /// alive. Once its timer has ended the key is *stale*: every operation on it answers "gone" and never
 /// touches the timer that uses the same memory next, because the memory's generation (48 bits) is part
 /// of the key.
@@ -21,15 +22,20 @@ pub struct Key {
     /// Generation and shard, split in two so that a key needs only four-byte alignment.
     high: u32,
     low: u32,
-    index: u32,
+    /// The node's index, inverted: the highest index is never used, so that `Option<Key>` is no larger.
+    inverted: NonZeroU32,
 }
 
 impl Key {
     #[inline]
     pub(crate) const fn new(shard: u16, index: u32, generation: u64) -> Self {
-        debug_assert!(generation < 1 << GENERATION_BITS);
+        debug_assert!(generation < 1 << GENERATION_BITS && index < u32::MAX);
         let packed = generation << SHARD_BITS | shard as u64;
-        Self { high: (packed >> 32) as u32, low: packed as u32, index }
+        let inverted = match NonZeroU32::new(!index) {
+            Some(inverted) => inverted,
+            None => NonZeroU32::MIN,
+        };
+        Self { high: (packed >> 32) as u32, low: packed as u32, inverted }
     }
 
     #[inline]
@@ -46,7 +52,7 @@ impl Key {
 
     #[inline]
     pub(crate) const fn index(self) -> u32 {
-        self.index
+        !self.inverted.get()
     }
 
     #[inline]
@@ -57,7 +63,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({}:{}#{})", self.shard(), self.index, self.generation())
+        write!(f, "Key({}:{}#{})", self.shard(), self.index(), self.generation())
     }
 }
 
@@ -68,7 +74,7 @@ mod tests {
     #[test]
     fn packs_every_part() {
         for (shard, index, generation) in
-            [(0, 0, 0), (u16::MAX, u32::MAX, (1 << GENERATION_BITS) - 1), (7, 1 << 31, 1 << 47)]
+            [(0, 0, 0), (u16::MAX, u32::MAX - 1, (1 << GENERATION_BITS) - 1), (7, 1 << 31, 1 << 47)]
         {
             let key = Key::new(shard, index, generation);
             assert_eq!(
@@ -76,7 +82,7 @@ mod tests {
                 (usize::from(shard), index, generation)
             );
         }
-        assert_eq!(size_of::<Key>(), 12);
+        assert_eq!((size_of::<Key>(), size_of::<Option<Key>>()), (12, 12));
         assert_eq!(format!("{:?}", Key::new(3, 17, 5)), "Key(3:17#5)");
     }
 }

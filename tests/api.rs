@@ -88,7 +88,7 @@ fn names_times_and_settings_are_plain_data() {
 #[test]
 fn sizes_are_pinned() {
     assert_eq!((size_of::<Key>(), align_of::<Key>()), (12, 4));
-    assert_eq!(size_of::<Option<(Key, u32)>>(), 20, "a key packs well beside other data");
+    assert_eq!(size_of::<Option<(Key, u32)>>(), 16, "a key packs well beside other data");
     assert!(size_of::<Timeout<u64>>() <= 24);
     assert!(size_of::<Timeout<[u8; 1000]>>() <= 24, "a handle does not hold the payload");
     assert_eq!(size_of::<Option<Timeout<u64>>>(), size_of::<Timeout<u64>>());
