@@ -182,7 +182,7 @@ impl Builder {
         self
     }
 
-    /// The clock. Default: a [`MonotonicClock`]. With a [`ManualClock`](crate::ManualClock) time moves by
+    /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a [`ManualClock`](crate::ManualClock) time moves by
     /// hand, with real workers or with [`Drive::Caller`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
