@@ -12,7 +12,8 @@
 //! * **Every connection has two timers**, one that closes it and one that sends a heartbeat. Every read pushes
 //!   both out ([`Peers::push_out`]); that moves nothing in the wheel, so it costs as much as a few stores.
 //! * **One clock read per round**, after the sockets have been read. A deadline is therefore counted from a
-//!   moment after the bytes were there, and no connection is closed early as seen by its client.
+//!   moment after the bytes were there, and no connection is closed early as seen by its client. A connection that
+//!   arrives later in the round gets a clock read of its own.
 //! * **The last look.** Bytes that came while the loop was busy count: a connection that comes due is read once
 //!   more before it is closed ([`Peers::close_if_silent`]).
 //! * **Nobody starves.** A socket is read up to a budget and then waits for the next round; a round serves a
@@ -385,7 +386,7 @@ impl Loop {
             // The one clock read of the round, after the reads.
             let now = timer.now();
             peers.push_out(timer, now);
-            crowded = peers.adopt(arrivals, timer, now);
+            crowded = peers.adopt(arrivals, timer);
             // If more is due than the budget allows, the next timeout is zero.
             let _ = timer.poll_with(now, |timer, expired| peers.alarm(expired, timer, now));
         }
@@ -432,11 +433,11 @@ impl Peers {
     }
 
     /// Takes over new connections; whether more may be waiting.
-    fn adopt(&mut self, arrivals: &Receiver<TcpStream>, timer: &mut Alarms, now: Time) -> bool {
+    fn adopt(&mut self, arrivals: &Receiver<TcpStream>, timer: &mut Alarms) -> bool {
         let mut taken = 0;
         for stream in arrivals.try_iter().take(ARRIVALS) {
             taken += 1;
-            if let Err(error) = self.admit(stream, timer, now) {
+            if let Err(error) = self.admit(stream, timer) {
                 eprintln!("a connection is turned away: {error}");
                 count(&self.counters.refused, 1);
             }
@@ -444,11 +445,13 @@ impl Peers {
         taken == ARRIVALS
     }
 
-    fn admit(&mut self, mut stream: TcpStream, timer: &mut Alarms, now: Time) -> io::Result<()> {
+    fn admit(&mut self, mut stream: TcpStream, timer: &mut Alarms) -> io::Result<()> {
         let slot = self.free.last().copied().unwrap_or(self.slots.len());
         stream.set_nodelay(true)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.registry.register(&mut stream, Token(slot), interest)?;
+        // It may have come after the round's clock read, which would close it too early.
+        let now = timer.now();
         let idle = timer.schedule(now, self.idle, Alarm::Idle(slot)).map_err(io::Error::other)?;
         // Without its heartbeats a connection can do.
         let heartbeat = self
