@@ -284,3 +284,40 @@ fn a_panicking_event_loop_handler_does_not_stop_the_periods() {
     }
     assert_eq!(fired, 2);
 }
+
+/// A payload that can be cloned so many times.
+struct Shy(Arc<AtomicUsize>);
+
+impl Clone for Shy {
+    fn clone(&self) -> Self {
+        assert!(self.0.fetch_sub(1, Ordering::SeqCst) > 0, "no further clone");
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[test]
+fn a_payload_whose_clone_panics_ends_its_timer_and_no_other() {
+    let clock = ManualClock::new();
+    let builder = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Caller);
+    let fired = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&fired);
+    let timer = builder
+        .build_with(move |_: Expired<Shy>| {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
+    let clones = |left| Shy(Arc::new(AtomicUsize::new(left)));
+    // One clone per period: the first of them has none left for its third.
+    let shy = timer.schedule_periodic(10 * MS, period, clones(2)).unwrap();
+    let other = timer.schedule_periodic(10 * MS, period, clones(1000)).unwrap();
+    assert!(timer.schedule_periodic(10 * MS, period, clones(0)).is_err(), "not even one");
+    for _ in 0..5 {
+        clock.advance(10 * MS);
+        while timer.turn().unwrap() > 0 {}
+    }
+    assert_eq!(fired.load(Ordering::SeqCst), 2 + 5);
+    assert!(!timer.is_active(shy) && timer.is_active(other));
+    assert_eq!((timer.pending(), timer.stats().panics()), (1, 1));
+    assert_eq!(timer.stop().unwrap().len(), 1);
+}
