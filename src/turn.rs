@@ -7,10 +7,13 @@
 //! It hands out one fired timer at a time ([`Turner::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use crate::wheel::{AnyWheel, Entry, Wheel};
+use crate::wheel::{AnyWheel, Entry, Nursery, Wheel};
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
+
+/// Entries that may be filed out of the nursery for the price of settling one.
+const FILED_PER_SETTLED: usize = 4;
 
 /// Zombies that are always tolerated; beyond it at most as many as there are live timers.
 #[cfg(not(tickwheel_loom))]
@@ -73,6 +76,13 @@ pub(crate) trait Records {
     fn warm(&self, _entries: &[Entry]) {}
 }
 
+/// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
+#[inline]
+fn dead<R: Records>(records: &R, entries: &[Entry]) -> u64 {
+    let dead = |(place, entry): (usize, &Entry)| u64::from(!records.is_live(entry)) << place;
+    entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
+}
+
 /// What [`Turner::next`] came to.
 #[must_use]
 pub(crate) enum Next<F> {
@@ -87,6 +97,8 @@ pub(crate) enum Next<F> {
 /// See the module.
 pub(crate) struct Turner {
     wheel: AnyWheel,
+    /// Young entries that are not filed yet.
+    nursery: Nursery,
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
     due_next: usize,
@@ -110,6 +122,7 @@ impl Turner {
     pub(crate) fn new(wheel: AnyWheel) -> Self {
         Self {
             wheel,
+            nursery: Nursery::default(),
             due: Vec::with_capacity(BATCH),
             due_next: 0,
             deferred: Vec::new(),
@@ -128,6 +141,7 @@ impl Turner {
         for entry in self.deferred.drain(..) {
             self.wheel.insert(entry);
         }
+        self.nursery.follow(self.latest);
         self.turning = true;
         self.latest
     }
@@ -145,26 +159,63 @@ impl Turner {
     }
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
-    #[inline]
-    pub(crate) fn file(&mut self, entry: Entry) {
+    ///
+    /// False if the nursery is full: then call [`thin`](Self::thin) and try again.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn file(&mut self, entry: Entry) -> bool {
+        if self.nursery.admits(entry.deadline) {
+            return self.nursery.push(entry);
+        }
+        self.file_soon(entry);
+        true
+    }
+
+    /// Apart, so that the entry of the usual case stays in registers: see `AnyWheel::insert`.
+    #[inline(never)]
+    fn file_soon(&mut self, entry: Entry) {
         if self.turning && entry.deadline <= self.latest {
-            self.defer(entry);
+            self.deferred.push(entry);
         } else {
             self.wheel.insert(entry);
         }
     }
 
-    /// Apart, so that the entry of the usual case stays in registers: see `AnyWheel::insert`.
-    #[cold]
-    #[inline(never)]
-    fn defer(&mut self, entry: Entry) {
-        self.deferred.push(entry);
+    /// As [`file`](Self::file), for a timer that may fire in this turn if it is due.
+    #[inline]
+    #[must_use]
+    pub(crate) fn file_at_once(&mut self, entry: Entry) -> bool {
+        if self.nursery.admits(entry.deadline) {
+            return self.nursery.push(entry);
+        }
+        self.wheel.insert(entry);
+        true
     }
 
-    /// Files an entry that came through the inbox before this turn's handlers: it fires in this turn if due.
+    /// Files an entry that came through the inbox, which was its nursery, before this turn's handlers: it fires
+    /// in this turn if due.
     #[inline]
     pub(crate) fn file_arrived(&mut self, entry: Entry) {
         self.wheel.insert(entry);
+    }
+
+    /// Makes room in the nursery.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn thin<R: Records>(&mut self, records: &R) {
+        let Self { nursery, wheel, swept, .. } = self;
+        *swept += nursery.thin(|entry| records.is_live(&entry), |entry| wheel.insert(entry)) as u64;
+        nursery.follow(self.latest);
+    }
+
+    /// Files all of the nursery, because something in it may be due.
+    #[cold]
+    #[inline(never)]
+    fn leave_nursery<R: Records>(&mut self, records: &R) {
+        let Self { nursery, wheel, dropped, .. } = self;
+        let filed = |entry| wheel.insert(entry);
+        *dropped += nursery.file_all(|entry| records.is_live(&entry), filed) as u64;
+        nursery.follow(self.latest);
     }
 
     /// The next timer that fires at `now` (as returned by `begin`), counting entries against `left`.
@@ -184,12 +235,17 @@ impl Turner {
                 self.due_next += 1;
                 match records.settle(entry, now) {
                     Fate::Fire(fired) => return Next::Fired(fired),
-                    Fate::Refile(deadline) => self.wheel.insert(Entry { deadline, ..entry }),
+                    Fate::Refile(deadline) => {
+                        let entry = Entry { deadline, ..entry };
+                        while !self.file_at_once(entry) {
+                            self.thin(records);
+                        }
+                    }
                     Fate::Drop => self.dropped += 1,
                 }
             }
             if !self.refill(records, now, left) {
-                let more = self.wheel.next_deadline().is_some_and(|next| next <= now);
+                let more = self.first().is_some_and(|next| next <= now);
                 return if more { Next::OutOfBudget } else { Next::Done };
             }
         }
@@ -200,6 +256,10 @@ impl Turner {
         self.due.clear();
         self.due_next = 0;
         while *left > 0 {
+            if self.nursery.earliest() <= now {
+                *left = left.saturating_sub(self.nursery.len() / FILED_PER_SETTLED);
+                self.leave_nursery(records);
+            }
             let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
             if !self.due.is_empty() {
                 records.warm(&self.due);
@@ -224,7 +284,7 @@ impl Turner {
         summoned: bool,
         budget: usize,
     ) -> bool {
-        let entries = self.wheel.len() as u64;
+        let entries = self.filed();
         if !self.sweeping {
             if !summoned && entries < self.look_at {
                 return false;
@@ -236,15 +296,11 @@ impl Turner {
             }
             self.sweeping = true;
         }
-        let sweep = self.wheel.sweep_batches(budget, &mut |entries| {
-            let dead =
-                |(place, entry): (usize, &Entry)| u64::from(!records.is_live(entry)) << place;
-            entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
-        });
+        let sweep = self.wheel.sweep_batches(budget, &mut |entries| dead(records, entries));
         self.swept += sweep.removed as u64;
         if sweep.cycle_done {
             self.sweeping = false;
-            self.look_at = self.wheel.len() as u64 + ZOMBIE_FLOOR;
+            self.look_at = self.filed() + ZOMBIE_FLOOR;
         }
         self.sweeping
     }
@@ -254,14 +310,31 @@ impl Turner {
     #[inline]
     pub(crate) fn next_tick(&self) -> Option<u64> {
         let waiting = self.due_next < self.due.len() || !self.deferred.is_empty();
-        if waiting { Some(0) } else { self.wheel.next_deadline() }
+        if waiting { Some(0) } else { self.first() }
+    }
+
+    /// The earliest deadline in nursery and wheel: exact, or earlier while zombies lie there.
+    #[inline]
+    fn first(&self) -> Option<u64> {
+        let first = self.wheel.next_deadline();
+        if self.nursery.len() == 0 {
+            return first;
+        }
+        let young = self.nursery.earliest();
+        Some(first.map_or(young, |first| first.min(young)))
+    }
+
+    /// Entries in nursery and wheel.
+    #[inline]
+    fn filed(&self) -> u64 {
+        (self.wheel.len() + self.nursery.len()) as u64
     }
 
     /// The earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
     /// turn was cut short or its handlers filed overdue timers: then it looks through these.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let waiting = self.due[self.due_next..].iter().chain(&self.deferred);
-        waiting.map(|entry| entry.deadline).chain(self.wheel.next_deadline()).min()
+        waiting.map(|entry| entry.deadline).chain(self.first()).min()
     }
 
     /// Whether a turn is under way.
@@ -273,6 +346,7 @@ impl Turner {
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
         self.wheel.drain_all(&mut |_| ());
+        self.nursery.clear();
         self.due.clear();
         self.due_next = 0;
         self.deferred.clear();
@@ -282,7 +356,7 @@ impl Turner {
     /// Entries filed, zombies included.
     #[inline]
     pub(crate) fn entries(&self) -> u64 {
-        (self.wheel.len() + self.due.len() - self.due_next + self.deferred.len()) as u64
+        self.filed() + (self.due.len() - self.due_next + self.deferred.len()) as u64
     }
 
     /// Zombies removed by sweeps, and zombies dropped when they came due.
@@ -291,6 +365,6 @@ impl Turner {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.wheel.held_bytes()
+        self.wheel.held_bytes() + self.nursery.held_bytes()
     }
 }

@@ -15,6 +15,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/inbox/block.rs", "blocks are zeroed memory"),
     ("src/inbox/pool.rs", "boxes rest as pointers"),
     ("src/inbox/queue.rs", "blocks are linked by pointers and freed through the epoch"),
+    ("src/local/node.rs", "what a node carries is told by its word, without a tag"),
     ("src/node/magazine.rs", "magazines are zeroed memory"),
     ("src/node/segments.rs", "slots are zeroed memory behind pointers that never move"),
     ("src/node/table.rs", "payloads move in and out by the state word's decision"),

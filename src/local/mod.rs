@@ -1,4 +1,4 @@
-//! `LocalTimer` and `FixedTimer`: timers of one thread, without atomics, locks or unsafe code.
+//! `LocalTimer` and `FixedTimer`: timers of one thread, without atomics or locks.
 //!
 //! [`LocalTimer`] drives the same wheel by the same turn as the engine does (`crate::turn`); only the
 //! records behind the entries are its own, a plain table instead of a shared one. [`FixedTimer`] is for
@@ -12,6 +12,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `word` | a node's state: generation, hint, pending or not |
+//! | `node` | a node: what it carries, told by its state |
 //! | `table` | the nodes: arming, ending, moving, settling |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
@@ -21,6 +22,7 @@
 
 mod builder;
 mod fixed;
+mod node;
 mod poll;
 mod queue;
 mod table;

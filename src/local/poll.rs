@@ -156,7 +156,9 @@ impl<T> LocalTimer<T> {
         let renewed = self.table.renew(index, now, &self.rate);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
-        self.turner.file_arrived(renewed.entry);
+        while !self.turner.file_at_once(renewed.entry) {
+            self.turner.thin(&self.table);
+        }
         let Some(payload) = self.table.clone_payload(renewed.key) else {
             return;
         };

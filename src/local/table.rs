@@ -4,55 +4,18 @@
 //! A mark may come round (after 2^24 armings, or 256 pull-ins); an old entry with the same mark then looks
 //! current, is filed again for the node's deadline, and dies with the timer: one entry too many, no harm.
 
-use super::word::{PERIODIC, Word};
+use super::node::{Node, Repeat};
+use super::word::Word;
 use crate::key::Key;
-use crate::period::Period;
 use crate::tick::{TickRate, Time};
 use crate::turn::{Fate, Records};
 use crate::wheel::Entry;
-use std::mem;
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
 
 /// The most nodes of one table: every index but `NIL`.
 pub(super) const MAX_NODES: usize = NIL as usize;
-
-/// What a periodic timer needs beyond a node.
-pub(super) struct Repeat<T> {
-    pub(super) period: Period,
-    /// The deadline before it was rounded to a tick.
-    pub(super) nominal: Time,
-    pub(super) payload: T,
-    /// `T::clone`, kept here so that only those who schedule periodic timers need a `T: Clone`.
-    pub(super) clone: fn(&T) -> T,
-}
-
-/// What a node carries.
-pub(super) enum Load<T> {
-    Free,
-    Once(T),
-    Every(Box<Repeat<T>>),
-}
-
-impl<T> Load<T> {
-    #[inline]
-    fn payload(self) -> Option<T> {
-        match self {
-            Self::Free => None,
-            Self::Once(payload) => Some(payload),
-            Self::Every(repeat) => Some(repeat.payload),
-        }
-    }
-}
-
-/// One timer's record: 32 bytes with a payload of up to eight.
-struct Node<T> {
-    word: Word,
-    /// Pending: the tick at or after which the timer may fire. Free: the next free node.
-    deadline: u64,
-    load: Load<T>,
-}
 
 /// A timer that has just been armed or moved: key and entry in few words.
 ///
@@ -130,39 +93,36 @@ impl<T> Table<T> {
 
     #[inline]
     fn node(&self, key: Key) -> Option<&Node<T>> {
-        self.nodes.get(key.index() as usize).filter(|node| node.word.is_named_by(key))
+        self.nodes.get(key.index() as usize).filter(|node| node.is_named_by(key))
     }
 
     #[inline]
     fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        self.nodes.get_mut(key.index() as usize).filter(|node| node.word.is_named_by(key))
+        self.nodes.get_mut(key.index() as usize).filter(|node| node.is_named_by(key))
     }
 
     /// Arms a node that fires once. There must be fewer than `MAX_NODES` pending.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Armed {
-        self.arm_load(deadline, Load::Once(payload), 0)
+        self.arm_with(|node| node.arm(deadline, payload))
     }
 
     /// Arms a node that fires again and again.
     pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Repeat<T>) -> Armed {
-        self.arm_load(deadline, Load::Every(Box::new(repeat)), PERIODIC)
+        let repeat = Box::new(repeat);
+        self.arm_with(|node| node.arm_periodic(deadline, repeat))
     }
 
     #[inline(always)]
-    fn arm_load(&mut self, deadline: u64, load: Load<T>, flags: u64) -> Armed {
+    fn arm_with(&mut self, arm: impl FnOnce(&mut Node<T>) -> (Word, u32)) -> Armed {
         if self.free == NIL {
             self.grow();
         }
         let index = self.free;
-        let node = &mut self.nodes[index as usize];
-        self.free = node.deadline as u32;
+        let (word, next) = arm(&mut self.nodes[index as usize]);
+        self.free = next;
         self.pending += 1;
-        node.word = node.word.armed(flags);
-        node.deadline = deadline;
-        // Nothing is lost: a free node's load is `Free`. Forgetting it spares the look whether it is.
-        mem::forget(mem::replace(&mut node.load, load));
-        Armed { word: node.word, index }
+        Armed { word, index }
     }
 
     /// Adds a free node.
@@ -170,25 +130,17 @@ impl<T> Table<T> {
     #[inline(never)]
     fn grow(&mut self) {
         self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-        self.nodes.push(Node { word: Word::default(), deadline: u64::from(NIL), load: Load::Free });
+        self.nodes.push(Node::free(NIL));
     }
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.
     #[inline]
     pub(super) fn end(&mut self, key: Key) -> Option<T> {
         let free = self.free;
-        let load = Self::release(self.node_mut(key)?, free);
+        let payload = self.node_mut(key)?.end(free);
         self.free = key.index();
         self.pending -= 1;
-        load.payload()
-    }
-
-    /// Makes a pending node the first of the free list.
-    #[inline]
-    fn release(node: &mut Node<T>, free: u32) -> Load<T> {
-        node.word = node.word.ended();
-        node.deadline = u64::from(free);
-        mem::replace(&mut node.load, Load::Free)
+        payload
     }
 
     /// Moves a pending timer to the tick `deadline`; `nominal` is the same unrounded.
@@ -197,30 +149,28 @@ impl<T> Table<T> {
         let Some(node) = self.node_mut(key) else {
             return Rearm::Gone;
         };
-        if node.word.is_periodic() {
+        if node.word().is_periodic() {
             Self::restart(node, nominal);
         }
-        let later = deadline >= node.deadline;
-        node.deadline = deadline;
+        let later = deadline >= node.deadline();
+        node.move_to(deadline);
         if later {
             return Rearm::Later;
         }
-        node.word = node.word.superseding_entry();
-        Rearm::Earlier(Armed { word: node.word, index: key.index() })
+        Rearm::Earlier(Armed { word: node.supersede_entry(), index: key.index() })
     }
 
     /// Moves a pending timer to `deadline` and turns its entry into a zombie, whichever is earlier.
     #[inline]
     pub(super) fn rearm_anew(&mut self, key: Key, deadline: u64) -> Option<Armed> {
         let node = self.node_mut(key)?;
-        node.deadline = deadline;
-        node.word = node.word.superseding_entry();
-        Some(Armed { word: node.word, index: key.index() })
+        node.move_to(deadline);
+        Some(Armed { word: node.supersede_entry(), index: key.index() })
     }
 
     #[cold]
     fn restart(node: &mut Node<T>, nominal: Time) {
-        if let Load::Every(repeat) = &mut node.load {
+        if let Some(repeat) = node.repeat_mut() {
             repeat.nominal = nominal;
         }
     }
@@ -232,70 +182,58 @@ impl<T> Table<T> {
     /// If the node is not a periodic one: only for what [`Due::Every`] says.
     pub(super) fn renew(&mut self, index: u32, now: Time, rate: &TickRate) -> Renewed {
         let node = &mut self.nodes[index as usize];
-        let Load::Every(repeat) = &mut node.load else {
-            unreachable!("the flag PERIODIC is set where the load is a repeat");
-        };
+        let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
         repeat.nominal = repeat.period.next(repeat.nominal, now);
         let next = rate.deadline_at(Time::ZERO, repeat.nominal);
-        let deadline = mem::replace(&mut node.deadline, next);
         let resting = repeat.period.is_fixed_delay().then_some(repeat.nominal);
-        let armed = Armed { word: node.word, index };
+        let deadline = node.deadline();
+        node.move_to(next);
+        let armed = Armed { word: node.word(), index };
         Renewed { key: armed.key(), deadline, entry: armed.entry(next), resting }
     }
 
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it away from
     /// `nominal`, to which [`Table::renew`] sent it. A later deadline needs no new entry.
     pub(super) fn rest(&mut self, key: Key, nominal: Time, ended: Time, rate: &TickRate) {
-        let Some(Node { deadline, load: Load::Every(repeat), .. }) = self.node_mut(key) else {
+        let Some(node) = self.node_mut(key) else {
+            return;
+        };
+        let Some(repeat) = node.repeat_mut() else {
             return;
         };
         let next = repeat.period.next(nominal, ended);
         if repeat.nominal == nominal && next > nominal {
             repeat.nominal = next;
-            *deadline = rate.deadline_at(Time::ZERO, next);
+            node.move_to(rate.deadline_at(Time::ZERO, next));
         }
     }
 
     /// A clone of a periodic timer's payload.
     pub(super) fn clone_payload(&self, key: Key) -> Option<T> {
-        match self.node(key) {
-            Some(Node { load: Load::Every(repeat), .. }) => Some((repeat.clone)(&repeat.payload)),
-            _ => None,
-        }
+        let repeat = self.node(key)?.repeat()?;
+        Some((repeat.clone)(&repeat.payload))
     }
 
     #[inline]
     pub(super) fn deadline(&self, key: Key) -> Option<u64> {
-        self.node(key).map(|node| node.deadline)
+        self.node(key).map(Node::deadline)
     }
 
     #[inline]
     pub(super) fn get(&self, key: Key) -> Option<&T> {
-        self.node(key).and_then(|node| Self::payload_of(&node.load))
+        self.node(key).and_then(Node::payload)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        match &mut self.node_mut(key)?.load {
-            Load::Free => None,
-            Load::Once(payload) => Some(payload),
-            Load::Every(repeat) => Some(&mut repeat.payload),
-        }
-    }
-
-    fn payload_of(load: &Load<T>) -> Option<&T> {
-        match load {
-            Load::Free => None,
-            Load::Once(payload) => Some(payload),
-            Load::Every(repeat) => Some(&repeat.payload),
-        }
+        self.node_mut(key)?.payload_mut()
     }
 
     /// All pending timers, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
         self.nodes.iter().zip(0..).filter_map(|(node, index)| {
-            let payload = Self::payload_of(&node.load)?;
-            Some((Key::new(0, index, node.word.generation()), node.deadline, payload))
+            let payload = node.payload()?;
+            Some((Key::new(0, index, node.word().generation()), node.deadline(), payload))
         })
     }
 
@@ -309,7 +247,7 @@ impl<T> Table<T> {
     #[inline]
     pub(super) fn is_exact(&self, entry: &Entry) -> bool {
         self.nodes.get(entry.index as usize).is_some_and(|node| {
-            node.word.is_current(entry.mark) & (node.deadline == entry.deadline)
+            node.word().is_current(entry.mark) & (node.deadline() == entry.deadline)
         })
     }
 }
@@ -326,10 +264,11 @@ impl<T> Iterator for Drain<'_, T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.table.nodes.get(self.from..)?;
-        let index = self.from + rest.iter().position(|node| node.word.is_pending())?;
+        let index = self.from + rest.iter().position(|node| node.word().is_pending())?;
         self.from = index + 1;
         let node = &self.table.nodes[index];
-        let (key, deadline) = (Key::new(0, index as u32, node.word.generation()), node.deadline);
+        let (key, deadline) =
+            (Key::new(0, index as u32, node.word().generation()), node.deadline());
         Some((key, deadline, self.table.end(key)?))
     }
 }
@@ -349,29 +288,29 @@ impl<T> Records for Table<T> {
         let Some(node) = self.nodes.get_mut(entry.index as usize) else {
             return Fate::Drop;
         };
-        if !node.word.is_current(entry.mark) {
+        let word = node.word();
+        if !word.is_current(entry.mark) {
             return Fate::Drop;
         }
-        let deadline = node.deadline;
+        let deadline = node.deadline();
         if deadline > now {
             return Fate::Refile(deadline);
         }
-        if node.word.is_periodic() {
+        if word.is_periodic() {
             return Fate::Fire(Due::Every { index: entry.index });
         }
-        let key = Key::new(0, entry.index, node.word.generation());
-        let load = Self::release(node, free);
+        let key = Key::new(0, entry.index, word.generation());
+        let Some(payload) = node.end(free) else {
+            return Fate::Drop;
+        };
         self.free = entry.index;
         self.pending -= 1;
-        match load {
-            Load::Once(payload) => Fate::Fire(Due::Once { payload, key, deadline }),
-            _ => Fate::Drop,
-        }
+        Fate::Fire(Due::Once { payload, key, deadline })
     }
 
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
-        self.nodes.get(entry.index as usize).is_some_and(|node| node.word.is_current(entry.mark))
+        self.nodes.get(entry.index as usize).is_some_and(|node| node.word().is_current(entry.mark))
     }
 
     fn pending(&self) -> u64 {
@@ -380,8 +319,9 @@ impl<T> Records for Table<T> {
 
     #[inline]
     fn warm(&self, entries: &[Entry]) {
-        let word =
-            |entry: &Entry| self.nodes.get(entry.index as usize).map_or(0, |node| node.word.bits());
+        let word = |entry: &Entry| {
+            self.nodes.get(entry.index as usize).map_or(0, |node| node.word().bits())
+        };
         // The loads do not depend on each other; `black_box` keeps the compiler from leaving them out.
         std::hint::black_box(entries.iter().map(word).fold(0, |all, word| all ^ word));
     }

@@ -1,7 +1,8 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 
 use super::builder::LocalBuilder;
-use super::table::{Armed, MAX_NODES, Rearm, Repeat, Table};
+use super::node::Repeat;
+use super::table::{MAX_NODES, Rearm, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::engine::{Cancel, Reschedule, Unfired};
 use crate::error::{BuildError, ScheduleError};
@@ -9,7 +10,7 @@ use crate::key::Key;
 use crate::period::Period;
 use crate::tick::{TickRate, Time};
 use crate::turn::Turner;
-use crate::wheel::AnyWheel;
+use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
 use std::time::Duration;
 
@@ -121,7 +122,7 @@ impl<T> LocalTimer<T> {
     ///
     /// If as many timers are pending as the builder's `max_pending` allows (without it, 2^32 - 1). The
     /// payload comes back in the error.
-    #[inline(always)]
+    #[inline(always)] // here and below, so that the key needs no detour through memory
     pub fn schedule(
         &mut self,
         now: Time,
@@ -141,20 +142,29 @@ impl<T> LocalTimer<T> {
         self.try_arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
     }
 
-    /// Inlined into the caller, so that the key needs no detour through memory; the rest is not.
     #[inline(always)]
     fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        Ok(self.arm(tick, payload).key())
+        let armed = self.table.arm(tick, payload);
+        self.file(armed.entry(tick));
+        Ok(armed.key())
     }
 
+    #[inline(always)]
+    fn file(&mut self, entry: Entry) {
+        if !self.turner.file(entry) {
+            self.file_after_thinning(entry);
+        }
+    }
+
+    #[cold]
     #[inline(never)]
-    fn arm(&mut self, tick: u64, payload: T) -> Armed {
-        let armed = self.table.arm(tick, payload);
-        self.turner.file(armed.entry(tick));
-        armed
+    fn file_after_thinning(&mut self, entry: Entry) {
+        while !self.turner.file(entry) {
+            self.turner.thin(&self.table);
+        }
     }
 
     /// Schedules a timer that fires at `first` and then once per `period`, until it is cancelled.
@@ -212,7 +222,7 @@ impl<T> LocalTimer<T> {
         let tick = self.rate.deadline_at(Time::ZERO, first);
         let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
         let armed = self.table.arm_periodic(tick, repeat);
-        self.turner.file(armed.entry(tick));
+        self.file(armed.entry(tick));
         Ok(armed.key())
     }
 
@@ -247,7 +257,7 @@ impl<T> LocalTimer<T> {
             Rearm::Gone => return Reschedule::Gone,
             Rearm::Later => {}
             Rearm::Earlier(armed) => {
-                self.turner.file(armed.entry(tick));
+                self.file(armed.entry(tick));
                 self.count_zombie();
             }
         }

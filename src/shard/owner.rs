@@ -152,7 +152,7 @@ impl<T> Owner<T> {
     /// the handler had ended at once.
     pub(crate) fn finish_period(&mut self, now: Time) {
         let Some(id) = self.running.take() else { return };
-        let Self { remote, turner, lane, .. } = self;
+        let Self { remote, lane, .. } = self;
         let next = match remote.periodics.next(id, now) {
             Step::Arm(next) => next,
             Step::Cancelled => return,
@@ -173,7 +173,7 @@ impl<T> Owner<T> {
         let (index, generation) = (armed.index, armed.generation);
         if remote.periodics.armed(id, remote.key(index, generation)) {
             remote.counters.own_scheduled.bump();
-            turner.file(Entry { deadline: next.tick, index, mark: armed.mark });
+            self.file(Entry { deadline: next.tick, index, mark: armed.mark });
         } else if let Some(payload) =
             remote.table.end(&lane.rack, index, generation, Phase::Cancelled)
         {
@@ -206,15 +206,30 @@ impl<T> Owner<T> {
     /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
     #[inline]
     pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
-        let Self { remote, turner, lane, .. } = self;
+        let Self { remote, lane, .. } = self;
         let payload = remote.take_place(payload)?;
         let armed = remote.table.arm(&lane.rack, deadline, payload, false).map_err(|payload| {
             remote.free_place();
             Refusal::Full(payload)
         })?;
         remote.counters.own_scheduled.bump();
-        turner.file(Entry { deadline, index: armed.index, mark: armed.mark });
-        Ok(remote.key(armed.index, armed.generation))
+        let key = remote.key(armed.index, armed.generation);
+        self.file(Entry { deadline, index: armed.index, mark: armed.mark });
+        Ok(key)
+    }
+
+    #[inline(always)]
+    fn file(&mut self, entry: Entry) {
+        while !self.turner.file(entry) {
+            self.thin();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn thin(&mut self) {
+        let Self { remote, turner, lane, running, .. } = self;
+        turner.thin(&Nodes { remote, lane, running });
     }
 
     /// Cancels a timer of this shard, whoever scheduled it.
@@ -244,16 +259,16 @@ impl<T> Owner<T> {
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
     pub(crate) fn reschedule(&mut self, key: Key, deadline: u64) -> bool {
-        let Self { remote, turner, lane, .. } = self;
+        let Self { remote, lane, .. } = self;
         if !remote.owns(key) {
             return false;
         }
         match remote.table.rearm(&lane.rack, key.index(), key.generation(), deadline) {
             Rearm::Gone => return false,
             Rearm::Later | Rearm::Superseded => {}
-            Rearm::Earlier { mark } => turner.file(Entry { deadline, index: key.index(), mark }),
+            Rearm::Earlier { mark } => self.file(Entry { deadline, index: key.index(), mark }),
         }
-        remote.counters.own_moved.bump();
+        self.remote.counters.own_moved.bump();
         true
     }
 

@@ -119,9 +119,10 @@ impl Hashed {
         let Some(chain) = self.ring.bucket_mut(bucket) else {
             return (0, true);
         };
-        let step = pass.step(&mut self.chunks, chain, |chunks, entries| {
-            let mut mask = 0;
-            for (place, entry) in entries.iter().enumerate() {
+        let step = pass.step(&mut self.chunks, chain, |chunks, id| {
+            // A copy, because the sink uses the pool.
+            let (chunk, mut mask) = (*chunks.chunk(id), 0);
+            for (place, entry) in chunk.entries().iter().enumerate() {
                 if entry.deadline <= until {
                     mask |= 1 << place;
                     sink(chunks, *entry);
@@ -409,7 +410,7 @@ impl Sweepable for Hashed {
 
     fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step {
         let (bucket, chunks) = self.bucket_mut(position);
-        pass.step(chunks, bucket, |_, entries| is_dead(entries))
+        pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()))
     }
 
     /// An unfinished visit or collection keeps its own place in a bucket, which a second pass would

@@ -319,7 +319,7 @@ impl Sweepable for Hierarchical {
 
     fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step {
         let (bucket, chunks) = self.bucket_mut(position);
-        pass.step(chunks, bucket, |_, entries| is_dead(entries))
+        pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()))
     }
 
     /// A cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.

@@ -4,7 +4,6 @@
 //! entry, remove some, pack the rest. A pass does it one chunk at a time and keeps its place, so that
 //! a long bucket is gone through within many turns.
 
-use super::Entry;
 use super::chunks::{Bucket, Chunk, Chunks, NIL};
 
 /// A pass through one bucket that removes some entries and packs the rest, a chunk at a time.
@@ -30,25 +29,52 @@ pub(super) struct Step {
 impl Pass {
     pub(super) const START: Self = Self { packed: NIL, min: u64::MAX };
 
-    /// Goes through one chunk. `remove` sees its entries in order and returns a mask whose bit `n`
-    /// removes entry `n`; it may push to other buckets of the pool meanwhile.
+    /// Goes through one chunk. `remove` is told its number and returns a mask whose bit `n` removes entry `n`;
+    /// it may push to other buckets of the pool meanwhile.
+    ///
+    /// Where timers are cancelled in the order in which they were scheduled, most chunks are all dead or all
+    /// alive; neither kind is copied. A full chunk that loses nothing stays as it is even if the one before has
+    /// room, so at least every other chunk of a bucket is full after a pass.
     pub(super) fn step<const N: usize>(
         &mut self,
         chunks: &mut Chunks<N>,
         bucket: &mut Bucket,
-        remove: impl FnOnce(&mut Chunks<N>, &[Entry]) -> u64,
+        remove: impl FnOnce(&mut Chunks<N>, u32) -> u64,
     ) -> Step {
         let current = if self.packed == NIL { bucket.head } else { chunks.chunk(self.packed).next };
         if current == NIL {
             return Step { examined: 0, removed: 0, done: self.finish(bucket) };
         }
-        // The copy lets `remove` use the pool, and the survivors move up in it.
-        let mut chunk = *chunks.chunk(current);
+        let mask = remove(chunks, current);
+        let chunk = chunks.chunk(current);
         let (examined, next) = (chunk.len as usize, chunk.next);
-        let mask = remove(chunks, chunk.entries());
+        let all = u64::MAX >> (u64::BITS - chunk.len);
+        let kept = if mask == all {
+            self.unlink(chunks, bucket, current, next);
+            0
+        } else if mask == 0 && examined == N {
+            let earliest = chunk.entries().iter().map(|entry| entry.deadline).min();
+            self.min = self.min.min(earliest.unwrap_or(u64::MAX));
+            self.packed = current;
+            examined
+        } else {
+            self.pack(chunks, bucket, current, mask)
+        };
+        let done = next == NIL && self.finish(bucket);
+        Step { examined, removed: examined - kept, done }
+    }
 
+    /// Removes what `mask` says from a chunk and moves what is left up; how many entries that are.
+    fn pack<const N: usize>(
+        &mut self,
+        chunks: &mut Chunks<N>,
+        bucket: &mut Bucket,
+        current: u32,
+        mask: u64,
+    ) -> usize {
+        let mut chunk = *chunks.chunk(current);
         let mut kept = 0;
-        for place in 0..examined {
+        for place in 0..chunk.len as usize {
             let entry = chunk.entries[place];
             chunk.entries[kept] = entry;
             if mask >> place & 1 == 0 {
@@ -58,8 +84,7 @@ impl Pass {
         }
         chunk.len = kept as u32;
         self.write_back(chunks, bucket, current, &chunk);
-        let done = next == NIL && self.finish(bucket);
-        Step { examined, removed: examined - kept, done }
+        kept
     }
 
     /// Fills the packed chunk up with the survivors and leaves the others in place.
@@ -83,6 +108,17 @@ impl Pass {
             self.packed = current;
             return;
         }
+        self.unlink(chunks, bucket, current, next);
+    }
+
+    /// Takes a chunk of which nothing is left out of the chain.
+    fn unlink<const N: usize>(
+        &mut self,
+        chunks: &mut Chunks<N>,
+        bucket: &mut Bucket,
+        current: u32,
+        next: u32,
+    ) {
         match self.packed {
             NIL => bucket.head = next,
             packed => chunks.chunk_mut(packed).next = next,
@@ -103,6 +139,7 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Entry;
     use super::*;
 
     type Small = Chunks<3>;
@@ -127,7 +164,8 @@ mod tests {
             (0..100).for_each(|n| chunks.push(&mut bucket, entry(n)));
             let (mut pass, mut next, mut examined, mut removed) = (Pass::START, 100, 0, 0);
             loop {
-                let step = pass.step(&mut chunks, &mut bucket, |_, entries| {
+                let step = pass.step(&mut chunks, &mut bucket, |chunks, id| {
+                    let entries = chunks.chunk(id).entries();
                     let dead = |(place, entry): (usize, &Entry)| {
                         u64::from(entry.deadline % keep != keep - 1) << place
                     };

@@ -1,0 +1,271 @@
+//! The nursery: where the owner's young entries wait before they are filed.
+//!
+//! Most timers die young. An entry in the nursery costs one append to a line that is hot anyway; if its timer
+//! is cancelled while it lies here, the wheel never hears of it. What survives is filed when the nursery is
+//! full of the living, or when something in it may be due.
+//!
+//! ```text
+//! push ---> [ young entries in the order of arrival ] -- full: the dead leave; many living: all filed --> wheel
+//!                                                     -- due:  the dead leave; all filed -------------> wheel
+//! ```
+//!
+//! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the nursery only
+//! holds deadlines at or after its horizon, all others go past it; the horizon moves only while the nursery
+//! is empty. So an entry that goes past it never overtakes an older one of the same tick.
+
+use super::Entry;
+
+/// Entries that an owner with few timers keeps back: 8 KiB, which stay in the first-level cache.
+const SMALLEST: usize = 512;
+
+/// Entries kept back at most: going through them takes some ten microseconds, which no turn notices.
+#[cfg(not(tickwheel_loom))]
+const LARGEST: usize = 8 * 1024;
+#[cfg(tickwheel_loom)]
+const LARGEST: usize = SMALLEST;
+
+/// Ticks from the hand to the horizon: what is due so soon is filed at once. One revolution of the lowest ring.
+const NEAR: u64 = 64;
+
+/// An entry in two words: what is put together of three fields would be written in parts and read back as a
+/// whole, a stall that costs as much as all else here.
+#[derive(Clone, Copy)]
+struct Young {
+    deadline: u64,
+    name: u64,
+}
+
+impl Young {
+    const NONE: Self = Self { deadline: 0, name: 0 };
+
+    #[inline(always)]
+    const fn new(entry: Entry) -> Self {
+        Self { deadline: entry.deadline, name: (entry.mark as u64) << 32 | entry.index as u64 }
+    }
+
+    #[inline(always)]
+    const fn entry(self) -> Entry {
+        Entry { deadline: self.deadline, index: self.name as u32, mark: (self.name >> 32) as u32 }
+    }
+}
+
+/// See the module.
+pub(crate) struct Nursery {
+    /// The places; those before `len` are taken.
+    places: Vec<Young>,
+    len: usize,
+    /// At or before every deadline; `u64::MAX` when there is none.
+    min: u64,
+    horizon: u64,
+}
+
+impl Default for Nursery {
+    fn default() -> Self {
+        Self { places: Vec::new(), len: 0, min: u64::MAX, horizon: NEAR }
+    }
+}
+
+impl Nursery {
+    /// Whether an entry with this deadline is to be kept here.
+    #[inline(always)]
+    pub(crate) const fn admits(&self, deadline: u64) -> bool {
+        deadline >= self.horizon
+    }
+
+    /// Keeps an entry, if there is a place left: otherwise call [`thin`](Self::thin) and try again. O(1).
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn push(&mut self, entry: Entry) -> bool {
+        debug_assert!(self.admits(entry.deadline));
+        let Some(place) = self.places.get_mut(self.len) else {
+            return false;
+        };
+        *place = Young::new(entry);
+        self.len += 1;
+        self.min = self.min.min(entry.deadline);
+        true
+    }
+
+    /// At or before the earliest deadline; `u64::MAX` when there is none. Exact until an entry has been removed
+    /// by something other than [`thin`](Self::thin).
+    #[inline]
+    pub(crate) const fn earliest(&self) -> u64 {
+        self.min
+    }
+
+    /// Lets the horizon follow the hand, if the nursery is empty.
+    #[inline]
+    pub(crate) fn follow(&mut self, hand: u64) {
+        if self.len == 0 {
+            self.horizon = self.horizon.max(hand.saturating_add(NEAR));
+        }
+    }
+
+    /// Removes the dead. If so many are left that keeping them back does not pay, they go to `file` in the order
+    /// in which they came. Says how many were removed.
+    pub(crate) fn thin(
+        &mut self,
+        is_live: impl Fn(Entry) -> bool,
+        file: impl FnMut(Entry),
+    ) -> usize {
+        let removed = self.remove_dead(is_live);
+        let limit = self.places.len();
+        if self.len > limit / 4 || limit == 0 {
+            if limit < LARGEST {
+                self.places.resize((2 * limit).max(SMALLEST), Young::NONE);
+            } else if self.len > limit / 2 {
+                self.empty(file);
+            }
+        } else if self.len < limit / 16 && limit > SMALLEST {
+            self.places.truncate(limit / 2);
+            self.places.shrink_to_fit();
+        }
+        removed
+    }
+
+    /// Removes the dead and hands all others to `file`, in the order in which they came. Says how many were
+    /// removed.
+    pub(crate) fn file_all(
+        &mut self,
+        is_live: impl Fn(Entry) -> bool,
+        file: impl FnMut(Entry),
+    ) -> usize {
+        let removed = self.remove_dead(is_live);
+        self.empty(file);
+        removed
+    }
+
+    fn empty(&mut self, mut file: impl FnMut(Entry)) {
+        for young in &self.places[..self.len] {
+            file(young.entry());
+        }
+        self.clear();
+    }
+
+    fn remove_dead(&mut self, is_live: impl Fn(Entry) -> bool) -> usize {
+        let (mut kept, mut min) = (0, u64::MAX);
+        for at in 0..self.len {
+            let young = self.places[at];
+            self.places[kept] = young;
+            // Without a branch: which entries are dead is anybody's guess, and the loads overlap.
+            let alive = is_live(young.entry());
+            kept += usize::from(alive);
+            min = min.min(if alive { young.deadline } else { u64::MAX });
+        }
+        let removed = self.len - kept;
+        self.len = kept;
+        self.min = min;
+        removed
+    }
+
+    /// Forgets every entry.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.min = u64::MAX;
+    }
+
+    /// Entries kept, dead ones included.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The memory that it holds, in bytes, its reserve included.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<Young>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(index: u32, deadline: u64) -> Entry {
+        Entry { deadline, index, mark: !index }
+    }
+
+    /// Thins, and pushes again until the entry is taken.
+    fn insert(nursery: &mut Nursery, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
+        while !nursery.push(entry) {
+            nursery.thin(|entry| !dead[entry.index as usize], |entry| filed.push(entry));
+        }
+    }
+
+    proptest! {
+        /// What lives comes out, once, whole and in the order of arrival; the minimum is never too late.
+        #[test]
+        fn the_living_are_filed_in_order(
+            steps in prop::collection::vec((NEAR..100_000, any::<u16>(), 0..8_u8), 1..3_000),
+            often in 1..8_u8,
+        ) {
+            let (mut nursery, mut filed, mut dead) = (Nursery::default(), Vec::new(), Vec::new());
+            let mut expected = Vec::new();
+            for (deadline, victim, chance) in steps {
+                let young = entry(dead.len() as u32, deadline);
+                dead.push(false);
+                insert(&mut nursery, &dead, &mut filed, young);
+                expected.push(young);
+                if chance < often {
+                    let victim = usize::from(victim) % dead.len();
+                    // What is filed already is no business of the nursery any more.
+                    dead[victim] |= filed.iter().all(|entry: &Entry| entry.index as usize != victim);
+                }
+                prop_assert!(nursery.earliest() <= young.deadline);
+            }
+            let is_live = |entry: Entry| !dead[entry.index as usize];
+            nursery.file_all(is_live, |entry| filed.push(entry));
+            expected.retain(|entry| is_live(*entry));
+            prop_assert_eq!(filed, expected);
+            prop_assert_eq!((nursery.len(), nursery.earliest()), (0, u64::MAX));
+        }
+    }
+
+    #[test]
+    fn a_nursery_full_of_the_living_grows_and_then_files_them() {
+        let (mut nursery, mut filed, dead) =
+            (Nursery::default(), Vec::new(), vec![false; LARGEST + 1]);
+        assert_eq!(nursery.held_bytes(), 0, "who schedules nothing holds nothing");
+        for index in 0..=LARGEST as u32 {
+            assert!(filed.is_empty());
+            insert(&mut nursery, &dead, &mut filed, entry(index, 1_000 - u64::from(index % 10)));
+            if index < LARGEST as u32 {
+                assert_eq!(nursery.earliest(), 1_000 - u64::from(index.min(9)), "after {index}");
+            }
+        }
+        assert_eq!((nursery.len(), filed.len()), (1, LARGEST));
+        assert_eq!(nursery.held_bytes(), LARGEST * 16);
+    }
+
+    #[test]
+    fn a_nursery_shrinks_again_when_few_live() {
+        let (mut nursery, mut filed) = (Nursery::default(), Vec::new());
+        let mut dead = vec![false; LARGEST];
+        for index in 0..LARGEST as u32 {
+            insert(&mut nursery, &dead, &mut filed, entry(index, 1_000));
+        }
+        assert_eq!(nursery.held_bytes(), LARGEST * 16);
+        dead.fill(true);
+        for index in 0..LARGEST as u32 {
+            insert(&mut nursery, &dead, &mut filed, entry(index, 2_000));
+        }
+        assert!(filed.is_empty() && nursery.held_bytes() == SMALLEST * 16);
+        assert_eq!(nursery.earliest(), 2_000, "the dead are forgotten");
+    }
+
+    #[test]
+    fn the_horizon_waits_for_an_empty_nursery() {
+        let mut nursery = Nursery::default();
+        assert!(!nursery.admits(NEAR - 1) && nursery.admits(NEAR));
+        insert(&mut nursery, &[false], &mut Vec::new(), entry(0, 500));
+        nursery.follow(400);
+        assert!(nursery.admits(401), "an entry for 500 must not go past the one that is here");
+        assert_eq!(nursery.file_all(|_| true, |_| ()), 0);
+        nursery.follow(400);
+        assert!(!nursery.admits(463) && nursery.admits(464));
+        nursery.follow(10);
+        assert!(!nursery.admits(463), "a horizon does not come back");
+        nursery.follow(u64::MAX);
+        assert!(nursery.admits(u64::MAX));
+    }
+}
