@@ -137,18 +137,16 @@ impl Turner {
 
     /// Begins a turn; the tick that it is about.
     pub(crate) fn begin(&mut self, now: u64) -> u64 {
-        self.latest = self.latest.max(now);
         for entry in self.deferred.drain(..) {
             self.wheel.insert(entry);
         }
-        self.nursery.follow(self.latest);
-        self.turning = true;
-        self.latest
+        self.resume(now)
     }
 
     /// Goes on with a turn that ran out of budget: deferred entries wait for the next one.
     pub(crate) fn resume(&mut self, now: u64) -> u64 {
         self.latest = self.latest.max(now);
+        self.nursery.follow(self.latest);
         self.turning = true;
         self.latest
     }

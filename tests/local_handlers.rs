@@ -199,6 +199,23 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
     }
 }
 
+/// A regression: with a far timer in the nursery, what a handler scheduled for now was kept back there, too, and
+/// fired in the same poll.
+#[test]
+fn what_a_handler_schedules_for_now_waits_while_a_far_timer_is_young() {
+    for mut timer in timers() {
+        timer.schedule(ms(0), for_ms(100_000), ()).unwrap();
+        timer.schedule(ms(0), for_ms(10), ()).unwrap();
+        for now in [ms(500), ms(501), ms(600), ms(5_000)] {
+            let polled = timer.poll_with(now, NO_LIMIT, |timer, _| {
+                timer.schedule(now, Duration::ZERO, ()).unwrap();
+            });
+            assert_eq!(polled.fired, 1);
+        }
+        assert_eq!(timer.len(), 2);
+    }
+}
+
 /// The hint that tells a timer's entries apart has eight bits; it comes round here.
 #[test]
 fn a_timer_that_is_pulled_in_hundreds_of_times_fires_once() {

@@ -98,7 +98,8 @@ impl Book {
             if Instant::now() > until {
                 return false;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            // Seldom: each look costs as much as a peer's own wake-up, and counts as its work.
+            std::thread::sleep(Duration::from_millis(25));
         }
         true
     }

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the nursery only
-//! holds deadlines at or after its horizon, all others go past it; the horizon moves only while the nursery
-//! is empty. So an entry that goes past it never overtakes an older one of the same tick.
+//! holds deadlines at or after its horizon, all others go past it; while the nursery holds entries the horizon
+//! does not move beyond the present. So an entry that goes past it never overtakes an older one of the same tick,
+//! unless that tick has come already, and what has come already is never kept back.
 
 use super::Entry;
 
@@ -93,12 +94,11 @@ impl Nursery {
         self.min
     }
 
-    /// Lets the horizon follow the hand, if the nursery is empty.
+    /// Lets the horizon follow the present: well ahead of it if the nursery is empty, else just behind it.
     #[inline]
-    pub(crate) fn follow(&mut self, hand: u64) {
-        if self.len == 0 {
-            self.horizon = self.horizon.max(hand.saturating_add(NEAR));
-        }
+    pub(crate) fn follow(&mut self, now: u64) {
+        let ahead = if self.len == 0 { NEAR } else { 1 };
+        self.horizon = self.horizon.max(now.saturating_add(ahead));
     }
 
     /// Removes the dead. If so many are left that keeping them back does not pay, they go to `file` in the order
@@ -259,6 +259,7 @@ mod tests {
         assert!(!nursery.admits(NEAR - 1) && nursery.admits(NEAR));
         insert(&mut nursery, &[false], &mut Vec::new(), entry(0, 500));
         nursery.follow(400);
+        assert!(!nursery.admits(400), "what is due is not kept back");
         assert!(nursery.admits(401), "an entry for 500 must not go past the one that is here");
         assert_eq!(nursery.file_all(|_| true, |_| ()), 0);
         nursery.follow(400);
