@@ -7,7 +7,7 @@
 //! It hands out one fired timer at a time ([`Turner::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use crate::wheel::{AnyWheel, Entry, Nursery, Wheel};
+use crate::wheel::{AnyWheel, Entry, Living, Nursery, Wheel};
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
@@ -57,28 +57,21 @@ pub(crate) enum Fate<F> {
 }
 
 /// The records behind the entries.
-pub(crate) trait Records {
+pub(crate) trait Records: Living {
     /// A timer that has fired.
     type Fired;
 
     /// Decides about an entry that is due at `now`.
     fn settle(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
 
-    /// Whether an entry still stands for a pending timer.
-    fn is_live(&self, entry: &Entry) -> bool;
-
     /// Timers pending.
     fn pending(&self) -> u64;
-
-    /// Touches the records of entries that are about to be settled, so that their cache misses overlap
-    /// instead of following one another.
-    #[inline]
-    fn warm(&self, _entries: &[Entry]) {}
 }
 
 /// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
 #[inline]
 fn dead<R: Records>(records: &R, entries: &[Entry]) -> u64 {
+    entries.iter().for_each(|entry| records.prefetch(entry));
     let dead = |(place, entry): (usize, &Entry)| u64::from(!records.is_live(entry)) << place;
     entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
 }
@@ -202,7 +195,7 @@ impl Turner {
     #[inline(never)]
     pub(crate) fn thin<R: Records>(&mut self, records: &R) {
         let Self { nursery, wheel, swept, .. } = self;
-        *swept += nursery.thin(|entry| records.is_live(&entry), |entry| wheel.insert(entry)) as u64;
+        *swept += nursery.thin(records, |entry| wheel.insert(entry)) as u64;
         nursery.follow(self.latest);
     }
 
@@ -212,7 +205,7 @@ impl Turner {
     fn leave_nursery<R: Records>(&mut self, records: &R) {
         let Self { nursery, wheel, dropped, .. } = self;
         let filed = |entry| wheel.insert(entry);
-        *dropped += nursery.file_all(|entry| records.is_live(&entry), filed) as u64;
+        *dropped += nursery.file_all(records, filed) as u64;
         nursery.follow(self.latest);
     }
 
@@ -260,7 +253,7 @@ impl Turner {
             }
             let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
             if !self.due.is_empty() {
-                records.warm(&self.due);
+                self.due.iter().for_each(|entry| records.prefetch(entry));
                 return true;
             }
             if !advance.more {
@@ -293,11 +286,14 @@ impl Turner {
                 return false;
             }
             self.sweeping = true;
+            // The sweep goes round the wheel; the nursery is small enough to be gone through at once.
+            self.thin(records);
         }
         let sweep = self.wheel.sweep_batches(budget, &mut |entries| dead(records, entries));
         self.swept += sweep.removed as u64;
         if sweep.cycle_done {
-            self.sweeping = false;
+            // Cancels behind the sweep's back may have been the last ones: nobody else will look again.
+            self.sweeping = too_many(self.filed(), || records.pending());
             self.look_at = self.filed() + ZOMBIE_FLOOR;
         }
         self.sweeping

@@ -355,3 +355,40 @@ fn a_mio_loop_and_its_remotes_lose_nothing() {
     assert!(fired.values().all(|times| *times == 1));
     assert_eq!(fired.len() as u64 + cancelled, PRODUCERS * EACH);
 }
+
+/// A regression: what was cancelled behind a sweep, with nothing to follow, stayed for as long as its deadline.
+#[test]
+fn cancels_behind_the_back_of_a_sweep_are_swept_too() {
+    const TIMERS: usize = 400_000;
+    const HOUR: Duration = Duration::from_secs(3600);
+    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
+        let mut timer: EventLoopTimer<usize> = EventLoopTimer::builder()
+            .wheel(wheel)
+            .clock(ManualClock::new())
+            .build_with_waker(|| ())
+            .unwrap();
+        let remote = timer.remote();
+        let keys: Vec<_> = (0..TIMERS).map(|n| remote.schedule(HOUR, n).unwrap()).collect();
+        while timer.poll(Time::ZERO, |_| ()).more {}
+        let before = timer.held_bytes();
+        // The last ones filed first, so that most of the sweep's way lies before those that follow.
+        let (first, last) = keys.split_at(TIMERS * 2 / 5);
+        assert!(last.iter().all(|key| remote.cancel(*key).won()));
+        let mut polls = 0;
+        while polls < TIMERS / 2 / Budget::default().sweep {
+            assert!(
+                timer.poll(Time::ZERO, |_| ()).more,
+                "the sweep is not over after {polls} polls"
+            );
+            polls += 1;
+        }
+        assert!(first.iter().all(|key| remote.cancel(*key).won()));
+        while timer.poll(Time::ZERO, |_| ()).more {
+            polls += 1;
+        }
+        // 16 bytes per entry, less what the lists of free nodes have grown by.
+        let given_back = before.saturating_sub(timer.held_bytes());
+        assert!(given_back > TIMERS * 8, "only {given_back} bytes given back after {polls} polls");
+        assert_eq!(timer.poll_timeout(Time::ZERO), None, "nothing is left to wait for");
+    }
+}

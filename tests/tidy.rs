@@ -20,6 +20,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/node/segments.rs", "slots are zeroed memory behind pointers that never move"),
     ("src/node/table.rs", "payloads move in and out by the state word's decision"),
     ("src/shard/lane.rs", "lanes are zeroed memory"),
+    ("src/sync/prefetch.rs", "the processor is told what will be needed"),
     ("src/sync/epoch.rs", "retired blocks are freed here"),
 ];
 

@@ -7,9 +7,10 @@
 use super::node::{Node, Repeat};
 use super::word::Word;
 use crate::key::Key;
+use crate::sync::prefetch::prefetch;
 use crate::tick::{TickRate, Time};
 use crate::turn::{Fate, Records};
-use crate::wheel::Entry;
+use crate::wheel::{Entry, Living};
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
@@ -279,6 +280,20 @@ impl<T> Drop for Drain<'_, T> {
     }
 }
 
+impl<T> Living for Table<T> {
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.nodes.get(entry.index as usize).is_some_and(|node| node.word().is_current(entry.mark))
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: &Entry) {
+        if let Some(node) = self.nodes.get(entry.index as usize) {
+            prefetch(node);
+        }
+    }
+}
+
 impl<T> Records for Table<T> {
     type Fired = Due<T>;
 
@@ -308,21 +323,7 @@ impl<T> Records for Table<T> {
         Fate::Fire(Due::Once { payload, key, deadline })
     }
 
-    #[inline]
-    fn is_live(&self, entry: &Entry) -> bool {
-        self.nodes.get(entry.index as usize).is_some_and(|node| node.word().is_current(entry.mark))
-    }
-
     fn pending(&self) -> u64 {
         self.pending as u64
-    }
-
-    #[inline]
-    fn warm(&self, entries: &[Entry]) {
-        let word = |entry: &Entry| {
-            self.nodes.get(entry.index as usize).map_or(0, |node| node.word().bits())
-        };
-        // The loads do not depend on each other; `black_box` keeps the compiler from leaving them out.
-        std::hint::black_box(entries.iter().map(word).fold(0, |all, word| all ^ word));
     }
 }

@@ -30,8 +30,7 @@ const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
 pub(super) struct Word(u64);
 
 impl Word {
-    /// The whole word, for those who only want to have looked at it.
-    #[inline]
+    #[cfg(test)]
     pub(super) const fn bits(self) -> u64 {
         self.0
     }

@@ -5,6 +5,7 @@ use super::segments::{Segments, Zeroable};
 use super::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
+use crate::sync::prefetch::prefetch;
 use crate::turn::Fate;
 use std::mem::MaybeUninit;
 
@@ -229,6 +230,17 @@ impl<T> Table<T> {
     #[inline]
     pub(crate) fn is_live(&self, index: u32, mark: u32) -> bool {
         self.nodes.get(index).is_some_and(|node| node.state.is_live(mark))
+    }
+
+    /// Asks for a node's cache line.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        // Not in the models: finding the node is an atomic load, which would only double their work.
+        if cfg!(not(tickwheel_loom)) {
+            if let Some(node) = self.nodes.get(index) {
+                prefetch(node);
+            }
+        }
     }
 
     /// The state of the node that a key names, if the node still belongs to that timer.

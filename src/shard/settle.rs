@@ -7,7 +7,7 @@ use super::lane::Lane;
 use super::remote::Remote;
 use crate::node::table::Fired;
 use crate::turn::{Fate, Records};
-use crate::wheel::Entry;
+use crate::wheel::{Entry, Living};
 
 /// The node table, as the owner of the shard uses it.
 pub(super) struct Nodes<'a, T> {
@@ -48,6 +48,18 @@ pub(super) fn drop_quietly<T>(payload: T) {
     }
 }
 
+impl<T> Living for Nodes<'_, T> {
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.remote.table.is_live(entry.index, entry.mark)
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: &Entry) {
+        self.remote.table.prefetch(entry.index);
+    }
+}
+
 impl<T> Records for Nodes<'_, T> {
     type Fired = Expiry<T>;
 
@@ -58,11 +70,6 @@ impl<T> Records for Nodes<'_, T> {
             Fate::Refile(deadline) => Fate::Refile(deadline),
             Fate::Drop => Fate::Drop,
         }
-    }
-
-    #[inline]
-    fn is_live(&self, entry: &Entry) -> bool {
-        self.remote.table.is_live(entry.index, entry.mark)
     }
 
     fn pending(&self) -> u64 {

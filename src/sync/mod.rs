@@ -5,7 +5,7 @@
 //! without it crossbeam-epoch silently keeps std's atomics and the models would prove nothing about it.
 //!
 //! Rooms: `cell` (an `UnsafeCell` whose accesses loom can check), `epoch` (memory reclamation),
-//! `slot` (small dense numbers for threads, std only), `watched` (loom's atomics, with a gap in its search
+//! `prefetch` (a hint to the processor), `slot` (small dense numbers for threads, std only), `watched` (loom's atomics, with a gap in its search
 //! closed; under loom only).
 
 #[cfg(all(tickwheel_loom, not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
@@ -16,6 +16,7 @@ compile_error!(
 
 pub(crate) mod cell;
 pub(crate) mod epoch;
+pub(crate) mod prefetch;
 pub(crate) mod slot;
 #[cfg(tickwheel_loom)]
 pub(crate) mod watched;

@@ -41,7 +41,7 @@ mod sweep;
 
 pub use hashed::Hashed;
 pub use hierarchical::Hierarchical;
-pub(crate) use nursery::Nursery;
+pub(crate) use nursery::{Living, Nursery};
 
 /// What a wheel stores of one timer: 16 bytes of plain data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -25,6 +25,9 @@ const LARGEST: usize = 8 * 1024;
 #[cfg(tickwheel_loom)]
 const LARGEST: usize = SMALLEST;
 
+/// How many entries ahead their records are asked for.
+const AHEAD: usize = 16;
+
 /// Ticks from the hand to the horizon: what is due so soon is filed at once. One revolution of the lowest ring.
 const NEAR: u64 = 64;
 
@@ -48,6 +51,15 @@ impl Young {
     const fn entry(self) -> Entry {
         Entry { deadline: self.deadline, index: self.name as u32, mark: (self.name >> 32) as u32 }
     }
+}
+
+/// Those who know which entries are dead.
+pub(crate) trait Living {
+    /// Whether an entry stands for a pending timer.
+    fn is_live(&self, entry: &Entry) -> bool;
+
+    /// Announces that it will be asked for soon.
+    fn prefetch(&self, entry: &Entry);
 }
 
 /// See the module.
@@ -103,12 +115,8 @@ impl Nursery {
 
     /// Removes the dead. If so many are left that keeping them back does not pay, they go to `file` in the order
     /// in which they came. Says how many were removed.
-    pub(crate) fn thin(
-        &mut self,
-        is_live: impl Fn(Entry) -> bool,
-        file: impl FnMut(Entry),
-    ) -> usize {
-        let removed = self.remove_dead(is_live);
+    pub(crate) fn thin(&mut self, records: &impl Living, file: impl FnMut(Entry)) -> usize {
+        let removed = self.remove_dead(records);
         let limit = self.places.len();
         if self.len > limit / 4 || limit == 0 {
             if limit < LARGEST {
@@ -125,12 +133,8 @@ impl Nursery {
 
     /// Removes the dead and hands all others to `file`, in the order in which they came. Says how many were
     /// removed.
-    pub(crate) fn file_all(
-        &mut self,
-        is_live: impl Fn(Entry) -> bool,
-        file: impl FnMut(Entry),
-    ) -> usize {
-        let removed = self.remove_dead(is_live);
+    pub(crate) fn file_all(&mut self, records: &impl Living, file: impl FnMut(Entry)) -> usize {
+        let removed = self.remove_dead(records);
         self.empty(file);
         removed
     }
@@ -142,13 +146,16 @@ impl Nursery {
         self.clear();
     }
 
-    fn remove_dead(&mut self, is_live: impl Fn(Entry) -> bool) -> usize {
+    fn remove_dead(&mut self, records: &impl Living) -> usize {
         let (mut kept, mut min) = (0, u64::MAX);
         for at in 0..self.len {
             let young = self.places[at];
+            if let Some(later) = self.places[..self.len].get(at + AHEAD) {
+                records.prefetch(&later.entry());
+            }
             self.places[kept] = young;
             // Without a branch: which entries are dead is anybody's guess, and the loads overlap.
-            let alive = is_live(young.entry());
+            let alive = records.is_live(&young.entry());
             kept += usize::from(alive);
             min = min.min(if alive { young.deadline } else { u64::MAX });
         }
@@ -185,10 +192,23 @@ mod tests {
         Entry { deadline, index, mark: !index }
     }
 
+    /// Which indices are dead.
+    struct Book<'a>(&'a [bool]);
+
+    impl Living for Book<'_> {
+        fn is_live(&self, entry: &Entry) -> bool {
+            !self.0[entry.index as usize]
+        }
+
+        fn prefetch(&self, entry: &Entry) {
+            assert!((entry.index as usize) < self.0.len(), "only entries that are there");
+        }
+    }
+
     /// Thins, and pushes again until the entry is taken.
     fn insert(nursery: &mut Nursery, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
         while !nursery.push(entry) {
-            nursery.thin(|entry| !dead[entry.index as usize], |entry| filed.push(entry));
+            nursery.thin(&Book(dead), |entry| filed.push(entry));
         }
     }
 
@@ -213,9 +233,8 @@ mod tests {
                 }
                 prop_assert!(nursery.earliest() <= young.deadline);
             }
-            let is_live = |entry: Entry| !dead[entry.index as usize];
-            nursery.file_all(is_live, |entry| filed.push(entry));
-            expected.retain(|entry| is_live(*entry));
+            nursery.file_all(&Book(&dead), |entry| filed.push(entry));
+            expected.retain(|entry| !dead[entry.index as usize]);
             prop_assert_eq!(filed, expected);
             prop_assert_eq!((nursery.len(), nursery.earliest()), (0, u64::MAX));
         }
@@ -261,7 +280,7 @@ mod tests {
         nursery.follow(400);
         assert!(!nursery.admits(400), "what is due is not kept back");
         assert!(nursery.admits(401), "an entry for 500 must not go past the one that is here");
-        assert_eq!(nursery.file_all(|_| true, |_| ()), 0);
+        assert_eq!(nursery.file_all(&Book(&[false]), |_| ()), 0);
         nursery.follow(400);
         assert!(!nursery.admits(463) && nursery.admits(464));
         nursery.follow(10);
