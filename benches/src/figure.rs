@@ -206,13 +206,15 @@ impl Figure {
     #[must_use]
     pub fn peers(self) -> Vec<Peer> {
         use Peer::{
-            AsyncIo, DelayQueue, EventLoopTimer, FuturesTimer, HashWheelTimer, Heap, LocalTimer,
-            LockedTree, LockedTrees, LockedWheel, Nexus, Pingora, Timer, Tokio, TokioAlt, Tree,
+            AsyncIo, DelayQueue, EventLoopTimer, Floor, FuturesTimer, HashWheelTimer, Heap,
+            LocalTimer, LockedTree, LockedTrees, LockedWheel, Nexus, Pingora, Timer, Tokio,
+            TokioAlt, Tree,
         };
         let mut peers = match self {
-            Self::Churn(_) | Self::ChurnTick(_) | Self::Life(_) | Self::Rearm(_) => {
-                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Tree]
+            Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => {
+                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Tree, Floor]
             }
+            Self::Life(_) => vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Tree],
             Self::Cross { .. } | Self::RemoteCancel => vec![
                 Timer,
                 LockedWheel,

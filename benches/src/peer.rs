@@ -38,6 +38,8 @@ pub enum Peer {
     Heap,
     /// A `BTreeMap`.
     Tree,
+    /// No timer: what any would have to do.
+    Floor,
 }
 
 impl Peer {
@@ -61,13 +63,20 @@ impl Peer {
             Self::LockedTrees => "Mutex<BTreeMap> per shard",
             Self::Heap => "BinaryHeap, lazy removal",
             Self::Tree => "BTreeMap",
+            Self::Floor => "no timer, only a table",
         }
     }
 
-    /// Whether it is tickwheel, or made of it: never the "best peer".
+    /// Whether it is tickwheel, or made of it.
     #[must_use]
     pub fn is_ours(self) -> bool {
         matches!(self, Self::LocalTimer | Self::EventLoopTimer | Self::Timer | Self::LockedWheel)
+    }
+
+    /// Whether it may be the "best peer".
+    #[must_use]
+    pub fn is_rival(self) -> bool {
+        !self.is_ours() && self != Self::Floor
     }
 
     /// What it leaves out, or how it was helped, in this figure.
@@ -91,6 +100,7 @@ impl Peer {
                 "unbounded channel to its thread; time until it is empty counts"
             }
             Self::Heap => "cancelled timers stay until they are half of it",
+            Self::Floor => "payloads and handles, nothing ever fires: the floor",
             Self::LocalTimer
             | Self::EventLoopTimer
             | Self::Timer

@@ -65,7 +65,7 @@ impl Table {
     /// The best of those that are not tickwheel.
     #[must_use]
     pub fn best_peer(&self, metric: &str, more_is_better: bool) -> Option<(Peer, f64)> {
-        let rivals = self.rows.iter().filter(|row| !row.peer.is_ours());
+        let rivals = self.rows.iter().filter(|row| row.peer.is_rival());
         let values = rivals.filter_map(|row| Some((row.peer, row.median(metric)?)));
         values.reduce(|best, next| {
             let is_better = if more_is_better { next.1 > best.1 } else { next.1 < best.1 };

@@ -2,6 +2,7 @@
 
 mod delay_queue;
 mod event_loop;
+mod floor;
 mod heap;
 mod local_timer;
 mod nexus;
@@ -11,6 +12,7 @@ mod workload;
 
 pub use delay_queue::DelayQueuePeer;
 pub use event_loop::EventLoopPeer;
+pub use floor::FloorPeer;
 pub use heap::HeapPeer;
 pub use local_timer::LocalTimerPeer;
 pub use nexus::NexusPeer;

@@ -1,8 +1,8 @@
 //! churn, life and rearm.
 
 use super::{
-    DelayQueuePeer, EventLoopPeer, HeapPeer, LocalPeer, LocalTimerPeer, NexusPeer, TokioSleepPeer,
-    TreePeer,
+    DelayQueuePeer, EventLoopPeer, FloorPeer, HeapPeer, LocalPeer, LocalTimerPeer, NexusPeer,
+    TokioSleepPeer, TreePeer,
 };
 use crate::child::Metrics;
 use crate::figure::{Figure, Scale};
@@ -30,6 +30,7 @@ pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
         Peer::Tokio => measure_peer::<TokioSleepPeer>,
         Peer::Heap => measure_peer::<HeapPeer>,
         Peer::Tree => measure_peer::<TreePeer>,
+        Peer::Floor => measure_peer::<FloorPeer>,
         other => unreachable!("{other:?} takes no part in local figures"),
     };
     run(figure, scale)
