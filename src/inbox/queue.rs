@@ -309,4 +309,6 @@ impl Drop for Inbox {
 }
 
 #[cfg(all(test, not(tickwheel_loom)))]
+mod ablation;
+#[cfg(all(test, not(tickwheel_loom)))]
 mod tests;
