@@ -14,7 +14,6 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/engine/routing.rs", "places are zeroed memory"),
     ("src/inbox/block.rs", "blocks are zeroed memory"),
     ("src/inbox/pool.rs", "boxes rest as pointers"),
-    ("src/inbox/queue/ablation.rs", "a rival of the inbox links boxes by pointers"),
     ("src/inbox/queue.rs", "blocks are linked by pointers and freed through the epoch"),
     ("src/local/node.rs", "what a node carries is told by its word, without a tag"),
     ("src/node/magazine.rs", "magazines are zeroed memory"),

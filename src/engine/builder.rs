@@ -1,6 +1,6 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::core::{Core, Plan, TimeSource};
+use super::core::{Core, Plan};
 use super::handler::{
     Executor, Expired, Handler, Outcome, PanicHook, PanicReport, through_executor,
 };
@@ -9,7 +9,7 @@ use super::payload::Task;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::timer::Timer;
-use crate::clock::Clock;
+use crate::clock::{Clock, TimeSource};
 use crate::error::{self, BuildError};
 use crate::park::sleeper::{SleepWaker, Sleeper};
 use crate::shard::{Limit, Owner, WakeOwner};

@@ -5,7 +5,7 @@ use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::timer::EngineState;
 use super::{Drive, IdleStrategy};
-use crate::clock::{Clock, MonotonicClock, QuickClock, Time};
+use crate::clock::{Time, TimeSource};
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::key::Key;
 use crate::shard::{Refusal, Remote};
@@ -16,64 +16,6 @@ use crate::turn::Budget;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// The engine's clock; the usual one is called without a table.
-pub(super) enum TimeSource {
-    Monotonic {
-        clock: MonotonicClock,
-        quick: QuickClock,
-    },
-    Custom {
-        clock: Box<dyn Clock>,
-        /// The latest reading, in nanoseconds: a clock that goes back stands still for the engine.
-        latest: AtomicU64,
-    },
-}
-
-impl TimeSource {
-    pub(super) fn monotonic() -> Self {
-        let clock = MonotonicClock::new();
-        Self::Monotonic { clock, quick: QuickClock::new(clock) }
-    }
-
-    pub(super) fn custom(clock: impl Clock) -> Self {
-        Self::Custom { clock: Box::new(clock), latest: AtomicU64::new(0) }
-    }
-
-    #[inline]
-    pub(super) fn now(&self) -> Time {
-        match self {
-            Self::Monotonic { clock, .. } => Clock::now(clock),
-            Self::Custom { clock, latest } => {
-                let now = clock.now().as_nanos();
-                // ORDERING: Relaxed: one word's modification order is all that is asked for.
-                Time::from_nanos(now.max(latest.fetch_max(now, Ordering::Relaxed)))
-            }
-        }
-    }
-
-    /// The time that a delay counts from: now, or a little later.
-    #[inline]
-    pub(super) fn start_of_delay(&self) -> Time {
-        match self {
-            Self::Monotonic { quick, .. } => quick.now(),
-            Self::Custom { .. } => self.now(),
-        }
-    }
-
-    pub(super) fn is_virtual(&self) -> bool {
-        match self {
-            Self::Monotonic { .. } => false,
-            Self::Custom { clock, .. } => clock.is_virtual(),
-        }
-    }
-
-    pub(super) fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
-        if let Self::Custom { clock, .. } = self {
-            clock.on_advance(wake);
-        }
-    }
-}
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Core<T> {

@@ -1,7 +1,7 @@
 //! The settings of an event-loop timer.
 
 use super::timer::EventLoopTimer;
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::{Clock, TimeSource};
 use crate::engine::{WheelKind, new_wheel};
 use crate::error::{self, BuildError};
 use crate::shard::{Limit, Owner, WakeOwner};
@@ -21,7 +21,7 @@ pub struct EventLoopBuilder {
     wheel: WheelKind,
     max_pending: Option<usize>,
     budget: Budget,
-    clock: Arc<dyn Clock>,
+    source: TimeSource,
 }
 
 impl Default for EventLoopBuilder {
@@ -59,7 +59,7 @@ impl EventLoopBuilder {
             wheel: WheelKind::default(),
             max_pending: None,
             budget: Budget::default(),
-            clock: Arc::new(MonotonicClock::new()),
+            source: TimeSource::monotonic(),
         }
     }
 
@@ -91,10 +91,11 @@ impl EventLoopBuilder {
         self
     }
 
-    /// The clock that [`EventLoopTimer::now`] and the remotes read. Default: a [`MonotonicClock`].
+    /// The clock that [`EventLoopTimer::now`] and the remotes read. Default: a
+    /// [`MonotonicClock`](crate::MonotonicClock).
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.source = TimeSource::custom(clock);
         self
     }
 
@@ -142,7 +143,7 @@ impl EventLoopBuilder {
         error::check_budget("sweep", self.budget.sweep)?;
         let wheel = new_wheel(self.wheel, rate.tick_ns())?;
         let owner = Owner::new(0, wheel, limit, waker);
-        Ok(EventLoopTimer::new(owner, rate, self.budget, self.clock))
+        Ok(EventLoopTimer::new(owner, rate, self.budget, Arc::new(self.source)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::clock::{Clock, Time};
+use crate::clock::{Time, TimeSource};
 use crate::engine::{Cancel, IntoPayload, Reschedule};
 use crate::error::ScheduleError;
 use crate::key::Key;
@@ -23,18 +23,22 @@ use std::time::Duration;
 pub struct Remote<T> {
     shard: Arc<shard::Remote<T>>,
     rate: TickRate,
-    clock: Arc<dyn Clock>,
+    source: Arc<TimeSource>,
 }
 
 impl<T> Clone for Remote<T> {
     fn clone(&self) -> Self {
-        Self { shard: Arc::clone(&self.shard), rate: self.rate, clock: Arc::clone(&self.clock) }
+        Self { shard: Arc::clone(&self.shard), rate: self.rate, source: Arc::clone(&self.source) }
     }
 }
 
 impl<T: Send + 'static> Remote<T> {
-    pub(super) fn new(shard: Arc<shard::Remote<T>>, rate: TickRate, clock: Arc<dyn Clock>) -> Self {
-        Self { shard, rate, clock }
+    pub(super) fn new(
+        shard: Arc<shard::Remote<T>>,
+        rate: TickRate,
+        source: Arc<TimeSource>,
+    ) -> Self {
+        Self { shard, rate, source }
     }
 
     /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
@@ -47,7 +51,7 @@ impl<T: Send + 'static> Remote<T> {
         delay: Duration,
         payload: impl IntoPayload<T>,
     ) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline(self.clock.now(), delay), payload.into_payload())
+        self.arm(self.rate.deadline(self.source.start_of_delay(), delay), payload.into_payload())
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
@@ -60,7 +64,7 @@ impl<T: Send + 'static> Remote<T> {
         deadline: Time,
         payload: impl IntoPayload<T>,
     ) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline_at(self.clock.now(), deadline), payload.into_payload())
+        self.arm(self.rate.deadline_at(self.source.now(), deadline), payload.into_payload())
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
@@ -83,7 +87,7 @@ impl<T: Send + 'static> Remote<T> {
     where
         T: Clone,
     {
-        self.begin_periodic(self.clock.now(), first, period, payload.into_payload())
+        self.begin_periodic(self.source.now(), first, period, payload.into_payload())
     }
 
     pub(super) fn begin_periodic(
@@ -131,12 +135,12 @@ impl<T: Send + 'static> Remote<T> {
     /// Moves the timer that `key` names to fire `delay` from now instead. Pushing a deadline out sends
     /// nothing to the loop.
     pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
-        self.rearm(key, self.rate.deadline(self.clock.now(), delay))
+        self.rearm(key, self.rate.deadline(self.source.start_of_delay(), delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
-        self.rearm(key, self.rate.deadline_at(self.clock.now(), deadline))
+        self.rearm(key, self.rate.deadline_at(self.source.now(), deadline))
     }
 
     fn rearm(&self, key: Key, tick: u64) -> Reschedule {
@@ -161,7 +165,7 @@ impl<T: Send + 'static> Remote<T> {
     /// The time by the timer's clock.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.clock.now()
+        self.source.now()
     }
 }
 

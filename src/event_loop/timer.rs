@@ -2,7 +2,7 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::clock::{Clock, Time};
+use crate::clock::{Time, TimeSource};
 use crate::engine::{Cancel, Expired, IntoPayload, Reschedule, Unfired};
 use crate::error::ScheduleError;
 use crate::key::Key;
@@ -64,7 +64,7 @@ pub struct EventLoopTimer<T> {
     owner: Owner<T>,
     rate: TickRate,
     budget: Budget,
-    clock: Arc<dyn Clock>,
+    source: Arc<TimeSource>,
     /// A sleep has been announced to the remotes.
     asleep: bool,
 }
@@ -82,15 +82,15 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         owner: Owner<T>,
         rate: TickRate,
         budget: Budget,
-        clock: Arc<dyn Clock>,
+        source: Arc<TimeSource>,
     ) -> Self {
-        Self { owner, rate, budget, clock, asleep: false }
+        Self { owner, rate, budget, source, asleep: false }
     }
 
     /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.clock.now()
+        self.source.now()
     }
 
     /// The length of a tick.
@@ -102,7 +102,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// A handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
-        Remote::new(Arc::clone(self.owner.remote()), self.rate, Arc::clone(&self.clock))
+        Remote::new(Arc::clone(self.owner.remote()), self.rate, Arc::clone(&self.source))
     }
 
     /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
@@ -280,7 +280,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
             let expired = self.expired(now, expiry);
             handler(self, expired);
             if periodic {
-                let ended = self.clock.now();
+                let ended = self.source.now();
                 self.owner.finish_period(ended);
             }
         }

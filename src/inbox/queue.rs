@@ -309,6 +309,4 @@ impl Drop for Inbox {
 }
 
 #[cfg(all(test, not(tickwheel_loom)))]
-mod ablation;
-#[cfg(all(test, not(tickwheel_loom)))]
 mod tests;

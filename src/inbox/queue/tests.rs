@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod ablation;
+
 fn message(word: u64) -> Message {
     Message { tick: word * 3, word }
 }

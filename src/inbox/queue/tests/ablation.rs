@@ -4,7 +4,7 @@
 //! cargo test --release --lib ablation -- --ignored --nocapture
 //! ```
 
-use super::*;
+use super::super::*;
 use cordyceps::Linked;
 use cordyceps::mpsc_queue::{Links, MpscQueue};
 use crossbeam_queue::SegQueue;
@@ -117,7 +117,14 @@ fn seg_queue(figures: &mut Figures) {
     measure(figures, || {
         let queue = Arc::new(SegQueue::new());
         let read = Arc::clone(&queue);
-        let drain = move || std::iter::from_fn(|| read.pop()).map(black_box).count() as u64;
+        let drain = move || {
+            let mut taken = 0;
+            while let Some(message) = read.pop() {
+                black_box(message);
+                taken += 1;
+            }
+            taken
+        };
         (move |message| queue.push(message), drain)
     });
 }
@@ -129,8 +136,12 @@ fn vyukov(figures: &mut Figures) {
         let read = Arc::clone(&queue);
         let drain = move || {
             let consumer = read.consume();
-            let one = |linkable: Box<Linkable>| black_box(linkable.message);
-            std::iter::from_fn(|| consumer.dequeue()).map(one).count() as u64
+            let mut taken = 0;
+            while let Some(linkable) = consumer.dequeue() {
+                black_box(linkable.message);
+                taken += 1;
+            }
+            taken
         };
         (move |message| queue.enqueue(boxed(message)), drain)
     });
@@ -139,7 +150,14 @@ fn vyukov(figures: &mut Figures) {
 fn channel(figures: &mut Figures) {
     measure(figures, || {
         let (sender, receiver) = mpsc::channel();
-        let drain = move || receiver.try_iter().map(black_box).count() as u64;
+        let drain = move || {
+            let mut taken = 0;
+            receiver.try_iter().for_each(|message| {
+                black_box(message);
+                taken += 1;
+            });
+            taken
+        };
         (move |message| sender.send(message).unwrap(), drain)
     });
 }
@@ -150,7 +168,9 @@ fn locked(figures: &mut Figures) {
         let (read, mut spare) = (Arc::clone(&queue), Vec::new());
         let drain = move || {
             std::mem::swap(&mut *read.lock().unwrap(), &mut spare);
-            spare.drain(..).map(black_box).count() as u64
+            let taken = spare.len() as u64;
+            spare.drain(..).for_each(|message| _ = black_box(message));
+            taken
         };
         (move |message| queue.lock().unwrap().push(message), drain)
     });

@@ -1,0 +1,64 @@
+//! The clock that an engine or an event loop was given; the usual one is called without a table.
+//!
+//! Any thread; lock-free.
+
+use super::{Clock, MonotonicClock, QuickClock, Time};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// See the module.
+pub(crate) enum TimeSource {
+    Monotonic {
+        clock: MonotonicClock,
+        quick: QuickClock,
+    },
+    Custom {
+        clock: Box<dyn Clock>,
+        /// The latest reading, in nanoseconds: a clock that goes back stands still.
+        latest: AtomicU64,
+    },
+}
+
+impl TimeSource {
+    pub(crate) fn monotonic() -> Self {
+        let clock = MonotonicClock::new();
+        Self::Monotonic { clock, quick: QuickClock::new(clock) }
+    }
+
+    pub(crate) fn custom(clock: impl Clock) -> Self {
+        Self::Custom { clock: Box::new(clock), latest: AtomicU64::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        match self {
+            Self::Monotonic { clock, .. } => Clock::now(clock),
+            Self::Custom { clock, latest } => {
+                let now = clock.now().as_nanos();
+                // ORDERING: Relaxed: one word's modification order is all that is asked for.
+                Time::from_nanos(now.max(latest.fetch_max(now, Ordering::Relaxed)))
+            }
+        }
+    }
+
+    /// The time that a delay counts from: now, or a little later.
+    #[inline]
+    pub(crate) fn start_of_delay(&self) -> Time {
+        match self {
+            Self::Monotonic { quick, .. } => quick.now(),
+            Self::Custom { .. } => self.now(),
+        }
+    }
+
+    pub(crate) fn is_virtual(&self) -> bool {
+        match self {
+            Self::Monotonic { .. } => false,
+            Self::Custom { clock, .. } => clock.is_virtual(),
+        }
+    }
+
+    pub(crate) fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        if let Self::Custom { clock, .. } = self {
+            clock.on_advance(wake);
+        }
+    }
+}
