@@ -380,6 +380,7 @@ impl StateWord {
     pub(crate) fn is_live(&self, mark: u32) -> bool {
         // ORDERING: Relaxed: a hint. Whoever acts on the answer does so through a compare-and-swap.
         let seen = State(self.0.load(Ordering::Relaxed));
-        seen.is_pending() && seen.mark() == mark
+        // Without a branch: nobody can guess which entries are dead.
+        seen.is_pending() & (seen.mark() == mark)
     }
 }

@@ -147,11 +147,15 @@ impl Nursery {
     }
 
     fn remove_dead(&mut self, records: &impl Living) -> usize {
+        // The records of few timers are in cache anyway.
+        let far = self.places.len() == LARGEST;
         let (mut kept, mut min) = (0, u64::MAX);
         for at in 0..self.len {
             let young = self.places[at];
-            if let Some(later) = self.places[..self.len].get(at + AHEAD) {
-                records.prefetch(&later.entry());
+            if far {
+                if let Some(later) = self.places[..self.len].get(at + AHEAD) {
+                    records.prefetch(&later.entry());
+                }
             }
             self.places[kept] = young;
             // Without a branch: which entries are dead is anybody's guess, and the loads overlap.
