@@ -392,3 +392,30 @@ fn cancels_behind_the_back_of_a_sweep_are_swept_too() {
         assert_eq!(timer.poll_timeout(Time::ZERO), None, "nothing is left to wait for");
     }
 }
+
+/// A loop that seldom polls files much at a time. If it swept by its budget alone, zombies would gather.
+#[test]
+fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
+    const BATCH: usize = 20_000;
+    const HOUR: Duration = Duration::from_secs(3600);
+    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
+        let mut timer: EventLoopTimer<usize> = EventLoopTimer::builder()
+            .wheel(wheel)
+            .clock(ManualClock::new())
+            .budget(Budget { sweep: 64, ..Budget::default() })
+            .build_with_waker(|| ())
+            .unwrap();
+        let remote = timer.remote();
+        let mut held = Vec::new();
+        for _ in 0..40 {
+            let keys: Vec<_> = (0..BATCH).map(|n| remote.schedule(HOUR, n).unwrap()).collect();
+            // One poll files them all.
+            let _ = timer.poll(Time::ZERO, |_| ());
+            assert!(keys.iter().all(|key| remote.cancel(*key).won()));
+            held.push(timer.held_bytes());
+        }
+        // What is pending at most, the constant, and a third more, at 16 bytes each, with the pool's reserve.
+        let most = held[0] + 3 * BATCH * 16 + (1 << 20);
+        assert!(*held.iter().max().unwrap() <= most, "{most} bytes are allowed: {held:?}");
+    }
+}

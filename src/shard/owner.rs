@@ -25,6 +25,10 @@ const OWN_CANCELS_PER_LOOK: u64 = 128;
 /// of twice the bound's size before a quarter more has gathered.
 const SWEEP_PER_LOOK: usize = 8 * OWN_CANCELS_PER_LOOK as usize;
 
+/// Entries that a turn looks at in search of zombies, if there are too many, for each that it has filed. Then a sweep
+/// goes round before a third more has come, however busy the producers are and however seldom the owner runs.
+const SWEPT_PER_FILED: usize = 4;
+
 /// A turn under way: see [`Owner::begin_turn`].
 #[must_use = "a turn that has begun must be finished"]
 pub(crate) struct Piece {
@@ -56,6 +60,8 @@ pub(crate) struct Owner<T> {
     lane: Lane,
     /// A drain ran out of budget.
     draining: bool,
+    /// Entries that the last drain filed.
+    filed: usize,
     /// Somebody has summoned the owner since the last look at the zombies.
     summoned: bool,
     closed: bool,
@@ -78,6 +84,7 @@ impl<T> Owner<T> {
             turner: Turner::new(wheel),
             lane: Lane::default(),
             draining: false,
+            filed: 0,
             summoned: false,
             closed: false,
             running: None,
@@ -189,7 +196,8 @@ impl<T> Owner<T> {
         turner.finish();
         let summoned = std::mem::take(&mut self.summoned);
         let nodes = Nodes { remote, lane, running };
-        let sweeping = turner.keep_bounded(&nodes, summoned, budget.sweep);
+        let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
+        let sweeping = turner.keep_bounded(&nodes, summoned, sweep.max(budget.sweep));
         self.report();
         let more = self.draining || piece.unfinished || sweeping;
         Turn { fired: piece.fired, more, next: if more { piece.now } else { self.next_tick() } }
@@ -304,10 +312,11 @@ impl<T> Owner<T> {
         // this one or by the next, and a word that stayed low would ask for one more turn.
         self.remote.signal.begin_drain();
         let Self { remote, reader, turner, .. } = self;
-        let mut dead = 0;
+        let (mut dead, mut filed) = (0, 0);
         let drained = reader.drain(&remote.inbox, limit, |message| {
             let (index, mark) = (message.word as u32, (message.word >> 32) as u32);
             if remote.table.is_live(index, mark) {
+                filed += 1;
                 turner.file_arrived(Entry { deadline: message.tick, index, mark });
             } else {
                 dead += 1;
@@ -315,6 +324,7 @@ impl<T> Owner<T> {
         });
         remote.counters.died_young.add(dead);
         self.draining = drained.more;
+        self.filed = filed;
     }
 
     /// Ends the shard: refuses every further timer and returns all that have not ended.
