@@ -248,7 +248,8 @@ impl Turner {
         self.due_next = 0;
         while *left > 0 {
             if self.nursery.earliest() <= now {
-                *left = left.saturating_sub(self.nursery.len() / FILED_PER_SETTLED);
+                // At least one stays, so that the smallest budget makes headway whatever is filed.
+                *left = left.saturating_sub(self.nursery.len() / FILED_PER_SETTLED).max(1);
                 self.leave_nursery(records);
             }
             let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
