@@ -25,6 +25,9 @@ const LARGEST: usize = 8 * 1024;
 #[cfg(tickwheel_loom)]
 const LARGEST: usize = SMALLEST;
 
+/// How often a nursery is filed unseen after a look that did not pay: then looking costs an eighth.
+const UNSEEN: u32 = 7;
+
 /// How many entries ahead their records are asked for.
 const AHEAD: usize = 16;
 
@@ -70,11 +73,13 @@ pub(crate) struct Nursery {
     /// At or before every deadline; `u64::MAX` when there is none.
     min: u64,
     horizon: u64,
+    /// How often a full nursery is filed without a look at its entries, because hardly any was dead the last time.
+    unseen: u32,
 }
 
 impl Default for Nursery {
     fn default() -> Self {
-        Self { places: Vec::new(), len: 0, min: u64::MAX, horizon: NEAR }
+        Self { places: Vec::new(), len: 0, min: u64::MAX, horizon: NEAR, unseen: 0 }
     }
 }
 
@@ -113,15 +118,23 @@ impl Nursery {
         self.horizon = self.horizon.max(now.saturating_add(ahead));
     }
 
-    /// Removes the dead. If so many are left that keeping them back does not pay, they go to `file` in the order
+    /// Makes room: removes the dead. If so many are left that keeping them back does not pay, they go to `file` in the order
     /// in which they came. Says how many were removed.
     pub(crate) fn thin(&mut self, records: &impl Living, file: impl FnMut(Entry)) -> usize {
-        let removed = self.remove_dead(records);
         let limit = self.places.len();
+        if self.unseen > 0 {
+            self.unseen -= 1;
+            self.empty(file);
+            return 0;
+        }
+        let removed = self.remove_dead(records);
         if self.len > limit / 4 || limit == 0 {
             if limit < LARGEST {
                 self.places.resize((2 * limit).max(SMALLEST), Young::NONE);
             } else if self.len > limit / 2 {
+                if removed < limit / 8 {
+                    self.unseen = UNSEEN;
+                }
                 self.empty(file);
             }
         } else if self.len < limit / 16 && limit > SMALLEST {
