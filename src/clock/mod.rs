@@ -1,7 +1,8 @@
 //! Where time comes from.
 //!
 //! Rooms: `monotonic` (the machine's clock), `quick` (the same for schedule calls: cheaper, and never behind),
-//! `source` (which of them there is), `manual` (a clock that a test or a simulation turns by hand). [`Time`] itself is plain data and lives with the ticks.
+//! `source` (which of them there is), `manual` (a clock that a test or a simulation turns by hand). [`Time`] itself
+//! is plain data and lives with the ticks.
 //!
 //! Any thread may call any method here. Only the engine's workers and its schedule calls read a
 //! clock; everything below them takes the time as an argument.

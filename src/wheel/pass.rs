@@ -189,4 +189,29 @@ mod tests {
             assert_eq!(chunks.used(), 0);
         }
     }
+
+    /// Chunks that lose nothing are not moved, and yet half of the room is used at least.
+    #[test]
+    fn full_chunks_stay_and_others_are_packed_together() {
+        for (dead, chunks_left) in
+            [(0b000_011_000_011_u64, 4), (0b011_011_011_011, 2), (0b111_000_111_000, 2)]
+        {
+            let (mut chunks, mut bucket) = (Small::default(), Bucket::EMPTY);
+            (0..12).for_each(|n| chunks.push(&mut bucket, entry(n)));
+            let mut pass = Pass::START;
+            let mask = |entries: &[Entry]| {
+                let bit = |(place, entry): (usize, &Entry)| (dead >> entry.deadline & 1) << place;
+                entries.iter().enumerate().map(bit).sum()
+            };
+            while !pass
+                .step(&mut chunks, &mut bucket, |chunks, id| mask(chunks.chunk(id).entries()))
+                .done
+            {}
+            let kept: Vec<u64> = (0..12).filter(|n| dead >> n & 1 == 0).collect();
+            assert_eq!(chunks.used(), chunks_left, "{dead:b}");
+            assert_eq!(bucket.earliest(), kept.first().copied());
+            chunks.push(&mut bucket, entry(12));
+            assert!(all(&mut chunks, &mut bucket).into_iter().eq(kept.into_iter().chain([12])));
+        }
+    }
 }
