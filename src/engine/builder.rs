@@ -1,21 +1,21 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::core::{Core, Plan};
+use super::inner::{Inner, Plan};
 use super::handler::{
     Executor, Expired, Handler, Outcome, PanicHook, PanicReport, through_executor,
 };
-use super::lifecycle::{Lifecycle, Seat};
+use super::lifecycle::{Lifecycle, ShardWorker};
 use super::payload::Task;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::timer::Timer;
-use crate::clock::{Clock, TimeSource};
-use crate::error::{self, BuildError};
+use crate::time::{Clock, TimeSource};
+use crate::types::{self, BuildError};
 use crate::park::sleeper::{SleepWaker, Sleeper};
 use crate::shard::{Limit, Owner, WakeOwner};
 use crate::sync::process::{AtomicU64, Ordering};
-use crate::tick::TickRate;
-use crate::turn::Budget;
+use crate::time::TickRate;
+use crate::drive::Budget;
 use crate::wheel::{AnyWheel, Hashed, Hierarchical};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -183,7 +183,7 @@ impl Builder {
     }
 
     /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a [`ManualClock`](crate::ManualClock) time moves by
-    /// hand, with real workers or with [`Drive::Caller`].
+    /// hand, with real workers or with [`Drive::Manual`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.source = TimeSource::custom(clock);
@@ -298,7 +298,7 @@ impl Builder {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
         }
-        let mut seats = Vec::with_capacity(shards);
+        let mut unstarted = Vec::with_capacity(shards);
         for shard in 0..shards {
             let wheel = new_wheel(self.wheel, rate.tick_ns())?;
             let (sleeper, waker) = Sleeper::new()
@@ -306,29 +306,29 @@ impl Builder {
             // A shard number is below 1024 (`check_shards`).
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
             let core = pinning::core_for(&self.pinning, shard, &allowed);
-            seats.push(Seat { owner, sleeper, handler: handler(shard), shard, core });
+            unstarted.push(ShardWorker { owner, sleeper, handler: handler(shard), shard, core });
         }
-        Ok(self.assemble(rate, seats))
+        Ok(self.assemble(rate, unstarted))
     }
 
-    fn assemble<T: Send + 'static>(self, rate: TickRate, seats: Vec<Seat<T>>) -> Timer<T> {
-        let remotes: Box<[_]> = seats.iter().map(|seat| Arc::clone(seat.owner.remote())).collect();
-        for remote in &remotes {
+    fn assemble<T: Send + 'static>(self, rate: TickRate, unstarted: Vec<ShardWorker<T>>) -> Timer<T> {
+        let handles: Box<[_]> = unstarted.iter().map(|shard_worker| Arc::clone(shard_worker.owner.handle())).collect();
+        for handle in &handles {
             // A clock may outlive the engine; the hook must not keep the shard alive.
-            let remote: Weak<_> = Arc::downgrade(remote);
+            let handle: Weak<_> = Arc::downgrade(handle);
             self.source.on_advance(Box::new(move || {
-                if let Some(remote) = remote.upgrade() {
-                    remote.nudge();
+                if let Some(handle) = handle.upgrade() {
+                    handle.unpark();
                 }
             }));
         }
-        let router = Router::new(self.routing, remotes.len());
+        let router = Router::new(self.routing, handles.len());
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
-        Timer::from_core(Arc::new(Core::new(
+        Timer::from_inner(Arc::new(Inner::new(
             id,
             Plan {
-                remotes,
+                handles,
                 rate,
                 source: self.source,
                 router,
@@ -337,7 +337,7 @@ impl Builder {
                 drive: self.drive,
                 panic_hook: self.panic_hook,
                 thread_name: self.thread_name,
-                lifecycle: Lifecycle::new(seats),
+                lifecycle: Lifecycle::new(unstarted),
             },
         )))
     }

@@ -1,7 +1,7 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
-use crate::clock::Time;
-use crate::key::Key;
+use crate::time::Time;
+use crate::types::Key;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

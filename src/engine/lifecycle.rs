@@ -1,20 +1,20 @@
 //! Start, stop, and turning by hand: the rare operations, under one lock.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::handler::{Expired, Handler, Outcome, Unfired, run_caught};
 use super::timer::EngineState;
 use super::verdict::Reschedule;
 use super::{Drive, worker};
-use crate::clock::Time;
-use crate::error::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
-use crate::key::Key;
+use crate::time::Time;
+use crate::types::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
+use crate::types::Key;
 use crate::park::sleeper::Sleeper;
-use crate::period::Period;
+use crate::time::Period;
 use crate::shard::periodic::{Again, PeriodicKey, Plan};
 use crate::shard::{Expiry, Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::tick::saturating_ns;
+use crate::time::saturating_ns;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
@@ -37,7 +37,7 @@ thread_local! {
 }
 
 /// Everything that drives one shard; on a worker thread once that has started.
-pub(super) struct Seat<T> {
+pub(super) struct ShardWorker<T> {
     pub(super) owner: Owner<T>,
     pub(super) sleeper: Sleeper,
     pub(super) handler: Handler<T>,
@@ -46,18 +46,18 @@ pub(super) struct Seat<T> {
     pub(super) core: Option<usize>,
 }
 
-/// A seat on its way to its thread: it stays here if the thread cannot be spawned.
-type Handover<T> = Arc<Mutex<Option<Seat<T>>>>;
+/// A shard_worker on its way to its thread: it stays here if the thread cannot be spawned.
+type Handover<T> = Arc<Mutex<Option<ShardWorker<T>>>>;
 
 /// What the lock protects.
 pub(super) struct Lifecycle<T> {
-    /// Seats without a thread: all of them before the start, and for ever with `Drive::Caller`.
-    seats: Vec<Handover<T>>,
+    /// Seats without a thread: all of them before the start, and for ever with `Drive::Manual`.
+    unstarted: Vec<Handover<T>>,
     workers: Vec<JoinHandle<Vec<Unfired<T>>>>,
 }
 
 impl<T> Lifecycle<T> {
-    pub(super) fn new(seats: Vec<Seat<T>>) -> Self {
+    pub(super) fn new(unstarted: Vec<ShardWorker<T>>) -> Self {
         // ORDERING: Relaxed: a number for a warning.
         let many = ALIVE.fetch_add(1, Ordering::Relaxed) + 1;
         if many > MANY_ENGINES {
@@ -66,8 +66,8 @@ impl<T> Lifecycle<T> {
                  share it by cloning the Timer"
             ));
         }
-        let seats = seats.into_iter().map(|seat| Arc::new(Mutex::new(Some(seat)))).collect();
-        Self { seats, workers: Vec::new() }
+        let unstarted = unstarted.into_iter().map(|shard_worker| Arc::new(Mutex::new(Some(shard_worker)))).collect();
+        Self { unstarted, workers: Vec::new() }
     }
 }
 
@@ -98,42 +98,42 @@ impl Drop for Inside {
     }
 }
 
-impl<T> Seat<T> {
+impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     ///
     /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
-    pub(super) fn turn(&mut self, core: &Core<T>, goes_on: bool) -> Turn {
-        let mut now = core.now();
+    pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
+        let mut now = inner.now();
         let mut fires = 0;
-        let tick = core.rate.current(now);
+        let tick = inner.rate.current(now);
         let mut piece = if goes_on {
-            self.owner.resume_turn(tick, &core.budget)
+            self.owner.resume_turn(tick, &inner.budget)
         } else {
-            self.owner.begin_turn(tick, &core.budget)
+            self.owner.begin_turn(tick, &inner.budget)
         };
         while let Some(expiry) = self.owner.next_expiry(&mut piece) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
-                now = core.now();
+                now = inner.now();
             }
             let periodic = expiry.periodic;
             self.handle(core, expiry, now);
             if periodic {
-                self.owner.finish_period(core.now());
+                self.owner.finish_period(inner.now());
             }
         }
-        self.owner.finish_turn(piece, &core.budget)
+        self.owner.finish_turn(piece, &inner.budget)
     }
 
     /// Runs the handler for one timer.
-    fn handle(&mut self, core: &Core<T>, expiry: Expiry<T>, now: Time) {
-        let counters = self.owner.remote().counters();
+    fn handle(&mut self, inner: &Inner<T>, expiry: Expiry<T>, now: Time) {
+        let counters = self.owner.handle().counters();
         let Expiry { payload, key, deadline, .. } = expiry;
-        let deadline = core.rate.start_of(deadline);
+        let deadline = inner.rate.start_of(deadline);
         let lateness = now.saturating_duration_since(deadline);
         counters.lateness.record(saturating_ns(lateness));
         let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
-        match run_caught(&mut self.handler, core.panic_hook.as_ref(), expired) {
+        match run_caught(&mut self.handler, inner.panic_hook.as_ref(), expired) {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
             None => drop(counters.panics.bump()),
@@ -141,16 +141,16 @@ impl<T> Seat<T> {
     }
 
     /// Ends the shard and collects what has not ended.
-    pub(super) fn close(&mut self, core: &Core<T>) -> Vec<Unfired<T>> {
+    pub(super) fn close(&mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         self.owner.close(|Expiry { payload, key, deadline, .. }| {
-            unfired.push(Unfired { payload, key, deadline: core.rate.start_of(deadline) });
+            unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
         });
         unfired
     }
 }
 
-impl<T> Core<T> {
+impl<T> Inner<T> {
     fn is_inside(&self) -> bool {
         // Without the thread-local (the thread is being torn down) no handler runs.
         INSIDE.try_with(|engines| engines.borrow().contains(&self.id)).unwrap_or(false)
@@ -158,7 +158,7 @@ impl<T> Core<T> {
 
     #[inline]
     pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
-        let moved = self.with_lane(key, |remote, lane| remote.reschedule(lane, key, tick));
+        let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
     }
 
@@ -168,11 +168,11 @@ impl<T> Core<T> {
         }
         let mut lifecycle = locked(&self.lifecycle);
         self.set_state(EngineState::Stopped);
-        self.summon_all();
+        self.request_turns();
         let mut unfired = Vec::new();
-        for seat in lifecycle.seats.drain(..) {
-            if let Some(mut seat) = locked(&seat).take() {
-                unfired.append(&mut seat.close(self));
+        for shard_worker in lifecycle.unstarted.drain(..) {
+            if let Some(mut shard_worker) = locked(&shard_worker).take() {
+                unfired.append(&mut shard_worker.close(self));
             }
         }
         for worker in lifecycle.workers.drain(..) {
@@ -192,13 +192,13 @@ impl<T> Core<T> {
         if self.stop().is_err() {
             // On a worker of our own: it cannot wait for itself. It and the others end by themselves.
             self.set_state(EngineState::Stopped);
-            self.summon_all();
+            self.request_turns();
         }
     }
 
     /// Turns every shard until nothing more is due now; how many timers fired.
     pub(super) fn turn(&self) -> Result<usize, TurnError> {
-        if self.drive != Drive::Caller {
+        if self.drive != Drive::Manual {
             return Err(TurnError::DrivenByWorkers);
         }
         if self.is_inside() {
@@ -210,13 +210,13 @@ impl<T> Core<T> {
         }
         let _inside = Inside::enter(self.id);
         let mut fired = 0;
-        for seat in &lifecycle.seats {
-            if let Some(seat) = locked(seat).as_mut() {
+        for shard_worker in &lifecycle.unstarted {
+            if let Some(shard_worker) = locked(shard_worker).as_mut() {
                 // What the handlers schedule is left for the next call, so that this one ends.
-                let mut turn = seat.turn(self, false);
+                let mut turn = shard_worker.turn(self, false);
                 fired += turn.fired;
                 while turn.more {
-                    turn = seat.turn(self, true);
+                    turn = shard_worker.turn(self, true);
                     fired += turn.fired;
                 }
             }
@@ -224,15 +224,15 @@ impl<T> Core<T> {
         Ok(fired)
     }
 
-    pub(super) fn settle(&self) {
-        if self.drive == Drive::Caller || self.is_inside() {
+    pub(super) fn wait_idle(&self) {
+        if self.drive == Drive::Manual || self.is_inside() {
             return;
         }
         // Yielding first: a worker usually settles within microseconds.
         let mut looks = 0u32;
         while self.state() == EngineState::Started {
             let now = self.rate.current(self.now());
-            if self.remotes.iter().all(|remote| remote.is_settled(now)) {
+            if self.handles.iter().all(|handle| handle.is_idle(now)) {
                 return;
             }
             looks += 1;
@@ -245,7 +245,7 @@ impl<T> Core<T> {
     }
 }
 
-impl<T: Send + 'static> Core<T> {
+impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be; the payload comes back either way.
     #[inline]
     pub(super) fn ready(self: &Arc<Self>, payload: T) -> Result<T, ScheduleError<T>> {
@@ -270,9 +270,9 @@ impl<T: Send + 'static> Core<T> {
         let nominal = self.now().saturating_add(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
-            let remote = &self.remotes[shard];
+            let handle = &self.handles[shard];
             let plan = Plan { payload, again, period, nominal, rate: self.rate };
-            let begun = remote.schedule_periodic(remote.lane(slot), plan);
+            let begun = handle.schedule_periodic(handle.thread(slot), plan);
             begun.map_err(|refusal| self.rejected(refusal, shard))
         })
     }
@@ -290,28 +290,28 @@ impl<T: Send + 'static> Core<T> {
             EngineState::Init => {}
         }
         if self.drive == Drive::Workers {
-            while let Some(seat) = lifecycle.seats.first() {
-                let worker = self.spawn(Arc::clone(seat))?;
+            while let Some(shard_worker) = lifecycle.unstarted.first() {
+                let worker = self.spawn(Arc::clone(shard_worker))?;
                 lifecycle.workers.push(worker);
-                lifecycle.seats.remove(0);
+                lifecycle.unstarted.remove(0);
             }
         }
         self.set_state(EngineState::Started);
         Ok(())
     }
 
-    /// Gives a seat its thread. On failure the seat stays where it is, for another attempt.
+    /// Gives a shard_worker its thread. On failure the shard_worker stays where it is, for another attempt.
     fn spawn(
         self: &Arc<Self>,
-        seat: Handover<T>,
+        shard_worker: Handover<T>,
     ) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
-        let shard = locked(&seat).as_ref().map_or(0, |seat| seat.shard);
+        let shard = locked(&shard_worker).as_ref().map_or(0, |shard_worker| shard_worker.shard);
         let core = Arc::clone(self);
         std::thread::Builder::new()
             .name(format!("{}-{shard}", self.thread_name))
             .spawn(move || {
-                let seat = locked(&seat).take();
-                seat.map_or_else(Vec::new, |seat| worker::run(&core, seat))
+                let shard_worker = locked(&shard_worker).take();
+                shard_worker.map_or_else(Vec::new, |shard_worker| worker::run(&core, shard_worker))
             })
             .map_err(|error| StartError::Spawn { shard, message: error.to_string() })
     }

@@ -1,7 +1,7 @@
 //! What the engine counts.
 
-use super::core::Core;
-use crate::shard::Remote;
+use super::inner::Inner;
+use crate::shard::ShardHandle;
 use crate::shard::lateness::LatenessHistogram;
 use crate::sync::atomic::Ordering;
 
@@ -62,19 +62,19 @@ pub struct ShardStats {
     /// Zombies that were dropped when they came due.
     pub dropped: u64,
     /// Cancelled timers that never reached the wheel.
-    pub died_young: u64,
+    pub cancelled_in_inbox: u64,
     /// How late timers fired.
     pub lateness: LatenessHistogram,
 }
 
 impl Stats {
-    pub(super) fn of<T>(core: &Core<T>) -> Self {
+    pub(super) fn of<T>(inner: &Inner<T>) -> Self {
         let shards: Vec<_> =
-            core.remotes.iter().enumerate().map(|(n, remote)| ShardStats::of(n, remote)).collect();
+            inner.handles.iter().enumerate().map(|(n, handle)| ShardStats::of(n, handle)).collect();
         Self {
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
-            rejected: core.rejected.load(Ordering::Relaxed),
+            rejected: inner.rejected.load(Ordering::Relaxed),
             shards,
         }
     }
@@ -137,10 +137,10 @@ impl Stats {
 }
 
 impl ShardStats {
-    fn of<T>(shard: usize, remote: &Remote<T>) -> Self {
-        let counters = remote.counters();
+    fn of<T>(shard: usize, handle: &ShardHandle<T>) -> Self {
+        let counters = handle.counters();
         let entries = counters.entries.get();
-        let pending = remote.pending();
+        let pending = handle.pending();
         Self {
             shard,
             pinned: counters
@@ -148,23 +148,23 @@ impl ShardStats {
                 .get()
                 .checked_sub(1)
                 .and_then(|core| usize::try_from(core).ok()),
-            scheduled: remote.scheduled(),
+            scheduled: handle.scheduled(),
             fired: counters.fired.get(),
-            cancelled: remote.cancelled(),
+            cancelled: handle.cancelled(),
             returned: counters.returned.get(),
             pending,
-            rescheduled: remote.moved(),
+            rescheduled: handle.moved(),
             panics: counters.panics.get(),
             refused_by_executor: counters.refused_by_executor.get(),
             turns: counters.turns.get(),
             parks: counters.parks.get(),
             wakes: counters.wakes.get(),
             entries,
-            held_bytes: remote.held_bytes(),
+            held_bytes: handle.held_bytes(),
             zombies: entries.saturating_sub(pending),
             swept: counters.swept.get(),
             dropped: counters.dropped.get(),
-            died_young: counters.died_young.get(),
+            cancelled_in_inbox: counters.cancelled_in_inbox.get(),
             lateness: counters.lateness.snapshot(),
         }
     }

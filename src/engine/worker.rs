@@ -1,11 +1,11 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::handler::Unfired;
-use super::lifecycle::{Inside, Seat};
+use super::lifecycle::{Inside, ShardWorker};
 use super::timer::EngineState;
 use super::{IdleStrategy, pinning};
-use crate::clock::Time;
+use crate::time::Time;
 use crate::sync::slot;
 use std::time::Duration;
 
@@ -13,66 +13,66 @@ use std::time::Duration;
 const SPINS_PER_CLOCK_READ: u32 = 16;
 
 /// Drives the shard until the engine stops; returns the timers that have not ended.
-pub(super) fn run<T>(core: &Core<T>, mut seat: Seat<T>) -> Vec<Unfired<T>> {
-    let _inside = Inside::enter(core.id);
-    pin(&seat);
-    slot::with(|slot| core.router.settle(slot, seat.shard));
+pub(super) fn run<T>(inner: &Inner<T>, mut shard_worker: ShardWorker<T>) -> Vec<Unfired<T>> {
+    let _inside = Inside::enter(inner.id);
+    pin(&shard_worker);
+    slot::with(|slot| inner.router.set_home(slot, shard_worker.shard));
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
-    while core.state() != EngineState::Stopped {
-        let turn = seat.turn(core, false);
-        // Whoever stops the engine summons it afterwards: a turn that has seen the summons sees the state.
-        if !turn.more && core.state() != EngineState::Stopped {
-            rest(core, &mut seat, turn.next);
+    while inner.state() != EngineState::Stopped {
+        let turn = shard_worker.turn(core, false);
+        // Whoever stops the engine turn request it afterwards: a turn that has seen the turn request sees the state.
+        if !turn.more && inner.state() != EngineState::Stopped {
+            rest(core, &mut shard_worker, turn.next);
         }
     }
-    seat.close(core)
+    shard_worker.close(core)
 }
 
-fn pin<T>(seat: &Seat<T>) {
-    let Some(wanted) = seat.core else { return };
+fn pin<T>(shard_worker: &ShardWorker<T>) {
+    let Some(wanted) = shard_worker.core else { return };
     let pinned = match pinning::pin_current(wanted) {
         Ok(()) => Some(wanted),
         Err(error) => {
-            log::warn!("the worker of shard {} runs unpinned: {error}", seat.shard);
+            log::warn!("the worker of shard {} runs unpinned: {error}", shard_worker.shard);
             None
         }
     };
-    seat.owner.remote().counters().pinned.set(pinned.map_or(0, |core| core as u64 + 1));
+    shard_worker.owner.handle().counters().pinned.set(pinned.map_or(0, |core| core as u64 + 1));
 }
 
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.
-fn rest<T>(core: &Core<T>, seat: &mut Seat<T>, next: u64) {
-    let until = core.rate.start_of(next);
+fn rest<T>(inner: &Inner<T>, shard_worker: &mut ShardWorker<T>, next: u64) {
+    let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if core.rate.current(core.now()) >= next {
+    if inner.rate.current(inner.now()) >= next {
         return;
     }
-    match core.idle {
-        IdleStrategy::Park => park(core, seat, next, until),
+    match inner.idle {
+        IdleStrategy::Park => park(core, shard_worker, next, until),
         IdleStrategy::SpinThenPark { spin } => {
-            let give_up = core.now().saturating_add(spin);
-            if !spin_until(core, seat, until.min(give_up)) && core.now() < until {
-                park(core, seat, next, until);
+            let give_up = inner.now().saturating_add(spin);
+            if !spin_until(core, shard_worker, until.min(give_up)) && inner.now() < until {
+                park(core, shard_worker, next, until);
             }
         }
         IdleStrategy::BusySpin => {
             // Bounded, so that a stop is seen even if no producer calls.
-            let give_up = core.now().saturating_add(Duration::from_millis(1));
-            spin_until(core, seat, until.min(give_up));
+            let give_up = inner.now().saturating_add(Duration::from_millis(1));
+            spin_until(core, shard_worker, until.min(give_up));
         }
     }
 }
 
 /// Spins until `until`; true if the inbox called before that.
-fn spin_until<T>(core: &Core<T>, seat: &Seat<T>, until: Time) -> bool {
+fn spin_until<T>(inner: &Inner<T>, shard_worker: &ShardWorker<T>, until: Time) -> bool {
     loop {
-        let now = core.now();
+        let now = inner.now();
         if now >= until {
             return false;
         }
-        let tick = core.rate.current(now);
+        let tick = inner.rate.current(now);
         for _ in 0..SPINS_PER_CLOCK_READ {
-            if seat.owner.is_called(tick) {
+            if shard_worker.owner.is_called(tick) {
                 return true;
             }
             std::hint::spin_loop();
@@ -80,18 +80,18 @@ fn spin_until<T>(core: &Core<T>, seat: &Seat<T>, until: Time) -> bool {
     }
 }
 
-fn park<T>(core: &Core<T>, seat: &mut Seat<T>, next: u64, until: Time) {
-    if !seat.owner.fall_asleep(next) {
+fn park<T>(inner: &Inner<T>, shard_worker: &mut ShardWorker<T>, next: u64, until: Time) {
+    if !shard_worker.owner.fall_asleep(next) {
         return;
     }
-    let timeout = if core.source.is_virtual() {
+    let timeout = if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (core.rate.current(core.now()) >= next).then_some(Duration::ZERO)
+        (inner.rate.current(inner.now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
-        Some(until.saturating_duration_since(core.now()))
+        Some(until.saturating_duration_since(inner.now()))
     };
-    seat.sleeper.sleep(timeout);
-    seat.owner.rise();
+    shard_worker.sleeper.sleep(timeout);
+    shard_worker.owner.rise();
 }

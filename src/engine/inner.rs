@@ -5,21 +5,21 @@ use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::timer::EngineState;
 use super::{Drive, IdleStrategy};
-use crate::clock::{Time, TimeSource};
-use crate::error::{ScheduleError, ScheduleErrorKind};
-use crate::key::Key;
-use crate::shard::{Refusal, Remote};
+use crate::time::{Time, TimeSource};
+use crate::types::{ScheduleError, ScheduleErrorKind};
+use crate::types::Key;
+use crate::shard::{Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::slot;
-use crate::tick::TickRate;
-use crate::turn::Budget;
+use crate::time::TickRate;
+use crate::drive::Budget;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
-pub(super) struct Core<T> {
-    pub(super) remotes: Box<[Arc<Remote<T>>]>,
+pub(super) struct Inner<T> {
+    pub(super) handles: Box<[Arc<ShardHandle<T>>]>,
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
@@ -38,7 +38,7 @@ pub(super) struct Core<T> {
 
 /// The parts of a core that the builder decides.
 pub(super) struct Plan<T> {
-    pub(super) remotes: Box<[Arc<Remote<T>>]>,
+    pub(super) handles: Box<[Arc<ShardHandle<T>>]>,
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
@@ -50,10 +50,10 @@ pub(super) struct Plan<T> {
     pub(super) lifecycle: Lifecycle<T>,
 }
 
-impl<T> Core<T> {
+impl<T> Inner<T> {
     pub(super) fn new(id: u64, plan: Plan<T>) -> Self {
         Self {
-            remotes: plan.remotes,
+            handles: plan.handles,
             rate: plan.rate,
             source: plan.source,
             router: plan.router,
@@ -97,8 +97,8 @@ impl<T> Core<T> {
 
     /// The shard that a key names, if it can be one of this engine's.
     #[inline]
-    pub(super) fn remote(&self, key: Key) -> Option<&Remote<T>> {
-        self.remotes.get(key.shard()).map(|remote| &**remote)
+    pub(super) fn handle(&self, key: Key) -> Option<&ShardHandle<T>> {
+        self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
     /// Counts a refusal and turns it into the user's error.
@@ -116,21 +116,21 @@ impl<T> Core<T> {
         ScheduleError::new(kind, payload)
     }
 
-    /// Runs `f` with the shard that a key names and the calling thread's lane of it.
+    /// Runs `f` with the shard that a key names and the calling thread's thread state of it.
     #[inline]
-    pub(super) fn with_lane<R>(
+    pub(super) fn with_thread<R>(
         &self,
         key: Key,
-        f: impl FnOnce(&Remote<T>, &crate::shard::lane::Lane) -> R,
+        f: impl FnOnce(&ShardHandle<T>, &crate::shard::thread_state::ThreadState) -> R,
     ) -> Option<R> {
-        let remote = self.remote(key)?;
-        Some(slot::with(|slot| f(remote, remote.lane(slot))))
+        let handle = self.handle(key)?;
+        Some(slot::with(|slot| f(handle, handle.thread(slot))))
     }
 
     /// Makes every shard turn now.
-    pub(super) fn summon_all(&self) {
-        for remote in &self.remotes {
-            remote.summon();
+    pub(super) fn request_turns(&self) {
+        for handle in &self.handles {
+            handle.request_turn();
         }
     }
 }

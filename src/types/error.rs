@@ -215,7 +215,7 @@ pub enum StopError {
 #[non_exhaustive]
 pub enum TurnError {
     /// The engine has workers of its own.
-    #[error("turn() needs an engine without workers; build it with Builder::drive(Drive::Caller)")]
+    #[error("turn() needs an engine without workers; build it with Builder::drive(Drive::Manual)")]
     DrivenByWorkers,
     /// Called from a handler, that is from inside a turn.
     #[error("turn() was called from inside a handler; return from the handler and turn again")]
@@ -315,7 +315,7 @@ mod tests {
         let spawn = StartError::Spawn { shard: 2, message: "no memory".to_owned() };
         says(spawn, &["shard 2", "no memory", "fewer shards"]);
         says(StopError::InsideHandler, &["inside a handler", "another thread"]);
-        says(TurnError::DrivenByWorkers, &["Drive::Caller"]);
+        says(TurnError::DrivenByWorkers, &["Drive::Manual"]);
         says(TurnError::InsideHandler, &["inside a handler", "return"]);
         says(TurnError::Stopped, &["stopped", "new one"]);
         says(PeriodError::Zero, &["period is 0", "at least 1ns"]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Clock, Time};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::tick::saturating_ns;
+use crate::time::saturating_ns;
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
