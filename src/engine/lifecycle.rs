@@ -1,20 +1,20 @@
 //! Start, stop, and turning by hand: the rare operations, under one lock.
 
+use super::handler::{Handler, Outcome, run_caught};
 use super::inner::Inner;
-use super::handler::{Expired, Handler, Outcome, Unfired, run_caught};
-use super::timer::EngineState;
-use super::verdict::Reschedule;
-use super::{Drive, worker};
-use crate::time::Time;
-use crate::types::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
-use crate::types::Key;
+use super::settings::Drive;
+use super::state::EngineState;
+use super::worker;
 use crate::park::sleeper::Sleeper;
-use crate::time::Period;
 use crate::shard::periodic::{Again, PeriodicKey, Plan};
 use crate::shard::{Expiry, Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::saturating_ns;
+use crate::time::{Period, Time, saturating_ns};
+use crate::types::{
+    Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
+    Unfired,
+};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
@@ -66,7 +66,10 @@ impl<T> Lifecycle<T> {
                  share it by cloning the Timer"
             ));
         }
-        let unstarted = unstarted.into_iter().map(|shard_worker| Arc::new(Mutex::new(Some(shard_worker)))).collect();
+        let unstarted = unstarted
+            .into_iter()
+            .map(|shard_worker| Arc::new(Mutex::new(Some(shard_worker))))
+            .collect();
         Self { unstarted, workers: Vec::new() }
     }
 }
@@ -117,7 +120,7 @@ impl<T> ShardWorker<T> {
                 now = inner.now();
             }
             let periodic = expiry.periodic;
-            self.handle(core, expiry, now);
+            self.handle(inner, expiry, now);
             if periodic {
                 self.owner.finish_period(inner.now());
             }
@@ -306,12 +309,12 @@ impl<T: Send + 'static> Inner<T> {
         shard_worker: Handover<T>,
     ) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
         let shard = locked(&shard_worker).as_ref().map_or(0, |shard_worker| shard_worker.shard);
-        let core = Arc::clone(self);
+        let inner = Arc::clone(self);
         std::thread::Builder::new()
             .name(format!("{}-{shard}", self.thread_name))
             .spawn(move || {
                 let shard_worker = locked(&shard_worker).take();
-                shard_worker.map_or_else(Vec::new, |shard_worker| worker::run(&core, shard_worker))
+                shard_worker.map_or_else(Vec::new, |shard_worker| worker::run(&inner, shard_worker))
             })
             .map_err(|error| StartError::Spawn { shard, message: error.to_string() })
     }

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
-//! | `builder` | [`Builder`] and its choices |
-//! | `core` | what timers, timeouts and workers share |
+//! | `builder`, `settings` | [`Builder`] and its choices |
+//! | `state` | [`EngineState`] |
+//! | `inner` | what timers, timeouts and workers share |
 //! | `lifecycle` | start, stop, turning by hand |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, panics |
@@ -15,25 +16,26 @@
 //! | `stats` | what the engine counts |
 
 mod builder;
-mod inner;
 mod handler;
+mod inner;
 mod lifecycle;
 mod payload;
 pub(crate) mod pinning;
 mod routing;
+mod settings;
+mod state;
 mod stats;
 mod timeout;
 mod timer;
-mod verdict;
 mod worker;
 
-pub(crate) use builder::new_wheel;
-pub use builder::{Builder, Drive, IdleStrategy, WheelKind};
-pub use handler::{Executor, Expired, PanicReport, Unfired};
+pub use builder::Builder;
+pub use handler::{Executor, PanicReport};
 pub use payload::{IntoPayload, Task};
 pub use pinning::Pinning;
 pub use routing::Routing;
+pub use settings::{Drive, IdleStrategy};
+pub use state::EngineState;
 pub use stats::{ShardStats, Stats};
 pub use timeout::Timeout;
-pub use timer::{EngineState, Timer};
-pub use verdict::{Cancel, Reschedule};
+pub use timer::Timer;

@@ -5,10 +5,9 @@
 //! the thread that builds the engine; a worker pins itself once, first thing on its own thread. A
 //! failed pin is reported and the worker runs unpinned.
 
+use crate::types::BuildError;
 use core_affinity::CoreId;
 use thiserror::Error;
-
-use crate::types::BuildError;
 
 /// Which core each worker is pinned to.
 ///
@@ -54,7 +53,7 @@ const CORE_LIMIT: usize = usize::BITS as usize;
 /// The cores that the calling thread may run on, in rising order; never empty.
 pub(crate) fn allowed_cores() -> Vec<usize> {
     let mut cores: Vec<usize> =
-        core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| inner.id).collect();
+        core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
     if cores.is_empty() {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         cores.extend(0..count);
@@ -65,7 +64,7 @@ pub(crate) fn allowed_cores() -> Vec<usize> {
 
 /// One shard for each core that the calling thread may run on, and at least one.
 pub(crate) fn default_shards() -> usize {
-    allowed_cores().len().clamp(1, crate::types::MAX_SHARDS)
+    allowed_cores().len().clamp(1, crate::types::checks::MAX_SHARDS)
 }
 
 /// Checks a user's list against the cores that may be used.
@@ -156,7 +155,7 @@ mod tests {
     fn there_is_always_a_core_and_a_shard() {
         let cores = allowed_cores();
         assert!(!cores.is_empty() && cores.is_sorted());
-        assert_eq!(default_shards(), cores.len().min(crate::types::MAX_SHARDS));
+        assert_eq!(default_shards(), cores.len().min(crate::types::checks::MAX_SHARDS));
     }
 
     #[test]

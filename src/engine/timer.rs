@@ -1,33 +1,21 @@
 //! `Timer`: the engine as its users hold it.
 
+use super::Builder;
 use super::inner::Inner;
 use super::payload::{IntoPayload, Task};
+use super::state::EngineState;
 use super::stats::Stats;
 use super::timeout::Timeout;
-use super::verdict::{Cancel, Reschedule};
-use super::{Builder, Unfired};
-use crate::time::Time;
-use crate::types::{BuildError, ScheduleError, StartError, StopError, TurnError};
-use crate::types::Key;
-use crate::state::Phase;
-use crate::time::Period;
 use crate::shard::periodic::PeriodicKey;
+use crate::state::Phase;
 use crate::sync::slot;
+use crate::time::{Period, Time};
+use crate::types::{
+    BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Where an engine stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[repr(u8)]
-pub enum EngineState {
-    /// Built; the workers start with the first timer or with [`Timer::start`].
-    Init = 0,
-    /// Running.
-    Started = 1,
-    /// Stopped, which is final.
-    Stopped = 2,
-}
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
@@ -57,7 +45,7 @@ pub struct Timer<T = Task> {
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
+        Self { inner: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
     }
 }
 
@@ -103,8 +91,8 @@ impl Timer<Task> {
 
 impl<T: Send + 'static> Timer<T> {
     pub(super) fn from_inner(inner: Arc<Inner<T>>) -> Self {
-        let last = Arc::new(StopOnDrop(Arc::clone(&core)));
-        Self { core, _last: last }
+        let last = Arc::new(StopOnDrop(Arc::clone(&inner)));
+        Self { inner, _last: last }
     }
 
     /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
@@ -220,7 +208,7 @@ impl<T: Send + 'static> Timer<T> {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, handle)
+                .schedule(handle.thread(slot), tick, payload, held)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }

@@ -1,12 +1,13 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
 use super::inner::Inner;
-use super::handler::Unfired;
 use super::lifecycle::{Inside, ShardWorker};
-use super::timer::EngineState;
-use super::{IdleStrategy, pinning};
-use crate::time::Time;
+use super::pinning;
+use super::settings::IdleStrategy;
+use super::state::EngineState;
 use crate::sync::slot;
+use crate::time::Time;
+use crate::types::Unfired;
 use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
@@ -19,13 +20,13 @@ pub(super) fn run<T>(inner: &Inner<T>, mut shard_worker: ShardWorker<T>) -> Vec<
     slot::with(|slot| inner.router.set_home(slot, shard_worker.shard));
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     while inner.state() != EngineState::Stopped {
-        let turn = shard_worker.turn(core, false);
+        let turn = shard_worker.turn(inner, false);
         // Whoever stops the engine turn request it afterwards: a turn that has seen the turn request sees the state.
         if !turn.more && inner.state() != EngineState::Stopped {
-            rest(core, &mut shard_worker, turn.next);
+            rest(inner, &mut shard_worker, turn.next);
         }
     }
-    shard_worker.close(core)
+    shard_worker.close(inner)
 }
 
 fn pin<T>(shard_worker: &ShardWorker<T>) {
@@ -48,17 +49,17 @@ fn rest<T>(inner: &Inner<T>, shard_worker: &mut ShardWorker<T>, next: u64) {
         return;
     }
     match inner.idle {
-        IdleStrategy::Park => park(core, shard_worker, next, until),
+        IdleStrategy::Park => park(inner, shard_worker, next, until),
         IdleStrategy::SpinThenPark { spin } => {
             let give_up = inner.now().saturating_add(spin);
-            if !spin_until(core, shard_worker, until.min(give_up)) && inner.now() < until {
-                park(core, shard_worker, next, until);
+            if !spin_until(inner, shard_worker, until.min(give_up)) && inner.now() < until {
+                park(inner, shard_worker, next, until);
             }
         }
         IdleStrategy::BusySpin => {
             // Bounded, so that a stop is seen even if no producer calls.
             let give_up = inner.now().saturating_add(Duration::from_millis(1));
-            spin_until(core, shard_worker, until.min(give_up));
+            spin_until(inner, shard_worker, until.min(give_up));
         }
     }
 }

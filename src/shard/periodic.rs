@@ -11,10 +11,8 @@
 //!
 //! The period's place under `max_pending` is taken once, and freed when the timer is cancelled or returned.
 
+use crate::time::{Period, TickRate, Time};
 use crate::types::Key;
-use crate::time::Period;
-use crate::time::TickRate;
-use crate::time::Time;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,8 +1,8 @@
 //! What any thread may do with a shard's periodic timers; their book is in `periodic`.
 
-use super::thread_state::ThreadState;
-use super::periodic::{PeriodicKey, Plan};
 use super::handle::{Refusal, ShardHandle};
+use super::periodic::{PeriodicKey, Plan};
+use super::thread_state::ThreadState;
 use crate::state::Phase;
 
 impl<T> ShardHandle<T> {

@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::saturating_ns;
 use super::{Clock, Time};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::time::saturating_ns;
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 

@@ -38,9 +38,9 @@ mod plain {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))]
 mod counted {
-    use crate::time::{Clock, MonotonicClock, Time};
     use crate::sync::process::{AtomicU64, Ordering};
     use crate::time::saturating_ns;
+    use crate::time::{Clock, MonotonicClock, Time};
     use std::cell::Cell;
     use std::sync::OnceLock;
 

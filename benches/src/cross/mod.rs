@@ -81,7 +81,7 @@ pub trait Session: Send + 'static {
     fn launch(&mut self, delay: Duration, payload: u64);
 
     /// Waits until everything asked for is done, for peers that only take notes.
-    fn settle(&mut self) {}
+    fn wait_idle(&mut self) {}
 }
 
 /// Runs a figure of many threads.
