@@ -62,15 +62,15 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-struct Entry<V> {
+struct Entry<K, V> {
     value: V,
     /// Served before this time only.
     until: Time,
     /// The timer that removes the entry; another timer's alarm is not for it.
-    timer: Key,
+    timer: Key<K>,
 }
 
-type Stripe<K, V> = HashMap<K, Entry<V>>;
+type Stripe<K, V> = HashMap<K, Entry<K, V>>;
 
 /// The map, as the cache's users and the engine's handler share it.
 struct Stripes<K, V> {

@@ -575,8 +575,8 @@ struct Connection {
     backlog: VecDeque<u8>,
     /// The peer has said its last byte.
     finished: bool,
-    idle: Key,
-    heartbeat: Option<Key>,
+    idle: Key<Alarm>,
+    heartbeat: Option<Key<Alarm>>,
 }
 
 /// What serving a connection came to.

@@ -325,7 +325,7 @@ struct Request {
     frame: Vec<u8>,
     answer: SyncSender<Outcome>,
     attempts: u32,
-    deadline: Key,
+    deadline: Key<Alarm>,
     phase: Phase,
 }
 
@@ -333,13 +333,13 @@ enum Phase {
     /// In the queue.
     Queued,
     /// Sent; the timer ends the attempt.
-    Sent(Key),
+    Sent(Key<Alarm>),
     /// Waits for the timer before the next attempt.
-    Pausing(Key),
+    Pausing(Key<Alarm>),
 }
 
 impl Phase {
-    fn timer(&self) -> Option<Key> {
+    fn timer(&self) -> Option<Key<Alarm>> {
         match self {
             Self::Queued => None,
             Self::Sent(key) | Self::Pausing(key) => Some(*key),
@@ -353,7 +353,7 @@ enum Link {
     Down,
     Connecting {
         stream: TcpStream,
-        timeout: Key,
+        timeout: Key<Alarm>,
     },
     Up(Connection),
 }
@@ -484,7 +484,7 @@ impl Courier {
     }
 
     /// The time of an attempt is up, or that of the pause after it.
-    fn step(&mut self, id: u64, key: Key, now: Time) {
+    fn step(&mut self, id: u64, key: Key<Alarm>, now: Time) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         // An alarm of the same round may have moved the request on: then this one is about the past.
         if request.phase.timer() != Some(key) {

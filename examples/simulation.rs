@@ -80,7 +80,7 @@ enum Event {
 struct Client {
     since: Time,
     tries: u32,
-    timeout: Option<Key>,
+    timeout: Option<Key<Event>>,
     waiting: bool,
     /// Tells the uses of a place apart, for those who left the queue from its middle.
     visit: u64,
@@ -158,7 +158,7 @@ impl Simulation {
         now: Time,
         delay: Duration,
         event: Event,
-    ) -> Key {
+    ) -> Key<Event> {
         timer.schedule(now, delay, event).expect("there is no limit")
     }
 

@@ -73,6 +73,18 @@
 //! let timer = Builder::new().build_with(|_: Expired<std::rc::Rc<u8>>| ());
 //! ```
 //!
+//! A key names timers with its own type of payload only:
+//!
+//! ```compile_fail,E0308
+//! use std::time::Duration;
+//! use tickwheel::{LocalTimer, Time};
+//! let (mut names, mut numbers) = (LocalTimer::new(Duration::from_millis(1))?, LocalTimer::new(Duration::from_millis(1))?);
+//! let key = names.schedule(Time::ZERO, Duration::ZERO, "name")?;
+//! numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
+//! numbers.cancel(key);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A payload may outlive the function that scheduled it:
 //!
 //! ```compile_fail,E0597
@@ -110,8 +122,8 @@ pub use shard::LatenessHistogram;
 pub use shard::periodic::PeriodicKey;
 pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time};
 pub use types::{
-    Budget, BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, ScheduleErrorKind,
-    StartError, StopError, TurnError, Unfired, WheelKind,
+    Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Reschedule, ScheduleError,
+    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 
 /// The README's examples are compiled and run with the documentation tests.

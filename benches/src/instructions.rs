@@ -203,11 +203,11 @@ const DELAY: Duration = Duration::from_secs(20);
 /// Keeps a thousand timers in flight; `now_and_then` is called once per thousand pairs.
 fn pairs(
     times: usize,
-    mut schedule: impl FnMut() -> Key,
-    mut cancel: impl FnMut(Key),
+    mut schedule: impl FnMut() -> Key<u64>,
+    mut cancel: impl FnMut(Key<u64>),
     mut now_and_then: impl FnMut(),
 ) {
-    let mut keys: VecDeque<Key> = (0..RESIDENTS).map(|_| schedule()).collect();
+    let mut keys: VecDeque<Key<u64>> = (0..RESIDENTS).map(|_| schedule()).collect();
     for pair in 0..times {
         if let Some(oldest) = keys.pop_front() {
             cancel(oldest);

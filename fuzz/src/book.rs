@@ -20,7 +20,7 @@ pub(crate) enum State {
 
 /// One accepted timer.
 pub(crate) struct Record {
-    pub(crate) key: Key,
+    pub(crate) key: Key<Tracked>,
     /// The tick at which it fires.
     pub(crate) due: u64,
     pub(crate) state: State,
@@ -43,20 +43,32 @@ pub(crate) trait Subject {
 
     fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Tracked) -> Armed;
 
-    fn cancel(&mut self, by: Self::By, id: u32, key: Key) -> Cancel<Tracked>;
+    fn cancel(&mut self, by: Self::By, id: u32, key: Key<Tracked>) -> Cancel<Tracked>;
 
-    fn reschedule(&mut self, by: Self::By, id: u32, key: Key, delay: Duration) -> Reschedule;
+    fn reschedule(
+        &mut self,
+        by: Self::By,
+        id: u32,
+        key: Key<Tracked>,
+        delay: Duration,
+    ) -> Reschedule;
 
-    fn reschedule_at(&mut self, by: Self::By, id: u32, key: Key, deadline: Time) -> Reschedule;
+    fn reschedule_at(
+        &mut self,
+        by: Self::By,
+        id: u32,
+        key: Key<Tracked>,
+        deadline: Time,
+    ) -> Reschedule;
 
-    fn is_pending(&self, by: Self::By, id: u32, key: Key) -> bool;
+    fn is_pending(&self, by: Self::By, id: u32, key: Key<Tracked>) -> bool;
 
     /// Timers that came through `by` and were due in the future fire in the order of deadlines and calls among
     /// those with the same number; `None` if their order is not promised.
-    fn queue(&self, by: Self::By, key: Key) -> Option<usize>;
+    fn queue(&self, by: Self::By, key: Key<Tracked>) -> Option<usize>;
 }
 
-pub(crate) type Armed = Result<Key, ScheduleError<Tracked>>;
+pub(crate) type Armed = Result<Key<Tracked>, ScheduleError<Tracked>>;
 
 /// What an operation has done to the model.
 #[derive(Clone, Copy, Debug)]

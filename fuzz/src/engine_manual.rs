@@ -56,7 +56,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn keep(&mut self, id: u32, timeout: Timeout<Tracked>) -> Key {
+    fn keep(&mut self, id: u32, timeout: Timeout<Tracked>) -> Key<Tracked> {
         let key = timeout.key();
         assert!(timeout.is_pending() && !timeout.is_cancelled() && !timeout.is_expired());
         assert!(self.handles.insert(id, timeout).is_none());
@@ -95,29 +95,35 @@ impl Subject for Engine {
         }
     }
 
-    fn cancel(&mut self, by: Name, id: u32, key: Key) -> Cancel<Tracked> {
+    fn cancel(&mut self, by: Name, id: u32, key: Key<Tracked>) -> Cancel<Tracked> {
         self.handle(by, id).map_or_else(|| self.timer.cancel(key), Timeout::cancel)
     }
 
-    fn reschedule(&mut self, by: Name, id: u32, key: Key, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, by: Name, id: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
         match self.handle(by, id) {
             Some(handle) => handle.reschedule(delay),
             None => self.timer.reschedule(key, delay),
         }
     }
 
-    fn reschedule_at(&mut self, by: Name, id: u32, key: Key, deadline: Time) -> Reschedule {
+    fn reschedule_at(
+        &mut self,
+        by: Name,
+        id: u32,
+        key: Key<Tracked>,
+        deadline: Time,
+    ) -> Reschedule {
         match self.handle(by, id) {
             Some(handle) => handle.reschedule_at(deadline),
             None => self.timer.reschedule_at(key, deadline),
         }
     }
 
-    fn is_pending(&self, by: Name, id: u32, key: Key) -> bool {
+    fn is_pending(&self, by: Name, id: u32, key: Key<Tracked>) -> bool {
         self.handle(by, id).map_or_else(|| self.timer.is_pending(key), Timeout::is_pending)
     }
 
-    fn queue(&self, _: Name, key: Key) -> Option<usize> {
+    fn queue(&self, _: Name, key: Key<Tracked>) -> Option<usize> {
         // A message that stays behind in the inbox may be filed after its tick has passed.
         self.drains_all.then_some(key.shard())
     }

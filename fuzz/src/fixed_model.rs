@@ -53,7 +53,7 @@ struct World {
     delay: Span,
     limit: Option<usize>,
     /// Every timer's name, by number, and its place in the order if it is pending.
-    timers: Vec<(Key, Option<u64>)>,
+    timers: Vec<(Key<Tracked>, Option<u64>)>,
     /// The pending ones in the order in which they fire, with deadlines.
     order: BTreeMap<u64, (u32, Time)>,
     next_place: u64,
@@ -192,7 +192,7 @@ impl World {
     }
 
     fn iterate(&self, timer: &FixedTimer<Tracked>) {
-        let told: BTreeMap<u32, (Key, Time)> =
+        let told: BTreeMap<u32, (Key<Tracked>, Time)> =
             timer.iter().map(|(key, deadline, payload)| (payload.id, (key, deadline))).collect();
         let pending = self.order.values();
         let name = |id: u32| self.timers[id as usize].0;

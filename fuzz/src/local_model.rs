@@ -48,7 +48,7 @@ enum Reaction {
 
 /// A periodic timer of the model.
 struct Periodic {
-    key: Key,
+    key: Key<Tracked>,
     due: u64,
     nominal: Time,
     length: Duration,
@@ -83,26 +83,26 @@ impl Subject for Local<'_> {
         self.timer.schedule_at(deadline, payload)
     }
 
-    fn cancel(&mut self, (): (), _: u32, key: Key) -> Cancel<Tracked> {
+    fn cancel(&mut self, (): (), _: u32, key: Key<Tracked>) -> Cancel<Tracked> {
         self.timer.cancel(key)
     }
 
-    fn reschedule(&mut self, (): (), _: u32, key: Key, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, (): (), _: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
         self.timer.reschedule(key, self.now, delay)
     }
 
-    fn reschedule_at(&mut self, (): (), _: u32, key: Key, deadline: Time) -> Reschedule {
+    fn reschedule_at(&mut self, (): (), _: u32, key: Key<Tracked>, deadline: Time) -> Reschedule {
         self.timer.reschedule_at(key, deadline)
     }
 
-    fn is_pending(&self, (): (), id: u32, key: Key) -> bool {
+    fn is_pending(&self, (): (), id: u32, key: Key<Tracked>) -> bool {
         let pending = self.timer.is_pending(key);
         assert_eq!(self.timer.get(key).map(|payload| payload.id), pending.then_some(id));
         assert_eq!(self.timer.deadline(key).is_some(), pending);
         pending
     }
 
-    fn queue(&self, (): (), _: Key) -> Option<usize> {
+    fn queue(&self, (): (), _: Key<Tracked>) -> Option<usize> {
         Some(0)
     }
 }
@@ -283,7 +283,7 @@ impl World {
     }
 
     fn iterate(&self, timer: &LocalTimer<Tracked>) {
-        let told: BTreeMap<u32, (Key, Time)> =
+        let told: BTreeMap<u32, (Key<Tracked>, Time)> =
             timer.iter().map(|(key, deadline, payload)| (payload.id, (key, deadline))).collect();
         let start = |due| self.book.ticks.start(due);
         let once = self.book.all_pending().map(|(id, timer)| (id, (timer.key, start(timer.due))));

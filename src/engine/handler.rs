@@ -1,6 +1,6 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
-use crate::types::{Expired, Key};
+use crate::types::{Expired, RawKey};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct PanicReport {
     /// The shard whose worker ran the handler.
     pub shard: usize,
     /// The timer that was being handled.
-    pub key: Key,
+    pub key: RawKey,
     /// The panic's message, if it had one.
     pub message: String,
 }
@@ -35,7 +35,7 @@ pub struct PanicReport {
 impl fmt::Display for PanicReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shard, key, message } = self;
-        write!(f, "a handler on shard {shard} panicked while it ran {key:?}: {message}")
+        write!(f, "a handler on shard {shard} panicked while it ran timer {key}: {message}")
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
     Box::new(move |expired| match executor.execute(expired) {
         Ok(()) => Outcome::Done,
         Err(expired) => {
-            log::warn!("the executor refused {:?}; it goes to Executor::rejected", expired.key);
+            log::warn!("the executor refused timer {}; it goes to Executor::rejected", expired.key);
             executor.rejected(expired);
             Outcome::Refused
         }
@@ -71,7 +71,7 @@ pub(super) fn run_caught<T>(
     hook: Option<&PanicHook>,
     expired: Expired<T>,
 ) -> Option<Outcome> {
-    let (shard, key) = (expired.shard, expired.key);
+    let (shard, key) = (expired.shard, expired.key.to_raw());
     // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
     // as it is with a thread that panics. The engine's state is not touched by handlers.
     match catch_unwind(AssertUnwindSafe(|| handler(expired))) {

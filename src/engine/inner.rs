@@ -94,7 +94,7 @@ impl<T> Inner<T> {
 
     /// The shard that a key names, if it can be one of this engine's.
     #[inline]
-    pub(super) fn handle(&self, key: Key) -> Option<&ShardHandle<T>> {
+    pub(super) fn handle(&self, key: Key<T>) -> Option<&ShardHandle<T>> {
         self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
@@ -117,7 +117,7 @@ impl<T> Inner<T> {
     #[inline]
     pub(super) fn with_thread<R>(
         &self,
-        key: Key,
+        key: Key<T>,
         f: impl FnOnce(&ShardHandle<T>, &crate::shard::thread_state::ThreadState) -> R,
     ) -> Option<R> {
         let handle = self.handle(key)?;

@@ -160,7 +160,7 @@ impl<T> Inner<T> {
     }
 
     #[inline]
-    pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
+    pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
         let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
     }

@@ -16,11 +16,11 @@ use std::time::Duration;
 /// Dropping a `Timeout` leaves the timer armed.
 pub struct Timeout<T> {
     inner: Arc<Inner<T>>,
-    key: Key,
+    key: Key<T>,
 }
 
 impl<T> Timeout<T> {
-    pub(super) fn new(inner: Arc<Inner<T>>, key: Key) -> Self {
+    pub(super) fn new(inner: Arc<Inner<T>>, key: Key<T>) -> Self {
         Self { inner, key }
     }
 
@@ -74,13 +74,13 @@ impl<T> Timeout<T> {
 
     /// The timer's name.
     #[must_use]
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> Key<T> {
         self.key
     }
 
     /// Gives up the handle and keeps the name; the timer stays armed.
     #[must_use = "to let the timer run without a name, drop the Timeout"]
-    pub fn detach(self) -> Key {
+    pub fn detach(self) -> Key<T> {
         self.key
     }
 }

@@ -140,7 +140,7 @@ impl<T: Send + 'static> Timer<T> {
         &self,
         delay: Duration,
         payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.inner.deadline(delay);
         self.arm(tick, payload.into_payload(), false)
     }
@@ -155,7 +155,7 @@ impl<T: Send + 'static> Timer<T> {
         &self,
         deadline: Time,
         payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
         self.arm(tick, payload.into_payload(), false)
     }
@@ -202,7 +202,7 @@ impl<T: Send + 'static> Timer<T> {
     }
 
     #[inline]
-    fn arm(&self, tick: u64, payload: T, held: bool) -> Result<Key, ScheduleError<T>> {
+    fn arm(&self, tick: u64, payload: T, held: bool) -> Result<Key<T>, ScheduleError<T>> {
         let payload = self.inner.ready(payload)?;
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
@@ -213,7 +213,7 @@ impl<T: Send + 'static> Timer<T> {
         })
     }
 
-    fn timeout(&self, key: Key) -> Timeout<T> {
+    fn timeout(&self, key: Key<T>) -> Timeout<T> {
         Timeout::new(Arc::clone(&self.inner), key)
     }
 
@@ -221,7 +221,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
-    pub fn cancel(&self, key: Key) -> Cancel<T> {
+    pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         Cancel::from_payload(
             self.inner.with_thread(key, |handle, thread| handle.cancel(thread, key)).flatten(),
         )
@@ -232,20 +232,20 @@ impl<T: Send + 'static> Timer<T> {
     /// Pushing a deadline out moves nothing in the wheel and sends nothing to the worker; pulling it in
     /// costs about as much as a schedule. The key stays valid.
     #[inline]
-    pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
+    pub fn reschedule(&self, key: Key<T>, delay: Duration) -> Reschedule {
         self.inner.reschedule(key, self.inner.deadline(delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     #[inline]
-    pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
+    pub fn reschedule_at(&self, key: Key<T>, deadline: Time) -> Reschedule {
         self.inner.reschedule(key, self.inner.rate.deadline_at(self.inner.now(), deadline))
     }
 
     /// Whether the timer that `key` names has neither fired, nor been cancelled, nor returned.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
         state.is_some_and(|state| state.phase() == Phase::Pending)
     }

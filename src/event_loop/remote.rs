@@ -47,7 +47,7 @@ impl<T: Send + 'static> Remote<T> {
         &self,
         delay: Duration,
         payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         self.arm(self.rate.deadline(self.source.start_of_delay(), delay), payload.into_payload())
     }
 
@@ -60,11 +60,11 @@ impl<T: Send + 'static> Remote<T> {
         &self,
         deadline: Time,
         payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         self.arm(self.rate.deadline_at(self.source.now(), deadline), payload.into_payload())
     }
 
-    fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         self.with_thread(|thread| self.shard.schedule(thread, tick, payload, false))
             .map_err(|refusal| refusal.into_error(0))
     }
@@ -124,7 +124,7 @@ impl<T: Send + 'static> Remote<T> {
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
-    pub fn cancel(&self, key: Key) -> Cancel<T> {
+    pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         let owned = self.shard.owns(key);
         Cancel::from_payload(
             owned.then(|| self.with_thread(|thread| self.shard.cancel(thread, key))).flatten(),
@@ -133,16 +133,16 @@ impl<T: Send + 'static> Remote<T> {
 
     /// Moves the timer that `key` names to fire `delay` from now instead. Pushing a deadline out sends
     /// nothing to the loop.
-    pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
+    pub fn reschedule(&self, key: Key<T>, delay: Duration) -> Reschedule {
         self.rearm(key, self.rate.deadline(self.source.start_of_delay(), delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
-    pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
+    pub fn reschedule_at(&self, key: Key<T>, deadline: Time) -> Reschedule {
         self.rearm(key, self.rate.deadline_at(self.source.now(), deadline))
     }
 
-    fn rearm(&self, key: Key, tick: u64) -> Reschedule {
+    fn rearm(&self, key: Key<T>, tick: u64) -> Reschedule {
         let owned = self.shard.owns(key);
         Reschedule::from_moved(
             owned && self.with_thread(|thread| self.shard.reschedule(thread, key, tick)),
@@ -151,7 +151,7 @@ impl<T: Send + 'static> Remote<T> {
 
     /// Whether the timer that `key` names has not ended.
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.shard.state(key).is_some_and(|state| state.phase() == Phase::Pending)
     }
 

@@ -106,7 +106,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         now: Time,
         delay: Duration,
         payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.rate.deadline(now, delay);
         self.arm(tick, payload.into_payload())
     }
@@ -121,13 +121,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         &mut self,
         deadline: Time,
         payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.rate.deadline_at(Time::ZERO, deadline);
         self.arm(tick, payload.into_payload())
     }
 
     #[inline]
-    fn arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         self.owner.schedule(tick, payload).map_err(|refusal| refusal.into_error(0))
     }
 
@@ -158,28 +158,28 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
     /// pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         Cancel::from_payload(self.owner.cancel(key))
     }
 
     /// Moves the timer that `key` names to fire `delay` after `now` instead. Pushing a deadline out moves
     /// nothing in the wheel.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
+    pub fn reschedule(&mut self, key: Key<T>, now: Time, delay: Duration) -> Reschedule {
         let tick = self.rate.deadline(now, delay);
         Reschedule::from_moved(self.owner.reschedule(key, tick))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     #[inline]
-    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
+    pub fn reschedule_at(&mut self, key: Key<T>, deadline: Time) -> Reschedule {
         let tick = self.rate.deadline_at(Time::ZERO, deadline);
         Reschedule::from_moved(self.owner.reschedule(key, tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.owner.handle().state(key).is_some_and(|state| state.phase() == Phase::Pending)
     }
 

@@ -37,9 +37,13 @@ pub(super) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    /// A node that has never been armed.
-    pub(super) fn free(next: u32) -> Self {
-        Self { word: Word::default(), deadline: u64::from(next), load: Load { nothing: () } }
+    /// A node that has never been armed: its first timer is in the generation after `generation`.
+    pub(super) fn free(next: u32, generation: u64) -> Self {
+        Self {
+            word: Word::unarmed(generation),
+            deadline: u64::from(next),
+            load: Load { nothing: () },
+        }
     }
 
     #[inline]
@@ -54,8 +58,8 @@ impl<T> Node<T> {
     }
 
     #[inline]
-    pub(super) const fn is_named_by(&self, key: Key) -> bool {
-        self.word.is_named_by(key)
+    pub(super) const fn is_named_by(&self, key: Key<T>) -> bool {
+        self.word.is_named_by(key.generation())
     }
 
     /// Arms a free node; the next free one comes back with its new word.

@@ -54,8 +54,6 @@ use std::time::Duration;
 /// swept away piece by piece, so that there are never many more of these than pending timers; now and then a
 /// cancel therefore takes a few microseconds.
 ///
-/// A key of another timer is not recognised as such: keep the keys of different timers apart.
-///
 /// # A loop that sleeps
 ///
 /// ```no_run
@@ -125,7 +123,7 @@ impl<T> LocalTimer<T> {
         now: Time,
         delay: Duration,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         self.try_arm(self.rate.deadline(now, delay), payload)
     }
 
@@ -135,12 +133,12 @@ impl<T> LocalTimer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline(always)]
-    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         self.try_arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
     }
 
     #[inline(always)]
-    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
@@ -209,7 +207,7 @@ impl<T> LocalTimer<T> {
         first: Time,
         period: Period,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>>
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
@@ -225,7 +223,7 @@ impl<T> LocalTimer<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         let Some(payload) = self.table.end(key) else {
             return Cancel::Lost;
         };
@@ -238,18 +236,18 @@ impl<T> LocalTimer<T> {
     /// Pushing a deadline out only writes it down. Pulling it in files a second entry in the wheel, which
     /// counts as a cancel towards what has to be swept.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
+    pub fn reschedule(&mut self, key: Key<T>, now: Time, delay: Duration) -> Reschedule {
         self.rearm(key, self.rate.deadline(now, delay), now + delay)
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     #[inline]
-    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
+    pub fn reschedule_at(&mut self, key: Key<T>, deadline: Time) -> Reschedule {
         self.rearm(key, self.rate.deadline_at(Time::ZERO, deadline), deadline)
     }
 
     #[inline]
-    fn rearm(&mut self, key: Key, tick: u64, nominal: Time) -> Reschedule {
+    fn rearm(&mut self, key: Key<T>, tick: u64, nominal: Time) -> Reschedule {
         match self.table.rearm(key, tick, nominal) {
             Rearm::Gone => return Reschedule::Gone,
             Rearm::Later => {}
@@ -280,28 +278,28 @@ impl<T> LocalTimer<T> {
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: Key<T>) -> Option<&T> {
         self.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, rounded up to a tick, if it is pending.
     #[inline]
     #[must_use]
-    pub fn deadline(&self, key: Key) -> Option<Time> {
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table.deadline(key).map(|tick| self.rate.start_of(tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.table.deadline(key).is_some()
     }
 
@@ -358,7 +356,7 @@ impl<T> LocalTimer<T> {
     }
 
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Time, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
     }
 

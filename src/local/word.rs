@@ -12,7 +12,7 @@
 //! *generation* grows by one with each arming, so a stale key never matches again. *hint* says which of a
 //! timer's entries is the current one: a deadline that is pulled in files a second entry and grows it.
 
-use crate::types::{GENERATION_BITS, Key};
+use crate::types::GENERATION_BITS;
 
 const PENDING: u64 = 1;
 pub(super) const PERIODIC: u64 = 1 << 1;
@@ -30,6 +30,12 @@ const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
 pub(super) struct Word(u64);
 
 impl Word {
+    /// A node that was never armed; its first timer has the generation after this one.
+    #[inline]
+    pub(super) const fn unarmed(generation: u64) -> Self {
+        Self(generation << GENERATION_SHIFT)
+    }
+
     #[cfg(test)]
     pub(super) const fn bits(self) -> u64 {
         self.0
@@ -62,8 +68,8 @@ impl Word {
     }
 
     #[inline]
-    pub(super) const fn is_named_by(self, key: Key) -> bool {
-        self.is_pending() & (self.generation() == key.generation())
+    pub(super) const fn is_named_by(self, generation: u64) -> bool {
+        self.is_pending() & (self.generation() == generation)
     }
 
     /// Pending, in the next generation.
@@ -91,7 +97,7 @@ mod tests {
     #[test]
     fn a_key_names_one_generation_of_a_pending_node() {
         let first = Word::default().armed(0);
-        let key = Key::new(0, 7, first.generation());
+        let key = first.generation();
         assert!(first.is_named_by(key) && !first.ended().is_named_by(key));
         let second = first.ended().armed(PERIODIC);
         assert_eq!((first.generation(), second.generation()), (1, 2));

@@ -11,7 +11,7 @@ use crate::node::table::{Armed, Rearm, Table};
 use crate::park::{Wake, WakeState};
 use crate::state::{Phase, State};
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::types::{Key, ScheduleError, ScheduleErrorKind};
+use crate::types::{Key, ScheduleError, ScheduleErrorKind, salt};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
@@ -71,6 +71,8 @@ impl<T> Refusal<T> {
 /// See the module.
 pub(crate) struct ShardHandle<T> {
     pub(super) id: u16,
+    /// What the generations in keys are mixed with, so that another shard's or engine's keys are stale here.
+    salt: u64,
     pub(super) table: Table<T>,
     pub(super) inbox: Inbox,
     pub(super) wake_state: WakeState,
@@ -92,6 +94,7 @@ impl<T> ShardHandle<T> {
     ) -> Self {
         Self {
             id,
+            salt: salt(),
             table: Table::new(u64::MAX),
             inbox,
             wake_state: WakeState::new(),
@@ -106,14 +109,20 @@ impl<T> ShardHandle<T> {
 
     /// Whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
     #[inline]
-    pub(crate) fn owns(&self, key: Key) -> bool {
+    pub(crate) fn owns(&self, key: Key<T>) -> bool {
         key.shard() == usize::from(self.id)
     }
 
     /// The name of one of this shard's timers.
     #[inline]
-    pub(super) fn key(&self, index: u32, generation: u64) -> Key {
-        Key::new(self.id, index, generation)
+    pub(super) fn key(&self, index: u32, generation: u64) -> Key<T> {
+        Key::new(self.id, index, generation ^ self.salt)
+    }
+
+    /// The generation that a key names.
+    #[inline]
+    pub(super) fn generation(&self, key: Key<T>) -> u64 {
+        key.generation() ^ self.salt
     }
 
     /// The thread state of the thread that holds `slot`.
@@ -143,7 +152,7 @@ impl<T> ShardHandle<T> {
         deadline: u64,
         payload: T,
         held: bool,
-    ) -> Result<Key, Refusal<T>> {
+    ) -> Result<Key<T>, Refusal<T>> {
         let payload = self.acquire_permit(payload)?;
         let armed = match self.table.arm(&thread.cache, deadline, payload, held) {
             Ok(armed) => armed,
@@ -213,17 +222,17 @@ impl<T> ShardHandle<T> {
 
     /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
-    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key) -> Option<T> {
+    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
         let payload =
-            self.table.end(&thread.cache, key.index(), key.generation(), Phase::Cancelled)?;
+            self.table.end(&thread.cache, key.index(), self.generation(key), Phase::Cancelled)?;
         self.count_cancel(thread);
         Some(payload)
     }
 
     /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
     #[inline]
-    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key) -> Option<T> {
-        let payload = self.table.cancel_held(key.index(), key.generation())?;
+    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
+        let payload = self.table.cancel_held(key.index(), self.generation(key))?;
         self.count_cancel(thread);
         Some(payload)
     }
@@ -246,14 +255,14 @@ impl<T> ShardHandle<T> {
 
     /// A `Timeout` lets go of its node.
     #[inline]
-    pub(crate) fn release(&self, thread: &ThreadState, key: Key) {
+    pub(crate) fn release(&self, thread: &ThreadState, key: Key<T>) {
         self.table.release(&thread.cache, key.index());
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
-    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key, deadline: u64) -> bool {
-        match self.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
+    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key<T>, deadline: u64) -> bool {
+        match self.table.rearm(&thread.cache, key.index(), self.generation(key), deadline) {
             Rearm::Gone => return false,
             Rearm::Later | Rearm::Superseded => {}
             Rearm::Earlier { mark } => {
@@ -267,12 +276,12 @@ impl<T> ShardHandle<T> {
 
     /// The state behind a key, if it is not stale.
     #[inline]
-    pub(crate) fn state(&self, key: Key) -> Option<State> {
-        self.table.state(key.index(), key.generation())
+    pub(crate) fn state(&self, key: Key<T>) -> Option<State> {
+        self.table.state(key.index(), self.generation(key))
     }
 
     /// The deadline of a timer whose node the caller holds.
-    pub(crate) fn deadline(&self, key: Key) -> u64 {
+    pub(crate) fn deadline(&self, key: Key<T>) -> u64 {
         self.table.deadline(key.index())
     }
 

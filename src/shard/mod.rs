@@ -31,7 +31,7 @@ pub(crate) use owner::{Owner, Turn};
 #[derive(Debug)]
 pub(crate) struct Expiry<T> {
     pub(crate) payload: T,
-    pub(crate) key: crate::types::Key,
+    pub(crate) key: crate::types::Key<T>,
     /// The tick at or after which the timer was to fire.
     pub(crate) deadline: u64,
     /// One period of a periodic timer: call [`Owner::finish_period`] when it is handled.

@@ -68,7 +68,7 @@ impl<T> Plan<T> {
 struct Entry<T> {
     plan: Plan<T>,
     /// The node of the period that runs; `None` while it is being armed or handled.
-    node: Option<Key>,
+    node: Option<Key<T>>,
 }
 
 struct Book<T> {
@@ -85,7 +85,7 @@ pub(crate) struct Periodics<T>(Mutex<Book<T>>);
 pub(crate) struct Cancelled<T> {
     pub(crate) payload: T,
     /// The armed period, which is to be ended as well.
-    pub(crate) node: Option<Key>,
+    pub(crate) node: Option<Key<T>>,
 }
 
 /// What to arm next.
@@ -131,7 +131,7 @@ impl<T> Periodics<T> {
     /// The armer is about to publish `node` as the next period; false if the timer was cancelled meanwhile.
     ///
     /// Called before the node can fire.
-    pub(crate) fn armed(&self, id: u64, node: Key) -> bool {
+    pub(crate) fn armed(&self, id: u64, node: Key<T>) -> bool {
         let mut book = self.book();
         let Some(entry) = book.entries.get_mut(&id) else { return false };
         entry.node = Some(node);
@@ -146,7 +146,7 @@ impl<T> Periodics<T> {
 
     /// Owner: `node` has fired at `deadline`. The number of its periodic timer, or `None` if that was
     /// cancelled in between: then the cancellation has won and the handler must not run.
-    pub(crate) fn fired(&self, node: Key, deadline: u64) -> Option<u64> {
+    pub(crate) fn fired(&self, node: Key<T>, deadline: u64) -> Option<u64> {
         let mut book = self.book();
         let id = book.by_node.remove(&node.index())?;
         let entry = book.entries.get_mut(&id)?;
@@ -183,7 +183,7 @@ impl<T> Periodics<T> {
     }
 
     /// The armed period of timer `id` has been ended by its canceller, or by a producer who was refused.
-    pub(crate) fn unlink(&self, node: Key, id: u64) {
+    pub(crate) fn unlink(&self, node: Key<T>, id: u64) {
         let mut book = self.book();
         // The node may be in use for another timer by now.
         if book.by_node.get(&node.index()) == Some(&id) {
@@ -195,7 +195,7 @@ impl<T> Periodics<T> {
     ///
     /// A node that is not entered was armed a moment ago by a producer who is about to be refused: that one
     /// finds its period returned, and forgets the timer.
-    pub(crate) fn returned(&self, node: Key) -> bool {
+    pub(crate) fn returned(&self, node: Key<T>) -> bool {
         let mut book = self.book();
         let Some(id) = book.by_node.remove(&node.index()) else { return true };
         let entry = book.entries.remove(&id);

@@ -58,7 +58,7 @@ impl<T> ShardHandle<T> {
         let cancelled = self.periodics.cancel(key.id)?;
         self.release_permit();
         if let Some(node) = cancelled.node {
-            let (index, generation) = (node.index(), node.generation());
+            let (index, generation) = (node.index(), self.generation(node));
             if self.table.end(&thread.cache, index, generation, Phase::Cancelled).is_some() {
                 thread.cancelled.bump();
                 self.periodics.unlink(node, key.id);

@@ -10,7 +10,7 @@ pub struct Expired<T> {
     /// What was scheduled.
     pub payload: T,
     /// The timer's name; stale by now.
-    pub key: Key,
+    pub key: Key<T>,
     /// When it was due: the requested time, rounded up to a tick.
     pub deadline: Time,
     /// How long after `deadline` the handler is called. The clock is read once per turn and once every
@@ -26,7 +26,7 @@ pub struct Unfired<T> {
     /// What was scheduled.
     pub payload: T,
     /// The timer's name; stale by now.
-    pub key: Key,
+    pub key: Key<T>,
     /// When it would have been due.
     pub deadline: Time,
 }

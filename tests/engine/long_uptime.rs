@@ -43,7 +43,7 @@ enum Action {
 
 /// A timer as the books know it.
 struct Entry {
-    key: Key,
+    key: Key<u64>,
     due: u64,
 }
 

@@ -227,8 +227,7 @@ impl Clone for Fragile {
 #[test]
 fn a_panic_in_the_payloads_clone_does_not_end_it_either() {
     for mut timer in timers() {
-        let key: Key =
-            timer.schedule_periodic(ms(1), rate(1, MissedTicks::Skip), Fragile(1)).unwrap();
+        let key = timer.schedule_periodic(ms(1), rate(1, MissedTicks::Skip), Fragile(1)).unwrap();
         let poll =
             || timer.poll(ms(1), NO_LIMIT, |_| unreachable!("there is nothing to hand over"));
         assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());

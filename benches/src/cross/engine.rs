@@ -28,15 +28,15 @@ impl CrossPeer for EnginePeer {
 }
 
 impl Session for Timer<u64> {
-    type Handle = Key;
+    type Handle = Key<u64>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
         self.schedule_key(delay, payload).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key) {
+    fn cancel(&mut self, key: Key<u64>) {
         assert!(Self::cancel(self, key).won());
     }
 

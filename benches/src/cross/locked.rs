@@ -61,17 +61,17 @@ impl Store for Tree {
 }
 
 impl Store for LocalTimer<u64> {
-    type Handle = Key;
+    type Handle = Key<u64>;
 
     fn new(tick: Duration) -> Self {
         Self::new(tick).expect("the tick is in range")
     }
 
-    fn insert(&mut self, deadline: u64, payload: u64) -> Key {
+    fn insert(&mut self, deadline: u64, payload: u64) -> Key<u64> {
         self.schedule_at(Time::from_nanos(deadline), payload).expect("there is no limit")
     }
 
-    fn remove(&mut self, key: Key) {
+    fn remove(&mut self, key: Key<u64>) {
         assert!(self.cancel(key).won());
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Desk {
     pub(super) counts: Counts,
     lane: Lane,
     /// `None` for an id that the engine refused.
-    timers: HashMap<u64, Option<(Key, Ticket)>>,
+    timers: HashMap<u64, Option<(Key<Ticket>, Ticket)>>,
 }
 
 impl Desk {
@@ -84,7 +84,7 @@ impl Desk {
     /// Stops the engine; which timers came back.
     pub(super) fn stop(&self) -> Result<Vec<Ticket>, Failure> {
         let unfired = self.timer.stop().map_err(|error| Failure::System(error.to_string()))?;
-        let known: HashMap<Key, Ticket> = self.timers.values().copied().flatten().collect();
+        let known: HashMap<Key<Ticket>, Ticket> = self.timers.values().copied().flatten().collect();
         for Unfired { key, payload, .. } in &unfired {
             if known.get(key) != Some(payload) {
                 self.book.breach(Kind::Mismatch, *payload, &format!("returned as {key:?}"));

@@ -47,7 +47,7 @@ pub(crate) struct Record {
     pub(crate) ends: AtomicU32,
     /// Nanoseconds since the round's origin before which it must not fire.
     pub(crate) not_before: AtomicU64,
-    pub(crate) key: OnceLock<Key>,
+    pub(crate) key: OnceLock<Key<Load>>,
 }
 
 /// What the books know of one periodic timer.
@@ -110,7 +110,7 @@ impl Books {
         Load::new(id, &self.alive)
     }
 
-    pub(crate) fn begun(&self, id: u64, key: Result<Key, ScheduleError<Load>>) {
+    pub(crate) fn begun(&self, id: u64, key: Result<Key<Load>, ScheduleError<Load>>) {
         match key {
             Ok(key) => assert!(self.record(id).key.set(key).is_ok()),
             Err(error) => {
