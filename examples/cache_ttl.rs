@@ -134,7 +134,7 @@ where
         // Under the lock: while this thread waited for it, time passed.
         let until = self.timer.now() + ttl;
         if let Some(entry) = stripe.get_mut(&key) {
-            if self.timer.reschedule_at(entry.timer, until).moved() {
+            if self.timer.reschedule(entry.timer, until).moved() {
                 let old = std::mem::replace(&mut entry.value, value);
                 entry.until = until;
                 drop(stripe);
@@ -144,7 +144,7 @@ where
             }
             // The timer has fired, and its handler waits for the lock. It will find another timer's key.
         }
-        match self.timer.schedule_key_at(until, key.clone()) {
+        match self.timer.schedule_key(until, key.clone()) {
             Ok(timer) => {
                 stripe.insert(key, Entry { value, until, timer });
                 Ok(())

@@ -501,9 +501,9 @@ impl Peers {
         for slot in self.moved.drain(..) {
             let Some(Some(connection)) = self.slots.get(slot) else { continue };
             // Gone is impossible here: the connection is open and alarms come later in the round.
-            let _ = timer.reschedule(connection.idle, now, self.idle);
+            let _ = timer.reschedule(now, connection.idle, self.idle);
             if let (Some(key), Some(interval)) = (connection.heartbeat, self.heartbeat) {
-                let _ = timer.reschedule(key, now, interval);
+                let _ = timer.reschedule(now, key, interval);
             }
         }
     }

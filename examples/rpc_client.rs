@@ -457,7 +457,9 @@ impl Courier {
             return;
         };
         // Refused only if the timer is full; dropping `answer` ends the call as `Closed`.
-        let Ok(deadline) = self.timer.schedule_at(deadline, Alarm::Deadline(id)) else { return };
+        let Ok(deadline) = self.timer.schedule(Time::ZERO, deadline, Alarm::Deadline(id)) else {
+            return;
+        };
         let phase = Phase::Queued;
         self.requests.insert(id, Request { frame, answer, attempts: 0, deadline, phase });
         self.queue.push_back(id);

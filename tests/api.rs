@@ -284,7 +284,7 @@ macro_rules! refuses {
     ($timer:expr, $key:expr $(, $now:expr)?) => {{
         assert!(!$timer.is_pending($key));
         assert!(!$timer.cancel($key).won());
-        assert!(!$timer.reschedule($key, $($now,)? HOUR).moved());
+        assert!(!$timer.reschedule($($now,)? $key, HOUR).moved());
     }};
 }
 
@@ -325,7 +325,7 @@ fn a_key_of_another_timer_is_stale() {
         }
         for (_, timer) in fixed.iter_mut().enumerate().filter(|(i, _)| 60 + *i != n) {
             assert!(!timer.is_pending(key) && !timer.cancel(key).won());
-            assert!(!timer.reschedule(key, Time::ZERO).moved());
+            assert!(!timer.reschedule(Time::ZERO, key).moved());
         }
     }
     assert!(engines.iter().zip(&keys).all(|(it, key)| it.cancel(*key).won()));

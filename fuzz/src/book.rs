@@ -36,9 +36,6 @@ pub(crate) trait Subject {
     /// The time that a call through `by` counts delays from.
     fn now(&self, by: Self::By) -> Time;
 
-    /// The time before which a deadline given to `by` is rounded down.
-    fn floor(&self, by: Self::By) -> Time;
-
     fn schedule(&mut self, by: Self::By, delay: Duration, payload: Tracked) -> Armed;
 
     fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Tracked) -> Armed;
@@ -204,7 +201,7 @@ impl Book {
 
     fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
         let deadline = offset.from(subject.now(by), back, self.ticks);
-        (deadline, self.ticks.deadline(subject.floor(by), deadline))
+        (deadline, self.ticks.at(deadline))
     }
 
     fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {

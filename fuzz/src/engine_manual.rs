@@ -75,10 +75,6 @@ impl Subject for Engine {
         self.timer.now()
     }
 
-    fn floor(&self, _: Name) -> Time {
-        self.timer.now()
-    }
-
     fn schedule(&mut self, by: Name, delay: Duration, payload: Tracked) -> Armed {
         let id = payload.id;
         match by {
@@ -90,8 +86,8 @@ impl Subject for Engine {
     fn schedule_at(&mut self, by: Name, deadline: Time, payload: Tracked) -> Armed {
         let id = payload.id;
         match by {
-            Name::Key => self.timer.schedule_key_at(deadline, payload),
-            Name::Handle => self.timer.schedule_at(deadline, payload).map(|it| self.keep(id, it)),
+            Name::Key => self.timer.schedule_key(deadline, payload),
+            Name::Handle => self.timer.schedule(deadline, payload).map(|it| self.keep(id, it)),
         }
     }
 
@@ -114,8 +110,8 @@ impl Subject for Engine {
         deadline: Time,
     ) -> Reschedule {
         match self.handle(by, id) {
-            Some(handle) => handle.reschedule_at(deadline),
-            None => self.timer.reschedule_at(key, deadline),
+            Some(handle) => handle.reschedule(deadline),
+            None => self.timer.reschedule(key, deadline),
         }
     }
 

@@ -97,7 +97,7 @@ impl World {
                 let Some(id) = self.pick(pick) else { return };
                 let (key, place) = self.timers[id];
                 let now = self.behind(behind);
-                assert_eq!(timer.reschedule(key, now).moved(), place.is_some(), "timer {id}");
+                assert_eq!(timer.reschedule(now, key).moved(), place.is_some(), "timer {id}");
                 if let Some(place) = place {
                     self.order.remove(&place);
                     self.timers[id].1 = Some(self.enter(id as u32, now));

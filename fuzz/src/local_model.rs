@@ -71,16 +71,12 @@ impl Subject for Local<'_> {
         self.now
     }
 
-    fn floor(&self, (): ()) -> Time {
-        Time::ZERO
-    }
-
     fn schedule(&mut self, (): (), delay: Duration, payload: Tracked) -> Armed {
         self.timer.schedule(self.now, delay, payload)
     }
 
     fn schedule_at(&mut self, (): (), deadline: Time, payload: Tracked) -> Armed {
-        self.timer.schedule_at(deadline, payload)
+        self.timer.schedule(Time::ZERO, deadline, payload)
     }
 
     fn cancel(&mut self, (): (), _: u32, key: Key<Tracked>) -> Cancel<Tracked> {
@@ -88,11 +84,11 @@ impl Subject for Local<'_> {
     }
 
     fn reschedule(&mut self, (): (), _: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
-        self.timer.reschedule(key, self.now, delay)
+        self.timer.reschedule(self.now, key, delay)
     }
 
     fn reschedule_at(&mut self, (): (), _: u32, key: Key<Tracked>, deadline: Time) -> Reschedule {
-        self.timer.reschedule_at(key, deadline)
+        self.timer.reschedule(Time::ZERO, key, deadline)
     }
 
     fn is_pending(&self, (): (), id: u32, key: Key<Tracked>) -> bool {
@@ -145,7 +141,7 @@ impl World {
         match timer.schedule_periodic(first, period, self.book.live.payload(id)) {
             Err(error) => self.book.refused(id, &error),
             Ok(key) => {
-                let due = self.book.ticks.deadline(Time::ZERO, first);
+                let due = self.book.ticks.at(first);
                 self.next_periodic += 1;
                 self.book.others += 1;
                 self.touched.insert(id);
@@ -173,7 +169,7 @@ impl World {
         let Some(id) = self.pick_periodic(pick) else { return };
         let (now, ticks) = (self.clock.now(), self.book.ticks);
         let Some(periodic) = self.periodics.get_mut(&id) else { return };
-        assert!(timer.reschedule(periodic.key, now, delay.duration(ticks)).moved());
+        assert!(timer.reschedule(now, periodic.key, delay.duration(ticks)).moved());
         periodic.nominal = crate::ticks::later(now, delay.duration(ticks));
         periodic.due = ticks.deadline(now, periodic.nominal);
         self.touched.insert(id);
@@ -211,7 +207,7 @@ impl World {
         assert_eq!(expired.lateness, self.latest.saturating_duration_since(start));
         let next = periodic.rhythm.next(periodic.length, periodic.nominal, self.latest);
         periodic.nominal = next;
-        periodic.due = self.book.ticks.deadline(Time::ZERO, next);
+        periodic.due = self.book.ticks.at(next);
         self.periods_fired += 1;
         Some(next)
     }
@@ -223,7 +219,7 @@ impl World {
         let counts = periodic.rhythm == Rhythm::FixedDelay && periodic.nominal == nominal;
         if counts && next > nominal {
             periodic.nominal = next;
-            periodic.due = self.book.ticks.deadline(Time::ZERO, next);
+            periodic.due = self.book.ticks.at(next);
             self.book.has_zombies = true;
         }
     }

@@ -61,13 +61,6 @@ impl Subject for Sides<'_> {
         }
     }
 
-    fn floor(&self, by: Side) -> Time {
-        match by {
-            Side::Owner => Time::ZERO,
-            Side::Remote => self.remote.now(),
-        }
-    }
-
     fn schedule(&mut self, by: Side, delay: Duration, payload: Tracked) -> Armed {
         match by {
             Side::Owner => self.timer.schedule(self.timer.now(), delay, payload),
@@ -77,8 +70,8 @@ impl Subject for Sides<'_> {
 
     fn schedule_at(&mut self, by: Side, deadline: Time, payload: Tracked) -> Armed {
         match by {
-            Side::Owner => self.timer.schedule_at(deadline, payload),
-            Side::Remote => self.remote.schedule_at(deadline, payload),
+            Side::Owner => self.timer.schedule(Time::ZERO, deadline, payload),
+            Side::Remote => self.remote.schedule(deadline, payload),
         }
     }
 
@@ -91,15 +84,15 @@ impl Subject for Sides<'_> {
 
     fn reschedule(&mut self, by: Side, _: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
         match by {
-            Side::Owner => self.timer.reschedule(key, self.timer.now(), delay),
+            Side::Owner => self.timer.reschedule(self.timer.now(), key, delay),
             Side::Remote => self.remote.reschedule(key, delay),
         }
     }
 
     fn reschedule_at(&mut self, by: Side, _: u32, key: Key<Tracked>, deadline: Time) -> Reschedule {
         match by {
-            Side::Owner => self.timer.reschedule_at(key, deadline),
-            Side::Remote => self.remote.reschedule_at(key, deadline),
+            Side::Owner => self.timer.reschedule(Time::ZERO, key, deadline),
+            Side::Remote => self.remote.reschedule(key, deadline),
         }
     }
 

@@ -8,11 +8,10 @@ use super::state::EngineState;
 use crate::shard::{Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::slot;
-use crate::time::{TickRate, Time, TimeSource};
+use crate::time::{TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
@@ -87,9 +86,9 @@ impl<T> Inner<T> {
     }
 
     /// The tick of a timer that is set now.
-    #[inline]
-    pub(super) fn deadline(&self, delay: Duration) -> u64 {
-        self.rate.deadline(self.source.start_of_delay(), delay)
+    #[inline(always)] // see `When::tick`
+    pub(super) fn tick(&self, when: impl Into<When>) -> u64 {
+        self.source.tick(&self.rate, when.into())
     }
 
     /// The shard that a key names, if it can be one of this engine's.

@@ -2,11 +2,10 @@
 
 use super::inner::Inner;
 use crate::state::Phase;
-use crate::time::Time;
+use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
@@ -32,14 +31,9 @@ impl<T> Timeout<T> {
         )
     }
 
-    /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
-    pub fn reschedule(&self, delay: Duration) -> Reschedule {
-        self.inner.reschedule(self.key, self.inner.deadline(delay))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    pub fn reschedule_at(&self, deadline: Time) -> Reschedule {
-        self.inner.reschedule(self.key, self.inner.rate.deadline_at(self.inner.now(), deadline))
+    /// Moves the timer to fire after a delay or at a point in time instead; see [`Timer::reschedule`](crate::Timer::reschedule).
+    pub fn reschedule(&self, when: impl Into<When>) -> Reschedule {
+        self.inner.reschedule(self.key, self.inner.tick(when))
     }
 
     fn phase(&self) -> Phase {

@@ -9,7 +9,7 @@ use super::timeout::Timeout;
 use crate::shard::periodic::PeriodicKey;
 use crate::state::Phase;
 use crate::sync::slot;
-use crate::time::{Period, Time};
+use crate::time::{Period, Time, When};
 use crate::types::{
     BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
@@ -95,7 +95,7 @@ impl<T: Send + 'static> Timer<T> {
         Self { inner, _last: last }
     }
 
-    /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// A zero delay fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
@@ -109,24 +109,10 @@ impl<T: Send + 'static> Timer<T> {
     /// The payload is in the error.
     pub fn schedule(
         &self,
-        delay: Duration,
+        when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
+        let tick = self.inner.tick(when);
         self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
     }
 
@@ -138,25 +124,10 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     pub fn schedule_key(
         &self,
-        delay: Duration,
+        when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), false)
-    }
-
-    /// As [`schedule_at`](Self::schedule_at), but returns a plain key.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline]
-    pub fn schedule_key_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
+        let tick = self.inner.tick(when);
         self.arm(tick, payload.into_payload(), false)
     }
 
@@ -227,19 +198,13 @@ impl<T: Send + 'static> Timer<T> {
         )
     }
 
-    /// Moves the timer that `key` names to fire `delay` from now instead.
+    /// Moves the timer that `key` names to fire after a delay or at a point in time instead; see [`When`].
     ///
     /// Pushing a deadline out moves nothing in the wheel and sends nothing to the worker; pulling it in
     /// costs about as much as a schedule. The key stays valid.
     #[inline]
-    pub fn reschedule(&self, key: Key<T>, delay: Duration) -> Reschedule {
-        self.inner.reschedule(key, self.inner.deadline(delay))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&self, key: Key<T>, deadline: Time) -> Reschedule {
-        self.inner.reschedule(key, self.inner.rate.deadline_at(self.inner.now(), deadline))
+    pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        self.inner.reschedule(key, self.inner.tick(when))
     }
 
     /// Whether the timer that `key` names has neither fired, nor been cancelled, nor returned.

@@ -6,7 +6,7 @@ use crate::shard::periodic::{PeriodicKey, Plan};
 use crate::shard::thread_state::ThreadState;
 use crate::state::Phase;
 use crate::sync::slot;
-use crate::time::{Period, TickRate, Time, TimeSource};
+use crate::time::{Period, TickRate, Time, TimeSource, When};
 use crate::types::{Cancel, Key, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
@@ -38,30 +38,17 @@ impl<T: Send + 'static> Remote<T> {
         Self { shard, rate, source }
     }
 
-    /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// # Errors
     ///
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(
         &self,
-        delay: Duration,
+        when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        self.arm(self.rate.deadline(self.source.start_of_delay(), delay), payload.into_payload())
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        self.arm(self.rate.deadline_at(self.source.now(), deadline), payload.into_payload())
+        self.arm(self.source.tick(&self.rate, when.into()), payload.into_payload())
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
@@ -131,15 +118,10 @@ impl<T: Send + 'static> Remote<T> {
         )
     }
 
-    /// Moves the timer that `key` names to fire `delay` from now instead. Pushing a deadline out sends
+    /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a deadline out sends
     /// nothing to the loop.
-    pub fn reschedule(&self, key: Key<T>, delay: Duration) -> Reschedule {
-        self.rearm(key, self.rate.deadline(self.source.start_of_delay(), delay))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    pub fn reschedule_at(&self, key: Key<T>, deadline: Time) -> Reschedule {
-        self.rearm(key, self.rate.deadline_at(self.source.now(), deadline))
+    pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        self.rearm(key, self.source.tick(&self.rate, when.into()))
     }
 
     fn rearm(&self, key: Key<T>, tick: u64) -> Reschedule {

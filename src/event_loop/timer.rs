@@ -6,7 +6,7 @@ use crate::engine::IntoPayload;
 use crate::shard::periodic::PeriodicKey;
 use crate::shard::{Expiry, Owner, Turn};
 use crate::state::Phase;
-use crate::time::{Period, TickRate, Time, TimeSource, saturating_ns};
+use crate::time::{Period, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
 use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
@@ -91,7 +91,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Remote::new(Arc::clone(self.owner.handle()), self.rate, Arc::clone(&self.source))
     }
 
-    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
+    /// up to the next tick.
     ///
     /// `now` may be a cached reading of this round: the timer then fires that much earlier relative to the
     /// true time of the call, never earlier than `now + delay`. A timer scheduled from a handler fires in
@@ -104,25 +105,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn schedule(
         &mut self,
         now: Time,
-        delay: Duration,
+        when: impl Into<When>,
         payload: impl IntoPayload<T>,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.rate.deadline(now, delay);
-        self.arm(tick, payload.into_payload())
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline]
-    pub fn schedule_at(
-        &mut self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.rate.deadline_at(Time::ZERO, deadline);
+        let tick = self.source.tick_from(&self.rate, now, when.into());
         self.arm(tick, payload.into_payload())
     }
 
@@ -162,18 +148,11 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Cancel::from_payload(self.owner.cancel(key))
     }
 
-    /// Moves the timer that `key` names to fire `delay` after `now` instead. Pushing a deadline out moves
-    /// nothing in the wheel.
+    /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
+    /// instead. Pushing a deadline out moves nothing in the wheel.
     #[inline]
-    pub fn reschedule(&mut self, key: Key<T>, now: Time, delay: Duration) -> Reschedule {
-        let tick = self.rate.deadline(now, delay);
-        Reschedule::from_moved(self.owner.reschedule(key, tick))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&mut self, key: Key<T>, deadline: Time) -> Reschedule {
-        let tick = self.rate.deadline_at(Time::ZERO, deadline);
+    pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        let tick = self.source.tick_from(&self.rate, now, when.into());
         Reschedule::from_moved(self.owner.reschedule(key, tick))
     }
 

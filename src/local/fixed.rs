@@ -27,7 +27,7 @@ use std::time::Duration;
 /// let first = idle.schedule(seconds(0), "first connection")?;
 /// let second = idle.schedule(seconds(5), "second connection")?;
 ///
-/// assert!(idle.reschedule(first, seconds(10)).moved()); // it has sent something
+/// assert!(idle.reschedule(seconds(10), first).moved()); // it has sent something
 /// assert_eq!(idle.next_deadline(), Some(seconds(35)));
 /// assert_eq!(idle.cancel(second).payload(), Some("second connection")); // closed
 /// assert_eq!(idle.next_deadline(), Some(seconds(40)));
@@ -146,7 +146,7 @@ impl<T> FixedTimer<T> {
 
     /// Moves the timer that `key` names to the back: it fires one delay after `now` instead.
     #[inline]
-    pub fn reschedule(&mut self, key: Key<T>, now: Time) -> Reschedule {
+    pub fn reschedule(&mut self, now: Time, key: Key<T>) -> Reschedule {
         if !self.is_pending(key) {
             return Reschedule::Gone;
         }

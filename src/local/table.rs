@@ -187,7 +187,7 @@ impl<T> Table<T> {
         let node = &mut self.nodes[index as usize];
         let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
         repeat.nominal = repeat.period.next(repeat.nominal, now);
-        let next = rate.deadline_at(Time::ZERO, repeat.nominal);
+        let next = rate.deadline_at(repeat.nominal);
         let resting = repeat.period.is_fixed_delay().then_some(repeat.nominal);
         let deadline = node.deadline();
         node.move_to(next);
@@ -207,7 +207,7 @@ impl<T> Table<T> {
         let next = repeat.period.next(nominal, ended);
         if repeat.nominal == nominal && next > nominal {
             repeat.nominal = next;
-            node.move_to(rate.deadline_at(Time::ZERO, next));
+            node.move_to(rate.deadline_at(next));
         }
     }
 

@@ -5,7 +5,7 @@ use super::node::Repeat;
 use super::table::{MAX_NODES, Rearm, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
-use crate::time::{Period, TickRate, Time};
+use crate::time::{Period, TickRate, Time, When};
 use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
@@ -31,7 +31,7 @@ use std::time::Duration;
 /// assert_eq!(timer.next_deadline(), Some(ms(100)));
 ///
 /// // Something was read: the idle timeout moves out, which moves nothing in the wheel.
-/// assert!(timer.reschedule(idle, ms(80), Duration::from_millis(100)).moved());
+/// assert!(timer.reschedule(ms(80), idle, Duration::from_millis(100)).moved());
 /// // The response came: the payload is handed back.
 /// assert_eq!(timer.cancel(request).payload(), Some("request"));
 ///
@@ -109,7 +109,8 @@ impl<T> LocalTimer<T> {
         }
     }
 
-    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
+    /// up to the next tick.
     ///
     /// A zero delay is due at once: it fires in the next poll.
     ///
@@ -121,20 +122,10 @@ impl<T> LocalTimer<T> {
     pub fn schedule(
         &mut self,
         now: Time,
-        delay: Duration,
+        when: impl Into<When>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        self.try_arm(self.rate.deadline(now, delay), payload)
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if it has passed.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline(always)]
-    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        self.try_arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
+        self.try_arm(when.into().tick_from(&self.rate, now), payload)
     }
 
     #[inline(always)]
@@ -214,7 +205,7 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let tick = self.rate.deadline_at(Time::ZERO, first);
+        let tick = self.rate.deadline_at(first);
         let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
         let armed = self.table.arm_periodic(tick, repeat);
         self.file(armed.entry(tick));
@@ -231,19 +222,15 @@ impl<T> LocalTimer<T> {
         Cancel::Won(payload)
     }
 
-    /// Moves the timer that `key` names to fire `delay` after `now` instead, rounded up to the next tick.
+    /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
+    /// instead; rounded up to the next tick.
     ///
     /// Pushing a deadline out only writes it down. Pulling it in files a second entry in the wheel, which
     /// counts as a cancel towards what has to be swept.
     #[inline]
-    pub fn reschedule(&mut self, key: Key<T>, now: Time, delay: Duration) -> Reschedule {
-        self.rearm(key, self.rate.deadline(now, delay), now + delay)
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&mut self, key: Key<T>, deadline: Time) -> Reschedule {
-        self.rearm(key, self.rate.deadline_at(Time::ZERO, deadline), deadline)
+    pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        let when = when.into();
+        self.rearm(key, when.tick_from(&self.rate, now), when.time_from(now))
     }
 
     #[inline]

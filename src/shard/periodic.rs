@@ -61,7 +61,7 @@ impl<T> Plan<T> {
 
     /// The tick of the current period's end.
     fn tick(&self) -> u64 {
-        self.rate.deadline_at(Time::ZERO, self.nominal)
+        self.rate.deadline_at(self.nominal)
     }
 }
 

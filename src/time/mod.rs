@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `tick` | [`Time`], ticks, and the only rounding of durations in the crate |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
+//! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
 //! | `quick` | the same for schedule calls: cheaper, and never behind |
@@ -20,6 +21,7 @@ mod period;
 mod quick;
 mod source;
 mod tick;
+mod when;
 
 pub use clock::Clock;
 pub use manual::ManualClock;
@@ -29,3 +31,4 @@ pub(crate) use quick::QuickClock;
 pub(crate) use source::TimeSource;
 pub use tick::Time;
 pub(crate) use tick::{TickRate, saturating_ns};
+pub use when::When;

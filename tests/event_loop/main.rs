@@ -75,15 +75,15 @@ fn the_timeout_is_exact_and_its_milliseconds_are_rounded_up() {
 fn pushing_out_and_pulling_in_fire_at_the_last_deadline_only() {
     let (mut timer, _clock, _) = manual::<u8>();
     let key = timer.schedule(Time::ZERO, 10 * MS, 1u8).unwrap();
-    assert_eq!(timer.reschedule(key, Time::ZERO, 30 * MS), Reschedule::Moved);
+    assert_eq!(timer.reschedule(Time::ZERO, key, 30 * MS), Reschedule::Moved);
     assert_eq!(fire_all(&mut timer, Time::ZERO + 29 * MS), []);
     assert!(timer.is_pending(key));
-    assert_eq!(timer.reschedule(key, Time::ZERO, 100 * MS), Reschedule::Moved);
-    assert_eq!(timer.reschedule_at(key, Time::ZERO + 40 * MS), Reschedule::Moved);
+    assert_eq!(timer.reschedule(Time::ZERO, key, 100 * MS), Reschedule::Moved);
+    assert_eq!(timer.reschedule(Time::ZERO, key, Time::ZERO + 40 * MS), Reschedule::Moved);
     assert_eq!(timer.next_deadline(), Some(Time::ZERO + 30 * MS), "earlier, never later");
     assert_eq!(fire_all(&mut timer, Time::ZERO + 39 * MS), []);
     assert_eq!(fire_all(&mut timer, Time::ZERO + 40 * MS), [1]);
-    assert_eq!(timer.reschedule(key, Time::ZERO, MS), Reschedule::Gone);
+    assert_eq!(timer.reschedule(Time::ZERO, key, MS), Reschedule::Gone);
     assert_eq!(fire_all(&mut timer, Time::ZERO + 200 * MS), [], "no second entry fires it again");
 }
 
@@ -155,11 +155,11 @@ fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
     let now = Time::ZERO + MS;
     let mut fired = Vec::new();
     for n in 0..2 {
-        remote.schedule_at(Time::ZERO, n).unwrap();
+        remote.schedule(Time::ZERO, n).unwrap();
     }
     assert!(timer.poll(now, |expired| fired.push(expired.payload)).more);
     // While the drain goes on.
-    remote.schedule_at(Time::ZERO, 2).unwrap();
+    remote.schedule(Time::ZERO, 2).unwrap();
     while timer.poll(now, |expired| fired.push(expired.payload)).more {}
     assert_eq!(fired, [0, 1, 2]);
     assert_eq!(timer.poll_timeout(now), None);

@@ -80,8 +80,8 @@ fn churn(
     for round in 0..rounds {
         let victim = random.below(RESIDENT as u64) as usize;
         match round % 8 {
-            0 => drop(timer.reschedule(keys[victim], *now, Duration::from_secs(90)).moved()),
-            1 => drop(timer.reschedule(keys[victim], *now, Duration::from_millis(500)).moved()),
+            0 => drop(timer.reschedule(*now, keys[victim], Duration::from_secs(90)).moved()),
+            1 => drop(timer.reschedule(*now, keys[victim], Duration::from_millis(500)).moved()),
             _ => {}
         }
         if timer.cancel(keys[victim]).won() || timer.len() < RESIDENT {
@@ -123,7 +123,7 @@ fn the_queue_allocates_nothing_in_a_steady_state() {
             let victim = random.below(RESIDENT as u64) as usize;
             now = now + Duration::from_micros(100);
             if n % 3 == 0 {
-                assert!(timer.reschedule(keys[victim], now).moved());
+                assert!(timer.reschedule(now, keys[victim]).moved());
             } else {
                 assert!(timer.cancel(keys[victim]).won());
                 keys[victim] = timer.schedule(now, n).unwrap();
@@ -200,7 +200,7 @@ fn moving_a_deadline_to_and_fro_is_bounded_as_well() {
         let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), 0).unwrap();
         for n in 0..200_000 {
             let delay = Duration::from_secs(if n % 2 == 0 { 1800 } else { 3600 });
-            assert!(timer.reschedule(key, Time::ZERO, delay).moved());
+            assert!(timer.reschedule(Time::ZERO, key, delay).moved());
         }
         assert!(timer.held_bytes() < 2 << 20, "{} bytes are held", timer.held_bytes());
         assert_eq!(timer.deadline(key), Some(Time::ZERO + Duration::from_secs(3600)));

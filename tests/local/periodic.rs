@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Key, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
+    Cancel, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
 };
 
 const NO_LIMIT: usize = usize::MAX;
@@ -75,7 +75,7 @@ fn missed_periods_follow_the_policy() {
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     for mut timer in timers() {
         timer.schedule_periodic(ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
-        timer.schedule_at(ms(900), "other").unwrap();
+        timer.schedule(Time::ZERO, ms(900), "other").unwrap();
         let mut rounds = Vec::new();
         loop {
             let mut payloads = Vec::new();
@@ -141,7 +141,7 @@ fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
         clock.set(ms(27));
         let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
             // A handler that moves its own timer knows better.
-            assert!(timer.reschedule(expired.key, clock.now(), Duration::from_millis(3)).moved());
+            assert!(timer.reschedule(clock.now(), expired.key, Duration::from_millis(3)).moved());
             clock.advance(Duration::from_millis(1));
         });
         assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(30))));
@@ -177,9 +177,9 @@ fn a_handler_cancels_its_own_periodic_timer() {
 fn a_periodic_timer_is_moved_and_goes_on_from_there() {
     for mut timer in timers() {
         let key = timer.schedule_periodic(ms(10), rate(10, MissedTicks::Skip), "x").unwrap();
-        assert!(timer.reschedule_at(key, ms(33)).moved());
+        assert!(timer.reschedule(Time::ZERO, key, ms(33)).moved());
         assert_eq!(fire_at(&mut timer, &[32, 33, 43, 52]), [vec![], vec![33], vec![43], vec![]]);
-        assert!(timer.reschedule(key, ms(44), Duration::from_millis(1)).moved(), "pulled in");
+        assert!(timer.reschedule(ms(44), key, Duration::from_millis(1)).moved(), "pulled in");
         assert_eq!(fire_at(&mut timer, &[52, 55]), [vec![45], vec![55]]);
     }
 }
@@ -260,7 +260,7 @@ fn periodic_timers_count_towards_the_limit() {
     let key = timer.schedule_periodic(ms(1), pause(1), 1).unwrap();
     assert_eq!(timer.schedule_periodic(ms(1), pause(1), 2).unwrap_err().into_payload(), 2);
     assert_eq!(timer.poll(ms(1), NO_LIMIT, |_| ()).fired, 1);
-    assert!(timer.schedule_at(ms(1), 3).is_err(), "it keeps its place");
+    assert!(timer.schedule(Time::ZERO, ms(1), 3).is_err(), "it keeps its place");
     assert!(timer.cancel(key).won());
-    assert!(timer.schedule_at(ms(1), 4).is_ok());
+    assert!(timer.schedule(Time::ZERO, ms(1), 4).is_ok());
 }

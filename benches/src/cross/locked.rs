@@ -68,7 +68,7 @@ impl Store for LocalTimer<u64> {
     }
 
     fn insert(&mut self, deadline: u64, payload: u64) -> Key<u64> {
-        self.schedule_at(Time::from_nanos(deadline), payload).expect("there is no limit")
+        self.schedule(Time::ZERO, Time::from_nanos(deadline), payload).expect("there is no limit")
     }
 
     fn remove(&mut self, key: Key<u64>) {

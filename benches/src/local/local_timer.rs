@@ -36,7 +36,7 @@ impl LocalPeer for LocalTimerPeer {
 
     #[inline]
     fn rearm(&mut self, key: Key<u64>, delay: Duration) -> Key<u64> {
-        assert!(self.timer.reschedule(key, self.now, delay).moved());
+        assert!(self.timer.reschedule(self.now, key, delay).moved());
         key
     }
 

@@ -72,8 +72,8 @@ fn netty_runs_zero_and_negative_delays_at_the_next_tick_here_the_next_turn() {
     let (timer, fired) = at.recording();
     timer.schedule(Duration::ZERO, 1).unwrap();
     // A negative delay is a deadline that has passed.
-    timer.schedule_at(Time::ZERO + secs(8), 2).unwrap();
-    timer.schedule_at(Time::ZERO, 3).unwrap();
+    timer.schedule(Time::ZERO + secs(8), 2).unwrap();
+    timer.schedule(Time::ZERO, 3).unwrap();
     assert_eq!(timer.turn(), Ok(3));
     assert_eq!(set_of(fired.ids()), set_of([1, 2, 3]));
     timer.stop().unwrap();

@@ -46,7 +46,7 @@ impl Checked {
             Op::Reschedule { pick, .. } | Op::RescheduleAt { pick, .. } => {
                 let Some(key) = self.pick(pick) else { return };
                 let place = self.place(key);
-                assert_eq!(self.timer.reschedule(key, self.now).moved(), place.is_some());
+                assert_eq!(self.timer.reschedule(self.now, key).moved(), place.is_some());
                 if let Some(place) = place {
                     let payload = self.model.remove(place).2;
                     let deadline = self.deadline(self.now);

@@ -106,19 +106,20 @@ impl Checked {
             }
             Op::ScheduleAt { ago, by } => {
                 let at = self.near(ago, by);
-                let result = self.timer.schedule_at(Time::from_nanos(at), self.next_payload);
+                let result =
+                    self.timer.schedule(Time::ZERO, Time::from_nanos(at), self.next_payload);
                 self.scheduled(result, tick_of(0, at));
             }
             Op::Cancel { pick } => self.cancel(pick),
             Op::Reschedule { pick, delay } => {
                 let Some(key) = self.pick(pick) else { return };
-                let moved = self.timer.reschedule(key, now, Duration::from_nanos(delay)).moved();
+                let moved = self.timer.reschedule(now, key, Duration::from_nanos(delay)).moved();
                 self.moved(key, moved, tick_of(self.now, self.now.saturating_add(delay)));
             }
             Op::RescheduleAt { pick, ago, by } => {
                 let Some(key) = self.pick(pick) else { return };
                 let at = self.near(ago, by);
-                let moved = self.timer.reschedule_at(key, Time::from_nanos(at)).moved();
+                let moved = self.timer.reschedule(Time::ZERO, key, Time::from_nanos(at)).moved();
                 self.moved(key, moved, tick_of(0, at));
             }
             Op::Change { pick } => {
