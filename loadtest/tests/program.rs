@@ -72,9 +72,9 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
     for name in ["version", "commit", "compiler", "profile"] {
         assert!(!json["build"][name].as_str().unwrap().is_empty(), "{name}");
     }
-    for (phase, rate) in [(0, Some(50_000)), (1, None)] {
+    for (phase, rate) in [(0, Some(50_000.0)), (1, None)] {
         let phase = &json["phases"][phase];
-        assert_eq!(phase["settings"]["rate"].as_u64(), rate, "{phase:#}");
+        assert_eq!(phase["settings"]["rate_per_second"].as_f64(), rate, "{phase:#}");
         assert!(phase["figures"]["pairs_per_second"]["value"].as_f64().unwrap() > 1000.0);
         for name in ["schedule", "cancel", "lateness"] {
             let at = |what: &str| phase["distributions"][name][what].as_u64().unwrap();
@@ -93,9 +93,9 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
 fn two_runs_can_be_compared() {
     let folder = folder();
     for name in ["old.json", "new.json"] {
-        let always =
-            ["--duration", "200ms", "--rate", "2k", "--no-report", "--quiet", "--json", name];
-        assert_eq!(loadtest(&folder, &always).status.code(), Some(0));
+        let run = ["--duration", "200ms", "--rate", "2k", "--in-flight", "32", "--json", name];
+        let output = loadtest(&folder, &[&run[..], &["--no-report", "--quiet"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     }
     let same = loadtest(&folder, &["diff", "old.json", "old.json"]);
     let out = text(&same.stdout);

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
 
-use super::model::{Distribution, Timeline};
+use super::model::{Distribution, Timeline, Unit};
 use crate::numbers::{nanos, short};
 
 /// Drawn so small that the labels stay readable on a narrow screen.
@@ -46,7 +46,10 @@ struct Axis {
 impl Axis {
     /// Evenly from 0 to at least `high`, in about `steps` round steps.
     fn linear(label: &'static str, high: f64, steps: f64, show: impl Fn(f64) -> String) -> Self {
-        let step = round_step(high / steps);
+        Self::stepped(label, high, round_step(high / steps), show)
+    }
+
+    fn stepped(label: &'static str, high: f64, step: f64, show: impl Fn(f64) -> String) -> Self {
         let count = (high / step).ceil().max(1.0) as u32;
         let marks = (0..=count).map(|n| f64::from(n) * step);
         let marks = marks.map(|value| (value, show(value))).collect();
@@ -132,7 +135,15 @@ pub(super) fn timeline(timeline: &Timeline) -> Option<String> {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     });
     x.range.end = end.max(1e-3);
-    let y = Axis::linear("", high, 4.0, |value| short(&timeline.unit.show(value)));
+    let step = match timeline.unit {
+        // Round numbers of KiB, MiB and so on.
+        Unit::Bytes | Unit::BytesPerSecond => {
+            let unit = 1024f64.powf(high.max(1.0).log(1024.0).floor());
+            round_step(high / unit / 4.0) * unit
+        }
+        _ => round_step(high / 4.0),
+    };
+    let y = Axis::stepped("", high, step, |value| short(&timeline.unit.show(value)));
     Some(draw(&x, &y, &[(timeline.title, points)], true))
 }
 
@@ -256,7 +267,6 @@ fn on_plane(x: &Axis, y: &Axis, legend: bool, inside: impl FnOnce(&mut Plane<'_,
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::Unit;
     use super::*;
     use crate::measure::histogram;
 

@@ -31,7 +31,12 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
                     @if report.interrupted { " · ended early by request" }
                 }
                 (verdict(report))
-                @for note in &report.notes { div.card.note { "Note: " (note) } }
+                @if !report.notes.is_empty() {
+                    div.card.note {
+                        b { "To be known when reading the figures" }
+                        ul { @for note in &report.notes { li { (note) } } }
+                    }
+                }
                 @for one in &report.phases { (phase(one, report.phases.len() > 1)) }
                 (facts(report, circumstances))
             }

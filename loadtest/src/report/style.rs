@@ -23,11 +23,13 @@ h1 { font-size: 24px; margin: 0 0 2px; }
 h2.phase { font-size: 20px; margin: 28px 0 0; text-transform: capitalize; }
 h2.phase .soft { text-transform: none; font-weight: 400; }
 h3 { font-size: 16px; margin: 0 0 4px; }
+h3::first-letter { text-transform: uppercase; }
 p { margin: 0 0 8px; }
 .soft { color: var(--soft); font-size: 13px; }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: 8px;
   padding: 16px 18px; margin-top: 16px; min-width: 0; overflow-wrap: anywhere; }
 .note { border-left: 4px solid var(--b); }
+.note ul { margin: 4px 0 0; padding-left: 18px; }
 .verdict { color: var(--on); border: 0; }
 .verdict.ok { background: #1a7f4b; } .verdict.breach { background: #b3232a; }
 .verdict strong { font-size: 20px; margin-right: 10px; }
@@ -45,6 +47,7 @@ td:first-child, th:first-child, .facts td { text-align: left; }
 .facts td:first-child { color: var(--soft); white-space: nowrap; padding-right: 20px; }
 tr:last-child td { border-bottom: 0; }
 .scroll { overflow-x: auto; }
+.scroll th, .scroll td { white-space: nowrap; overflow-wrap: normal; }
 figure { margin: 6px 0 0; }
 svg { width: 100%; height: auto; display: block; }
 svg rect[fill='none'], svg polyline { stroke-linejoin: round; }

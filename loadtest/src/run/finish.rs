@@ -68,7 +68,7 @@ pub(crate) fn finish<L: Load, G: Grip<L::Payload>>(
     let seconds = monitor.seconds();
     let outcome = Outcome {
         name: session.phase.name,
-        settings: vec![Setting::limit("rate", session.phase.rate)],
+        settings: vec![Setting::rate("rate", session.phase.rate)],
         seconds,
         samples: monitor.samples,
         resident_before: monitor.resident_before,

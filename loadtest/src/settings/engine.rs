@@ -76,7 +76,7 @@ impl EngineSettings {
             Setting::text("wheel", self.wheel),
             Setting::text("idle", self.idle),
             Setting::flag("pin", self.pin),
-            Setting::limit("max-pending", self.max_pending.map(|most| most as f64)),
+            Setting::limit("max-pending", self.max_pending),
         ]
     }
 }

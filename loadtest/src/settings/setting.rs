@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::parse::show;
+use crate::numbers;
 
 /// Name, typed value and text of one setting.
 #[derive(Clone, Debug)]
@@ -40,13 +41,16 @@ impl Setting {
     }
 
     /// A limit; `null` for machines where there is none.
-    pub(crate) fn limit(name: &'static str, most: Option<f64>) -> Self {
-        let value = match most {
-            Some(most) if most.fract() == 0.0 => json!(most as u64),
-            other => json!(other),
-        };
+    pub(crate) fn limit(name: &'static str, most: Option<usize>) -> Self {
         let shown = most.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());
-        Self::new(name, "", value, shown)
+        Self::new(name, "", json!(most), shown)
+    }
+
+    /// A rate; `null` for machines where it is as high as possible.
+    pub(crate) fn rate(name: &'static str, per_second: Option<f64>) -> Self {
+        let shown = per_second.map(|per_second| format!("{}/s", numbers::rate(per_second)));
+        let shown = shown.unwrap_or_else(|| "as high as possible".to_owned());
+        Self::new(name, "_per_second", json!(per_second), shown)
     }
 
     /// The choice of one thing among several.
