@@ -1,6 +1,6 @@
 //! `tickwheel::Timer`.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Key, Timer};
 
