@@ -1,6 +1,5 @@
 //! Who is measured.
 
-use crate::figure::Figure;
 use clap::ValueEnum;
 
 /// tickwheel's timers and their peers.
@@ -12,6 +11,10 @@ pub enum Peer {
     EventLoopTimer,
     /// `tickwheel::Timer` with plain keys.
     Timer,
+    /// `tickwheel::Timer` with owned handles.
+    TimerHandles,
+    /// `tickwheel::Timer` with closures of two words.
+    TimerClosures,
     /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
     LockedWheel,
     /// nexus-timer.
@@ -34,6 +37,10 @@ pub enum Peer {
     LockedTree,
     /// The same, one per core.
     LockedTrees,
+    /// An indexed 4-ary heap behind a mutex with a condition variable, one per core.
+    LockedHeaps,
+    /// An indexed 4-ary heap, from which a cancelled timer is removed at once.
+    IndexedHeap,
     /// A binary heap; cancelled timers stay until they surface or are half of it.
     Heap,
     /// A `BTreeMap`.
@@ -50,6 +57,8 @@ impl Peer {
             Self::LocalTimer => "tickwheel LocalTimer",
             Self::EventLoopTimer => "tickwheel EventLoopTimer",
             Self::Timer => "tickwheel Timer",
+            Self::TimerHandles => "tickwheel Timer, handles",
+            Self::TimerClosures => "tickwheel Timer, closures",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",
             Self::DelayQueue => "tokio-util DelayQueue",
@@ -61,6 +70,8 @@ impl Peer {
             Self::HashWheelTimer => "hierarchical_hash_wheel_timer",
             Self::LockedTree => "Mutex<BTreeMap> + condvar",
             Self::LockedTrees => "Mutex<BTreeMap> per shard",
+            Self::LockedHeaps => "Mutex<4-ary heap> per shard",
+            Self::IndexedHeap => "4-ary heap, indexed",
             Self::Heap => "BinaryHeap, lazy removal",
             Self::Tree => "BTreeMap",
             Self::Floor => "no timer, only a table",
@@ -70,44 +81,21 @@ impl Peer {
     /// Whether it is tickwheel, or made of it.
     #[must_use]
     pub fn is_ours(self) -> bool {
-        matches!(self, Self::LocalTimer | Self::EventLoopTimer | Self::Timer | Self::LockedWheel)
+        matches!(
+            self,
+            Self::LocalTimer
+                | Self::EventLoopTimer
+                | Self::Timer
+                | Self::TimerHandles
+                | Self::TimerClosures
+                | Self::LockedWheel
+        )
     }
 
     /// Whether it may be the "best peer".
     #[must_use]
     pub fn is_rival(self) -> bool {
         !self.is_ours() && self != Self::Floor
-    }
-
-    /// What it leaves out, or how it was helped, in this figure.
-    #[must_use]
-    pub fn remark(self, figure: Figure) -> &'static str {
-        let local = figure.is_local();
-        match self {
-            Self::LockedWheel => "this project's own wheel behind a lock",
-            Self::Nexus => "bounded, `poll_and_rebalance`",
-            Self::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
-            Self::Tokio if local => "one waker for all: the payload is not delivered",
-            Self::TokioAlt | Self::Tokio if figure.fires() => "one task per timer",
-            Self::Tokio => "on the runtime's workers, boxed",
-            Self::TokioAlt => "on the runtime's workers, boxed; tokio_unstable",
-            Self::Pingora => "10 ms slots; never removes cancelled timers",
-            Self::AsyncIo if figure.fires() => "booked in the waker, no executor",
-            Self::AsyncIo => "polled once; no executor",
-            Self::FuturesTimer if figure.fires() => "booked in the waker, no executor",
-            Self::FuturesTimer => "polled once; no executor",
-            Self::HashWheelTimer => {
-                "unbounded channel to its thread; time until it is empty counts"
-            }
-            Self::Heap => "cancelled timers stay until they are half of it",
-            Self::Floor => "payloads and handles, nothing ever fires: the floor",
-            Self::LocalTimer
-            | Self::EventLoopTimer
-            | Self::Timer
-            | Self::LockedTree
-            | Self::LockedTrees
-            | Self::Tree => "",
-        }
     }
 
     /// Whether this program was built so that it can run this peer.
