@@ -194,7 +194,7 @@ impl TickRate {
         if deadline.as_nanos() <= now.as_nanos() {
             return self.current(now);
         }
-        self.deadline_at(deadline)
+        self.ceil(deadline.as_nanos())
     }
 
     /// The tick at which a timer for the time `deadline` may fire: rounds up, whether or not that
@@ -203,10 +203,15 @@ impl TickRate {
     pub(crate) const fn deadline_at(&self, deadline: Time) -> u64 {
         match deadline.as_nanos() {
             0 => 0,
-            u64::MAX => NEVER,
-            // For n >= 1, ceil(n / d) = floor((n - 1) / d) + 1.
-            nanos => self.floor(nanos - 1) + 1,
+            nanos => self.ceil(nanos),
         }
+    }
+
+    /// `ceil(ns / tick)` for `ns >= 1`, but [`NEVER`] for the end of the scale.
+    #[inline]
+    const fn ceil(&self, ns: u64) -> u64 {
+        // For n >= 1, ceil(n / d) = floor((n - 1) / d) + 1.
+        if ns == u64::MAX { NEVER } else { self.floor(ns - 1) + 1 }
     }
 
     /// The first instant of `tick`; [`Time::MAX`] for [`NEVER`] and for every tick beyond the
