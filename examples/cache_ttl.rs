@@ -175,7 +175,7 @@ where
         let entry = stripe.remove(key)?;
         drop(stripe);
         // Lost if the timer has just fired: it will find no entry.
-        let _ = self.timer.cancel(entry.timer);
+        self.timer.cancel(entry.timer);
         (self.timer.now() < entry.until).then_some(entry.value)
     }
 

@@ -417,7 +417,7 @@ impl Courier {
             }
             let mut fired = Vec::new();
             // If more is due than the budget allows, the next timeout is zero.
-            let _ = self.timer.poll(now, |expired| fired.push(expired));
+            self.timer.poll(now, |expired| fired.push(expired));
             for alarm in fired {
                 self.alarm(alarm, now);
             }
@@ -524,7 +524,7 @@ impl Courier {
     fn forget_timers(&mut self, request: &Request) {
         for key in [Some(request.deadline), request.phase.timer()].into_iter().flatten() {
             // Lost by a timer that has fired in this round: it will find nothing.
-            let _ = self.timer.cancel(key);
+            self.timer.cancel(key);
         }
     }
 
@@ -559,7 +559,7 @@ impl Courier {
         self.set_down();
         for (id, request) in &mut self.requests {
             if let Phase::Sent(key) = request.phase {
-                let _ = self.timer.cancel(key);
+                self.timer.cancel(key);
                 request.phase = Phase::Queued;
                 self.queue.push_back(*id);
             }
@@ -617,7 +617,7 @@ impl Courier {
             other => other?,
         };
         stream.set_nodelay(true)?;
-        let _ = self.timer.cancel(*timeout);
+        self.timer.cancel(*timeout);
         if let Link::Connecting { stream, .. } = std::mem::replace(&mut self.link, Link::Down) {
             self.link = Link::Up(Connection::new(stream));
         }

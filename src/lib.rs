@@ -114,7 +114,7 @@ mod models;
 
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, IntoPayload, PanicReport, Pinning,
-    Routing, ShardStats, Stats, Task, Timeout, Timer,
+    Routing, ShardStats, Stats, Task, Timeout, Timer, executor_fn,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};

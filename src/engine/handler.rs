@@ -21,8 +21,69 @@ pub trait Executor<T>: Send + Sync + 'static {
     fn rejected(&self, expired: Expired<T>);
 }
 
+/// A shared executor is an executor: several engines can hand over to one.
+impl<T, E: Executor<T> + ?Sized> Executor<T> for Arc<E> {
+    fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>> {
+        (**self).execute(expired)
+    }
+
+    fn rejected(&self, expired: Expired<T>) {
+        (**self).rejected(expired);
+    }
+}
+
+/// An executor made of two closures: one that takes expired timers or gives them back, one that gets what was
+/// given back.
+///
+/// ```
+/// use std::sync::mpsc::sync_channel;
+/// use tickwheel::{Builder, Expired, executor_fn};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (queue, expired) = sync_channel::<Expired<u64>>(1024);
+/// let executor = executor_fn(
+///     move |expired| queue.try_send(expired).map_err(|refused| match refused {
+///         std::sync::mpsc::TrySendError::Full(it) => it,
+///         std::sync::mpsc::TrySendError::Disconnected(it) => it,
+///     }),
+///     |expired| eprintln!("no room for {}", expired.payload),
+/// );
+/// let timer = Builder::new().shards(1).build_on(executor)?;
+/// timer.schedule(std::time::Duration::ZERO, 17u64)?;
+/// assert_eq!(expired.recv()?.payload, 17);
+/// # Ok(()) }
+/// ```
+pub fn executor_fn<T, F, R>(execute: F, rejected: R) -> impl Executor<T>
+where
+    F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
+    R: Fn(Expired<T>) + Send + Sync + 'static,
+{
+    Closures { execute, rejected }
+}
+
+/// See [`executor_fn`].
+struct Closures<F, R> {
+    execute: F,
+    rejected: R,
+}
+
+impl<T, F, R> Executor<T> for Closures<F, R>
+where
+    F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
+    R: Fn(Expired<T>) + Send + Sync + 'static,
+{
+    fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>> {
+        (self.execute)(expired)
+    }
+
+    fn rejected(&self, expired: Expired<T>) {
+        (self.rejected)(expired);
+    }
+}
+
 /// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PanicReport {
     /// The shard whose worker ran the handler.
     pub shard: usize,
@@ -58,7 +119,6 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
     Box::new(move |expired| match executor.execute(expired) {
         Ok(()) => Outcome::Done,
         Err(expired) => {
-            log::warn!("the executor refused timer {}; it goes to Executor::rejected", expired.key);
             executor.rejected(expired);
             Outcome::Refused
         }

@@ -30,7 +30,7 @@ mod timer;
 mod worker;
 
 pub use builder::Builder;
-pub use handler::{Executor, PanicReport};
+pub use handler::{Executor, PanicReport, executor_fn};
 pub use payload::{IntoPayload, Task};
 pub use pinning::Pinning;
 pub use routing::Routing;

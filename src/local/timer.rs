@@ -65,7 +65,7 @@ use std::time::Duration;
 /// loop {
 ///     let timeout_ms = timer.poll_timeout_ms(clock.now());
 ///     serve_sockets(&mut timer, timeout_ms); // epoll_wait, then read and write
-///     let _ = timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
+///     timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
 /// }
 /// # }
 /// ```

@@ -184,11 +184,11 @@ struct OneThread(std::sync::mpsc::SyncSender<Task>, Arc<Mutex<Vec<Task>>>);
 
 impl Executor<Task> for OneThread {
     fn execute(&self, expired: Expired<Task>) -> Result<(), Expired<Task>> {
-        let Expired { key, deadline, lateness, shard, payload } = expired;
+        let (payload, rest) = expired.split();
         self.0.try_send(payload).map_err(|refused| {
             let (std::sync::mpsc::TrySendError::Full(payload)
             | std::sync::mpsc::TrySendError::Disconnected(payload)) = refused;
-            Expired { payload, key, deadline, lateness, shard }
+            rest.with_payload(payload)
         })
     }
 

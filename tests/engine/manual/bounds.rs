@@ -24,7 +24,7 @@ fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
         assert_eq!(drops.load(Ordering::Relaxed), 0);
         drop(payload);
         assert_eq!(drops.load(Ordering::Relaxed), 1);
-        let _ = owned.cancel();
+        owned.cancel();
         assert_eq!(drops.load(Ordering::Relaxed), 2);
         assert_eq!(timer.pending(), 0);
         timer.stop().unwrap();

@@ -283,7 +283,7 @@ fn payloads_are_dropped_once_however_their_timers_end() {
             .map(|(n, count)| timer.schedule(ms(n as u64), Counted(Arc::clone(count))).unwrap())
             .collect();
         at.advance(&timer, ms(9));
-        let _ = timeouts[10].cancel();
+        timeouts[10].cancel();
         drop(timer.cancel(timeouts[11].key()));
         assert!(drops[..12].iter().all(|count| count.load(Ordering::Relaxed) == 1));
         assert!(drops[12..].iter().all(|count| count.load(Ordering::Relaxed) == 0));

@@ -207,7 +207,7 @@ fn moves_keep_their_promise_while_handles_are_dropped() {
             scope.spawn(|| drop(timeouts));
             scope.spawn(|| {
                 for key in &keys {
-                    let _ = timer.reschedule(*key, us(300));
+                    timer.reschedule(*key, us(300));
                 }
             });
             scope.spawn(|| {
