@@ -29,6 +29,14 @@ impl World {
         Arc::new(Self { table: Table::new(0, NODES), caches, ledger: Ledger::new() })
     }
 
+    pub(super) fn payload(&self, id: u64) -> Payload {
+        self.ledger.payload(id)
+    }
+
+    pub(super) fn owners_cache(&self) -> &ThreadCache {
+        &self.caches[OWNER]
+    }
+
     pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Armed {
         let payload = self.ledger.payload(id);
         self.table.arm(&self.caches[thread], deadline, payload, held, || ()).unwrap()
