@@ -34,7 +34,11 @@ use std::time::Duration;
 /// let mut fired = 0;
 /// while fired == 0 {
 ///     // Sleep until a socket is ready, a timer is due, or a remote schedules something earlier.
-///     poll.poll(&mut events, timer.poll_timeout(timer.now()))?;
+///     match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
+///         // A signal: an empty round.
+///         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+///         polled => polled?,
+///     }
 ///     // ... serve the sockets in `events` ...
 ///     let now = timer.now(); // one clock read per round
 ///     fired += timer.poll(now, |expired| assert_eq!(expired.payload, 17)).fired;
