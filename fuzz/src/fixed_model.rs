@@ -5,7 +5,7 @@ use crate::ticks::{Ticks, later};
 use crate::tracked::{Live, Tracked};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, VecDeque};
-use tickwheel::{Expired, FixedTimer, Key, ManualClock, Polled, ScheduleErrorKind, Time};
+use tickwheel::{Expired, FixedTimer, Key, ManualClock, ScheduleErrorKind, Time};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -157,7 +157,7 @@ impl World {
         if let Some(act) = self.reactions.pop_front() {
             if matches!(act, Act::PollInside) {
                 let polled = timer.poll(Time::MAX, 100, |_| panic!("fires inside a handler"));
-                assert_eq!(polled, Polled { fired: 0, more: false });
+                assert_eq!((polled.fired, polled.more), (0, false));
             }
             self.act(timer, act);
         }

@@ -2,15 +2,13 @@
 
 use crate::engine::IntoPayload;
 use crate::shard;
-use crate::shard::periodic::{PeriodicKey, Plan};
 use crate::shard::thread_state::ThreadState;
-use crate::state::Phase;
+use crate::state::State;
 use crate::sync::slot;
-use crate::time::{Period, TickRate, Time, TimeSource, When};
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{Cancel, Key, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Schedules on an [`EventLoopTimer`](super::EventLoopTimer) from other threads. Clone it freely.
 ///
@@ -56,7 +54,7 @@ impl<T: Send + 'static> Remote<T> {
             .map_err(|refusal| refusal.into_error(0))
     }
 
-    /// Schedules a clone of `payload` once per period, the first time `first` from now; see
+    /// Schedules a clone of `payload` once per period, the first time at `first`; see
     /// [`Timer::schedule_periodic`](crate::Timer::schedule_periodic).
     ///
     /// # Errors
@@ -64,46 +62,17 @@ impl<T: Send + 'static> Remote<T> {
     /// As [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &self,
-        first: Duration,
+        first: impl Into<When>,
         period: Period,
         payload: impl IntoPayload<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.begin_periodic(self.source.now(), first, period, payload.into_payload())
-    }
-
-    pub(super) fn begin_periodic(
-        &self,
-        now: Time,
-        first: Duration,
-        period: Period,
-        payload: T,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
-    where
-        T: Clone,
-    {
-        let nominal = now.saturating_add(first);
-        let plan = Plan { payload, again: T::clone, period, nominal, rate: self.rate };
-        self.with_thread(|thread| self.shard.schedule_periodic(thread, plan))
+        let course = Course::new(self.source.time(first.into()), period, self.rate);
+        let repeat = Repeat { payload: payload.into_payload(), clone: T::clone, course };
+        self.with_thread(|thread| self.shard.schedule_periodic(thread, repeat))
             .map_err(|refusal| refusal.into_error(0))
-    }
-
-    /// Ends a periodic timer and hands back the payload that it kept.
-    pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
-        let owned = key.shard() == 0;
-        Cancel::from_payload(
-            owned
-                .then(|| self.with_thread(|thread| self.shard.cancel_periodic(thread, key)))
-                .flatten(),
-        )
-    }
-
-    /// Whether a periodic timer goes on.
-    #[must_use]
-    pub fn is_active(&self, key: PeriodicKey) -> bool {
-        key.shard() == 0 && self.shard.is_active(key)
     }
 
     fn with_thread<R>(&self, f: impl FnOnce(&ThreadState) -> R) -> R {
@@ -121,10 +90,10 @@ impl<T: Send + 'static> Remote<T> {
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a deadline out sends
     /// nothing to the loop.
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        self.rearm(key, self.source.tick(&self.rate, when.into()))
+        self.reschedule_to(key, self.source.tick(&self.rate, when.into()))
     }
 
-    fn rearm(&self, key: Key<T>, tick: u64) -> Reschedule {
+    fn reschedule_to(&self, key: Key<T>, tick: u64) -> Reschedule {
         let owned = self.shard.owns(key);
         Reschedule::from_moved(
             owned && self.with_thread(|thread| self.shard.reschedule(thread, key, tick)),
@@ -134,7 +103,7 @@ impl<T: Send + 'static> Remote<T> {
     /// Whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.shard.state(key).is_some_and(|state| state.phase() == Phase::Pending)
+        self.shard.state(key).is_some_and(State::is_live)
     }
 
     /// Timers that are pending. O(threads).

@@ -1,11 +1,11 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 
 use super::builder::LocalBuilder;
-use super::node::Repeat;
-use super::table::{MAX_NODES, Rearm, Table};
+use super::table::{MAX_NODES, Rescheduled, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
-use crate::time::{Period, TickRate, Time, When};
+use crate::state::Phase;
+use crate::time::{Course, Period, Repeat, TickRate, Time, When};
 use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
@@ -174,7 +174,7 @@ impl<T> LocalTimer<T> {
     /// let second = Duration::from_secs(1);
     /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
     /// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;
-    /// let heartbeat = timer.schedule_periodic(Time::ZERO + second, every_second, "heartbeat")?;
+    /// let heartbeat = timer.schedule_periodic(Time::ZERO, second, every_second, "heartbeat")?;
     ///
     /// let mut beats = 0;
     /// while let Some(now) = timer.next_deadline() {
@@ -195,7 +195,8 @@ impl<T> LocalTimer<T> {
     /// As [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &mut self,
-        first: Time,
+        now: Time,
+        first: impl Into<When>,
         period: Period,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
@@ -205,8 +206,9 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let tick = self.rate.deadline_at(first);
-        let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
+        let course = Course::new(first.into().time_from(now), period, self.rate);
+        let tick = course.tick();
+        let repeat = Repeat { payload, clone: T::clone, course };
         let armed = self.table.arm_periodic(tick, repeat);
         self.file(armed.entry(tick));
         Ok(armed.key())
@@ -215,7 +217,7 @@ impl<T> LocalTimer<T> {
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
     pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        let Some(payload) = self.table.end(key) else {
+        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
         self.count_zombie();
@@ -230,15 +232,15 @@ impl<T> LocalTimer<T> {
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let when = when.into();
-        self.rearm(key, when.tick_from(&self.rate, now), when.time_from(now))
+        self.reschedule_to(key, when.tick_from(&self.rate, now), when.time_from(now))
     }
 
     #[inline]
-    fn rearm(&mut self, key: Key<T>, tick: u64, nominal: Time) -> Reschedule {
-        match self.table.rearm(key, tick, nominal) {
-            Rearm::Gone => return Reschedule::Gone,
-            Rearm::Later => {}
-            Rearm::Earlier(armed) => {
+    fn reschedule_to(&mut self, key: Key<T>, tick: u64, nominal: Time) -> Reschedule {
+        match self.table.reschedule(key, tick, nominal) {
+            Rescheduled::Gone => return Reschedule::Gone,
+            Rescheduled::Later => {}
+            Rescheduled::Earlier(armed) => {
                 self.file(armed.entry(tick));
                 self.count_zombie();
             }

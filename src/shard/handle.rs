@@ -2,16 +2,15 @@
 
 use super::counters::Counters;
 use super::limit::Limit;
-use super::periodic::Periodics;
 use super::thread_state::ThreadState;
 use crate::drive::too_many;
 use crate::inbox::{Inbox, Message, Pushed};
 use crate::node::segments::{MAX_SLOTS, Segments};
-use crate::node::table::{Armed, Rearm, Table};
+use crate::node::table::{Armed, Rescheduled, Table};
 use crate::park::{Wake, WakeState};
 use crate::state::{Phase, State};
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::types::{Key, ScheduleError, ScheduleErrorKind, salt};
+use crate::types::{Key, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
@@ -71,14 +70,11 @@ impl<T> Refusal<T> {
 /// See the module.
 pub(crate) struct ShardHandle<T> {
     pub(super) id: u16,
-    /// What the generations in keys are mixed with, so that another shard's or engine's keys are stale here.
-    salt: u64,
     pub(super) table: Table<T>,
     pub(super) inbox: Inbox,
     pub(super) wake_state: WakeState,
     pub(super) counters: Counters,
     pub(super) limit: Option<Arc<Limit>>,
-    pub(super) periodics: Periodics<T>,
     threads: Segments<CachePadded<ThreadState>>,
     /// One past the highest thread state in use.
     threads_end: AtomicU32,
@@ -94,13 +90,11 @@ impl<T> ShardHandle<T> {
     ) -> Self {
         Self {
             id,
-            salt: salt(),
-            table: Table::new(u64::MAX),
+            table: Table::new(id, u64::MAX),
             inbox,
             wake_state: WakeState::new(),
             counters: Counters::default(),
             limit,
-            periodics: Periodics::new(),
             threads: Segments::new(),
             threads_end: AtomicU32::new(0),
             waker,
@@ -116,13 +110,7 @@ impl<T> ShardHandle<T> {
     /// The name of one of this shard's timers.
     #[inline]
     pub(super) fn key(&self, index: u32, generation: u64) -> Key<T> {
-        Key::new(self.id, index, generation ^ self.salt)
-    }
-
-    /// The generation that a key names.
-    #[inline]
-    pub(super) fn generation(&self, key: Key<T>) -> u64 {
-        key.generation() ^ self.salt
+        self.table.key(index, generation)
     }
 
     /// The thread state of the thread that holds `slot`.
@@ -154,15 +142,17 @@ impl<T> ShardHandle<T> {
         held: bool,
     ) -> Result<Key<T>, Refusal<T>> {
         let payload = self.acquire_permit(payload)?;
-        let armed = match self.table.arm(&thread.cache, deadline, payload, held) {
+        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
+        let count = || {
+            thread.scheduled.bump();
+        };
+        let armed = match self.table.arm(&thread.cache, deadline, payload, held, count) {
             Ok(armed) => armed,
             Err(payload) => {
                 self.release_permit();
                 return Err(Refusal::Full(payload));
             }
         };
-        // Counted before the push: the owner may fire the timer before `send` returns.
-        thread.scheduled.bump();
         if !self.send(deadline, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, held) {
                 return Err(Refusal::Closed(payload));
@@ -174,9 +164,9 @@ impl<T> ShardHandle<T> {
 
     /// The inbox has refused the timer: take its payload back, unless `stop` has returned it already.
     #[cold]
-    fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
+    pub(super) fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
         let payload = if held {
-            let payload = self.table.cancel_held(armed.index, armed.generation)?;
+            let payload = self.table.cancel_held(&thread.cache, armed.index, armed.generation)?;
             self.table.release(&thread.cache, armed.index);
             payload
         } else {
@@ -223,8 +213,12 @@ impl<T> ShardHandle<T> {
     /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
     pub(crate) fn cancel(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
-        let payload =
-            self.table.end(&thread.cache, key.index(), self.generation(key), Phase::Cancelled)?;
+        let payload = self.table.end(
+            &thread.cache,
+            key.index(),
+            self.table.generation(key),
+            Phase::Cancelled,
+        )?;
         self.count_cancel(thread);
         Some(payload)
     }
@@ -232,7 +226,8 @@ impl<T> ShardHandle<T> {
     /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
     #[inline]
     pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
-        let payload = self.table.cancel_held(key.index(), self.generation(key))?;
+        let payload =
+            self.table.cancel_held(&thread.cache, key.index(), self.table.generation(key))?;
         self.count_cancel(thread);
         Some(payload)
     }
@@ -262,10 +257,15 @@ impl<T> ShardHandle<T> {
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
     pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key<T>, deadline: u64) -> bool {
-        match self.table.rearm(&thread.cache, key.index(), self.generation(key), deadline) {
-            Rearm::Gone => return false,
-            Rearm::Later | Rearm::Superseded => {}
-            Rearm::Earlier { mark } => {
+        match self.table.reschedule(
+            &thread.cache,
+            key.index(),
+            self.table.generation(key),
+            deadline,
+        ) {
+            Rescheduled::Gone => return false,
+            Rescheduled::Later | Rescheduled::Superseded => {}
+            Rescheduled::Earlier { mark } => {
                 // A closed inbox is no loss: `stop` finds the timer in the table.
                 let _ = self.send(deadline, key.index(), mark);
             }
@@ -277,7 +277,7 @@ impl<T> ShardHandle<T> {
     /// The state behind a key, if it is not stale.
     #[inline]
     pub(crate) fn state(&self, key: Key<T>) -> Option<State> {
-        self.table.state(key.index(), self.generation(key))
+        self.table.state(key.index(), self.table.generation(key))
     }
 
     /// The deadline of a timer whose node the caller holds.

@@ -71,6 +71,16 @@ impl TimeSource {
         }
     }
 
+    /// The deadline of a timer that is set now, before it is rounded to a tick.
+    pub(crate) fn time(&self, when: When) -> Time {
+        when.time(|| self.start_of_delay(), |instant| self.time_of(instant))
+    }
+
+    /// As [`time`](Self::time), for a timer that is set at `now`.
+    pub(crate) fn time_from(&self, now: Time, when: When) -> Time {
+        when.time(|| now, |instant| self.time_of(instant))
+    }
+
     /// The tick of a timer that is set now.
     #[inline(always)] // see `When::tick`
     pub(crate) fn tick(&self, rate: &TickRate, when: When) -> u64 {

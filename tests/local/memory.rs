@@ -142,7 +142,7 @@ fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
     use tickwheel::{MissedTicks, Period};
     for mut timer in timers() {
         let period = Period::fixed_rate(Duration::from_millis(10), MissedTicks::Skip).unwrap();
-        timer.schedule_periodic(Time::ZERO, period, 1).unwrap();
+        timer.schedule_periodic(Time::ZERO, Time::ZERO, period, 1).unwrap();
         let mut beats = |count: u64| {
             for _ in 0..count {
                 let now = timer.next_deadline().unwrap();
