@@ -6,6 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot take expired timers of `{T}` off the workers' hands",
+    label = "does not implement `Executor<{T}>`",
+    note = "to handle timers with a closure, use `Builder::build_with` in place of `Builder::build_on`"
+)]
 pub trait Executor<T>: Send + Sync + 'static {
     /// Accepts an expired timer, or gives it back if it cannot (a full queue, a shutdown).
     ///

@@ -10,7 +10,7 @@
 //! | `lifecycle` | start, stop, turning by hand |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, panics |
-//! | `payload` | [`Task`] and what can become a payload |
+//! | `task` | [`Task`]: a closure as a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
@@ -19,23 +19,24 @@ mod builder;
 mod handler;
 mod inner;
 mod lifecycle;
-mod payload;
+
 pub(crate) mod pinning;
 mod routing;
 mod settings;
 mod state;
 mod stats;
+mod task;
 mod timeout;
 mod timer;
 mod worker;
 
 pub use builder::Builder;
 pub use handler::{Executor, PanicReport};
-pub use payload::{IntoPayload, Task};
 pub use pinning::Pinning;
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
 pub use state::EngineState;
 pub use stats::{ShardStats, Stats};
+pub use task::Task;
 pub use timeout::Timeout;
 pub use timer::Timer;

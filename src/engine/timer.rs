@@ -2,9 +2,9 @@
 
 use super::Builder;
 use super::inner::Inner;
-use super::payload::{IntoPayload, Task};
 use super::state::EngineState;
 use super::stats::Stats;
+use super::task::Task;
 use super::timeout::Timeout;
 use crate::shard::periodic::PeriodicKey;
 use crate::state::Phase;
@@ -73,6 +73,33 @@ impl Timer<Task> {
         Builder::new()
     }
 
+    /// Runs a closure on a worker, once, `delay` from now, rounded up to the next tick.
+    ///
+    /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
+    /// the returned [`Timeout`] leaves the timer armed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = tickwheel::Timer::new()?;
+    /// let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
+    /// assert!(deadline.cancel().won());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    #[inline]
+    pub fn run_after(
+        &self,
+        delay: Duration,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout<Task>, ScheduleError<Task>> {
+        self.schedule(delay, Task::new(run))
+    }
+
     /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
@@ -107,13 +134,9 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// If the engine is stopped, `max_pending` timers are pending, or the workers cannot be started.
     /// The payload is in the error.
-    pub fn schedule(
-        &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Timeout<T>, ScheduleError<T>> {
+    pub fn schedule(&self, delay: Duration, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
+        self.arm(tick, payload, true).map(|key| self.timeout(key))
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
@@ -121,13 +144,9 @@ impl<T: Send + 'static> Timer<T> {
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Timeout<T>, ScheduleError<T>> {
+    pub fn schedule_at(&self, deadline: Time, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
+        self.arm(tick, payload, true).map(|key| self.timeout(key))
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -136,13 +155,9 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline]
-    pub fn schedule_key(
-        &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule_key(&self, delay: Duration, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), false)
+        self.arm(tick, payload, false)
     }
 
     /// As [`schedule_at`](Self::schedule_at), but returns a plain key.
@@ -151,13 +166,9 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline]
-    pub fn schedule_key_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule_key_at(&self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload.into_payload(), false)
+        self.arm(tick, payload, false)
     }
 
     /// Schedules a clone of `payload` once per period, the first time `first` from now.
@@ -176,12 +187,12 @@ impl<T: Send + 'static> Timer<T> {
         &self,
         first: Duration,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<PeriodicKey, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.inner.begin_periodic(first, period, payload.into_payload(), T::clone)
+        self.inner.begin_periodic(first, period, payload, T::clone)
     }
 
     /// Ends a periodic timer and hands back the payload that it kept, if it has not been ended before.

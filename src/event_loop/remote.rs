@@ -1,6 +1,5 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::engine::IntoPayload;
 use crate::shard;
 use crate::shard::periodic::{PeriodicKey, Plan};
 use crate::shard::thread_state::ThreadState;
@@ -43,12 +42,8 @@ impl<T: Send + 'static> Remote<T> {
     /// # Errors
     ///
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
-    pub fn schedule(
-        &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline(self.source.start_of_delay(), delay), payload.into_payload())
+    pub fn schedule(&self, delay: Duration, payload: T) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline(self.source.start_of_delay(), delay), payload)
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
@@ -56,12 +51,8 @@ impl<T: Send + 'static> Remote<T> {
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline_at(self.source.now(), deadline), payload.into_payload())
+    pub fn schedule_at(&self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline_at(self.source.now(), deadline), payload)
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
@@ -79,12 +70,12 @@ impl<T: Send + 'static> Remote<T> {
         &self,
         first: Duration,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<PeriodicKey, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.begin_periodic(self.source.now(), first, period, payload.into_payload())
+        self.begin_periodic(self.source.now(), first, period, payload)
     }
 
     pub(super) fn begin_periodic(

@@ -2,7 +2,6 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::engine::IntoPayload;
 use crate::shard::periodic::PeriodicKey;
 use crate::shard::{Expiry, Owner, Turn};
 use crate::state::Phase;
@@ -105,10 +104,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         &mut self,
         now: Time,
         delay: Duration,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key, ScheduleError<T>> {
         let tick = self.rate.deadline(now, delay);
-        self.arm(tick, payload.into_payload())
+        self.arm(tick, payload)
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick.
@@ -117,13 +116,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline]
-    pub fn schedule_at(
-        &mut self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.rate.deadline_at(Time::ZERO, deadline);
-        self.arm(tick, payload.into_payload())
+        self.arm(tick, payload)
     }
 
     #[inline]
@@ -142,12 +137,12 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         now: Time,
         first: Duration,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<PeriodicKey, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.remote().begin_periodic(now, first, period, payload.into_payload())
+        self.remote().begin_periodic(now, first, period, payload)
     }
 
     /// Ends a periodic timer and hands back the payload that it kept; from its own handler, too.
