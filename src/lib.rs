@@ -109,7 +109,7 @@ mod models;
 
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, ShardStats,
-    Stats, Task, Timeout, Timer,
+    Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, global,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};

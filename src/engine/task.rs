@@ -116,7 +116,8 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
 
     fn into_task(self) -> Task {
         const { assert!(is_small::<Self>()) };
-        Task::store(self, Self::VTABLE)
+        // SAFETY: as asserted, and the vtable is the one for this type.
+        unsafe { Task::store(self, Self::VTABLE) }
     }
 
     /// # Safety
@@ -145,20 +146,25 @@ impl Task {
     pub fn new(run: impl FnOnce() + Send + 'static) -> Self {
         fn typed<F: FnOnce() + Send + 'static>(run: F) -> Task {
             if const { is_small::<F>() } {
-                Task::store(run, VtableOf::<F>::SMALL)
+                // SAFETY: the closure is small, and the vtable is the one for closures in their place.
+                unsafe { Task::store(run, VtableOf::<F>::SMALL) }
             } else {
-                Task::store(Box::into_raw(Box::new(run)), VtableOf::<F>::BOXED)
+                // SAFETY: a pointer is small, and the vtable is the one for pointers of boxes.
+                unsafe { Task::store(Box::into_raw(Box::new(run)), VtableOf::<F>::BOXED) }
             }
         }
         typed(run)
     }
 
     /// Puts what `vtable` works on into a task.
+    ///
+    /// # Safety
+    ///
+    /// `is_small::<V>()`, and the functions of `vtable` are made for a place that holds a `V`.
     #[inline]
-    fn store<V>(value: V, vtable: &'static Vtable) -> Self {
-        const { assert!(is_small::<V>()) };
+    unsafe fn store<V>(value: V, vtable: &'static Vtable) -> Self {
         let mut place = Place::uninit();
-        // SAFETY: the place is large enough and aligned for a `V` (the assertion above), and it is ours.
+        // SAFETY: the place is large enough and aligned for a `V` (the function's contract), and it is ours.
         unsafe { place.as_mut_ptr().cast::<V>().write(value) };
         Self { vtable, place, _closure: PhantomData }
     }

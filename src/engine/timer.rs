@@ -1,11 +1,12 @@
 //! `Timer`: the engine as its users hold it.
 
 use super::Builder;
-use super::inner::Inner;
+use super::hold::{HandleRef, TimerRef};
 use super::state::EngineState;
 use super::stats::Stats;
 use super::task::Task;
 use super::timeout::Timeout;
+use super::weak::WeakTimer;
 use crate::shard::periodic::PeriodicKey;
 use crate::state::Phase;
 use crate::sync::slot;
@@ -14,14 +15,13 @@ use crate::types::{
     BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
 /// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
-/// Note that a payload which holds a clone keeps its own engine alive.
+/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`] does not.
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
@@ -38,22 +38,24 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    inner: Arc<Inner<T>>,
-    /// Stops the engine with the last handle.
-    _last: Arc<StopOnDrop<T>>,
+    inner: TimerRef<T>,
 }
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
+        Self { inner: self.inner.clone() }
     }
 }
 
-struct StopOnDrop<T>(Arc<Inner<T>>);
+impl<T> Timer<T> {
+    pub(super) fn from_ref(inner: TimerRef<T>) -> Self {
+        Self { inner }
+    }
 
-impl<T> Drop for StopOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abandon();
+    /// A way to this engine that does not keep it alive; see [`WeakTimer`].
+    #[must_use]
+    pub fn downgrade(&self) -> WeakTimer<T> {
+        WeakTimer::of(&self.inner)
     }
 }
 
@@ -117,26 +119,20 @@ impl Timer<Task> {
 }
 
 impl<T: Send + 'static> Timer<T> {
-    pub(super) fn from_inner(inner: Arc<Inner<T>>) -> Self {
-        let last = Arc::new(StopOnDrop(Arc::clone(&inner)));
-        Self { inner, _last: last }
-    }
-
     /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
     ///
     /// A zero delay fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
     ///
     /// The returned [`Timeout`] may be dropped: the timer stays armed. Where a plain name is enough,
-    /// [`schedule_key`](Self::schedule_key) is cheaper, because it touches no reference count.
+    /// [`schedule_key`](Self::schedule_key) gives one that is smaller and can be copied.
     ///
     /// # Errors
     ///
     /// If the engine is stopped, `max_pending` timers are pending, or the workers cannot be started.
     /// The payload is in the error.
     pub fn schedule(&self, delay: Duration, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.deadline(delay);
-        self.arm(tick, payload, true).map(|key| self.timeout(key))
+        self.arm_held(self.inner.deadline(delay), payload)
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
@@ -145,8 +141,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     pub fn schedule_at(&self, deadline: Time, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload, true).map(|key| self.timeout(key))
+        self.arm_held(self.inner.rate.deadline_at(self.inner.now(), deadline), payload)
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -157,7 +152,7 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     pub fn schedule_key(&self, delay: Duration, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.inner.deadline(delay);
-        self.arm(tick, payload, false)
+        self.arm(tick, payload)
     }
 
     /// As [`schedule_at`](Self::schedule_at), but returns a plain key.
@@ -168,7 +163,7 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     pub fn schedule_key_at(&self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload, false)
+        self.arm(tick, payload)
     }
 
     /// Schedules a clone of `payload` once per period, the first time `first` from now.
@@ -213,19 +208,26 @@ impl<T: Send + 'static> Timer<T> {
     }
 
     #[inline]
-    fn arm(&self, tick: u64, payload: T, held: bool) -> Result<Key, ScheduleError<T>> {
+    fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
         let payload = self.inner.ready(payload)?;
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, held)
+                .schedule(handle.thread(slot), tick, payload, false)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }
 
-    fn timeout(&self, key: Key) -> Timeout<T> {
-        Timeout::new(Arc::clone(&self.inner), key)
+    #[inline]
+    fn arm_held(&self, tick: u64, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
+        let payload = self.inner.ready(payload)?;
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            HandleRef::schedule(&self.inner, (shard, slot), tick, payload)
+                .map(Timeout::new)
+                .map_err(|refusal| self.inner.rejected(refusal, shard))
+        })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.

@@ -123,6 +123,12 @@ pub enum BuildError {
         /// The operating system's reason.
         message: String,
     },
+    /// The process has its shared engine already.
+    #[error(
+        "the process's shared engine exists already; \
+         call Builder::build_global before anything calls tickwheel::global"
+    )]
+    GlobalExists,
 }
 
 /// Why a timer was not accepted, together with its payload.
