@@ -223,6 +223,13 @@ mod tests {
     /// Counts its drops, and panics in them if it is told to.
     struct Drops(Arc<AtomicUsize>, bool);
 
+    impl Drops {
+        /// Called by closures, which capture the whole of it for that.
+        fn panics(&self) -> bool {
+            self.1
+        }
+    }
+
     impl Drop for Drops {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -243,7 +250,7 @@ mod tests {
         let make = || {
             let (captured, runs) = (Drops(Arc::clone(&drops), false), Arc::clone(&runs));
             Task::new(move || {
-                assert!(!captured.1);
+                assert!(!captured.panics());
                 runs.fetch_add(sum(extra), Ordering::Relaxed);
             })
         };
@@ -284,10 +291,10 @@ mod tests {
                 let captured = Drops(Arc::clone(&drops), panics);
                 let filler = [1_usize; 8];
                 let task = if boxed {
-                    Task::new(move || panic!("{} {}", captured.1, filler[0]))
+                    Task::new(move || panic!("{} {}", captured.panics(), filler[0]))
                 } else {
                     Task::new(move || {
-                        let _captured = &captured;
+                        assert!(!captured.panics());
                         std::panic::resume_unwind(Box::new("a closure that panics"))
                     })
                 };
