@@ -17,7 +17,7 @@ use crate::peer::Peer;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use engine::EnginePeer;
+pub use engine::{ClosuresPeer, EnginePeer, HandlesPeer};
 pub use throughput::InFlight;
 
 /// How a peer is to be set up.
