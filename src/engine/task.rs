@@ -54,8 +54,8 @@ struct Vtable {
     run: unsafe fn(*mut Place),
     /// Drops the closure in its place.
     drop: unsafe fn(*mut Place),
-    /// The same task once more, for the next period of a periodic timer.
-    again: Option<unsafe fn(*const Place) -> Task>,
+    /// The same task once more, for the next period of a periodic timer; `None` if it runs only once.
+    again: unsafe fn(*const Place) -> Option<Task>,
 }
 
 /// Whether a closure of this type lies in the task itself.
@@ -68,9 +68,9 @@ struct VtableOf<F>(PhantomData<F>);
 
 impl<F: FnOnce() + Send + 'static> VtableOf<F> {
     const SMALL: &'static Vtable =
-        &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: None };
+        &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: never_again };
     const BOXED: &'static Vtable =
-        &Vtable { run: run_boxed::<F>, drop: drop_boxed::<F>, again: None };
+        &Vtable { run: run_boxed::<F>, drop: drop_boxed::<F>, again: never_again };
 }
 
 /// # Safety
@@ -107,12 +107,19 @@ unsafe fn drop_boxed<F>(place: *mut Place) {
     drop(unsafe { Box::from_raw(place.cast::<*mut F>().read()) });
 }
 
+/// # Safety
+///
+/// None: the place is not looked at.
+unsafe fn never_again(_place: *const Place) -> Option<Task> {
+    None
+}
+
 /// A closure that runs once per period. The lock is free unless the closure was cancelled and is run by hand.
 struct Repeating<F>(Arc<Mutex<F>>);
 
 impl<F: FnMut() + Send + 'static> Repeating<F> {
     const VTABLE: &'static Vtable =
-        &Vtable { run: Self::run, drop: drop_small::<Self>, again: Some(Self::again) };
+        &Vtable { run: Self::run, drop: drop_small::<Self>, again: Self::again };
 
     fn into_task(self) -> Task {
         const { assert!(is_small::<Self>()) };
@@ -133,10 +140,10 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
     /// # Safety
     ///
     /// The place holds a `Self`.
-    unsafe fn again(place: *const Place) -> Task {
+    unsafe fn again(place: *const Place) -> Option<Task> {
         // SAFETY: the function's contract; the reference ends with this call, during which the task is borrowed.
         let this = unsafe { &*place.cast::<Self>() };
-        Self(Arc::clone(&this.0)).into_task()
+        Some(Self(Arc::clone(&this.0)).into_task())
     }
 }
 
@@ -177,7 +184,8 @@ impl Task {
     /// The same task once more; only [`Task::repeating`] ones are ever asked.
     pub(super) fn again(&self) -> Self {
         // SAFETY: the vtable belongs to what lies in the place (`store`).
-        self.vtable.again.map_or_else(|| Self::new(|| ()), |again| unsafe { again(&self.place) })
+        let again = unsafe { (self.vtable.again)(&self.place) };
+        again.unwrap_or_else(|| Self::new(|| ()))
     }
 
     /// Runs the closure.
