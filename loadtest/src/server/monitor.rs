@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use super::client::Signals;
-use super::tally::Live;
-use crate::cli::ServerSettings;
+use super::totals::Live;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::numbers::{bytes, count, rate};
 use crate::progress::Progress;
-use crate::report::format::{bytes, count, rate};
+use crate::settings::server::ServerSettings;
 
 /// How often the monitor looks up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -24,7 +22,7 @@ const SAMPLE_AT_LEAST: Duration = Duration::from_millis(100);
 const RATE_OVER: usize = 10;
 
 /// Totals at one moment.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     /// Seconds since the start.
     pub(crate) at_s: f64,
@@ -33,7 +31,6 @@ pub(crate) struct Sample {
     /// Bytes that the clients have sent and received.
     pub(crate) bytes: u64,
     pub(crate) server_bytes: Option<u64>,
-    pub(crate) client_bytes: Option<u64>,
 }
 
 impl Sample {
@@ -119,7 +116,6 @@ impl<'a> Monitor<'a> {
             opened: self.opened(),
             bytes: sum(|live| live.bytes.get()),
             server_bytes: machine::resident_bytes_of(self.server),
-            client_bytes: machine::resident_bytes(),
         });
     }
 
