@@ -19,11 +19,18 @@ use crate::report::terminal::grid;
 /// What is read of a run's results.
 #[derive(Deserialize)]
 struct Results {
+    build: Build,
     kind: String,
     verdict: String,
     settings: BTreeMap<String, Value>,
     notes: Vec<String>,
     phases: Vec<Phase>,
+}
+
+#[derive(Deserialize)]
+struct Build {
+    profile: String,
+    compiler: String,
 }
 
 #[derive(Deserialize)]
@@ -143,6 +150,13 @@ fn row(name: String, (then, now): (f64, f64), better: Option<&str>, tolerance: f
 /// What a reader must know to judge the comparison.
 fn notes(old: &Results, new: &Results) -> Vec<String> {
     let mut notes = Vec::new();
+    let builds = [
+        ("profile", &old.build.profile, &new.build.profile),
+        ("compiler", &old.build.compiler, &new.build.compiler),
+    ];
+    for (name, then, now) in builds.into_iter().filter(|(_, then, now)| then != now) {
+        notes.push(format!("the builds differ: {name} was {then} and is {now}"));
+    }
     for (name, now) in &new.settings {
         let then = old.settings.get(name).unwrap_or(&Value::Null);
         if then != now && !IRRELEVANT.contains(&name.as_str()) {
@@ -176,6 +190,7 @@ mod tests {
     fn results(pairs: f64, p99_ns: f64, verdict: &str) -> Results {
         let all = json!({
             "format": FORMAT, "kind": "load run", "verdict": verdict, "notes": [],
+            "build": { "profile": "release", "compiler": "rustc 1.85.0" },
             "settings": { "shards": 2, "seed": pairs },
             "phases": [{
                 "name": "paced",
@@ -226,6 +241,8 @@ mod tests {
         assert!(notes(&old, &new).is_empty(), "the seed differs always");
         new.settings.insert("shards".to_owned(), json!(4));
         assert_eq!(notes(&old, &new), ["the settings differ: shards was 2 and is 4"]);
+        (new.settings, new.build.profile) = (BTreeMap::new(), "debug".to_owned());
+        assert_eq!(notes(&old, &new), ["the builds differ: profile was release and is debug"]);
         assert!(parse("{}").is_err() && parse("[1]").is_err() && parse("no").is_err());
     }
 }

@@ -5,12 +5,12 @@ use super::inner::Inner;
 use super::settings::Drive;
 use super::state::EngineState;
 use super::worker;
+use crate::drive::Fired;
 use crate::park::sleeper::Sleeper;
-use crate::shard::periodic::{Again, PeriodicKey, Plan};
-use crate::shard::{Expiry, Owner, Turn};
+use crate::shard::{Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::{Period, Time, saturating_ns};
+use crate::time::{Course, Period, Repeat, Time, saturating_ns};
 use crate::types::{
     Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
     Unfired,
@@ -114,24 +114,23 @@ impl<T> ShardWorker<T> {
         } else {
             self.owner.begin_turn(tick, &inner.budget)
         };
-        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
+        while let Some(fired) = self.owner.next_fired(&mut piece) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.now();
             }
-            let periodic = expiry.periodic;
-            self.handle(inner, expiry, now);
-            if periodic {
-                self.owner.finish_period(inner.now());
+            if let Some(fired) = self.owner.confirm(&mut piece, fired) {
+                self.handle(inner, fired, now);
+                self.owner.finish_call(|| inner.now());
             }
         }
         self.owner.finish_turn(piece, &inner.budget)
     }
 
     /// Runs the handler for one timer.
-    fn handle(&mut self, inner: &Inner<T>, expiry: Expiry<T>, now: Time) {
+    fn handle(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
         let counters = self.owner.handle().counters();
-        let Expiry { payload, key, deadline, .. } = expiry;
+        let Fired { payload, key, deadline, .. } = fired;
         let deadline = inner.rate.start_of(deadline);
         let lateness = now.saturating_duration_since(deadline);
         counters.lateness.record(saturating_ns(lateness));
@@ -146,7 +145,7 @@ impl<T> ShardWorker<T> {
     /// Ends the shard and collects what has not ended.
     pub(super) fn close(&mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
-        self.owner.close(|Expiry { payload, key, deadline, .. }| {
+        self.owner.close(|Fired { payload, key, deadline, .. }| {
             unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
         });
         unfired
@@ -267,15 +266,16 @@ impl<T: Send + 'static> Inner<T> {
         first: Duration,
         period: Period,
         payload: T,
-        again: Again<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>> {
+        clone: fn(&T) -> T,
+    ) -> Result<Key, ScheduleError<T>> {
         let payload = self.ready(payload)?;
         let nominal = self.now().saturating_add(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let handle = &self.handles[shard];
-            let plan = Plan { payload, again, period, nominal, rate: self.rate };
-            let begun = handle.schedule_periodic(handle.thread(slot), plan);
+            let course = Course::new(nominal, period, self.rate);
+            let repeat = Repeat { payload, clone, course };
+            let begun = handle.schedule_periodic(handle.thread(slot), repeat);
             begun.map_err(|refusal| self.rejected(refusal, shard))
         })
     }

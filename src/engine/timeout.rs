@@ -2,7 +2,7 @@
 
 use super::guard::TimeoutGuard;
 use super::hold::HandleRef;
-use crate::state::Phase;
+use crate::state::{Phase, State};
 use crate::time::Time;
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
@@ -66,12 +66,14 @@ impl<T> Timeout<T> {
     pub fn state(&self) -> TimeoutState {
         let key = self.key();
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
-        match state.map(|state| state.phase()) {
-            Some(Phase::Pending) => TimeoutState::Pending,
-            Some(Phase::Fired) => TimeoutState::Fired,
-            Some(Phase::Cancelled) => TimeoutState::Cancelled,
-            // The node is held, so it is this timer's and was armed.
-            Some(Phase::Returned | Phase::Idle) | None => TimeoutState::Returned,
+        match state.map_or(Phase::Idle, State::phase) {
+            Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
+                TimeoutState::Pending
+            }
+            Phase::Fired => TimeoutState::Fired,
+            Phase::Cancelled => TimeoutState::Cancelled,
+            // The node is held, so it is this timer's, and it has been armed: it is never idle.
+            Phase::Returned | Phase::Idle => TimeoutState::Returned,
         }
     }
 

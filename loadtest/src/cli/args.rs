@@ -13,7 +13,7 @@ use crate::settings::engine::{EngineSettings, IdleChoice, WheelChoice};
 use crate::settings::load::{LoadSettings, Pace, PayloadChoice, pace};
 use crate::settings::parse::{count, duration, share, some_duration, threads};
 
-/// Run the tickwheel timer engine under real load and prove from independent ledger that no timer was
+/// Run the tickwheel timer engine under real load and prove from an independent ledger that no timer was
 /// lost, early or fired twice.
 ///
 /// Without arguments: 10 seconds of a server-like mix, one shard and one producer per core; half of the

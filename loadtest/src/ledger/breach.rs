@@ -11,7 +11,7 @@ pub(crate) enum Breach {
     Twice,
     /// Accepted, and then neither fired, nor cancelled, nor returned.
     Lost,
-    /// The sums, the engine's statistics or a computed outcome differ from what the ledger say.
+    /// The sums, the engine's statistics or a computed outcome differ from what the ledger says.
     Mismatch,
 }
 

@@ -1,6 +1,6 @@
 //! The program's own ledger: what became of every timer, kept without asking the engine.
 //!
-//! Each producer owns a *writer* of slots; a slot describes one timer at a time, a *ticket* names one
+//! Each producer owns a *writer* with slots; a slot describes one timer at a time, a *ticket* names one
 //! timer for ever (slot and life). Two words per slot, each with one kind of writer, tell the story:
 //!
 //! ```text
@@ -14,7 +14,6 @@
 //! A timer that ends twice leaves a contradiction that one side sees at once, or the next user of the
 //! slot, or the audit after the run; a timer that never ends is still Pending in the audit. So the
 //! answer is exact, and yet a schedule + cancel pair costs plain loads and stores only.
-//!
 //!
 //! * `slot` - the two words; `table` - all slots, named by tickets; `breach` - what can be found
 //! * `writer` - the producer's side; `handlers` - the firing side

@@ -21,7 +21,7 @@ pub(crate) struct Ticket {
     pub(super) life: u32,
 }
 
-/// Where the ledger take their time from.
+/// Where the ledger takes its time from.
 #[derive(Clone)]
 pub(crate) enum LedgerClock {
     /// The standard library's clock, so that the engine's own clock is judged as well.
@@ -31,7 +31,7 @@ pub(crate) enum LedgerClock {
 }
 
 impl LedgerClock {
-    /// Nanoseconds since the ledger were opened (manual: since the clock's origin).
+    /// Nanoseconds since the ledger was opened (manual: since the clock's origin).
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
@@ -52,7 +52,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Opens ledger for `writers` producers of at most `slots_per_writer` timers each.
+    /// Opens a ledger for `writers` producers of at most `slots_per_writer` timers each.
     ///
     /// # Errors
     ///

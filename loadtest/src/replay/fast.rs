@@ -1,7 +1,7 @@
 //! Replay on the manual clock: worker threads as always, but time stands still until it is turned.
 //!
 //! The clock goes to every moment at which the model says that something fires, and to every
-//! operation's own time. After each firing the engine settles, and ledger and model must agree on
+//! operation's own time. After each firing the engine goes idle, and ledger and model must agree on
 //! which timers have fired: none missing, none more. So each timer is proven to fire in its own tick.
 
 use std::time::Instant;

@@ -79,7 +79,7 @@ impl Operator {
         }
     }
 
-    /// Whether the ledger have seen the timer's handler.
+    /// Whether the ledger has seen the timer's handler.
     pub(super) fn has_fired(&self, id: u64) -> bool {
         let known = self.timers.get(&id).copied().flatten();
         known.is_some_and(|(_, ticket)| self.writer.has_fired(ticket))

@@ -35,9 +35,9 @@ p { margin: 0 0 8px; }
 .verdict strong { font-size: 20px; margin-right: 10px; }
 .verdict ul { margin: 8px 0 0; padding-left: 18px; font: 13px/1.5 ui-monospace, monospace; }
 .tiles { display: grid; gap: 12px; margin-top: 16px;
-  grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); }
+  grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); }
 .tiles .card { margin: 0; padding: 12px 16px; }
-.tiles b { display: block; font-size: 22px; font-weight: 600; white-space: nowrap; }
+.tiles b { display: block; font-size: 20px; font-weight: 600; white-space: nowrap; }
 .pair { display: grid; gap: 0 16px;
   grid-template-columns: repeat(auto-fit, minmax(min(400px, 100%), 1fr)); align-items: start; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }

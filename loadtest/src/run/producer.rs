@@ -1,7 +1,7 @@
 //! The hot loop: one thread that schedules timers and cancels most of them while they are young.
 //!
 //! Each step ends the oldest timer in flight and schedules a new one. A share of the new ones is left
-//! to fire; those wait in a second queue until the ledger show that their handler has run.
+//! to fire; those wait in a second queue until the ledger shows that their handler has run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

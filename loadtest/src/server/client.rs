@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signals {
     /// The load is over: open nothing, say nothing, wait until the server has closed everything.
-    pub(super) settle: Interrupt,
+    pub(super) wind_down: Interrupt,
     /// End now.
     pub(super) halt: Interrupt,
 }
@@ -108,7 +108,7 @@ impl Client {
         let mut give_up = None;
         while !self.signals.halt.is_raised() {
             let now = Instant::now();
-            if self.signals.settle.is_raised() {
+            if self.signals.wind_down.is_raised() {
                 let Rules { idle, grace } = self.task.rules;
                 let patience = *give_up.get_or_insert_with(|| {
                     self.fall_silent();
@@ -229,7 +229,7 @@ impl Client {
         let idle = self.task.rules.idle;
         let Some(connection) = self.slots[slot].connection.as_mut() else { return };
         connection.begin_talk(now, connection.kind.talks_for(idle, &mut self.rng));
-        if connection.kind != Kind::Silent && !self.signals.settle.is_raised() {
+        if connection.kind != Kind::Silent && !self.signals.wind_down.is_raised() {
             let at = now + kind::pause(idle, &mut self.rng);
             // A flood starts when it comes up on the agenda.
             connection.talking = connection.kind != Kind::Flooding;
@@ -275,7 +275,7 @@ impl Client {
         })
     }
 
-    /// Puts a connection that has ended into the ledger, and its slot up for another.
+    /// Puts a connection that has ended into the totals, and its slot up for another.
     fn conclude(&mut self, slot: usize, standing: Standing) -> io::Result<()> {
         if standing == Standing::Open {
             return Ok(());
@@ -285,7 +285,7 @@ impl Client {
         connection.closed(seen, &mut self.shared);
         self.poll.registry().deregister(&mut connection.stream)?;
         self.closed += 1;
-        if !self.signals.settle.is_raised() {
+        if !self.signals.wind_down.is_raised() {
             self.vacant.push_back(slot);
         }
         Ok(())

@@ -9,7 +9,7 @@
 //! * `process` - the hold on the server's process, which runs the room `host`
 //! * `kind` - the kinds of clients and when they speak
 //! * `client` - a loop with many connections; `connection` - one of them
-//! * `activity` - the ledger on one connection, and the judgement over its close
+//! * `activity` - the record of one connection, and the judgement over its close
 //! * `totals` - figures and breaches by kind; `verdict` - holds them against the server's own counts
 //! * `monitor` - samples and progress while it runs
 

@@ -86,8 +86,8 @@ impl<'a> Monitor<'a> {
             if self.complete.is_none() && self.opened() >= self.settings.connections as u64 {
                 self.complete = Some(elapsed);
             }
-            if self.is_settling(elapsed) {
-                signals.settle.raise();
+            if self.is_winding_down(elapsed) {
+                signals.wind_down.raise();
             }
             if elapsed >= next_sample {
                 next_sample = elapsed + sample_every;
@@ -103,7 +103,7 @@ impl<'a> Monitor<'a> {
         self.live.iter().map(|live| live.opened.get()).sum()
     }
 
-    fn is_settling(&self, elapsed: Duration) -> bool {
+    fn is_winding_down(&self, elapsed: Duration) -> bool {
         self.complete.is_some_and(|complete| elapsed >= complete + self.settings.duration)
     }
 
@@ -126,7 +126,7 @@ impl<'a> Monitor<'a> {
         let per_second = |now: u64, then: u64| rate(now.saturating_sub(then) as f64 / seconds);
         let phase = match self.complete {
             None => "opening",
-            Some(_) if self.is_settling(Duration::from_secs_f64(last.at_s)) => "all silent",
+            Some(_) if self.is_winding_down(Duration::from_secs_f64(last.at_s)) => "all silent",
             Some(_) => "full load",
         };
         format!(

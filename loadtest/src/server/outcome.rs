@@ -14,7 +14,7 @@ use crate::report::model::{
 };
 use crate::usage::Cost;
 
-/// Everything that is known once the ledger is audited.
+/// Everything that is known once the run is judged.
 pub(super) struct Outcome {
     /// Seconds until the last connection was closed.
     pub(super) seconds: f64,

@@ -120,7 +120,7 @@ mod tests {
     use super::super::activity::Judgement;
     use super::*;
 
-    /// The ledger of ten connections, all closed in time, and the counts of a server that agrees.
+    /// The totals of ten connections, all closed in time, and the counts of a server that agrees.
     fn sound() -> (Totals, ServerCounts) {
         let mut totals = Totals::default();
         for kind in [Kind::Silent, Kind::Fading] {

@@ -9,7 +9,7 @@ use super::*;
 use crate::ledger::table::LedgerClock;
 use crate::ledger::writer::Writer;
 
-/// The ledger on a manual clock with one writer of four slots, and honest engine counts on demand.
+/// A ledger on a manual clock with one writer of four slots, and honest engine counts on demand.
 struct Fixture {
     ledger: Arc<Ledger>,
     writer: Writer,
