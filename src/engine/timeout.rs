@@ -1,6 +1,5 @@
 //! `Timeout`: the owned handle of one timer.
 
-use super::guard::TimeoutGuard;
 use super::hold::HandleRef;
 use crate::state::{Phase, State};
 use crate::time::Time;
@@ -36,11 +35,6 @@ pub enum TimeoutState {
 impl<T> Timeout<T> {
     pub(super) fn new(inner: HandleRef<T>) -> Self {
         Self { inner }
-    }
-
-    /// A guard that cancels the timer when it goes out of scope.
-    pub fn cancel_on_drop(self) -> TimeoutGuard<T> {
-        TimeoutGuard::new(self)
     }
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
