@@ -19,7 +19,8 @@ use std::time::Duration;
 ///
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
 /// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
-/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer) does not.
+/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
+/// does not.
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
