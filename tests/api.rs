@@ -92,7 +92,7 @@ fn sizes_are_pinned() {
     assert!(size_of::<Timeout<u64>>() <= 24);
     assert!(size_of::<Timeout<[u8; 1000]>>() <= 24, "a handle does not hold the payload");
     assert_eq!(size_of::<Option<Timeout<u64>>>(), size_of::<Timeout<u64>>());
-    assert_eq!(size_of::<Timer<u64>>(), 2 * size_of::<usize>());
+    assert_eq!(size_of::<Timer<u64>>(), size_of::<usize>());
     assert_eq!(size_of::<Time>(), 8);
     assert_eq!(size_of::<Task>(), 4 * size_of::<usize>());
     assert!(size_of::<ScheduleError<()>>() <= 48);

@@ -125,7 +125,7 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
     shelf.retire(retired);
 }
 
-/// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the others [P19].
+/// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the others [P21].
 pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.
@@ -215,7 +215,7 @@ impl<T> Deref for TimerRef<T> {
 
 impl<T> Drop for TimerRef<T> {
     fn drop(&mut self) {
-        // ORDERING: AcqRel: what was done through every `Timer` comes before the engine's end. [P19]
+        // ORDERING: AcqRel: what was done through every `Timer` comes before the engine's end. [P21]
         if self.timers.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }

@@ -1,8 +1,7 @@
 //! `Timeout`: the owned handle of one timer.
 
-use super::guard::TimeoutGuard;
 use super::hold::HandleRef;
-use crate::state::Phase;
+use crate::state::{Phase, State};
 use crate::time::Time;
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
@@ -38,11 +37,6 @@ impl<T> Timeout<T> {
         Self { inner }
     }
 
-    /// A guard that cancels the timer when it goes out of scope.
-    pub fn cancel_on_drop(self) -> TimeoutGuard<T> {
-        TimeoutGuard::new(self)
-    }
-
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
         let key = self.key();
@@ -66,14 +60,14 @@ impl<T> Timeout<T> {
     pub fn state(&self) -> TimeoutState {
         let key = self.key();
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
-        match state.map(|state| state.phase()) {
-            Some(Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running) => {
+        match state.map_or(Phase::Idle, State::phase) {
+            Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
                 TimeoutState::Pending
             }
-            Some(Phase::Fired) => TimeoutState::Fired,
-            Some(Phase::Cancelled) => TimeoutState::Cancelled,
-            // The node is held, so it is this timer's and was armed.
-            Some(Phase::Returned | Phase::Idle) | None => TimeoutState::Returned,
+            Phase::Fired => TimeoutState::Fired,
+            Phase::Cancelled => TimeoutState::Cancelled,
+            // The node is held, so it is this timer's, and it has been armed: it is never idle.
+            Phase::Returned | Phase::Idle => TimeoutState::Returned,
         }
     }
 

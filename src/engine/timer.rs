@@ -6,7 +6,6 @@ use super::state::EngineState;
 use super::stats::Stats;
 use super::task::Task;
 use super::timeout::Timeout;
-use super::weak::WeakTimer;
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time};
@@ -20,7 +19,8 @@ use std::time::Duration;
 ///
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
 /// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
-/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`] does not.
+/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
+/// does not.
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
@@ -51,10 +51,8 @@ impl<T> Timer<T> {
         Self { inner }
     }
 
-    /// A way to this engine that does not keep it alive; see [`WeakTimer`].
-    #[must_use]
-    pub fn downgrade(&self) -> WeakTimer<T> {
-        WeakTimer::of(&self.inner)
+    pub(super) fn engine(&self) -> &TimerRef<T> {
+        &self.inner
     }
 }
 
