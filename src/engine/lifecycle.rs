@@ -135,7 +135,7 @@ impl<T> ShardWorker<T> {
         let lateness = now.saturating_duration_since(deadline);
         counters.lateness.record(saturating_ns(lateness));
         let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
-        match run_caught(&mut self.handler, inner.panic_hook.as_ref(), expired) {
+        match run_caught(&mut self.handler, inner, expired) {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
             None => drop(counters.panics.bump()),
@@ -250,7 +250,7 @@ impl<T> Inner<T> {
 impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be; the payload comes back either way.
     #[inline]
-    pub(super) fn ready(self: &Arc<Self>, payload: T) -> Result<T, ScheduleError<T>> {
+    pub(super) fn ready(&self, payload: T) -> Result<T, ScheduleError<T>> {
         if self.state() == EngineState::Started {
             return Ok(payload);
         }
@@ -262,7 +262,7 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     pub(super) fn begin_periodic(
-        self: &Arc<Self>,
+        &self,
         first: When,
         period: Period,
         payload: T,
@@ -280,7 +280,7 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    pub(super) fn start(self: &Arc<Self>) -> Result<(), StartError> {
+    pub(super) fn start(&self) -> Result<(), StartError> {
         match self.state() {
             EngineState::Started => return Ok(()),
             EngineState::Stopped => return Err(StartError::Stopped),
@@ -304,12 +304,10 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Gives a shard_worker its thread. On failure the shard_worker stays where it is, for another attempt.
-    fn spawn(
-        self: &Arc<Self>,
-        shard_worker: Handover<T>,
-    ) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
+    fn spawn(&self, shard_worker: Handover<T>) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
         let shard = locked(&shard_worker).as_ref().map_or(0, |shard_worker| shard_worker.shard);
-        let inner = Arc::clone(self);
+        // Never missing: whoever starts the engine has a `Timer`, or is one of its workers.
+        let Some(inner) = self.hold() else { return Err(StartError::Stopped) };
         std::thread::Builder::new()
             .name(format!("{}-{shard}", self.thread_name))
             .spawn(move || {

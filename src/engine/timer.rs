@@ -1,10 +1,10 @@
 //! `Timer`: the engine as its users hold it.
 
 use super::Builder;
-use super::inner::Inner;
-use super::payload::{IntoPayload, Task};
+use super::hold::{HandleRef, TimerRef};
 use super::state::EngineState;
 use super::stats::Stats;
+use super::task::Task;
 use super::timeout::Timeout;
 use crate::state::State;
 use crate::sync::slot;
@@ -13,14 +13,14 @@ use crate::types::{
     BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
 /// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
-/// Note that a payload which holds a clone keeps its own engine alive.
+/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
+/// does not.
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
@@ -37,22 +37,22 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    inner: Arc<Inner<T>>,
-    /// Stops the engine with the last handle.
-    _last: Arc<StopOnDrop<T>>,
+    inner: TimerRef<T>,
 }
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
+        Self { inner: self.inner.clone() }
     }
 }
 
-struct StopOnDrop<T>(Arc<Inner<T>>);
+impl<T> Timer<T> {
+    pub(super) fn from_ref(inner: TimerRef<T>) -> Self {
+        Self { inner }
+    }
 
-impl<T> Drop for StopOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abandon();
+    pub(super) fn engine(&self) -> &TimerRef<T> {
+        &self.inner
     }
 }
 
@@ -72,7 +72,34 @@ impl Timer<Task> {
         Builder::new()
     }
 
-    /// Runs a closure once per period, the first time `first` from now; see
+    /// Runs a closure on a worker, once, after a delay or a point in time ([`When`]), rounded up to the next tick.
+    ///
+    /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
+    /// the returned [`Timeout`] leaves the timer armed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = tickwheel::Timer::new()?;
+    /// let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
+    /// assert!(deadline.cancel().won());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    #[inline]
+    pub fn run_after(
+        &self,
+        when: impl Into<When>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout<Task>, ScheduleError<Task>> {
+        self.schedule(when, Task::new(run))
+    }
+
+    /// Runs a closure once per period, the first time at `first`; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
     /// # Errors
@@ -89,18 +116,13 @@ impl Timer<Task> {
 }
 
 impl<T: Send + 'static> Timer<T> {
-    pub(super) fn from_inner(inner: Arc<Inner<T>>) -> Self {
-        let last = Arc::new(StopOnDrop(Arc::clone(&inner)));
-        Self { inner, _last: last }
-    }
-
     /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// A zero delay fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
     ///
     /// The returned [`Timeout`] may be dropped: the timer stays armed. Where a plain name is enough,
-    /// [`schedule_key`](Self::schedule_key) is cheaper, because it touches no reference count.
+    /// [`schedule_key`](Self::schedule_key) gives one that is smaller and can be copied.
     ///
     /// # Errors
     ///
@@ -109,10 +131,9 @@ impl<T: Send + 'static> Timer<T> {
     pub fn schedule(
         &self,
         when: impl Into<When>,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.tick(when);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
+        self.arm_held(self.inner.tick(when), payload)
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -124,13 +145,13 @@ impl<T: Send + 'static> Timer<T> {
     pub fn schedule_key(
         &self,
         when: impl Into<When>,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        self.arm(tick, payload.into_payload(), false)
+        self.arm(tick, payload)
     }
 
-    /// Schedules a clone of `payload` once per period, the first time `first` from now.
+    /// Schedules a clone of `payload` once per period, the first time at `first`.
     ///
     /// The key stays the same over all periods: [`cancel`](Self::cancel) hands `payload` back, and no call of the
     /// handler begins after that; one that has begun goes on to its end. [`reschedule`](Self::reschedule) moves the
@@ -155,28 +176,35 @@ impl<T: Send + 'static> Timer<T> {
         &self,
         first: impl Into<When>,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.inner.begin_periodic(first.into(), period, payload.into_payload(), T::clone)
+        self.inner.begin_periodic(first.into(), period, payload, T::clone)
     }
 
     #[inline]
-    fn arm(&self, tick: u64, payload: T, held: bool) -> Result<Key<T>, ScheduleError<T>> {
+    fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let payload = self.inner.ready(payload)?;
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, held)
+                .schedule(handle.thread(slot), tick, payload, false)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }
 
-    fn timeout(&self, key: Key<T>) -> Timeout<T> {
-        Timeout::new(Arc::clone(&self.inner), key)
+    #[inline]
+    fn arm_held(&self, tick: u64, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
+        let payload = self.inner.ready(payload)?;
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            HandleRef::schedule(&self.inner, (shard, slot), tick, payload)
+                .map(Timeout::new)
+                .map_err(|refusal| self.inner.rejected(refusal, shard))
+        })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.

@@ -1,6 +1,5 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::engine::IntoPayload;
 use crate::shard;
 use crate::shard::thread_state::ThreadState;
 use crate::state::State;
@@ -41,12 +40,8 @@ impl<T: Send + 'static> Remote<T> {
     /// # Errors
     ///
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
-    pub fn schedule(
-        &self,
-        when: impl Into<When>,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        self.arm(self.source.tick(&self.rate, when.into()), payload.into_payload())
+    pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
+        self.arm(self.source.tick(&self.rate, when.into()), payload)
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
@@ -64,13 +59,13 @@ impl<T: Send + 'static> Remote<T> {
         &self,
         first: impl Into<When>,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
         let course = Course::new(self.source.time(first.into()), period, self.rate);
-        let repeat = Repeat { payload: payload.into_payload(), clone: T::clone, course };
+        let repeat = Repeat { payload, clone: T::clone, course };
         self.with_thread(|thread| self.shard.schedule_periodic(thread, repeat))
             .map_err(|refusal| refusal.into_error(0))
     }

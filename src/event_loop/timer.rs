@@ -3,7 +3,6 @@
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::drive::Fired;
-use crate::engine::IntoPayload;
 use crate::shard::{Owner, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
@@ -132,10 +131,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         &mut self,
         now: Time,
         when: impl Into<When>,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.source.tick_from(&self.rate, now, when.into());
-        self.arm(tick, payload.into_payload())
+        self.arm(tick, payload)
     }
 
     #[inline]
@@ -154,13 +153,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         now: Time,
         first: impl Into<When>,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
         let course = Course::new(self.source.time_from(now, first.into()), period, self.rate);
-        let repeat = Repeat { payload: payload.into_payload(), clone: T::clone, course };
+        let repeat = Repeat { payload, clone: T::clone, course };
         self.owner.schedule_periodic(repeat).map_err(|refusal| refusal.into_error(0))
     }
 
