@@ -96,14 +96,14 @@ impl<T> ShardHandle<T> {
 
     /// Whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
     #[inline]
-    pub(crate) fn owns(&self, key: Key) -> bool {
+    pub(crate) fn owns(&self, key: Key<T>) -> bool {
         key.shard() == usize::from(self.id)
     }
 
     /// The name of one of this shard's timers.
     #[inline]
-    pub(super) fn key(&self, index: u32, generation: u64) -> Key {
-        Key::new(self.id, index, generation)
+    pub(super) fn key(&self, index: u32, generation: u64) -> Key<T> {
+        self.table.key(index, generation)
     }
 
     /// The thread state of the thread that holds `slot`.
@@ -133,7 +133,7 @@ impl<T> ShardHandle<T> {
         deadline: u64,
         payload: T,
         held: bool,
-    ) -> Result<Key, Refusal<T>> {
+    ) -> Result<Key<T>, Refusal<T>> {
         let payload = self.acquire_permit(payload)?;
         let payload = self.prepare(thread, payload)?;
         // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
@@ -176,17 +176,22 @@ impl<T> ShardHandle<T> {
 
     /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
-    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key) -> Option<T> {
-        let payload =
-            self.table.end(&thread.cache, key.index(), key.generation(), Phase::Cancelled)?;
+    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
+        let payload = self.table.end(
+            &thread.cache,
+            key.index(),
+            self.table.generation(key),
+            Phase::Cancelled,
+        )?;
         self.count_cancel(thread);
         Some(payload)
     }
 
     /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
     #[inline]
-    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key) -> Option<T> {
-        let payload = self.table.cancel_held(&thread.cache, key.index(), key.generation())?;
+    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
+        let payload =
+            self.table.cancel_held(&thread.cache, key.index(), self.table.generation(key))?;
         self.count_cancel(thread);
         Some(payload)
     }
@@ -209,14 +214,19 @@ impl<T> ShardHandle<T> {
 
     /// A `Timeout` lets go of its node.
     #[inline]
-    pub(crate) fn release(&self, thread: &ThreadState, key: Key) {
+    pub(crate) fn release(&self, thread: &ThreadState, key: Key<T>) {
         self.table.release(&thread.cache, key.index());
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
-    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key, deadline: u64) -> bool {
-        match self.table.reschedule(&thread.cache, key.index(), key.generation(), deadline) {
+    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key<T>, deadline: u64) -> bool {
+        match self.table.reschedule(
+            &thread.cache,
+            key.index(),
+            self.table.generation(key),
+            deadline,
+        ) {
             Rescheduled::Gone => return false,
             Rescheduled::Later | Rescheduled::Superseded => {}
             Rescheduled::Earlier { mark } => self.send_move(thread, deadline, key.index(), mark),
@@ -227,12 +237,12 @@ impl<T> ShardHandle<T> {
 
     /// The state behind a key, if it is not stale.
     #[inline]
-    pub(crate) fn state(&self, key: Key) -> Option<State> {
-        self.table.state(key.index(), key.generation())
+    pub(crate) fn state(&self, key: Key<T>) -> Option<State> {
+        self.table.state(key.index(), self.table.generation(key))
     }
 
     /// The deadline of a timer whose node the caller holds.
-    pub(crate) fn deadline(&self, key: Key) -> u64 {
+    pub(crate) fn deadline(&self, key: Key<T>) -> u64 {
         self.table.deadline(key.index())
     }
 

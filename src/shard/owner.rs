@@ -192,7 +192,7 @@ impl<T> Owner<T> {
 
     /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
     #[inline]
-    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
+    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key<T>, Refusal<T>> {
         let Self { handle, thread, .. } = self;
         let payload = handle.acquire_permit(payload)?;
         let count = || {
@@ -225,12 +225,12 @@ impl<T> Owner<T> {
 
     /// Cancels a timer of this shard, whoever scheduled it.
     #[inline]
-    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+    pub(crate) fn cancel(&mut self, key: Key<T>) -> Option<T> {
         let Self { handle, thread, .. } = self;
         if !handle.owns(key) {
             return None;
         }
-        let (index, generation) = (key.index(), key.generation());
+        let (index, generation) = (key.index(), handle.table.generation(key));
         let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
         handle.release_permit();
         if handle.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
@@ -249,12 +249,17 @@ impl<T> Owner<T> {
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
-    pub(crate) fn reschedule(&mut self, key: Key, deadline: u64) -> bool {
+    pub(crate) fn reschedule(&mut self, key: Key<T>, deadline: u64) -> bool {
         let Self { handle, thread, .. } = self;
         if !handle.owns(key) {
             return false;
         }
-        match handle.table.reschedule(&thread.cache, key.index(), key.generation(), deadline) {
+        match handle.table.reschedule(
+            &thread.cache,
+            key.index(),
+            handle.table.generation(key),
+            deadline,
+        ) {
             Rescheduled::Gone => return false,
             Rescheduled::Later | Rescheduled::Superseded => {}
             Rescheduled::Earlier { mark } => {

@@ -20,7 +20,7 @@ impl<T> ShardHandle<T> {
         &self,
         thread: &ThreadState,
         repeat: Repeat<T>,
-    ) -> Result<Key, Refusal<T>> {
+    ) -> Result<Key<T>, Refusal<T>> {
         let tick = repeat.course.tick();
         let armed = self.arm_periodic(thread, &thread.scheduled, repeat, true)?;
         if !self.send(thread, tick, armed.index, armed.mark) {
@@ -61,7 +61,7 @@ impl<T> ShardHandle<T> {
 
 impl<T> Owner<T> {
     /// As [`ShardHandle::schedule_periodic`], past the inbox.
-    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Result<Key, Refusal<T>> {
+    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Result<Key<T>, Refusal<T>> {
         let deadline = repeat.course.tick();
         let Self { handle, thread, .. } = self;
         let armed = handle.arm_periodic(thread, &handle.counters.own_scheduled, repeat, false)?;
