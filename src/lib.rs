@@ -73,6 +73,13 @@
 //! let timer = Builder::new().build_with(|_: Expired<std::rc::Rc<u8>>| ());
 //! ```
 //!
+//! A closure is no payload; [`Timer::run_after`] makes one of it:
+//!
+//! ```compile_fail,E0308
+//! # let timer = tickwheel::Timer::new().unwrap();
+//! timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
+//! ```
+//!
 //! A key names timers with its own type of payload only:
 //!
 //! ```compile_fail,E0308
@@ -83,13 +90,6 @@
 //! numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
 //! numbers.cancel(key);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A closure is no payload; [`Timer::run_after`] makes one of it:
-//!
-//! ```compile_fail,E0308
-//! # let timer = tickwheel::Timer::new().unwrap();
-//! timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
 //! ```
 //!
 //! A payload may outlive the function that scheduled it:

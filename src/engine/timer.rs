@@ -72,7 +72,7 @@ impl Timer<Task> {
         Builder::new()
     }
 
-    /// Runs a closure on a worker, once, after a delay or a point in time ([`When`]), rounded up to the next tick.
+    /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
     /// the returned [`Timeout`] leaves the timer armed.
@@ -99,7 +99,7 @@ impl Timer<Task> {
         self.schedule(when, Task::new(run))
     }
 
-    /// Runs a closure once per period, the first time at `first`; see
+    /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
     /// # Errors
@@ -133,7 +133,8 @@ impl<T: Send + 'static> Timer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        self.arm_held(self.inner.tick(when), payload)
+        let tick = self.inner.tick(when);
+        self.arm_held(tick, payload)
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
