@@ -120,12 +120,12 @@ pub mod wheel;
 mod models;
 
 pub use engine::{
-    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, ShardStats,
-    Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn, global,
+    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Stats,
+    Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn, global,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
-pub use shard::LatenessHistogram;
+pub use shard::{DurationHistogram, ShardStats};
 pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time, When};
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Reschedule, ScheduleError,

@@ -10,8 +10,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Builder, Cancel, Clock, Drive, EngineState, EventLoopTimer, Executor,
-    Expired, FixedTimer, IdleStrategy, Key, LatenessHistogram, LocalTimer, ManualClock,
+    Budget, BuildError, Builder, Cancel, Clock, Drive, DurationHistogram, EngineState,
+    EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Key, LocalTimer, ManualClock,
     MonotonicClock, PanicReport, Pinning, RawKey, Reschedule, Routing, ScheduleError,
     ScheduleErrorKind, ShardStats, StartError, Stats, StopError, Task, Time, Timeout, Timer,
     TurnError, Unfired, WheelKind,
@@ -82,7 +82,7 @@ fn names_times_and_settings_are_plain_data() {
     clone::<Pinning>();
     clone::<Stats>();
     clone::<ShardStats>();
-    clone::<LatenessHistogram>();
+    clone::<DurationHistogram>();
     clone::<PanicReport>();
     send::<Stats>();
     sync::<Stats>();

@@ -47,7 +47,7 @@ pub use pinning::Pinning;
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
 pub use state::EngineState;
-pub use stats::{ShardStats, Stats};
+pub use stats::Stats;
 pub use task::Task;
 pub use timeout::{Timeout, TimeoutState};
 pub use timer::Timer;

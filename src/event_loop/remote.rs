@@ -1,6 +1,7 @@
 //! What other threads may do with an event loop's timer.
 
 use crate::shard;
+use crate::shard::ShardStats;
 use crate::shard::thread_state::ThreadState;
 use crate::state::State;
 use crate::sync::slot;
@@ -105,6 +106,12 @@ impl<T: Send + 'static> Remote<T> {
     #[must_use]
     pub fn pending(&self) -> usize {
         usize::try_from(self.shard.pending()).unwrap_or(usize::MAX)
+    }
+
+    /// What the loop's timer has counted so far; reads its clock. O(threads).
+    #[must_use]
+    pub fn stats(&self) -> ShardStats {
+        ShardStats::of(&self.shard, &self.rate, self.source.now())
     }
 
     /// The time by the timer's clock.

@@ -3,7 +3,7 @@
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::drive::Fired;
-use crate::shard::{Owner, Turn};
+use crate::shard::{Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
@@ -194,6 +194,12 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// What the timer has counted so far; reads its clock. O(threads).
+    #[must_use]
+    pub fn stats(&self) -> ShardStats {
+        ShardStats::of(self.owner.handle(), &self.rate, self.source.now())
     }
 
     /// When there is something to do next: never later than the earliest pending deadline, and earlier at

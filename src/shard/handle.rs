@@ -298,6 +298,20 @@ impl<T> ShardHandle<T> {
         self.scheduled().saturating_sub(ended)
     }
 
+    /// Messages sent and not drained. O(threads).
+    pub(super) fn unread(&self) -> u64 {
+        let drained = self.counters.drained.get();
+        let sent = self.threads_sum(|thread| thread.scheduled.get() + thread.moves_sent.get());
+        sent.saturating_sub(drained)
+    }
+
+    /// The earliest tick that the owner, as of its last turn, or the inbox knows of; `u64::MAX` for none.
+    pub(super) fn earliest(&self) -> u64 {
+        // A zero asks for a turn, and is no deadline.
+        let inbox_due = self.wake_state.inbox_due().wrapping_sub(1).saturating_add(1);
+        inbox_due.min(!self.counters.next.get())
+    }
+
     /// Owned handles made and not dropped. Exact once no more are made; before that it may be too large. O(threads).
     pub(crate) fn handles_left(&self) -> u64 {
         let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
