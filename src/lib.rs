@@ -47,7 +47,6 @@
 //!
 //! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
 //! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
-//! * [`wheel`] has the timing wheels by themselves.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
 //!
 //! # What must not compile
@@ -113,6 +112,9 @@ mod state;
 mod sync;
 mod time;
 mod types;
+mod unwind;
+/// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
+#[doc(hidden)]
 pub mod wheel;
 
 #[cfg(test)]

@@ -236,6 +236,13 @@ impl<T: Send + 'static> Timer<T> {
         state.is_some_and(State::is_live)
     }
 
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let tick = self.inner.handle(key).and_then(|handle| handle.deadline_of(key));
+        tick.map(|tick| self.inner.rate.start_of(tick))
+    }
+
     /// The engine's time, for deadlines.
     #[must_use]
     pub fn now(&self) -> Time {

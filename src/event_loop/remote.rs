@@ -102,6 +102,14 @@ impl<T: Send + 'static> Remote<T> {
         self.shard.state(key).is_some_and(State::is_live)
     }
 
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let handle = &self.shard;
+        let tick = if handle.owns(key) { handle.deadline_of(key) } else { None };
+        tick.map(|tick| self.rate.start_of(tick))
+    }
+
     /// Timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {

@@ -241,6 +241,11 @@ impl<T> ShardHandle<T> {
         self.table.state(key.index(), self.table.generation(key))
     }
 
+    /// The deadline of the timer that a key names, if it has not ended.
+    pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
+        self.table.deadline_of(key.index(), self.table.generation(key))
+    }
+
     /// The deadline of a timer whose node the caller holds.
     pub(crate) fn deadline(&self, key: Key<T>) -> u64 {
         self.table.deadline(key.index())
