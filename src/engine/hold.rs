@@ -235,7 +235,7 @@ impl<T> Drop for TimerRef<T> {
 /// A `Timeout`'s way to its engine, which counts it per thread and not on one word.
 pub(super) struct HandleRef<T> {
     engine: NonNull<Inner<T>>,
-    key: Key,
+    key: Key<T>,
 }
 
 // SAFETY: as for `Hold`.
@@ -259,7 +259,7 @@ impl<T> HandleRef<T> {
     }
 
     #[inline]
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key<T> {
         self.key
     }
 }

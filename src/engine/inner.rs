@@ -10,11 +10,10 @@ use super::state::EngineState;
 use crate::shard::{Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::{TickRate, Time, TimeSource};
+use crate::time::{TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
@@ -103,14 +102,14 @@ impl<T> Inner<T> {
     }
 
     /// The tick of a timer that is set now.
-    #[inline]
-    pub(super) fn deadline(&self, delay: Duration) -> u64 {
-        self.rate.deadline(self.source.start_of_delay(), delay)
+    #[inline(always)] // see `When::tick`
+    pub(super) fn tick(&self, when: impl Into<When>) -> u64 {
+        self.source.tick(&self.rate, when.into())
     }
 
     /// The shard that a key names, if it can be one of this engine's.
     #[inline]
-    pub(super) fn handle(&self, key: Key) -> Option<&ShardHandle<T>> {
+    pub(super) fn handle(&self, key: Key<T>) -> Option<&ShardHandle<T>> {
         self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
@@ -133,7 +132,7 @@ impl<T> Inner<T> {
     #[inline]
     pub(super) fn with_thread<R>(
         &self,
-        key: Key,
+        key: Key<T>,
         f: impl FnOnce(&ShardHandle<T>, &crate::shard::thread_state::ThreadState) -> R,
     ) -> Option<R> {
         let handle = self.handle(key)?;

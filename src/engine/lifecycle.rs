@@ -10,7 +10,7 @@ use crate::park::sleeper::Sleeper;
 use crate::shard::{Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::{Course, Period, Repeat, Time, saturating_ns};
+use crate::time::{Course, Period, Repeat, Time, When, saturating_ns};
 use crate::types::{
     Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
     Unfired,
@@ -159,7 +159,7 @@ impl<T> Inner<T> {
     }
 
     #[inline]
-    pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
+    pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
         let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
     }
@@ -263,13 +263,13 @@ impl<T: Send + 'static> Inner<T> {
 
     pub(super) fn begin_periodic(
         &self,
-        first: Duration,
+        first: When,
         period: Period,
         payload: T,
         clone: fn(&T) -> T,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let payload = self.ready(payload)?;
-        let nominal = self.now().saturating_add(first);
+        let nominal = self.source.time(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let handle = &self.handles[shard];

@@ -42,7 +42,7 @@ mod worker;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;
-pub use handler::{Executor, PanicReport};
+pub use handler::{Executor, PanicReport, executor_fn};
 pub use pinning::Pinning;
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};

@@ -2,10 +2,9 @@
 
 use super::hold::HandleRef;
 use crate::state::{Phase, State};
-use crate::time::Time;
+use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
-use std::time::Duration;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
@@ -45,14 +44,9 @@ impl<T> Timeout<T> {
         )
     }
 
-    /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
-    pub fn reschedule(&self, delay: Duration) -> Reschedule {
-        self.inner.reschedule(self.key(), self.inner.deadline(delay))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    pub fn reschedule_at(&self, deadline: Time) -> Reschedule {
-        self.inner.reschedule(self.key(), self.inner.rate.deadline_at(self.inner.now(), deadline))
+    /// Moves the timer to fire after a delay or at a point in time instead; see [`Timer::reschedule`](crate::Timer::reschedule).
+    pub fn reschedule(&self, when: impl Into<When>) -> Reschedule {
+        self.inner.reschedule(self.key(), self.inner.tick(when))
     }
 
     /// Where the timer stands. One read, so that two questions cannot get answers of different moments.
@@ -99,13 +93,13 @@ impl<T> Timeout<T> {
 
     /// The timer's name.
     #[must_use]
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> Key<T> {
         self.inner.key()
     }
 
     /// Gives up the handle and keeps the name; the timer stays armed.
     #[must_use = "to let the timer run without a name, drop the Timeout"]
-    pub fn detach(self) -> Key {
+    pub fn detach(self) -> Key<T> {
         self.key()
     }
 }

@@ -1,9 +1,10 @@
 //! A thread state: the part of a shard that belongs to one thread at a time.
 //!
 //! A thread's slot number picks its thread state. The slot is exclusive (see `sync::slot`), so a thread state has one
-//! writer: its counters need no read-modify-write and its thread cache no synchronisation. A thread state whose thread has
-//! ended is inherited, nodes and counts and all, by the next thread with that slot.
+//! writer: its counters need no read-modify-write, its thread cache and its desk no synchronisation. A thread state whose thread has
+//! ended is inherited, nodes, open block, counts and all, by the next thread with that slot.
 
+use crate::inbox::Desk;
 use crate::node::magazine::ThreadCache;
 use crate::node::segments::Zeroable;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +48,8 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadState {
     pub(crate) cache: ThreadCache,
+    /// Its open block of the inbox.
+    pub(crate) desk: Desk,
     /// Timers accepted through this thread state.
     pub(crate) scheduled: Counter,
     /// Timers cancelled through this thread state.
@@ -61,7 +64,7 @@ pub(crate) struct ThreadState {
     pub(crate) joined: AtomicBool,
 }
 
-// SAFETY: every part is an atomic integer or bool, for which zero bytes mean zero or false.
+// SAFETY: every part is an atomic integer, bool or pointer, for which zero bytes mean zero, false or null.
 unsafe impl Zeroable for CachePadded<ThreadState> {
     #[cfg(tickwheel_loom)]
     fn idle() -> Self {
