@@ -83,6 +83,7 @@
 //! ```
 
 mod clock;
+mod contain;
 mod engine;
 mod error;
 mod event_loop;
@@ -105,7 +106,8 @@ mod models;
 pub use clock::{Clock, ManualClock, MonotonicClock, Time};
 pub use engine::{
     Builder, Cancel, Drive, EngineState, Executor, Expired, IdleStrategy, IntoPayload, PanicReport,
-    Pinning, Reschedule, Routing, ShardStats, Stats, Task, Timeout, Timer, Unfired, WheelKind,
+    PinState, Pinning, Reschedule, Routing, ShardStats, Shutdown, Stats, Task, Timeout, Timer,
+    Unfired, WheelKind, WorkerFailure, unpin_current_thread,
 };
 pub use error::{
     BuildError, PeriodError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,

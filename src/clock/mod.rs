@@ -12,7 +12,7 @@ mod monotonic;
 mod quick;
 mod source;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 pub use self::manual::ManualClock;
 pub use self::monotonic::MonotonicClock;
@@ -47,9 +47,10 @@ pub trait Clock: Send + Sync + 'static {
     /// moved it.
     ///
     /// Who registers a hook must read `now` afterwards once, or a move in between goes unnoticed.
-    /// Hooks stay registered as long as the clock lives, so a hook should hold no more than a weak
-    /// reference to what it wakes. Clocks that are not virtual ignore hooks, which is the default.
-    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+    /// A hook is registered as long as somebody else keeps it: the clock upgrades it before each call, and
+    /// forgets it when that fails. So a clock that outlives its engines does not keep theirs. Clocks that
+    /// are not virtual ignore hooks, which is the default.
+    fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         drop(wake);
     }
 }
@@ -65,7 +66,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
         (**self).is_virtual()
     }
 
-    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+    fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         (**self).on_advance(wake);
     }
 }

@@ -1,17 +1,20 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::core::{Core, Plan};
+use super::core::{Blueprint, Core};
 use super::handler::{
-    Executor, Expired, Handler, Outcome, PanicHook, PanicReport, through_executor,
+    Executor, Expired, FailureHook, Handler, Outcome, PanicHook, PanicReport, WorkerFailure,
+    through_executor,
 };
-use super::lifecycle::{Lifecycle, Seat};
+use super::lifecycle::Lifecycle;
 use super::payload::Task;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
+use super::shard_worker::ShardWorker;
 use super::timer::Timer;
 use crate::clock::{Clock, TimeSource};
+use crate::contain::Contained;
 use crate::error::{self, BuildError};
-use crate::park::sleeper::{SleepWaker, Sleeper};
+use crate::park::parker::{Parker, Unparker};
 use crate::shard::{Limit, Owner, WakeOwner};
 use crate::sync::process::{AtomicU64, Ordering};
 use crate::tick::TickRate;
@@ -90,6 +93,7 @@ pub struct Builder {
     routing: Routing,
     drive: Drive,
     panic_hook: Option<PanicHook>,
+    failure_hook: Option<FailureHook>,
 }
 
 impl Default for Builder {
@@ -101,8 +105,8 @@ impl Default for Builder {
 /// Names engines; 0 means none.
 static NEXT_ENGINE: AtomicU64 = AtomicU64::new(1);
 
-/// Wakes a worker that sleeps in its poll.
-impl WakeOwner for SleepWaker {
+/// Wakes a worker.
+impl WakeOwner for Unparker {
     fn wake(&self) {
         Self::wake(self);
     }
@@ -126,10 +130,12 @@ impl Builder {
             routing: Routing::default(),
             drive: Drive::default(),
             panic_hook: None,
+            failure_hook: None,
         }
     }
 
-    /// The number of shards, 1 to 1024. Default: one per core that the building thread may use.
+    /// The number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's quota
+    /// is less than that.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -218,11 +224,22 @@ impl Builder {
         self
     }
 
+    /// Called with every worker that ends before its time, on that worker, before its shard closes; see
+    /// [`WorkerFailure`].
+    #[must_use]
+    pub fn on_worker_failure(
+        mut self,
+        hook: impl Fn(&WorkerFailure) + Send + Sync + 'static,
+    ) -> Self {
+        self.failure_hook = Some(Arc::new(hook));
+        self
+    }
+
     /// An engine whose timers are closures, run on the workers.
     ///
     /// # Errors
     ///
-    /// If a setting is out of range, or the operating system has no descriptors left.
+    /// If a setting is out of range.
     pub fn build(self) -> Result<Timer<Task>, BuildError> {
         self.build_with(|expired: Expired<Task>| expired.payload.run())
     }
@@ -285,11 +302,11 @@ impl Builder {
         mut handler: impl FnMut(usize) -> Handler<T>,
     ) -> Result<Timer<T>, BuildError> {
         let rate = TickRate::new(error::check_tick(self.tick)?);
-        let shards = error::check_shards(self.shards.unwrap_or_else(pinning::default_shards))?;
+        let cores = pinning::Cores::of_this_process();
+        let shards = error::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
         let limit = self.max_pending.map(error::check_max_pending).transpose()?;
         let limit = limit.map(|max| Arc::new(Limit::new(max)));
-        let allowed = pinning::allowed_cores();
-        pinning::check_pinning(&self.pinning, &allowed)?;
+        pinning::check_pinning(&self.pinning, cores.allowed())?;
         error::check_thread_name(&self.thread_name)?;
         error::check_budget("drain", self.budget.drain)?;
         error::check_budget("fire", self.budget.fire)?;
@@ -298,36 +315,37 @@ impl Builder {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
         }
-        let mut seats = Vec::with_capacity(shards);
-        for shard in 0..shards {
+        let cores = cores.deal(&self.pinning, shards);
+        let mut workers = Vec::with_capacity(shards);
+        for (shard, core) in cores.into_iter().enumerate() {
             let wheel = new_wheel(self.wheel, rate.tick_ns())?;
-            let (sleeper, waker) = Sleeper::new()
-                .map_err(|error| BuildError::Poll { shard, message: error.to_string() })?;
+            let (parker, waker) = Parker::new();
             // A shard number is below 1024 (`check_shards`).
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
-            let core = pinning::core_for(&self.pinning, shard, &allowed);
-            seats.push(Seat { owner, sleeper, handler: handler(shard), shard, core });
+            let handler = Contained::new("a handler", handler(shard));
+            let starvation = pinning::Starvation::of(&self.pinning);
+            workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });
         }
-        Ok(self.assemble(rate, seats))
+        Ok(self.assemble(rate, workers))
     }
 
-    fn assemble<T: Send + 'static>(self, rate: TickRate, seats: Vec<Seat<T>>) -> Timer<T> {
-        let remotes: Box<[_]> = seats.iter().map(|seat| Arc::clone(seat.owner.remote())).collect();
-        for remote in &remotes {
-            // A clock may outlive the engine; the hook must not keep the shard alive.
-            let remote: Weak<_> = Arc::downgrade(remote);
-            self.source.on_advance(Box::new(move || {
-                if let Some(remote) = remote.upgrade() {
-                    remote.nudge();
-                }
-            }));
-        }
+    fn assemble<T: Send + 'static>(self, rate: TickRate, workers: Vec<ShardWorker<T>>) -> Timer<T> {
+        let remotes: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.remote())).collect();
+        let hook = self.source.is_virtual().then(|| {
+            // The hook must not keep the shards alive while the clock calls it.
+            let shards: Vec<Weak<_>> = remotes.iter().map(Arc::downgrade).collect();
+            let hook: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+                shards.iter().filter_map(Weak::upgrade).for_each(|remote| remote.nudge());
+            });
+            self.source.on_advance(Arc::downgrade(&hook));
+            hook
+        });
         let router = Router::new(self.routing, remotes.len());
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
         Timer::from_core(Arc::new(Core::new(
             id,
-            Plan {
+            Blueprint {
                 remotes,
                 rate,
                 source: self.source,
@@ -336,8 +354,10 @@ impl Builder {
                 idle: self.idle,
                 drive: self.drive,
                 panic_hook: self.panic_hook,
+                failure_hook: self.failure_hook,
                 thread_name: self.thread_name,
-                lifecycle: Lifecycle::new(seats),
+                lifecycle: Lifecycle::new(workers),
+                hook,
             },
         )))
     }

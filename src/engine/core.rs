@@ -1,20 +1,23 @@
 //! What timers, timeouts and workers of one engine share.
 
-use super::handler::PanicHook;
+use super::handler::{FailureHook, PanicHook};
 use super::lifecycle::Lifecycle;
 use super::routing::Router;
-use super::timer::EngineState;
+use super::state::{Phase, Standing};
+use super::verdict::Reschedule;
 use super::{Drive, IdleStrategy};
 use crate::clock::{Time, TimeSource};
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::key::Key;
+use crate::period::Period;
+use crate::shard::periodic::{Again, PeriodicKey, Plan};
 use crate::shard::{Refusal, Remote};
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
 use crate::tick::TickRate;
 use crate::turn::Budget;
 use crossbeam_utils::CachePadded;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
@@ -23,21 +26,42 @@ pub(super) struct Core<T> {
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
-    /// An `EngineState`; written under the lifecycle's lock only.
-    state: AtomicU8,
+    pub(super) standing: Standing,
     /// Names the engine in the thread-local that says which engine's handlers run on this thread.
     pub(super) id: u64,
     pub(super) budget: Budget,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
     pub(super) panic_hook: Option<PanicHook>,
+    pub(super) failure_hook: Option<FailureHook>,
     pub(super) thread_name: String,
     pub(super) rejected: CachePadded<AtomicU64>,
-    pub(super) lifecycle: Mutex<Lifecycle<T>>,
+    /// When a drain gives up.
+    pub(super) drain_until: Earliest,
+    pub(super) lifecycle: Lifecycle<T>,
+    /// What the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines that
+    /// are gone.
+    _hook: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// A time that only ever comes nearer.
+pub(super) struct Earliest(AtomicU64);
+
+impl Earliest {
+    /// Written before the phase that makes others read it.
+    pub(super) fn lower(&self, time: Time) {
+        // ORDERING: Relaxed: published with the phase.
+        self.0.fetch_min(time.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Time {
+        // ORDERING: Relaxed: as above; a later value of a second drain may be missed for one look.
+        Time::from_nanos(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// The parts of a core that the builder decides.
-pub(super) struct Plan<T> {
+pub(super) struct Blueprint<T> {
     pub(super) remotes: Box<[Arc<Remote<T>>]>,
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
@@ -46,42 +70,43 @@ pub(super) struct Plan<T> {
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
     pub(super) panic_hook: Option<PanicHook>,
+    pub(super) failure_hook: Option<FailureHook>,
     pub(super) thread_name: String,
     pub(super) lifecycle: Lifecycle<T>,
+    pub(super) hook: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl<T> Core<T> {
-    pub(super) fn new(id: u64, plan: Plan<T>) -> Self {
+    pub(super) fn new(id: u64, plan: Blueprint<T>) -> Self {
         Self {
+            standing: Standing::new(plan.remotes.len()),
             remotes: plan.remotes,
             rate: plan.rate,
             source: plan.source,
             router: plan.router,
-            state: AtomicU8::new(EngineState::Init as u8),
             id,
             budget: plan.budget,
             idle: plan.idle,
             drive: plan.drive,
             panic_hook: plan.panic_hook,
+            failure_hook: plan.failure_hook,
             thread_name: plan.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
-            lifecycle: Mutex::new(plan.lifecycle),
+            drain_until: Earliest(AtomicU64::new(u64::MAX)),
+            lifecycle: plan.lifecycle,
+            _hook: plan.hook,
         }
     }
 
     #[inline]
-    pub(super) fn state(&self) -> EngineState {
-        // ORDERING: Acquire pairs with `set_state`: who sees `Started` sees the workers' set-up. [P12]
-        match self.state.load(Ordering::Acquire) {
-            0 => EngineState::Init,
-            1 => EngineState::Started,
-            _ => EngineState::Stopped,
-        }
+    pub(super) fn phase(&self) -> Phase {
+        self.standing.phase()
     }
 
-    pub(super) fn set_state(&self, state: EngineState) {
-        // ORDERING: Release as in `state`. [P12]
-        self.state.store(state as u8, Ordering::Release);
+    /// The time as a worker reads it: a clock that panics stands still.
+    #[inline]
+    pub(super) fn worker_now(&self) -> Time {
+        self.source.worker_now()
     }
 
     #[inline]
@@ -106,7 +131,15 @@ impl<T> Core<T> {
     pub(super) fn rejected(&self, refusal: Refusal<T>, shard: usize) -> ScheduleError<T> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        refusal.into_error(shard)
+        let error = refusal.into_error(shard);
+        match (error.kind(), self.standing.failure(shard)) {
+            (ScheduleErrorKind::Stopped, Some(message)) if self.phase() == Phase::Started => {
+                let message = message.clone();
+                let kind = ScheduleErrorKind::WorkerFailed { shard, message };
+                ScheduleError::new(kind, error.into_payload())
+            }
+            _ => error,
+        }
     }
 
     #[cold]
@@ -114,6 +147,12 @@ impl<T> Core<T> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
         ScheduleError::new(kind, payload)
+    }
+
+    #[inline]
+    pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
+        let moved = self.with_lane(key, |remote, lane| remote.reschedule(lane, key, tick));
+        Reschedule::from_moved(moved.unwrap_or(false))
     }
 
     /// Runs `f` with the shard that a key names and the calling thread's lane of it.
@@ -132,5 +171,25 @@ impl<T> Core<T> {
         for remote in &self.remotes {
             remote.summon();
         }
+    }
+}
+
+impl<T: Send + 'static> Core<T> {
+    pub(super) fn begin_periodic(
+        self: &Arc<Self>,
+        first: Duration,
+        period: Period,
+        payload: T,
+        again: Again<T>,
+    ) -> Result<PeriodicKey, ScheduleError<T>> {
+        let payload = self.ready(payload)?;
+        let nominal = self.now().saturating_add(first);
+        slot::with(|slot| {
+            let shard = self.router.route(slot);
+            let remote = &self.remotes[shard];
+            let plan = Plan { payload, again, period, nominal, rate: self.rate };
+            let begun = remote.schedule_periodic(remote.lane(slot), plan);
+            begun.map_err(|refusal| self.rejected(refusal, shard))
+        })
     }
 }

@@ -1,24 +1,23 @@
-//! Start, stop, and turning by hand: the rare operations, under one lock.
+//! Start, end, and turning by hand: the rare operations, under one lock that is never held while a handler, a
+//! destructor or anything else of the user's runs.
+//!
+//! A shard goes from hand to hand: it is *idle* here until it gets a thread (or, without workers, for good), away
+//! while a worker or a caller turns it, and ends in [`Core::retire`], whoever drove it last and for whatever reason.
+//! Who wants to see the engine's end waits until no shard is alive.
 
 use super::core::Core;
-use super::handler::{Expired, Handler, Outcome, Unfired, run_caught};
-use super::timer::EngineState;
-use super::verdict::Reschedule;
+use super::handler::{Unfired, WorkerFailure};
+use super::shard_worker::ShardWorker;
+use super::shutdown::Shutdown;
+use super::state::Phase;
 use super::{Drive, worker};
-use crate::clock::Time;
+use crate::contain;
 use crate::error::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
-use crate::key::Key;
-use crate::park::sleeper::Sleeper;
-use crate::period::Period;
-use crate::shard::periodic::{Again, PeriodicKey, Plan};
-use crate::shard::{Expiry, Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
-use crate::sync::slot;
-use crate::tick::saturating_ns;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Engines alive in this process; many of them are usually a mistake.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
@@ -27,47 +26,52 @@ static WARNED: Once = Once::new();
 /// As in the reference timers.
 const MANY_ENGINES: usize = 64;
 
-/// Timers of one turn after which the clock is read again for their lateness.
-const FIRES_PER_CLOCK_READ: usize = 64;
-
 thread_local! {
     /// The engines whose handlers run on this thread at the moment: more than one when a handler turns
     /// another engine by hand.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Everything that drives one shard; on a worker thread once that has started.
-pub(super) struct Seat<T> {
-    pub(super) owner: Owner<T>,
-    pub(super) sleeper: Sleeper,
-    pub(super) handler: Handler<T>,
-    pub(super) shard: usize,
-    /// The core to pin the worker to.
-    pub(super) core: Option<usize>,
+/// See the module.
+pub(super) struct Lifecycle<T> {
+    state: Mutex<State<T>>,
+    /// Told whenever a shard comes back or ends.
+    changed: Condvar,
 }
 
-/// A seat on its way to its thread: it stays here if the thread cannot be spawned.
-type Handover<T> = Arc<Mutex<Option<Seat<T>>>>;
-
-/// What the lock protects.
-pub(super) struct Lifecycle<T> {
-    /// Seats without a thread: all of them before the start, and for ever with `Drive::Caller`.
-    seats: Vec<Handover<T>>,
-    workers: Vec<JoinHandle<Vec<Unfired<T>>>>,
+struct State<T> {
+    /// Shards without a thread of their own; `None` while a shard is away, and after its end.
+    idle: Vec<Option<ShardWorker<T>>>,
+    /// Shards that have not ended.
+    alive: usize,
+    workers: Vec<JoinHandle<()>>,
+    /// What ended shards have left and nobody has been given yet.
+    unfired: Vec<Unfired<T>>,
+    /// The last `Timer` is gone: nobody will ask.
+    abandoned: bool,
 }
 
 impl<T> Lifecycle<T> {
-    pub(super) fn new(seats: Vec<Seat<T>>) -> Self {
+    pub(super) fn new(shards: Vec<ShardWorker<T>>) -> Self {
         // ORDERING: Relaxed: a number for a warning.
         let many = ALIVE.fetch_add(1, Ordering::Relaxed) + 1;
         if many > MANY_ENGINES {
-            WARNED.call_once(|| log::warn!(
-                "{many} timer engines are alive in this process; one is enough for a whole program: \
-                 share it by cloning the Timer"
-            ));
+            WARNED.call_once(|| {
+                contain::warn(format_args!(
+                    "{many} timer engines are alive in this process; one is enough for a whole program: \
+                     share it by cloning the Timer"
+                ));
+            });
         }
-        let seats = seats.into_iter().map(|seat| Arc::new(Mutex::new(Some(seat)))).collect();
-        Self { seats, workers: Vec::new() }
+        let alive = shards.len();
+        let idle = shards.into_iter().map(Some).collect();
+        let (workers, unfired) = (Vec::new(), Vec::new());
+        let state = State { idle, alive, workers, unfired, abandoned: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -78,15 +82,11 @@ impl<T> Drop for Lifecycle<T> {
     }
 }
 
-fn locked<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Marks the calling thread as one that runs the engine's handlers, until dropped.
-pub(super) struct Inside;
+struct Inside;
 
 impl Inside {
-    pub(super) fn enter(engine: u64) -> Self {
+    fn enter(engine: u64) -> Self {
         INSIDE.with_borrow_mut(|engines| engines.push(engine));
         Self
     }
@@ -98,102 +98,136 @@ impl Drop for Inside {
     }
 }
 
-impl<T> Seat<T> {
-    /// One turn at the clock's current time, with the handler's panics caught and counted.
-    ///
-    /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
-    pub(super) fn turn(&mut self, core: &Core<T>, goes_on: bool) -> Turn {
-        let mut now = core.now();
-        let mut fires = 0;
-        let tick = core.rate.current(now);
-        let mut piece = if goes_on {
-            self.owner.resume_turn(tick, &core.budget)
-        } else {
-            self.owner.begin_turn(tick, &core.budget)
-        };
-        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
-            fires += 1;
-            if fires % FIRES_PER_CLOCK_READ == 0 {
-                now = core.now();
-            }
-            let periodic = expiry.periodic;
-            self.handle(core, expiry, now);
-            if periodic {
-                self.owner.finish_period(core.now());
-            }
-        }
-        self.owner.finish_turn(piece, &core.budget)
-    }
-
-    /// Runs the handler for one timer.
-    fn handle(&mut self, core: &Core<T>, expiry: Expiry<T>, now: Time) {
-        let counters = self.owner.remote().counters();
-        let Expiry { payload, key, deadline, .. } = expiry;
-        let deadline = core.rate.start_of(deadline);
-        let lateness = now.saturating_duration_since(deadline);
-        counters.lateness.record(saturating_ns(lateness));
-        let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
-        match run_caught(&mut self.handler, core.panic_hook.as_ref(), expired) {
-            Some(Outcome::Done) => {}
-            Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
-            None => drop(counters.panics.bump()),
-        }
-    }
-
-    /// Ends the shard and collects what has not ended.
-    pub(super) fn close(&mut self, core: &Core<T>) -> Vec<Unfired<T>> {
-        let mut unfired = Vec::new();
-        self.owner.close(|Expiry { payload, key, deadline, .. }| {
-            unfired.push(Unfired { payload, key, deadline: core.rate.start_of(deadline) });
-        });
-        unfired
-    }
-}
-
 impl<T> Core<T> {
     fn is_inside(&self) -> bool {
         // Without the thread-local (the thread is being torn down) no handler runs.
         INSIDE.try_with(|engines| engines.borrow().contains(&self.id)).unwrap_or(false)
     }
 
-    #[inline]
-    pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
-        let moved = self.with_lane(key, |remote, lane| remote.reschedule(lane, key, tick));
-        Reschedule::from_moved(moved.unwrap_or(false))
+    /// The whole life of a worker's thread.
+    fn work(&self, mut shard: ShardWorker<T>) {
+        // To the thread's very end: what its thread-locals drop is inside, too.
+        std::mem::forget(Inside::enter(self.id));
+        let driven = contain::call(|| worker::drive(self, &mut shard));
+        if let Err(message) = driven {
+            self.fail(shard.shard, message);
+        }
+        self.retire(shard);
     }
 
-    pub(super) fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
+    /// A shard has ended before its time.
+    pub(super) fn fail(&self, shard: usize, message: String) {
+        let failure = WorkerFailure { shard, message };
+        // Noted before the shard closes, so that whoever is refused by it finds the reason.
+        self.standing.fail(shard, failure.message.clone());
+        contain::error(format_args!("{failure}"));
+        if let Some(hook) = &self.failure_hook {
+            if let Err(message) = contain::call(|| hook(&failure)) {
+                contain::error(format_args!("the failure hook panicked: {message}"));
+            }
+        }
+    }
+
+    /// Ends a shard, and keeps what it returns for whoever stops the engine.
+    fn retire(&self, shard: ShardWorker<T>) {
+        let mut unfired = shard.close(self);
+        let mut state = self.lifecycle.lock();
+        if !state.abandoned {
+            state.unfired.append(&mut unfired);
+        }
+        drop(state);
+        contain::drop_each("a timer's payload", unfired);
+        self.lifecycle.lock().alive -= 1;
+        self.lifecycle.changed.notify_all();
+    }
+
+    pub(super) fn shutdown(
+        &self,
+        mode: Shutdown,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Unfired<T>>, StopError> {
         if self.is_inside() {
             return Err(StopError::InsideHandler);
         }
-        let mut lifecycle = locked(&self.lifecycle);
-        self.set_state(EngineState::Stopped);
-        self.summon_all();
-        let mut unfired = Vec::new();
-        for seat in lifecycle.seats.drain(..) {
-            if let Some(mut seat) = locked(&seat).take() {
-                unfired.append(&mut seat.close(self));
-            }
+        if self.standing.is_forked() {
+            return Err(StopError::Forked);
         }
-        for worker in lifecycle.workers.drain(..) {
-            match worker.join() {
-                Ok(mut rest) => unfired.append(&mut rest),
-                // Handlers' panics are caught, so this takes a panic in the engine itself or in a clock.
-                Err(_) => {
-                    log::error!("a worker of {} panicked; its timers are lost", self.thread_name)
-                }
+        let phase = match mode {
+            Shutdown::ReturnUnfired => Phase::Stopped,
+            Shutdown::FireAll => Phase::Firing,
+            Shutdown::Drain { until } => {
+                self.drain_until.lower(until);
+                Phase::Draining
             }
+        };
+        let idle = {
+            let mut state = self.lifecycle.lock();
+            self.standing.set(phase);
+            state.idle.iter_mut().filter_map(Option::take).collect()
+        };
+        self.summon_all();
+        self.end_by_hand(idle);
+        self.await_end(limit)
+    }
+
+    /// Ends shards that have no thread on this one, as the engine's phase says.
+    fn end_by_hand(&self, shards: Vec<ShardWorker<T>>) {
+        let _inside = Inside::enter(self.id);
+        for mut shard in shards {
+            let driven = contain::call(|| match self.phase() {
+                Phase::Firing => shard.fire_all(self),
+                Phase::Draining => drop(shard.turn_all(self)),
+                _ => {}
+            });
+            if let Err(message) = driven {
+                self.fail(shard.shard, message);
+            }
+            self.retire(shard);
+        }
+    }
+
+    /// Waits until no shard is alive; what they have left.
+    fn await_end(&self, limit: Option<Duration>) -> Result<Vec<Unfired<T>>, StopError> {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut state = self.lifecycle.lock();
+        while state.alive > 0 {
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if rest == Some(Duration::ZERO) {
+                return Err(StopError::TimedOut { shards: state.alive });
+            }
+            let changed = &self.lifecycle.changed;
+            state = match rest {
+                None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(rest) => {
+                    changed.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        let unfired = std::mem::take(&mut state.unfired);
+        let workers = std::mem::take(&mut state.workers);
+        drop(state);
+        for worker in workers {
+            // Nothing of the user's runs there any more but destructors of thread-locals.
+            let _ = worker.join();
         }
         Ok(unfired)
     }
 
-    /// The last `Timer` is gone: stop, and drop what is left.
+    /// The last `Timer` is gone: the workers end by themselves and drop what is left. Waits for nobody.
     pub(super) fn abandon(&self) {
-        if self.stop().is_err() {
-            // On a worker of our own: it cannot wait for itself. It and the others end by themselves.
-            self.set_state(EngineState::Stopped);
-            self.summon_all();
+        if self.standing.is_forked() {
+            return;
         }
+        let (idle, unfired) = {
+            let mut state = self.lifecycle.lock();
+            state.abandoned = true;
+            self.standing.set(Phase::Stopped);
+            let idle = state.idle.iter_mut().filter_map(Option::take).collect();
+            (idle, std::mem::take(&mut state.unfired))
+        };
+        self.summon_all();
+        self.end_by_hand(idle);
+        contain::drop_each("a timer's payload", unfired);
     }
 
     /// Turns every shard until nothing more is due now; how many timers fired.
@@ -204,24 +238,57 @@ impl<T> Core<T> {
         if self.is_inside() {
             return Err(TurnError::InsideHandler);
         }
-        let lifecycle = locked(&self.lifecycle);
-        if self.state() == EngineState::Stopped {
-            return Err(TurnError::Stopped);
-        }
-        let _inside = Inside::enter(self.id);
         let mut fired = 0;
-        for seat in &lifecycle.seats {
-            if let Some(seat) = locked(seat).as_mut() {
-                // What the handlers schedule is left for the next call, so that this one ends.
-                let mut turn = seat.turn(self, false);
-                fired += turn.fired;
-                while turn.more {
-                    turn = seat.turn(self, true);
-                    fired += turn.fired;
+        for number in 0..self.remotes.len() {
+            let Some(mut shard) = self.borrow(number)? else { continue };
+            let inside = Inside::enter(self.id);
+            match contain::call(|| shard.turn_all(self)) {
+                Ok(turned) => {
+                    fired += turned;
+                    self.give_back(shard);
+                }
+                Err(message) => {
+                    self.fail(number, message);
+                    self.retire(shard);
                 }
             }
+            drop(inside);
         }
-        Ok(fired)
+        match (0..self.remotes.len()).find(|shard| self.standing.failure(*shard).is_some()) {
+            Some(shard) if fired == 0 => Err(TurnError::Failed { shard }),
+            _ => Ok(fired),
+        }
+    }
+
+    /// Takes a shard to turn it, when nobody else does any more; `None` if it has failed.
+    fn borrow(&self, shard: usize) -> Result<Option<ShardWorker<T>>, TurnError> {
+        let mut state = self.lifecycle.lock();
+        loop {
+            if self.phase() > Phase::Started {
+                return Err(TurnError::Stopped);
+            }
+            if let Some(shard) = state.idle[shard].take() {
+                return Ok(Some(shard));
+            }
+            if self.standing.failure(shard).is_some() {
+                return Ok(None);
+            }
+            let changed = &self.lifecycle.changed;
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A turn by hand is over; the shard ends if the engine has been told to end meanwhile.
+    fn give_back(&self, shard: ShardWorker<T>) {
+        let mut state = self.lifecycle.lock();
+        if self.phase() > Phase::Started {
+            drop(state);
+            return self.end_by_hand(vec![shard]);
+        }
+        let number = shard.shard;
+        state.idle[number] = Some(shard);
+        drop(state);
+        self.lifecycle.changed.notify_all();
     }
 
     pub(super) fn settle(&self) {
@@ -230,9 +297,12 @@ impl<T> Core<T> {
         }
         // Yielding first: a worker usually settles within microseconds.
         let mut looks = 0u32;
-        while self.state() == EngineState::Started {
+        while matches!(self.phase(), Phase::Started | Phase::Draining) {
             let now = self.rate.current(self.now());
-            if self.remotes.iter().all(|remote| remote.is_settled(now)) {
+            let settled = |(shard, remote): (usize, &Arc<crate::shard::Remote<T>>)| {
+                self.standing.failure(shard).is_some() || remote.is_settled(now)
+            };
+            if self.remotes.iter().enumerate().all(settled) {
                 return;
             }
             looks += 1;
@@ -249,7 +319,7 @@ impl<T: Send + 'static> Core<T> {
     /// Starts the engine if need be; the payload comes back either way.
     #[inline]
     pub(super) fn ready(self: &Arc<Self>, payload: T) -> Result<T, ScheduleError<T>> {
-        if self.state() == EngineState::Started {
+        if self.phase() == Phase::Started {
             return Ok(payload);
         }
         match self.start() {
@@ -259,60 +329,64 @@ impl<T: Send + 'static> Core<T> {
         }
     }
 
-    pub(super) fn begin_periodic(
-        self: &Arc<Self>,
-        first: Duration,
-        period: Period,
-        payload: T,
-        again: Again<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>> {
-        let payload = self.ready(payload)?;
-        let nominal = self.now().saturating_add(first);
-        slot::with(|slot| {
-            let shard = self.router.route(slot);
-            let remote = &self.remotes[shard];
-            let plan = Plan { payload, again, period, nominal, rate: self.rate };
-            let begun = remote.schedule_periodic(remote.lane(slot), plan);
-            begun.map_err(|refusal| self.rejected(refusal, shard))
-        })
-    }
-
+    #[cold]
     pub(super) fn start(self: &Arc<Self>) -> Result<(), StartError> {
-        match self.state() {
-            EngineState::Started => return Ok(()),
-            EngineState::Stopped => return Err(StartError::Stopped),
-            EngineState::Init => {}
+        match self.phase() {
+            Phase::Started => return Ok(()),
+            Phase::Init => {}
+            _ => return Err(StartError::Stopped),
         }
-        let mut lifecycle = locked(&self.lifecycle);
-        match self.state() {
-            EngineState::Started => return Ok(()),
-            EngineState::Stopped => return Err(StartError::Stopped),
-            EngineState::Init => {}
+        if self.standing.is_forked() {
+            // Before the lock, which the fork may have copied in the hands of a thread that is not here.
+            return Err(StartError::Forked);
+        }
+        let mut state = self.lifecycle.lock();
+        match self.phase() {
+            Phase::Started => return Ok(()),
+            Phase::Init if state.alive > 0 => {}
+            _ => return Err(StartError::Stopped),
         }
         if self.drive == Drive::Workers {
-            while let Some(seat) = lifecycle.seats.first() {
-                let worker = self.spawn(Arc::clone(seat))?;
-                lifecycle.workers.push(worker);
-                lifecycle.seats.remove(0);
+            self.standing.settle_here();
+            for number in 0..state.idle.len() {
+                if let Some(shard) = state.idle[number].take() {
+                    match self.spawn(shard) {
+                        Ok(worker) => state.workers.push(worker),
+                        Err((shard, error)) => {
+                            state.idle[number] = shard;
+                            return Err(error);
+                        }
+                    }
+                }
             }
         }
-        self.set_state(EngineState::Started);
+        self.standing.set(Phase::Started);
         Ok(())
     }
 
-    /// Gives a seat its thread. On failure the seat stays where it is, for another attempt.
+    /// Gives a shard its thread. On failure it comes back, for another attempt.
+    #[expect(clippy::type_complexity, reason = "the shard beside the error, and only here")]
     fn spawn(
         self: &Arc<Self>,
-        seat: Handover<T>,
-    ) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
-        let shard = locked(&seat).as_ref().map_or(0, |seat| seat.shard);
-        let core = Arc::clone(self);
+        shard: ShardWorker<T>,
+    ) -> Result<JoinHandle<()>, (Option<ShardWorker<T>>, StartError)> {
+        let number = shard.shard;
+        // It stays in here if there is no thread to take it out.
+        let handover = Arc::new(Mutex::new(Some(shard)));
+        let take = |from: &Mutex<Option<ShardWorker<T>>>| {
+            from.lock().unwrap_or_else(PoisonError::into_inner).take()
+        };
+        let (core, inside) = (Arc::clone(self), Arc::clone(&handover));
         std::thread::Builder::new()
-            .name(format!("{}-{shard}", self.thread_name))
+            .name(format!("{}-{number}", self.thread_name))
             .spawn(move || {
-                let seat = locked(&seat).take();
-                seat.map_or_else(Vec::new, |seat| worker::run(&core, seat))
+                if let Some(shard) = take(&inside) {
+                    core.work(shard);
+                }
             })
-            .map_err(|error| StartError::Spawn { shard, message: error.to_string() })
+            .map_err(|error| {
+                let error = StartError::Spawn { shard: number, message: error.to_string() };
+                (take(&handover), error)
+            })
     }
 }

@@ -1,6 +1,7 @@
 //! What the engine counts.
 
 use super::core::Core;
+use super::pinning::PinState;
 use crate::shard::Remote;
 use crate::shard::lateness::LatenessHistogram;
 use crate::sync::atomic::Ordering;
@@ -26,8 +27,10 @@ pub struct Stats {
 pub struct ShardStats {
     /// The shard's number.
     pub shard: usize,
-    /// The core that its worker is pinned to; `None` if it is not.
-    pub pinned: Option<usize>,
+    /// How its worker is pinned.
+    pub pinning: PinState,
+    /// Why its worker has ended before its time, if it has; see [`WorkerFailure`](crate::WorkerFailure).
+    pub failure: Option<String>,
     /// Timers accepted.
     pub scheduled: u64,
     /// Timers fired.
@@ -70,7 +73,7 @@ pub struct ShardStats {
 impl Stats {
     pub(super) fn of<T>(core: &Core<T>) -> Self {
         let shards: Vec<_> =
-            core.remotes.iter().enumerate().map(|(n, remote)| ShardStats::of(n, remote)).collect();
+            core.remotes.iter().enumerate().map(|(n, it)| ShardStats::of(core, n, it)).collect();
         Self {
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
@@ -137,17 +140,14 @@ impl Stats {
 }
 
 impl ShardStats {
-    fn of<T>(shard: usize, remote: &Remote<T>) -> Self {
+    fn of<T>(core: &Core<T>, shard: usize, remote: &Remote<T>) -> Self {
         let counters = remote.counters();
         let entries = counters.entries.get();
         let pending = remote.pending();
         Self {
             shard,
-            pinned: counters
-                .pinned
-                .get()
-                .checked_sub(1)
-                .and_then(|core| usize::try_from(core).ok()),
+            pinning: PinState::unpack(counters.pinning.get()),
+            failure: core.standing.failure(shard).cloned(),
             scheduled: remote.scheduled(),
             fired: counters.fired.get(),
             cancelled: remote.cancelled(),

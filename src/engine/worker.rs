@@ -1,78 +1,106 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
 use super::core::Core;
-use super::handler::Unfired;
-use super::lifecycle::{Inside, Seat};
-use super::timer::EngineState;
+use super::shard_worker::ShardWorker;
+use super::state::Phase;
 use super::{IdleStrategy, pinning};
 use crate::clock::Time;
+use crate::contain;
+use crate::park::parker::ParkEnd;
 use crate::sync::slot;
 use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
 const SPINS_PER_CLOCK_READ: u32 = 16;
 
-/// Drives the shard until the engine stops; returns the timers that have not ended.
-pub(super) fn run<T>(core: &Core<T>, mut seat: Seat<T>) -> Vec<Unfired<T>> {
-    let _inside = Inside::enter(core.id);
-    pin(&seat);
-    slot::with(|slot| core.router.settle(slot, seat.shard));
+/// How long a worker waits before it asks a clock again that has panicked.
+const AFTER_CLOCK_PANIC: Duration = Duration::from_millis(1);
+
+/// The longest sleep while the engine drains: the last timer may be cancelled behind the worker's back.
+const DRAINING_SLEEP: Duration = Duration::from_millis(10);
+
+/// Drives the shard until the engine ends. The caller closes the shard, also if this panics.
+pub(super) fn drive<T>(core: &Core<T>, shard: &mut ShardWorker<T>) {
+    pin(shard);
+    slot::with(|slot| core.router.settle(slot, shard.shard));
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
-    while core.state() != EngineState::Stopped {
-        let turn = seat.turn(core, false);
-        // Whoever stops the engine summons it afterwards: a turn that has seen the summons sees the state.
-        if !turn.more && core.state() != EngineState::Stopped {
-            rest(core, &mut seat, turn.next);
+    loop {
+        let phase = core.phase();
+        match phase {
+            Phase::Init | Phase::Started => {}
+            Phase::Draining if !is_drained(core, shard) => {}
+            Phase::Draining | Phase::Stopped => return,
+            Phase::Firing => return shard.fire_all(core),
+        }
+        let turn = shard.turn(core, false);
+        // Whoever changes the phase summons us afterwards: a turn that has seen the summons sees the phase.
+        if !turn.more && core.phase() == phase {
+            let end = if phase == Phase::Draining {
+                core.rate.deadline_at(Time::ZERO, core.drain_until.get())
+            } else {
+                u64::MAX
+            };
+            rest(core, shard, turn.next.min(end), phase);
+        }
+        if core.source.has_panicked() {
+            shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
         }
     }
-    seat.close(core)
 }
 
-fn pin<T>(seat: &Seat<T>) {
-    let Some(wanted) = seat.core else { return };
-    let pinned = match pinning::pin_current(wanted) {
-        Ok(()) => Some(wanted),
-        Err(error) => {
-            log::warn!("the worker of shard {} runs unpinned: {error}", seat.shard);
-            None
+/// Whether a shard that drains has come to its end.
+fn is_drained<T>(core: &Core<T>, shard: &ShardWorker<T>) -> bool {
+    core.worker_now() >= core.drain_until.get() || shard.owner.remote().pending() == 0
+}
+
+fn pin<T>(shard: &ShardWorker<T>) {
+    let Some(wanted) = shard.core else { return };
+    match pinning::pin_current(wanted) {
+        Ok(()) => {
+            shard.owner.remote().counters().pinning.set(pinning::PinState::Pinned(wanted).pack())
         }
-    };
-    seat.owner.remote().counters().pinned.set(pinned.map_or(0, |core| core as u64 + 1));
+        Err(error) => contain::warn(format_args!(
+            "the worker of shard {} runs unpinned: {error}",
+            shard.shard
+        )),
+    }
 }
 
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.
-fn rest<T>(core: &Core<T>, seat: &mut Seat<T>, next: u64) {
+fn rest<T>(core: &Core<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
     let until = core.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if core.rate.current(core.now()) >= next {
+    if core.rate.current(core.worker_now()) >= next {
         return;
     }
     match core.idle {
-        IdleStrategy::Park => park(core, seat, next, until),
+        IdleStrategy::Park => park(core, shard, next, until, phase),
         IdleStrategy::SpinThenPark { spin } => {
-            let give_up = core.now().saturating_add(spin);
-            if !spin_until(core, seat, until.min(give_up)) && core.now() < until {
-                park(core, seat, next, until);
+            let give_up = core.worker_now().saturating_add(spin);
+            if !spin_until(core, shard, until.min(give_up)) && core.worker_now() < until {
+                park(core, shard, next, until, phase);
             }
         }
         IdleStrategy::BusySpin => {
-            // Bounded, so that a stop is seen even if no producer calls.
-            let give_up = core.now().saturating_add(Duration::from_millis(1));
-            spin_until(core, seat, until.min(give_up));
+            // Bounded, so that an end is seen even if no producer calls.
+            let give_up = core.worker_now().saturating_add(Duration::from_millis(1));
+            shard.owner.begin_spin(next);
+            spin_until(core, shard, until.min(give_up));
+            shard.owner.end_spin();
         }
     }
 }
 
 /// Spins until `until`; true if the inbox called before that.
-fn spin_until<T>(core: &Core<T>, seat: &Seat<T>, until: Time) -> bool {
+fn spin_until<T>(core: &Core<T>, shard: &ShardWorker<T>, until: Time) -> bool {
     loop {
-        let now = core.now();
-        if now >= until {
+        let now = core.worker_now();
+        if now >= until || core.source.has_panicked() {
             return false;
         }
         let tick = core.rate.current(now);
         for _ in 0..SPINS_PER_CLOCK_READ {
-            if seat.owner.is_called(tick) {
+            if shard.owner.is_called(tick) {
                 return true;
             }
             std::hint::spin_loop();
@@ -80,18 +108,40 @@ fn spin_until<T>(core: &Core<T>, seat: &Seat<T>, until: Time) -> bool {
     }
 }
 
-fn park<T>(core: &Core<T>, seat: &mut Seat<T>, next: u64, until: Time) {
-    if !seat.owner.fall_asleep(next) {
+fn park<T>(core: &Core<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
+    if !shard.owner.fall_asleep(next) {
         return;
     }
-    let timeout = if core.source.is_virtual() {
+    let mut timeout = if core.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (core.rate.current(core.now()) >= next).then_some(Duration::ZERO)
+        (core.rate.current(core.worker_now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
-        Some(until.saturating_duration_since(core.now()))
+        Some(until.saturating_duration_since(core.worker_now()))
     };
-    seat.sleeper.sleep(timeout);
-    seat.owner.rise();
+    if phase == Phase::Draining {
+        timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
+    }
+    let ended = shard.parker.sleep(timeout);
+    shard.owner.rise();
+    if ended == ParkEnd::Timeout && !core.source.is_virtual() {
+        let late = core.worker_now().saturating_duration_since(until);
+        widen_if_starved(shard, late);
+    }
+}
+
+/// Lets a worker leave its core, if it has waited for it too often while it could have run on another.
+fn widen_if_starved<T>(shard: &mut ShardWorker<T>, late: Duration) {
+    if !shard.starvation.is_one_more(late) {
+        return;
+    }
+    let Some(core) = shard.core.take() else { return };
+    if pinning::unpin_current_thread() {
+        shard.owner.remote().counters().pinning.set(pinning::PinState::Widened(core).pack());
+        contain::warn(format_args!(
+            "the worker of shard {} was kept waiting for core {core}; it may use all cores now",
+            shard.shard
+        ));
+    }
 }

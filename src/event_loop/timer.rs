@@ -3,6 +3,7 @@
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::clock::{Time, TimeSource};
+use crate::contain;
 use crate::engine::{Cancel, Expired, IntoPayload, Reschedule, Unfired};
 use crate::error::ScheduleError;
 use crate::key::Key;
@@ -33,6 +34,7 @@ pub struct Polled {
 ///
 /// ```
 /// use mio::{Events, Poll, Token};
+/// use std::io::ErrorKind;
 /// use std::time::Duration;
 /// use tickwheel::EventLoopTimer;
 ///
@@ -47,7 +49,11 @@ pub struct Polled {
 /// let mut fired = 0;
 /// while fired == 0 {
 ///     // Sleep until a socket is ready, a timer is due, or a remote schedules something earlier.
-///     poll.poll(&mut events, timer.poll_timeout(timer.now()))?;
+///     match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
+///         // A signal (Ctrl-Z and fg, for instance) makes an empty round.
+///         Err(error) if error.kind() == ErrorKind::Interrupted => {}
+///         polled => polled?,
+///     }
 ///     // ... serve the sockets in `events` ...
 ///     let now = timer.now(); // one clock read per round
 ///     fired += timer.poll(now, |expired| assert_eq!(expired.payload, 17)).fired;
@@ -67,6 +73,8 @@ pub struct EventLoopTimer<T> {
     source: Arc<TimeSource>,
     /// A sleep has been announced to the remotes.
     asleep: bool,
+    /// The remotes wake through it and do not keep it.
+    _waker: Option<Arc<mio::Waker>>,
 }
 
 impl EventLoopTimer<()> {
@@ -83,8 +91,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         rate: TickRate,
         budget: Budget,
         source: Arc<TimeSource>,
+        waker: Option<Arc<mio::Waker>>,
     ) -> Self {
-        Self { owner, rate, budget, source, asleep: false }
+        Self { owner, rate, budget, source, asleep: false, _waker: waker }
     }
 
     /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
@@ -309,7 +318,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard that nobody turns.
-        self.owner.close(|expiry| drop(expiry.payload));
+        self.owner.close(|expiry| contain::drop_quietly("a timer's payload", expiry.payload));
     }
 }
 

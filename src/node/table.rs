@@ -3,6 +3,7 @@
 use super::magazine::{Depot, Rack};
 use super::segments::{Segments, Zeroable};
 use super::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
+use crate::contain;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::prefetch::prefetch;
@@ -287,7 +288,9 @@ impl<T> Drop for Table<T> {
             return;
         }
         let rack = Rack::default();
-        self.return_all(&rack, |_, returned| drop(returned));
+        self.return_all(&rack, |_, returned| {
+            contain::drop_quietly("a timer's payload", returned.payload);
+        });
     }
 }
 

@@ -1,9 +1,9 @@
 //! How an owner sleeps and how producers wake it, without losing a wake-up.
 //!
 //! `signal` is the handshake: two words and two pairs of fences, explained and proven in `README.md`.
-//! `sleeper` is the sleep itself: `mio::Poll`, with a timerfd where the system has one.
+//! `parker` is the sleep itself: a futex on Linux, a parked thread elsewhere.
 
+pub(crate) mod parker;
 mod signal;
-pub(crate) mod sleeper;
 
 pub(crate) use signal::{Signal, Wake};

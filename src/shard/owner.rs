@@ -9,7 +9,8 @@ use super::lane::Lane;
 use super::limit::Limit;
 use super::periodic::Step;
 use super::remote::{Refusal, Remote, WakeOwner};
-use super::settle::{Nodes, drop_quietly};
+use super::settle::{Nodes, drop_payload};
+use crate::contain;
 use crate::inbox::{Inbox, Reader};
 use crate::key::Key;
 use crate::node::state::Phase;
@@ -170,10 +171,10 @@ impl<T> Owner<T> {
             }
         };
         let Ok(armed) = remote.table.arm_periodic(&lane.rack, next.tick, next.payload) else {
-            log::error!("the node table is full: a periodic timer ends");
+            contain::error(format_args!("the node table is full: a periodic timer ends"));
             remote.free_place();
             if let Some(payload) = remote.periodics.forget(id) {
-                drop_quietly(payload);
+                drop_payload(payload);
             }
             return;
         };
@@ -185,7 +186,7 @@ impl<T> Owner<T> {
             remote.table.end(&lane.rack, index, generation, Phase::Cancelled)
         {
             // Cancelled between the two looks into the book.
-            drop_quietly(payload);
+            drop_payload(payload);
         }
     }
 
@@ -296,6 +297,16 @@ impl<T> Owner<T> {
         }
     }
 
+    /// Announces that the owner spins, with nothing to do until `tick`.
+    pub(crate) fn begin_spin(&self, tick: u64) {
+        self.remote.signal.begin_spin(tick);
+    }
+
+    /// The spin is over.
+    pub(crate) fn end_spin(&self) {
+        self.remote.signal.end_spin();
+    }
+
     /// Whether the inbox asks for a turn at `now`; cheap, for owners that spin.
     pub(crate) fn is_called(&self, now: u64) -> bool {
         self.remote.signal.inbox_due() <= now
@@ -346,7 +357,7 @@ impl<T> Owner<T> {
             if periodic && !remote.periodics.returned(key) {
                 // A cancel was faster; it has handed out the payload and freed the place.
                 remote.counters.own_cancelled.bump();
-                drop_quietly(payload);
+                drop_payload(payload);
                 return;
             }
             remote.counters.returned.bump();

@@ -11,13 +11,13 @@
 //!
 //! The period's place under `max_pending` is taken once, and freed when the timer is cancelled or returned.
 
+use crate::contain;
 use crate::key::Key;
 use crate::period::Period;
 use crate::tick::TickRate;
 use crate::tick::Time;
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Names a periodic timer of one engine or event loop, over all its periods. Plain data; stale after the
@@ -58,7 +58,7 @@ pub(crate) struct Plan<T> {
 impl<T> Plan<T> {
     /// A payload for one period; `None` if the payload's `Clone` panics.
     fn copy(&self) -> Option<T> {
-        catch_unwind(AssertUnwindSafe(|| (self.again)(&self.payload))).ok()
+        contain::call(|| (self.again)(&self.payload)).ok()
     }
 
     /// The tick of the current period's end.
@@ -168,8 +168,12 @@ impl<T> Periodics<T> {
         match entry.plan.copy() {
             Some(payload) => Step::Arm(NextPeriod { tick: entry.plan.tick(), payload }),
             None => {
-                log::error!("the Clone of a periodic timer's payload panicked; the timer ends");
-                book.entries.remove(&id);
+                let ended = book.entries.remove(&id);
+                drop(book);
+                contain::drop_quietly("a periodic timer's payload", ended);
+                contain::error(format_args!(
+                    "the Clone of a periodic timer's payload panicked; the timer ends"
+                ));
                 Step::Failed
             }
         }
@@ -202,8 +206,10 @@ impl<T> Periodics<T> {
         let Some(id) = book.by_node.remove(&node.index()) else { return true };
         let entry = book.entries.remove(&id);
         drop(book);
+        let active = entry.is_some();
         // Dropped outside the lock: payloads are the user's.
-        entry.is_some()
+        contain::drop_quietly("a periodic timer's payload", entry);
+        active
     }
 
     pub(crate) fn is_active(&self, id: u64) -> bool {
@@ -217,6 +223,6 @@ impl<T> Periodics<T> {
         let entries = std::mem::take(&mut book.entries);
         drop(book);
         // Dropped outside the lock: payloads are the user's.
-        drop(entries);
+        contain::drop_each("a periodic timer's payload", entries.into_values());
     }
 }

@@ -3,6 +3,7 @@
 use super::lane::Lane;
 use super::periodic::{PeriodicKey, Plan};
 use super::remote::{Refusal, Remote};
+use super::settle::drop_payload;
 use crate::node::state::Phase;
 
 impl<T> Remote<T> {
@@ -18,7 +19,7 @@ impl<T> Remote<T> {
             Ok(armed) => armed,
             Err(payload) => {
                 self.free_place();
-                drop(self.periodics.forget(id));
+                drop_payload(self.periodics.forget(id));
                 return Err(Refusal::Full(payload));
             }
         };
@@ -30,7 +31,7 @@ impl<T> Remote<T> {
             let period =
                 self.table.end(&lane.rack, armed.index, armed.generation, Phase::Cancelled);
             self.periodics.unlink(node, id);
-            drop(self.periodics.forget(id));
+            drop_payload(self.periodics.forget(id));
             if let Some(payload) = period {
                 lane.scheduled.undo();
                 self.free_place();

@@ -5,6 +5,7 @@
 use super::Expiry;
 use super::lane::Lane;
 use super::remote::Remote;
+use crate::contain;
 use crate::node::table::Fired;
 use crate::turn::{Fate, Records};
 use crate::wheel::{Entry, Living};
@@ -28,7 +29,7 @@ impl<T> Nodes<'_, T> {
             *self.running = self.remote.periodics.fired(key, deadline);
             if self.running.is_none() {
                 counters.own_cancelled.bump();
-                drop_quietly(payload);
+                drop_payload(payload);
                 return None;
             }
         } else {
@@ -40,12 +41,9 @@ impl<T> Nodes<'_, T> {
     }
 }
 
-/// Drops a payload whose destructor may panic.
-pub(super) fn drop_quietly<T>(payload: T) {
-    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
-    if dropped.is_err() {
-        log::error!("the destructor of a cancelled timer's payload panicked");
-    }
+/// Drops a payload that nobody else is to get.
+pub(super) fn drop_payload<T>(payload: T) {
+    contain::drop_quietly("a timer's payload", payload);
 }
 
 impl<T> Living for Nodes<'_, T> {

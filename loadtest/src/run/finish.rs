@@ -186,7 +186,7 @@ pub(crate) fn frame_outcome(
     let at = |counts: &[u64], shard: usize| counts.get(shard).copied().unwrap_or(0);
     let shards = stats.shards.iter().map(|shard| ShardLine {
         shard: shard.shard,
-        core: shard.pinned,
+        core: shard.pinning.core(),
         scheduled: at(&tally.accepted, shard.shard),
         fired: at(&fired, shard.shard),
         cancelled: shard.cancelled,
