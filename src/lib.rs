@@ -46,7 +46,7 @@
 //! # Where to look
 //!
 //! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
-//! * [`Clock`], [`ManualClock`], [`Drive::Caller`]: time turned by hand, for tests and simulations.
+//! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
 //! * [`wheel`] has the timing wheels by themselves.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
 //!

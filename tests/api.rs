@@ -179,7 +179,7 @@ fn builder_errors_name_the_number_and_the_cure() {
 
 #[test]
 fn the_extremes_of_every_setting_are_accepted() {
-    let caller = || Builder::new().shards(1).drive(Drive::Caller);
+    let caller = || Builder::new().shards(1).drive(Drive::Manual);
     for builder in [
         caller().tick(Duration::from_micros(1)),
         caller().tick(HOUR),
@@ -217,7 +217,7 @@ fn run_time_errors_name_the_cure() {
     assert!(text.contains("1 timers are pending") && text.contains("max_pending is 1"), "{text}");
     assert!(text.contains("raise Builder::max_pending"), "{text}");
     let text = timer.turn().unwrap_err().to_string();
-    assert!(text.contains("Drive::Caller"), "{text}");
+    assert!(text.contains("Drive::Manual"), "{text}");
     timer.stop().unwrap();
     for text in
         [timer.schedule(HOUR, 3).unwrap_err().to_string(), timer.start().unwrap_err().to_string()]
@@ -236,7 +236,7 @@ fn verdicts_answer_for_themselves() {
 #[test]
 fn clocks_and_executors_can_be_boxed() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
-    let timer = one_shard().clock(clock).drive(Drive::Caller).build_with(|_: Expired<u64>| ());
+    let timer = one_shard().clock(clock).drive(Drive::Manual).build_with(|_: Expired<u64>| ());
     assert_eq!(timer.unwrap().now(), Time::ZERO);
     fn object_safe(_: Option<&dyn Executor<u64>>) {}
     object_safe(None);

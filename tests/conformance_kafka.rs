@@ -1,7 +1,7 @@
 //! What Kafka's `TimingWheel` and `SystemTimer` do, and what tickwheel does about it, row by row.
 //!
 //! The wheel is checked by itself where the reference checks its wheel, and through the engine where the
-//! reference checks its timer. Driving from the caller's thread is `Drive::Caller` here.
+//! reference checks its timer. Driving from the caller's thread is `Drive::Manual` here.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -16,7 +16,7 @@ use tickwheel::{Builder, Drive, Expired, ManualClock, Routing, Time, Timer, Whee
 
 /// The reference's wheel in its timer's suite: 3 buckets of 1 ms, here rounded up to 4.
 fn kafka(clock: &ManualClock, wheel: WheelKind) -> Builder {
-    one_shard().wheel(wheel).clock(clock.clone()).drive(Drive::Caller)
+    one_shard().wheel(wheel).clock(clock.clone()).drive(Drive::Manual)
 }
 
 fn each_wheel(test: impl Fn(&ManualClock, Timer<u64>, Fired)) {
@@ -310,7 +310,7 @@ fn kafka_closing_wakes_the_reaper_and_ends_its_thread() {
     // Asleep for an hour, and for ever.
     timer.schedule(HOUR, 1).unwrap();
     timer.schedule(Duration::MAX, 2).unwrap();
-    timer.settle();
+    timer.wait_idle();
     assert!(seen.upgrade().is_some());
     assert_eq!(timer.stop().unwrap().len(), 2);
     assert!(seen.upgrade().is_none(), "the workers have gone, their handlers with them");
@@ -324,7 +324,7 @@ fn kafka_a_reaper_thread_drives_the_clock() {
         timer.schedule(ms(id), id).unwrap();
     }
     for now in 0..100 {
-        timer.settle();
+        timer.wait_idle();
         assert_eq!(fired.ids(), [now]);
         at.clock.advance(ms(1));
     }

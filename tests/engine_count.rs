@@ -26,7 +26,7 @@ impl Log for Warnings {
 static WARNINGS: Warnings = Warnings(Mutex::new(Vec::new()));
 
 fn engine() -> Timer<u64> {
-    let builder = Builder::new().shards(1).drive(Drive::Caller);
+    let builder = Builder::new().shards(1).drive(Drive::Manual);
     builder.build_with(|_: Expired<u64>| ()).unwrap()
 }
 

@@ -13,7 +13,7 @@ const MS: Duration = Duration::from_millis(1);
 /// A cache on a clock that is turned by hand. Timers fire only in `cache.timer().turn()`.
 fn manual(builder: Builder) -> (Cache<&'static str, u32>, ManualClock) {
     let clock = ManualClock::new();
-    let engine = builder.shards(1).pinning(Pinning::Off).drive(Drive::Caller).clock(clock.clone());
+    let engine = builder.shards(1).pinning(Pinning::Off).drive(Drive::Manual).clock(clock.clone());
     (Cache::new(engine).unwrap(), clock)
 }
 

@@ -199,12 +199,12 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
     }
 }
 
-/// What leaves the nursery counts against the budget, but never takes all of it.
+/// What leaves the staging buffer counts against the budget, but never takes all of it.
 #[test]
 fn the_smallest_budget_makes_headway_beside_a_nursery_that_fills_and_empties() {
     for mut timer in timers() {
         let mut fired = 0;
-        // So far apart that all of the nursery is due each time.
+        // So far apart that all of the staging buffer is due each time.
         for round in 0..1_000 {
             for _ in 0..20 {
                 timer.schedule(ms(round * 100), for_ms(70), ()).unwrap();
@@ -215,7 +215,7 @@ fn the_smallest_budget_makes_headway_beside_a_nursery_that_fills_and_empties() {
     }
 }
 
-/// A regression: with a far timer in the nursery, what a handler scheduled for now was kept back there, too, and
+/// A regression: with a far timer in the staging buffer, what a handler scheduled for now was kept back there, too, and
 /// fired in the same poll.
 #[test]
 fn what_a_handler_schedules_for_now_waits_while_a_far_timer_is_young() {

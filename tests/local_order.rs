@@ -1,5 +1,5 @@
 //! The order in which a `LocalTimer` fires: by deadlines, and within a tick in the order of scheduling, whether
-//! an entry has been in the nursery, in which ring of the wheel, or in both.
+//! an entry has been in the staging buffer, in which ring of the wheel, or in both.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -83,7 +83,7 @@ const fn at(tick: u64) -> Time {
 impl Simulation {
     fn new(wheel: WheelKind, start: u64, seed: u64) -> Self {
         let clock = ManualClock::starting_at(at(start));
-        let builder = one_shard().clock(clock.clone()).drive(Drive::Caller).wheel(wheel);
+        let builder = one_shard().clock(clock.clone()).drive(Drive::Manual).wheel(wheel);
         let (timer, fired) = recording(builder);
         let mut simulation = Self {
             clock,

@@ -17,7 +17,7 @@ fn by_hand(configure: impl FnOnce(Builder) -> Builder) -> (Timer<u32>, ManualClo
     let clock = ManualClock::new();
     let fires = Fires::default();
     let (log, time) = (Arc::clone(&fires), clock.clone());
-    let builder = configure(Builder::new().shards(1).clock(clock.clone()).drive(Drive::Caller));
+    let builder = configure(Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual));
     let timer = builder
         .build_with(move |expired: Expired<u32>| {
             log.lock().unwrap().push((expired.payload, time.now().as_nanos() / 1_000_000));
@@ -84,7 +84,7 @@ fn a_fixed_delay_starts_when_the_handler_has_ended() {
     let timer = Builder::new()
         .shards(1)
         .clock(clock.clone())
-        .drive(Drive::Caller)
+        .drive(Drive::Manual)
         .build_with(move |expired: Expired<u32>| {
             log.lock().unwrap().push((expired.payload, time.now().as_nanos() / 1_000_000));
             time.advance(25 * MS); // a slow handler
@@ -118,7 +118,7 @@ fn a_handler_may_cancel_its_own_timer() {
     let clock = ManualClock::new();
     let slot: Arc<Mutex<Option<(Timer, PeriodicKey)>>> = Arc::default();
     let runs = Arc::new(AtomicUsize::new(0));
-    let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Caller).build().unwrap();
+    let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build().unwrap();
     let (inside, counted) = (Arc::clone(&slot), Arc::clone(&runs));
     let period = Period::fixed_rate(MS, MissedTicks::Skip).unwrap();
     let key = timer
@@ -152,7 +152,7 @@ fn a_panic_in_one_period_does_not_end_the_others() {
         .unwrap();
     for _ in 0..5 {
         clock.advance(MS);
-        timer.settle();
+        timer.wait_idle();
     }
     assert_eq!(runs.load(Ordering::SeqCst), 5);
     assert_eq!(timer.stats().panics(), 1);
@@ -202,7 +202,7 @@ fn payloads_are_dropped_exactly_as_often_as_they_were_made() {
         .collect();
     for _ in 0..20 {
         clock.advance(3 * MS);
-        timer.settle();
+        timer.wait_idle();
     }
     for key in &keys[..5] {
         assert!(timer.cancel_periodic(*key).won());
@@ -300,7 +300,7 @@ impl Clone for Shy {
 #[test]
 fn a_payload_whose_clone_panics_ends_its_timer_and_no_other() {
     let clock = ManualClock::new();
-    let builder = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Caller);
+    let builder = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual);
     let fired = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&fired);
     let timer = builder

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
-    ("src/clock/quick.rs", "the processor's counter is read"),
+    ("src/time/quick.rs", "the processor's counter is read"),
     ("src/engine/routing.rs", "places are zeroed memory"),
     ("src/inbox/block.rs", "blocks are zeroed memory"),
     ("src/inbox/pool.rs", "boxes rest as pointers"),
@@ -19,7 +19,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/node/magazine.rs", "magazines are zeroed memory"),
     ("src/node/segments.rs", "slots are zeroed memory behind pointers that never move"),
     ("src/node/table.rs", "payloads move in and out by the state word's decision"),
-    ("src/shard/lane.rs", "lanes are zeroed memory"),
+    ("src/shard/thread_state.rs", "lanes are zeroed memory"),
     ("src/sync/prefetch.rs", "the processor is told what will be needed"),
     ("src/sync/epoch.rs", "retired blocks are freed here"),
     ("src/sync/wiped.rs", "a page is mapped that a fork finds zeroed"),
@@ -34,16 +34,16 @@ const LONGEST: usize = 400;
 
 /// What a folder or file may import of the crate; everything above it is missing from its list.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("src/key.rs", &[]),
+    ("src/types/key.rs", &[]),
     ("src/contain.rs", &[]),
-    ("src/tick.rs", &[]),
-    ("src/period.rs", &["error", "tick"]),
+    ("src/time/tick.rs", &[]),
+    ("src/time/period.rs", &["error", "tick"]),
     ("src/sync/", &["sync"]),
     ("src/wheel/", &[]),
     ("src/inbox/", &["sync"]),
     ("src/park/", &["sync"]),
-    ("src/clock/", &["contain", "sync", "tick"]),
-    ("src/turn.rs", &["wheel"]),
+    ("src/time/", &["contain", "sync", "tick"]),
+    ("src/drive/driver.rs", &["wheel"]),
     ("src/node/", &["contain", "key", "sync", "turn"]),
     (
         "src/shard/",
@@ -60,7 +60,7 @@ const BANNED: &[(&str, &[&str])] = &[
     ("src/inbox/", &["std::thread", "std::time", "Instant", "timer:"]),
     ("src/node/", &["std::thread", "std::time", "Instant"]),
     ("src/shard/", &["std::thread", "Instant", "SystemTime", ".sleep("]),
-    ("src/turn.rs", &["std::sync", "std::thread", "std::time", "Instant"]),
+    ("src/drive/driver.rs", &["std::sync", "std::thread", "std::time", "Instant"]),
 ];
 
 /// How far above an atomic access its note may begin.

@@ -234,7 +234,7 @@ fn remote_pairs(times: usize) {
 }
 
 fn engine_pairs(times: usize) {
-    let engine = Builder::new().shards(1).drive(Drive::Caller).clock(ManualClock::new());
+    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
     let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
     pairs(
         times,
@@ -246,7 +246,7 @@ fn engine_pairs(times: usize) {
 
 fn engine_lives(times: usize) {
     let clock = ManualClock::new();
-    let engine = Builder::new().shards(1).drive(Drive::Caller).clock(clock.clone());
+    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(clock.clone());
     let handler = |expired: Expired<u64>| _ = black_box(expired.payload);
     let timer = engine.build_with(handler).expect("the settings are valid");
     for number in 0..times as u64 {

@@ -169,7 +169,7 @@ pub fn check(case: &Case) {
         .wheel(case.wheel.kind())
         .budget(case.budgets.budget())
         .routing(if case.spread { Routing::Spread } else { Routing::Home })
-        .drive(Drive::Caller)
+        .drive(Drive::Manual)
         .clock(clock.clone());
     if let Some(limit) = limit {
         builder = builder.max_pending(limit);

@@ -4,7 +4,7 @@
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
 use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn};
-use crate::node::magazine::{CAPACITY, Depot, Magazine, Rack, Stack};
+use crate::node::magazine::{CAPACITY, Depot, Magazine, ThreadCache, Stack};
 use crate::node::segments::Segments;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ impl Pool {
         Self { depot: Depot::new(nodes), probes: (0..nodes).map(|_| Probe::new()).collect() }
     }
 
-    fn take(&self, rack: &Rack) -> Option<u32> {
-        let node = rack.take(&self.depot)?;
+    fn take(&self, cache: &ThreadCache) -> Option<u32> {
+        let node = cache.take(&self.depot)?;
         let probe = &self.probes[node as usize];
         probe.set(probe.get() + 1);
         Some(node)
     }
 
-    fn give(&self, rack: &Rack, node: u32) {
+    fn give(&self, cache: &ThreadCache, node: u32) {
         let probe = &self.probes[node as usize];
         probe.set(probe.get() + 1);
-        rack.give(&self.depot, node);
+        cache.give(&self.depot, node);
     }
 }
 
 /// Fills the depot with full magazines.
 fn stock(pool: &Pool, magazines: u32) {
-    let rack = Rack::default();
-    // A rack keeps the last two magazines, so two more must pass through it.
+    let cache = ThreadCache::default();
+    // A thread cache keeps the last two magazines, so two more must pass through it.
     let nodes: Vec<_> =
-        (0..(magazines + 2) * CAPACITY).map(|_| pool.take(&rack).unwrap()).collect();
-    nodes.into_iter().for_each(|node| pool.give(&rack, node));
+        (0..(magazines + 2) * CAPACITY).map(|_| pool.take(&cache).unwrap()).collect();
+    nodes.into_iter().for_each(|node| pool.give(&cache, node));
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn take_or_take_from_the_depot() {
         stock(&pool, 2);
         let other = spawn({
             let pool = Arc::clone(&pool);
-            move || pool.take(&Rack::default()).unwrap()
+            move || pool.take(&ThreadCache::default()).unwrap()
         });
-        let mine = pool.take(&Rack::default()).unwrap();
+        let mine = pool.take(&ThreadCache::default()).unwrap();
         assert_ne!(mine, other.join().unwrap(), "handed out twice");
     });
 }
@@ -61,22 +61,22 @@ fn take_or_take_from_the_depot() {
 fn give_or_take() {
     explore(bounded(4, 2), || {
         let pool = Arc::new(Pool::new(u64::from(CAPACITY) * 4));
-        let rack = Rack::default();
-        let nodes: Vec<_> = (0..3 * CAPACITY).map(|_| pool.take(&rack).unwrap()).collect();
+        let cache = ThreadCache::default();
+        let nodes: Vec<_> = (0..3 * CAPACITY).map(|_| pool.take(&cache).unwrap()).collect();
         let taker = spawn({
             let pool = Arc::clone(&pool);
             move || {
-                let rack = Rack::default();
-                let taken: Vec<_> = (0..2 * CAPACITY).map_while(|_| pool.take(&rack)).collect();
-                (taken, rack)
+                let cache = ThreadCache::default();
+                let taken: Vec<_> = (0..2 * CAPACITY).map_while(|_| pool.take(&cache)).collect();
+                (taken, cache)
             }
         });
-        nodes.into_iter().for_each(|node| pool.give(&rack, node));
+        nodes.into_iter().for_each(|node| pool.give(&cache, node));
         let (taken, others) = taker.join().unwrap();
         let mut free: HashSet<_> = taken.iter().copied().collect();
         assert_eq!(free.len(), taken.len(), "handed out twice");
-        for rack in [&rack, &others] {
-            while let Some(node) = pool.take(rack) {
+        for cache in [&cache, &others] {
+            while let Some(node) = pool.take(cache) {
                 assert!(free.insert(node), "node {node} was handed out twice");
             }
         }
@@ -91,8 +91,8 @@ fn the_last_nodes() {
         let limit = u64::from(CAPACITY) + 1;
         let pool = Arc::new(Pool::new(limit));
         let drain = |pool: &Pool| {
-            let rack = Rack::default();
-            std::iter::from_fn(|| pool.take(&rack)).collect::<Vec<_>>()
+            let cache = ThreadCache::default();
+            std::iter::from_fn(|| pool.take(&cache)).collect::<Vec<_>>()
         };
         let other = spawn({
             let pool = Arc::clone(&pool);

@@ -1,11 +1,11 @@
-//! The sleep handshake: no push and no summons is slept through, and one sleep costs one wake.
+//! The sleep handshake: no push and no turn request is slept through, and one sleep costs one wake.
 //!
 //! The inbox is a row of flags here, so that the two words of the signal are all that is modelled. Nobody
 //! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
 //! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
 use super::harness::{Bell, Probe, bounded, bounded_when_quick, explore, spawn, yield_now};
-use crate::park::{Signal, Wake};
+use crate::park::{WakeState, Wake};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const FAR: u64 = 100;
 
 struct Shard {
-    signal: Signal,
+    signal: WakeState,
     /// The messages: their ticks, and whether they are published.
     inbox: Vec<(u64, AtomicBool)>,
     bell: Bell,
@@ -32,7 +32,7 @@ enum End {
 impl Shard {
     fn new(ticks: &[u64]) -> Arc<Self> {
         Arc::new(Self {
-            signal: Signal::new(),
+            signal: WakeState::new(),
             inbox: ticks.iter().map(|&tick| (tick, AtomicBool::new(false))).collect(),
             bell: Bell::default(),
             stopped: AtomicBool::new(false),
@@ -43,7 +43,7 @@ impl Shard {
         let (tick, published) = &self.inbox[message];
         // ORDERING: Release, as the inbox publishes. It must not be this that saves the handshake.
         published.store(true, Ordering::Release);
-        if self.signal.announce(*tick) == Wake::Needed {
+        if self.wake_state.notify(*tick) == Wake::Needed {
             self.bell.ring();
         }
     }
@@ -51,14 +51,14 @@ impl Shard {
     fn stop(&self) {
         // ORDERING: Release, as the engine sets its state.
         self.stopped.store(true, Ordering::Release);
-        if self.signal.summon() == Wake::Needed {
+        if self.wake_state.request_turn() == Wake::Needed {
             self.bell.ring();
         }
     }
 
     /// Drains: the earliest tick among the messages that are seen.
     fn drain(&self) -> u64 {
-        self.signal.begin_drain();
+        self.wake_state.begin_drain();
         self.peek()
     }
 
@@ -72,8 +72,8 @@ impl Shard {
 
     /// One turn and the attempt to sleep.
     fn turn_and_sleep(&self) -> End {
-        let tick = self.drain().min(self.signal.inbox_due()).min(FAR);
-        if self.signal.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake }
+        let tick = self.drain().min(self.wake_state.inbox_due()).min(FAR);
+        if self.wake_state.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake }
     }
 
     /// Everybody is joined: nothing is slept through.
@@ -225,7 +225,7 @@ fn settled_means_handled() {
                 shard.push(0);
                 // A few looks are enough: loom tries every value that each may return.
                 for _ in 0..2 {
-                    if shard.signal.is_settled(5) {
+                    if shard.signal.is_idle(5) {
                         assert_eq!(handled.get(), 1, "settled, and the handler has not run");
                         return;
                     }

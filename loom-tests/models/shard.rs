@@ -2,7 +2,7 @@
 
 use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
 use crate::Budget;
-use crate::shard::{Owner, Remote};
+use crate::shard::{Owner, ShardHandle};
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ impl Engine {
         Self { owner, ledger: Ledger::new(), bell, fired: Vec::new() }
     }
 
-    fn remote(&self) -> (Arc<Remote<Payload>>, Arc<Ledger>) {
-        (Arc::clone(self.owner.remote()), Arc::clone(&self.ledger))
+    fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
+        (Arc::clone(self.owner.handle()), Arc::clone(&self.ledger))
     }
 
     /// One turn; the tick until which the owner may sleep, 0 if it must go on at once.
@@ -61,7 +61,7 @@ impl Engine {
     /// The ids that fired, in order of their ids; nothing may be left.
     fn finish(self) -> Vec<u64> {
         let Self { owner, ledger, fired, .. } = self;
-        assert_eq!(owner.remote().pending(), 0, "still counted as pending");
+        assert_eq!(owner.handle().pending(), 0, "still counted as pending");
         let mut ids: Vec<u64> = fired.iter().map(|&(id, _)| id).collect();
         ids.sort_unstable();
         drop(owner);
@@ -75,8 +75,8 @@ fn schedule_and_sleep() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let producer = spawn({
-            let (remote, ledger) = engine.remote();
-            move || remote.schedule(remote.lane(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            let (handle, ledger) = engine.handle();
+            move || handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
         });
         let next = engine.turn(5);
         let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
@@ -96,11 +96,11 @@ fn schedule_then_cancel_or_fire() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let producer = spawn({
-            let (remote, ledger) = engine.remote();
+            let (handle, ledger) = engine.handle();
             move || {
-                let lane = remote.lane(0);
-                let key = remote.schedule(lane, 5, ledger.payload(1), false).unwrap();
-                remote.cancel(lane, key).is_some()
+                let thread = handle.thread(0);
+                let key = handle.schedule(thread, 5, ledger.payload(1), false).unwrap();
+                handle.cancel(thread, key).is_some()
             }
         });
         let _ = engine.turn(5);
@@ -115,9 +115,9 @@ fn schedule_then_cancel_or_fire() {
 fn moved_earlier_or_turn() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let (remote, ledger) = engine.remote();
-        let key = remote.schedule(remote.lane(0), 9, ledger.payload(1), false).unwrap();
-        let mover = spawn(move || remote.reschedule(remote.lane(0), key, 5));
+        let (handle, ledger) = engine.handle();
+        let key = handle.schedule(handle.thread(0), 9, ledger.payload(1), false).unwrap();
+        let mover = spawn(move || handle.reschedule(handle.thread(0), key, 5));
         let next = engine.turn(4);
         let asleep = engine.owner.fall_asleep(next);
         assert!(mover.join().unwrap(), "the timer is pending all the while");
@@ -136,22 +136,22 @@ fn moved_earlier_or_turn() {
 fn ends_are_not_counted_before_beginnings() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let (remote, ledger) = engine.remote();
+        let (handle, ledger) = engine.handle();
         let looking = spawn({
-            let remote = Arc::clone(&remote);
+            let handle = Arc::clone(&handle);
             move || {
-                let ended = remote.counters().fired.get() + remote.cancelled();
-                let begun = remote.scheduled();
+                let ended = handle.counters().fired.get() + handle.cancelled();
+                let begun = handle.scheduled();
                 assert!(ended <= begun, "{ended} ends of {begun} timers");
             }
         });
-        let lane = remote.lane(0);
-        let first = remote.schedule(lane, 5, ledger.payload(1), false).unwrap();
-        assert!(remote.cancel(lane, first).is_some());
-        remote.schedule(lane, 5, ledger.payload(2), false).map(drop).unwrap();
+        let thread = handle.thread(0);
+        let first = handle.schedule(thread, 5, ledger.payload(1), false).unwrap();
+        assert!(handle.cancel(thread, first).is_some());
+        handle.schedule(thread, 5, ledger.payload(2), false).map(drop).unwrap();
         engine.run_out(5);
         looking.join().unwrap();
-        drop(remote);
+        drop(handle);
         assert_eq!(engine.finish(), [2]);
     });
 }
@@ -163,14 +163,14 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
     explore(bounded(2, 2), || {
         let mut engine = Engine::new();
         let scheduling = spawn({
-            let (remote, ledger) = engine.remote();
-            move || remote.schedule(remote.lane(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            let (handle, ledger) = engine.handle();
+            move || handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
         });
         let looking = spawn({
-            let (remote, _) = engine.remote();
+            let (handle, _) = engine.handle();
             move || {
-                let ended = remote.counters().fired.get();
-                let begun = remote.scheduled();
+                let ended = handle.counters().fired.get();
+                let begun = handle.scheduled();
                 assert!(ended <= begun, "{ended} ends of {begun} timers");
             }
         });
@@ -182,7 +182,7 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
     });
 }
 
-/// The same for a timer that another thread cancels, with the lane that it inherited: no push and no fence lies
+/// The same for a timer that another thread cancels, with the thread state that it inherited: no push and no fence lies
 /// between its count and the one it must bring along.
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 #[test]
@@ -190,16 +190,16 @@ fn a_lane_is_inherited_with_its_counts() {
     explore(bounded(2, 2), || {
         let mut engine = Engine::new();
         let looking = spawn({
-            let (remote, _) = engine.remote();
+            let (handle, _) = engine.handle();
             move || {
-                let ended = remote.cancelled();
-                let begun = remote.scheduled();
+                let ended = handle.cancelled();
+                let begun = handle.scheduled();
                 assert!(ended <= begun, "{ended} ends of {begun} timers");
             }
         });
-        let (remote, ledger) = engine.remote();
-        let key = remote.schedule(remote.lane(0), 5, ledger.payload(1), false).unwrap();
-        let cancelling = spawn(move || remote.cancel(remote.lane(0), key).is_some());
+        let (handle, ledger) = engine.handle();
+        let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
+        let cancelling = spawn(move || handle.cancel(handle.thread(0), key).is_some());
         assert!(cancelling.join().unwrap(), "nobody else is after it");
         looking.join().unwrap();
         engine.run_out(5);
@@ -213,15 +213,15 @@ fn two_producers_and_the_owner() {
     explore(bounded(2, 1), || {
         let mut engine = Engine::new();
         let scheduling = spawn({
-            let (remote, ledger) = engine.remote();
-            move || remote.schedule(remote.lane(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            let (handle, ledger) = engine.handle();
+            move || handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
         });
         let cancelling = spawn({
-            let (remote, ledger) = engine.remote();
+            let (handle, ledger) = engine.handle();
             move || {
-                let lane = remote.lane(1);
-                let key = remote.schedule(lane, 6, ledger.payload(2), false).unwrap();
-                remote.cancel(lane, key).is_some()
+                let thread = handle.thread(1);
+                let key = handle.schedule(thread, 6, ledger.payload(2), false).unwrap();
+                handle.cancel(thread, key).is_some()
             }
         });
         let next = engine.turn(5);

@@ -2,7 +2,7 @@
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, yield_now};
 use super::world::{Settled, World};
-use crate::node::state::Phase;
+use crate::state::Phase;
 use crate::node::table::Rearm;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -304,7 +304,7 @@ fn a_key_needs_no_ordering_of_its_own() {
         let mut cancelled = None;
         if key != 0 {
             let (index, generation) = (key as u32, key >> 32);
-            let ended = world.table.end(&world.racks[0], index, generation, Phase::Cancelled);
+            let ended = world.table.end(&world.caches[0], index, generation, Phase::Cancelled);
             cancelled = ended.map(|payload| payload.id());
             assert!(matches!(cancelled, None | Some(7)));
         }

@@ -1,12 +1,12 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
 use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
-use crate::key::Key;
-use crate::period::{MissedTicks, Period};
-use crate::shard::lane::Lane;
+use crate::types::Key;
+use crate::time::{MissedTicks, Period};
+use crate::shard::thread_state::ThreadState;
 use crate::shard::periodic::Plan;
-use crate::shard::{Limit, Owner, Refusal, Remote};
-use crate::tick::{TickRate, Time};
+use crate::shard::{Limit, Owner, Refusal, ShardHandle};
+use crate::time::{TickRate, Time};
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +33,8 @@ impl Engine {
         Self { owner, ledger: Ledger::new(), limit }
     }
 
-    fn remote(&self) -> (Arc<Remote<Payload>>, Arc<Ledger>) {
-        (Arc::clone(self.owner.remote()), Arc::clone(&self.ledger))
+    fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
+        (Arc::clone(self.owner.handle()), Arc::clone(&self.ledger))
     }
 
     /// Closes the shard: what it returned.
@@ -47,7 +47,7 @@ impl Engine {
     /// Everybody is joined and each timer has ended: nothing is pending, nothing was dropped twice.
     fn finish(mut self) {
         assert_eq!(self.close(), [], "returned only when asked for the second time");
-        assert_eq!(self.owner.remote().pending(), 0, "still counted as pending");
+        assert_eq!(self.owner.handle().pending(), 0, "still counted as pending");
         for _ in 0..self.limit.max() {
             assert!(self.limit.acquire().is_ok(), "a place is still taken");
         }
@@ -59,13 +59,13 @@ impl Engine {
 
 /// Schedules one timer: its key, unless the engine refused it and gave the payload back.
 fn schedule(
-    remote: &Remote<Payload>,
-    lane: &Lane,
+    handle: &ShardHandle<Payload>,
+    thread: &ThreadState,
     ledger: &Arc<Ledger>,
     id: u64,
-    handle: bool,
+    held: bool,
 ) -> Option<Key> {
-    match remote.schedule(lane, 10, ledger.payload(id), handle) {
+    match handle.schedule(thread, 10, ledger.payload(id), handle) {
         Ok(key) => Some(key),
         Err(Refusal::Closed(payload)) => {
             assert_eq!(payload.id(), id);
@@ -80,8 +80,8 @@ fn stop_or_schedule() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let producer = spawn({
-            let (remote, ledger) = engine.remote();
-            move || schedule(&remote, remote.lane(0), &ledger, 1, false).is_some()
+            let (handle, ledger) = engine.handle();
+            move || schedule(&handle, handle.thread(0), &ledger, 1, false).is_some()
         });
         let returned = engine.close();
         let accepted = producer.join().unwrap();
@@ -97,15 +97,15 @@ fn stop_or_schedule_with_a_handle() {
     explore(bounded(3, 2), || {
         let mut engine = Engine::new();
         let producer = spawn({
-            let (remote, ledger) = engine.remote();
+            let (handle, ledger) = engine.handle();
             move || {
-                let lane = remote.lane(0);
-                let Some(key) = schedule(&remote, lane, &ledger, 1, true) else {
+                let thread = handle.thread(0);
+                let Some(key) = schedule(&handle, thread, &ledger, 1, true) else {
                     return vec![];
                 };
-                let next = schedule(&remote, lane, &ledger, 2, false);
-                assert!(remote.state(key).is_some(), "the handle keeps the node");
-                remote.release(lane, key);
+                let next = schedule(&handle, thread, &ledger, 2, false);
+                assert!(handle.state(key).is_some(), "the handle keeps the node");
+                handle.release(thread, key);
                 if next.is_some() { vec![1, 2] } else { vec![1] }
             }
         });
@@ -121,9 +121,9 @@ fn stop_or_schedule_with_a_handle() {
 fn stop_or_cancel() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let (remote, ledger) = engine.remote();
-        let key = schedule(&remote, remote.lane(0), &ledger, 1, false).unwrap();
-        let canceller = spawn(move || remote.cancel(remote.lane(1), key).is_some());
+        let (handle, ledger) = engine.handle();
+        let key = schedule(&handle, handle.thread(0), &ledger, 1, false).unwrap();
+        let canceller = spawn(move || handle.cancel(handle.thread(1), key).is_some());
         let returned = engine.close().len();
         let cancelled = usize::from(canceller.join().unwrap());
         assert_eq!(returned + cancelled, 1, "exactly one of the two wins");
@@ -135,9 +135,9 @@ fn stop_or_cancel() {
 fn stop_or_move() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let (remote, ledger) = engine.remote();
-        let key = schedule(&remote, remote.lane(0), &ledger, 1, false).unwrap();
-        let mover = spawn(move || remote.reschedule(remote.lane(1), key, 5));
+        let (handle, ledger) = engine.handle();
+        let key = schedule(&handle, handle.thread(0), &ledger, 1, false).unwrap();
+        let mover = spawn(move || handle.reschedule(handle.thread(1), key, 5));
         assert_eq!(engine.close(), [1], "nobody else ends the timer");
         let _ = mover.join().unwrap();
         engine.finish();
@@ -150,7 +150,7 @@ fn stop_or_schedule_periodic() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let producer = spawn({
-            let (remote, ledger) = engine.remote();
+            let (handle, ledger) = engine.handle();
             move || {
                 let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
                 let plan = Plan {
@@ -160,7 +160,7 @@ fn stop_or_schedule_periodic() {
                     nominal: Time::from_nanos(10),
                     rate: TickRate::new(2),
                 };
-                let accepted = remote.schedule_periodic(remote.lane(0), plan);
+                let accepted = handle.schedule_periodic(handle.thread(0), plan);
                 if let Ok(key) = accepted {
                     return Some(key);
                 }
@@ -171,7 +171,7 @@ fn stop_or_schedule_periodic() {
         let returned = engine.close();
         let accepted = producer.join().unwrap();
         assert_eq!(returned, if accepted.is_some() { vec![1] } else { vec![] });
-        assert!(accepted.is_none_or(|key| !engine.owner.remote().is_active(key)), "still active");
+        assert!(accepted.is_none_or(|key| !engine.owner.handle().is_active(key)), "still active");
         engine.finish();
     });
 }
@@ -182,8 +182,8 @@ fn turn_and_stop_or_schedule() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let producer = spawn({
-            let (remote, ledger) = engine.remote();
-            move || schedule(&remote, remote.lane(0), &ledger, 1, false).is_some()
+            let (handle, ledger) = engine.handle();
+            move || schedule(&handle, handle.thread(0), &ledger, 1, false).is_some()
         });
         let mut ended = Vec::new();
         let _ = engine.owner.turn(10, &crate::Budget::default(), |expiry| {
@@ -202,9 +202,9 @@ fn stop_or_schedule_by_two() {
     explore(bounded(2, 1), || {
         let mut engine = Engine::new();
         let producers = [0, 1].map(|slot| {
-            let (remote, ledger) = engine.remote();
+            let (handle, ledger) = engine.handle();
             spawn(move || {
-                schedule(&remote, remote.lane(slot), &ledger, u64::from(slot), false).is_some()
+                schedule(&handle, handle.thread(slot), &ledger, u64::from(slot), false).is_some()
             })
         });
         let mut returned = engine.close();

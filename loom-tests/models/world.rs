@@ -1,55 +1,55 @@
-//! What the scenarios about one node share: a table with room for a few nodes, the threads' racks, and an
+//! What the scenarios about one node share: a table with room for a few nodes, the threads' thread caches, and an
 //! owner that settles entries by hand.
 //!
 //! At the end every node must be free, once: a node that was recycled twice is handed out twice, and one
 //! that was lost is missing.
 
 use super::harness::{Ledger, Payload};
-use crate::node::magazine::Rack;
-use crate::node::state::Phase;
+use crate::node::magazine::ThreadCache;
+use crate::state::Phase;
 use crate::node::table::{Armed, Rearm, Table};
-use crate::turn::Fate;
+use crate::drive::Fate;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Nodes in the table: two magazines under loom.
 const NODES: u64 = 4;
-/// The threads of a scenario, and so its racks; the owner's is the last.
+/// The threads of a scenario, and so its thread caches; the owner's is the last.
 const OWNER: usize = 3;
 
 pub(super) struct World {
     pub(super) table: Table<Payload>,
-    pub(super) racks: [Rack; OWNER + 1],
+    pub(super) caches: [ThreadCache; OWNER + 1],
     ledger: Arc<Ledger>,
 }
 
 impl World {
     pub(super) fn new() -> Arc<Self> {
-        let racks = std::array::from_fn(|_| Rack::default());
-        Arc::new(Self { table: Table::new(NODES), racks, ledger: Ledger::new() })
+        let caches = std::array::from_fn(|_| ThreadCache::default());
+        Arc::new(Self { table: Table::new(NODES), caches, ledger: Ledger::new() })
     }
 
-    pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64, handle: bool) -> Armed {
-        self.table.arm(&self.racks[thread], deadline, self.ledger.payload(id), handle).unwrap()
+    pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Armed {
+        self.table.arm(&self.caches[thread], deadline, self.ledger.payload(id), handle).unwrap()
     }
 
     pub(super) fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {
         self.table
-            .end(&self.racks[thread], timer.index, timer.generation, Phase::Cancelled)
+            .end(&self.caches[thread], timer.index, timer.generation, Phase::Cancelled)
             .map(|payload| payload.id())
     }
 
     pub(super) fn rearm(&self, thread: usize, timer: Armed, deadline: u64) -> Rearm {
-        self.table.rearm(&self.racks[thread], timer.index, timer.generation, deadline)
+        self.table.rearm(&self.caches[thread], timer.index, timer.generation, deadline)
     }
 
     pub(super) fn release(&self, thread: usize, timer: Armed) {
-        self.table.release(&self.racks[thread], timer.index);
+        self.table.release(&self.caches[thread], timer.index);
     }
 
     /// The owner settles an entry: the deadline it fired with, or when to look again, or neither.
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Settled {
-        match self.table.due(&self.racks[OWNER], timer.index, mark, now) {
+        match self.table.due(&self.caches[OWNER], timer.index, mark, now) {
             Fate::Fire(fired) => {
                 assert_eq!(fired.generation, timer.generation, "another timer fired");
                 assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
@@ -87,8 +87,8 @@ impl World {
     pub(super) fn finish(self: Arc<Self>) {
         let Some(world) = Arc::into_inner(self) else { panic!("a thread is not joined") };
         let mut free = HashSet::new();
-        for rack in &world.racks {
-            while let Ok(armed) = world.table.arm(rack, 0, world.ledger.payload(0), false) {
+        for cache in &world.caches {
+            while let Ok(armed) = world.table.arm(cache, 0, world.ledger.payload(0), false) {
                 assert!(free.insert(armed.index), "node {} was recycled twice", armed.index);
             }
         }

@@ -1,6 +1,6 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::core::{Blueprint, Core};
+use super::inner::{Blueprint, Inner};
 use super::handler::{
     Executor, Expired, FailureHook, Handler, Outcome, PanicHook, PanicReport, WorkerFailure,
     through_executor,
@@ -11,14 +11,14 @@ use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::shard_worker::ShardWorker;
 use super::timer::Timer;
-use crate::clock::{Clock, TimeSource};
+use crate::time::{Clock, TimeSource};
 use crate::contain::Contained;
-use crate::error::{self, BuildError};
+use crate::types::{self, BuildError};
 use crate::park::parker::{Parker, Unparker};
 use crate::shard::{Limit, Owner, WakeOwner};
 use crate::sync::process::{AtomicU64, Ordering};
-use crate::tick::TickRate;
-use crate::turn::Budget;
+use crate::time::TickRate;
+use crate::drive::Budget;
 use crate::wheel::{AnyWheel, Hashed, Hierarchical};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -189,7 +189,7 @@ impl Builder {
     }
 
     /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a [`ManualClock`](crate::ManualClock) time moves by
-    /// hand, with real workers or with [`Drive::Caller`].
+    /// hand, with real workers or with [`Drive::Manual`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.source = TimeSource::custom(clock);
@@ -330,23 +330,23 @@ impl Builder {
     }
 
     fn assemble<T: Send + 'static>(self, rate: TickRate, workers: Vec<ShardWorker<T>>) -> Timer<T> {
-        let remotes: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.remote())).collect();
+        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
         let hook = self.source.is_virtual().then(|| {
             // The hook must not keep the shards alive while the clock calls it.
-            let shards: Vec<Weak<_>> = remotes.iter().map(Arc::downgrade).collect();
+            let shards: Vec<Weak<_>> = handles.iter().map(Arc::downgrade).collect();
             let hook: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-                shards.iter().filter_map(Weak::upgrade).for_each(|remote| remote.nudge());
+                shards.iter().filter_map(Weak::upgrade).for_each(|handle| handle.unpark());
             });
             self.source.on_advance(Arc::downgrade(&hook));
             hook
         });
-        let router = Router::new(self.routing, remotes.len());
+        let router = Router::new(self.routing, handles.len());
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
-        Timer::from_core(Arc::new(Core::new(
+        Timer::from_inner(Arc::new(Inner::new(
             id,
             Blueprint {
-                remotes,
+                handles,
                 rate,
                 source: self.source,
                 router,

@@ -1,8 +1,8 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
-use crate::clock::Time;
+use crate::time::Time;
 use crate::contain;
-use crate::key::Key;
+use crate::types::Key;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,17 +2,17 @@
 //! destructor or anything else of the user's runs.
 //!
 //! A shard goes from hand to hand: it is *idle* here until it gets a thread (or, without workers, for good), away
-//! while a worker or a caller turns it, and ends in [`Core::retire`], whoever drove it last and for whatever reason.
+//! while a worker or a caller turns it, and ends in [`Inner::retire`], whoever drove it last and for whatever reason.
 //! Who wants to see the engine's end waits until no shard is alive.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::handler::{Unfired, WorkerFailure};
 use super::shard_worker::ShardWorker;
 use super::shutdown::Shutdown;
-use super::state::Phase;
+use crate::state::Phase;
 use super::{Drive, worker};
 use crate::contain;
-use crate::error::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
+use crate::types::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
 use crate::sync::process::{AtomicUsize, Ordering};
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
@@ -98,7 +98,7 @@ impl Drop for Inside {
     }
 }
 
-impl<T> Core<T> {
+impl<T> Inner<T> {
     fn is_inside(&self) -> bool {
         // Without the thread-local (the thread is being torn down) no handler runs.
         INSIDE.try_with(|engines| engines.borrow().contains(&self.id)).unwrap_or(false)
@@ -165,7 +165,7 @@ impl<T> Core<T> {
             self.standing.set(phase);
             state.idle.iter_mut().filter_map(Option::take).collect()
         };
-        self.summon_all();
+        self.request_turns();
         self.end_by_hand(idle);
         self.await_end(limit)
     }
@@ -225,21 +225,21 @@ impl<T> Core<T> {
             let idle = state.idle.iter_mut().filter_map(Option::take).collect();
             (idle, std::mem::take(&mut state.unfired))
         };
-        self.summon_all();
+        self.request_turns();
         self.end_by_hand(idle);
         contain::drop_each("a timer's payload", unfired);
     }
 
     /// Turns every shard until nothing more is due now; how many timers fired.
     pub(super) fn turn(&self) -> Result<usize, TurnError> {
-        if self.drive != Drive::Caller {
+        if self.drive != Drive::Manual {
             return Err(TurnError::DrivenByWorkers);
         }
         if self.is_inside() {
             return Err(TurnError::InsideHandler);
         }
         let mut fired = 0;
-        for number in 0..self.remotes.len() {
+        for number in 0..self.handles.len() {
             let Some(mut shard) = self.borrow(number)? else { continue };
             let inside = Inside::enter(self.id);
             match contain::call(|| shard.turn_all(self)) {
@@ -254,7 +254,7 @@ impl<T> Core<T> {
             }
             drop(inside);
         }
-        match (0..self.remotes.len()).find(|shard| self.standing.failure(*shard).is_some()) {
+        match (0..self.handles.len()).find(|shard| self.standing.failure(*shard).is_some()) {
             Some(shard) if fired == 0 => Err(TurnError::Failed { shard }),
             _ => Ok(fired),
         }
@@ -291,18 +291,18 @@ impl<T> Core<T> {
         self.lifecycle.changed.notify_all();
     }
 
-    pub(super) fn settle(&self) {
-        if self.drive == Drive::Caller || self.is_inside() {
+    pub(super) fn wait_idle(&self) {
+        if self.drive == Drive::Manual || self.is_inside() {
             return;
         }
         // Yielding first: a worker usually settles within microseconds.
         let mut looks = 0u32;
         while matches!(self.phase(), Phase::Started | Phase::Draining) {
             let now = self.rate.current(self.now());
-            let settled = |(shard, remote): (usize, &Arc<crate::shard::Remote<T>>)| {
-                self.standing.failure(shard).is_some() || remote.is_settled(now)
+            let settled = |(shard, handle): (usize, &Arc<crate::shard::ShardHandle<T>>)| {
+                self.standing.failure(shard).is_some() || handle.is_idle(now)
             };
-            if self.remotes.iter().enumerate().all(settled) {
+            if self.handles.iter().enumerate().all(settled) {
                 return;
             }
             looks += 1;
@@ -315,7 +315,7 @@ impl<T> Core<T> {
     }
 }
 
-impl<T: Send + 'static> Core<T> {
+impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be; the payload comes back either way.
     #[inline]
     pub(super) fn ready(self: &Arc<Self>, payload: T) -> Result<T, ScheduleError<T>> {

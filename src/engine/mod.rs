@@ -18,7 +18,7 @@
 //! | `stats` | what the engine counts |
 
 mod builder;
-mod core;
+mod inner;
 mod handler;
 mod lifecycle;
 mod payload;

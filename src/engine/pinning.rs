@@ -14,7 +14,7 @@ mod cores;
 
 pub(crate) use cores::Cores;
 
-use crate::error::BuildError;
+use crate::types::BuildError;
 use core_affinity::CoreId;
 use std::time::Duration;
 use thiserror::Error;

@@ -73,7 +73,7 @@ impl Router {
     }
 
     /// Makes `shard` the home of the thread that holds `slot`, as its worker does.
-    pub(super) fn settle(&self, slot: u32, shard: usize) {
+    pub(super) fn set_home(&self, slot: u32, shard: usize) {
         let home = u32::try_from(shard).unwrap_or(0) % self.shards + 1;
         // ORDERING: Relaxed: called by the slot's holder.
         self.places.get_or_alloc(slot).0.store(home, Ordering::Relaxed);

@@ -3,15 +3,15 @@
 //! Each step may be cut short by a panic (of ours: the user's are contained) and still be followed by
 //! [`ShardWorker::close`], which returns whatever is pending.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::handler::{Expired, Handler, Outcome, Unfired, run_caught};
 use super::pinning::Starvation;
-use super::state::Phase;
-use crate::clock::Time;
+use crate::state::Phase;
+use crate::time::Time;
 use crate::contain::{self, Contained};
 use crate::park::parker::Parker;
 use crate::shard::{Expiry, Owner, Turn};
-use crate::tick::saturating_ns;
+use crate::time::saturating_ns;
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
@@ -31,14 +31,14 @@ impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     ///
     /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
-    pub(super) fn turn(&mut self, core: &Core<T>, goes_on: bool) -> Turn {
+    pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
         let now = core.worker_now();
-        self.turn_at(core, now, core.rate.current(now), goes_on)
+        self.turn_at(core, now, inner.rate.current(now), goes_on)
     }
 
     /// Turns until nothing more is due now; how many timers fired. What the handlers schedule is left for the next
     /// call, so that this one ends.
-    pub(super) fn turn_all(&mut self, core: &Core<T>) -> usize {
+    pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
         let mut turn = self.turn(core, false);
         let mut fired = turn.fired;
         while turn.more && core.phase() != Phase::Stopped {
@@ -49,7 +49,7 @@ impl<T> ShardWorker<T> {
     }
 
     /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
-    pub(super) fn fire_all(&mut self, core: &Core<T>) {
+    pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
         let mut goes_on = false;
         while core.phase() != Phase::Stopped {
             // At the end of time everything is due.
@@ -60,12 +60,12 @@ impl<T> ShardWorker<T> {
         }
     }
 
-    fn turn_at(&mut self, core: &Core<T>, mut now: Time, tick: u64, goes_on: bool) -> Turn {
+    fn turn_at(&mut self, inner: &Inner<T>, mut now: Time, tick: u64, goes_on: bool) -> Turn {
         let mut fires = 0;
         let mut piece = if goes_on {
-            self.owner.resume_turn(tick, &core.budget)
+            self.owner.resume_turn(tick, &inner.budget)
         } else {
-            self.owner.begin_turn(tick, &core.budget)
+            self.owner.begin_turn(tick, &inner.budget)
         };
         while let Some(expiry) = self.owner.next_expiry(&mut piece) {
             fires += 1;
@@ -82,19 +82,19 @@ impl<T> ShardWorker<T> {
                 break;
             }
         }
-        self.owner.finish_turn(piece, &core.budget)
+        self.owner.finish_turn(piece, &inner.budget)
     }
 
     /// Runs the handler for one timer.
-    fn handle(&mut self, core: &Core<T>, expiry: Expiry<T>, now: Time) {
-        let counters = self.owner.remote().counters();
+    fn handle(&mut self, inner: &Inner<T>, expiry: Expiry<T>, now: Time) {
+        let counters = self.owner.handle().counters();
         let Expiry { payload, key, deadline, .. } = expiry;
-        let deadline = core.rate.start_of(deadline);
+        let deadline = inner.rate.start_of(deadline);
         let lateness = now.saturating_duration_since(deadline);
         counters.lateness.record(saturating_ns(lateness));
         let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
         let Some(handler) = self.handler.get_mut() else { return };
-        match run_caught(handler, core.panic_hook.as_ref(), expired) {
+        match run_caught(handler, inner.panic_hook.as_ref(), expired) {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
             None => drop(counters.panics.bump()),
@@ -102,11 +102,11 @@ impl<T> ShardWorker<T> {
     }
 
     /// Ends the shard, drops the handler, and collects what has not ended.
-    pub(super) fn close(mut self, core: &Core<T>) -> Vec<Unfired<T>> {
+    pub(super) fn close(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
             self.owner.close(|Expiry { payload, key, deadline, .. }| {
-                unfired.push(Unfired { payload, key, deadline: core.rate.start_of(deadline) });
+                unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
             });
         });
         if let Err(message) = closed {

@@ -2,8 +2,8 @@
 
 use super::handler::Unfired;
 use super::timer::Timer;
-use crate::clock::Time;
-use crate::error::StopError;
+use crate::time::Time;
+use crate::types::StopError;
 use std::time::Duration;
 
 /// What becomes of the timers that are pending when an engine ends.
@@ -54,6 +54,6 @@ impl<T: Send + 'static> Timer<T> {
     ///   lost: call again, or call [`stop`](Self::stop) to cut it short.
     /// * [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn shutdown(&self, mode: Shutdown, limit: Duration) -> Result<Vec<Unfired<T>>, StopError> {
-        self.core().shutdown(mode, Some(limit))
+        self.inner().shutdown(mode, Some(limit))
     }
 }

@@ -1,8 +1,8 @@
 //! What the engine counts.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::pinning::PinState;
-use crate::shard::Remote;
+use crate::shard::ShardHandle;
 use crate::shard::lateness::LatenessHistogram;
 use crate::sync::atomic::Ordering;
 
@@ -65,19 +65,19 @@ pub struct ShardStats {
     /// Zombies that were dropped when they came due.
     pub dropped: u64,
     /// Cancelled timers that never reached the wheel.
-    pub died_young: u64,
+    pub cancelled_in_inbox: u64,
     /// How late timers fired.
     pub lateness: LatenessHistogram,
 }
 
 impl Stats {
-    pub(super) fn of<T>(core: &Core<T>) -> Self {
+    pub(super) fn of<T>(inner: &Inner<T>) -> Self {
         let shards: Vec<_> =
-            core.remotes.iter().enumerate().map(|(n, it)| ShardStats::of(core, n, it)).collect();
+            inner.handles.iter().enumerate().map(|(n, it)| ShardStats::of(core, n, it)).collect();
         Self {
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
-            rejected: core.rejected.load(Ordering::Relaxed),
+            rejected: inner.rejected.load(Ordering::Relaxed),
             shards,
         }
     }
@@ -140,31 +140,31 @@ impl Stats {
 }
 
 impl ShardStats {
-    fn of<T>(core: &Core<T>, shard: usize, remote: &Remote<T>) -> Self {
-        let counters = remote.counters();
+    fn of<T>(inner: &Inner<T>, shard: usize, handle: &ShardHandle<T>) -> Self {
+        let counters = handle.counters();
         let entries = counters.entries.get();
-        let pending = remote.pending();
+        let pending = handle.pending();
         Self {
             shard,
             pinning: PinState::unpack(counters.pinning.get()),
             failure: core.standing.failure(shard).cloned(),
-            scheduled: remote.scheduled(),
+            scheduled: handle.scheduled(),
             fired: counters.fired.get(),
-            cancelled: remote.cancelled(),
+            cancelled: handle.cancelled(),
             returned: counters.returned.get(),
             pending,
-            rescheduled: remote.moved(),
+            rescheduled: handle.moved(),
             panics: counters.panics.get(),
             refused_by_executor: counters.refused_by_executor.get(),
             turns: counters.turns.get(),
             parks: counters.parks.get(),
             wakes: counters.wakes.get(),
             entries,
-            held_bytes: remote.held_bytes(),
+            held_bytes: handle.held_bytes(),
             zombies: entries.saturating_sub(pending),
             swept: counters.swept.get(),
             dropped: counters.dropped.get(),
-            died_young: counters.died_young.get(),
+            cancelled_in_inbox: counters.cancelled_in_inbox.get(),
             lateness: counters.lateness.snapshot(),
         }
     }

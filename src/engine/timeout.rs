@@ -1,10 +1,10 @@
 //! `Timeout`: the owned handle of one timer.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::verdict::{Cancel, Reschedule};
-use crate::clock::Time;
-use crate::key::Key;
-use crate::node::state::Phase;
+use crate::time::Time;
+use crate::types::Key;
+use crate::state::Phase;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use std::time::Duration;
 ///
 /// Dropping a `Timeout` leaves the timer armed.
 pub struct Timeout<T> {
-    core: Arc<Core<T>>,
+    inner: Arc<Inner<T>>,
     key: Key,
 }
 
 impl<T> Timeout<T> {
-    pub(super) fn new(core: Arc<Core<T>>, key: Key) -> Self {
+    pub(super) fn new(inner: Arc<Inner<T>>, key: Key) -> Self {
         Self { core, key }
     }
 
@@ -29,22 +29,22 @@ impl<T> Timeout<T> {
     pub fn cancel(&self) -> Cancel<T> {
         let key = self.key;
         Cancel::from_payload(
-            self.core.with_lane(key, |remote, lane| remote.cancel_held(lane, key)).flatten(),
+            self.inner.with_thread(key, |handle, thread| handle.cancel_held(thread, key)).flatten(),
         )
     }
 
     /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
     pub fn reschedule(&self, delay: Duration) -> Reschedule {
-        self.core.reschedule(self.key, self.core.deadline(delay))
+        self.inner.reschedule(self.key, self.inner.deadline(delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     pub fn reschedule_at(&self, deadline: Time) -> Reschedule {
-        self.core.reschedule(self.key, self.core.rate.deadline_at(self.core.now(), deadline))
+        self.inner.reschedule(self.key, self.inner.rate.deadline_at(self.inner.now(), deadline))
     }
 
     fn phase(&self) -> Phase {
-        let state = self.core.remote(self.key).and_then(|remote| remote.state(self.key));
+        let state = self.inner.handle(self.key).and_then(|handle| handle.state(self.key));
         state.map_or(Phase::Idle, |state| state.phase())
     }
 
@@ -69,8 +69,8 @@ impl<T> Timeout<T> {
     /// When the timer is or was due: the time asked for, rounded up to a tick.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        let tick = self.core.remote(self.key).map_or(u64::MAX, |remote| remote.deadline(self.key));
-        self.core.rate.start_of(tick)
+        let tick = self.inner.handle(self.key).map_or(u64::MAX, |handle| handle.deadline(self.key));
+        self.inner.rate.start_of(tick)
     }
 
     /// The timer's name.
@@ -89,7 +89,7 @@ impl<T> Timeout<T> {
 impl<T> Drop for Timeout<T> {
     fn drop(&mut self) {
         let key = self.key;
-        self.core.with_lane(key, |remote, lane| remote.release(lane, key));
+        self.inner.with_thread(key, |handle, thread| handle.release(thread, key));
     }
 }
 

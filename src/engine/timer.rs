@@ -1,18 +1,18 @@
 //! `Timer`: the engine as its users hold it.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::payload::{IntoPayload, Task};
 use super::shutdown::Shutdown;
-use super::state::EngineState;
+use crate::state::EngineState;
 use super::stats::Stats;
 use super::timeout::Timeout;
 use super::verdict::{Cancel, Reschedule};
 use super::{Builder, Unfired};
-use crate::clock::Time;
-use crate::error::{BuildError, ScheduleError, StartError, StopError, TurnError};
-use crate::key::Key;
-use crate::node::state::Phase;
-use crate::period::Period;
+use crate::time::Time;
+use crate::types::{BuildError, ScheduleError, StartError, StopError, TurnError};
+use crate::types::Key;
+use crate::state::Phase;
+use crate::time::Period;
 use crate::shard::periodic::PeriodicKey;
 use crate::sync::slot;
 use std::fmt;
@@ -41,18 +41,18 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    core: Arc<Core<T>>,
+    inner: Arc<Inner<T>>,
     /// Stops the engine with the last handle.
     _last: Arc<StopOnDrop<T>>,
 }
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), _last: Arc::clone(&self._last) }
+        Self { core: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
     }
 }
 
-struct StopOnDrop<T>(Arc<Core<T>>);
+struct StopOnDrop<T>(Arc<Inner<T>>);
 
 impl<T> Drop for StopOnDrop<T> {
     fn drop(&mut self) {
@@ -88,12 +88,12 @@ impl Timer<Task> {
         period: Period,
         run: impl FnMut() + Send + 'static,
     ) -> Result<PeriodicKey, ScheduleError<Task>> {
-        self.core.begin_periodic(first, period, Task::repeating(run), Task::again)
+        self.inner.begin_periodic(first, period, Task::repeating(run), Task::again)
     }
 }
 
 impl<T: Send + 'static> Timer<T> {
-    pub(super) fn from_core(core: Arc<Core<T>>) -> Self {
+    pub(super) fn from_inner(inner: Arc<Inner<T>>) -> Self {
         let last = Arc::new(StopOnDrop(Arc::clone(&core)));
         Self { core, _last: last }
     }
@@ -115,7 +115,7 @@ impl<T: Send + 'static> Timer<T> {
         delay: Duration,
         payload: impl IntoPayload<T>,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.core.deadline(delay);
+        let tick = self.inner.deadline(delay);
         self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
     }
 
@@ -129,7 +129,7 @@ impl<T: Send + 'static> Timer<T> {
         deadline: Time,
         payload: impl IntoPayload<T>,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.core.rate.deadline_at(self.core.now(), deadline);
+        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
         self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
     }
 
@@ -144,7 +144,7 @@ impl<T: Send + 'static> Timer<T> {
         delay: Duration,
         payload: impl IntoPayload<T>,
     ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.core.deadline(delay);
+        let tick = self.inner.deadline(delay);
         self.arm(tick, payload.into_payload(), false)
     }
 
@@ -159,7 +159,7 @@ impl<T: Send + 'static> Timer<T> {
         deadline: Time,
         payload: impl IntoPayload<T>,
     ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.core.rate.deadline_at(self.core.now(), deadline);
+        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
         self.arm(tick, payload.into_payload(), false)
     }
 
@@ -184,7 +184,7 @@ impl<T: Send + 'static> Timer<T> {
     where
         T: Clone,
     {
-        self.core.begin_periodic(first, period, payload.into_payload(), T::clone)
+        self.inner.begin_periodic(first, period, payload.into_payload(), T::clone)
     }
 
     /// Ends a periodic timer and hands back the payload that it kept, if it has not been ended before.
@@ -192,32 +192,32 @@ impl<T: Send + 'static> Timer<T> {
     /// No handler call for it begins after this returns; one that runs already goes on to its end. May be
     /// called from the handler itself. From any thread.
     pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
-        let remote = self.core.remotes.get(key.shard());
+        let handle = self.inner.handles.get(key.shard());
         Cancel::from_payload(
-            remote.and_then(|it| slot::with(|slot| it.cancel_periodic(it.lane(slot), key))),
+            handle.and_then(|it| slot::with(|slot| it.cancel_periodic(it.thread(slot), key))),
         )
     }
 
     /// Whether a periodic timer goes on: it has been neither cancelled nor returned.
     #[must_use]
     pub fn is_active(&self, key: PeriodicKey) -> bool {
-        self.core.remotes.get(key.shard()).is_some_and(|remote| remote.is_active(key))
+        self.inner.handles.get(key.shard()).is_some_and(|handle| handle.is_active(key))
     }
 
     #[inline]
-    fn arm(&self, tick: u64, payload: T, handle: bool) -> Result<Key, ScheduleError<T>> {
-        let payload = self.core.ready(payload)?;
+    fn arm(&self, tick: u64, payload: T, held: bool) -> Result<Key, ScheduleError<T>> {
+        let payload = self.inner.ready(payload)?;
         slot::with(|slot| {
-            let shard = self.core.router.route(slot);
-            let remote = &self.core.remotes[shard];
-            remote
-                .schedule(remote.lane(slot), tick, payload, handle)
-                .map_err(|refusal| self.core.rejected(refusal, shard))
+            let shard = self.inner.router.route(slot);
+            let handle = &self.inner.handles[shard];
+            handle
+                .schedule(handle.thread(slot), tick, payload, handle)
+                .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }
 
     fn timeout(&self, key: Key) -> Timeout<T> {
-        Timeout::new(Arc::clone(&self.core), key)
+        Timeout::new(Arc::clone(&self.inner), key)
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
@@ -226,7 +226,7 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     pub fn cancel(&self, key: Key) -> Cancel<T> {
         Cancel::from_payload(
-            self.core.with_lane(key, |remote, lane| remote.cancel(lane, key)).flatten(),
+            self.inner.with_thread(key, |handle, thread| handle.cancel(thread, key)).flatten(),
         )
     }
 
@@ -236,39 +236,39 @@ impl<T: Send + 'static> Timer<T> {
     /// costs about as much as a schedule. The key stays valid.
     #[inline]
     pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
-        self.core.reschedule(key, self.core.deadline(delay))
+        self.inner.reschedule(key, self.inner.deadline(delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     #[inline]
     pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
-        self.core.reschedule(key, self.core.rate.deadline_at(self.core.now(), deadline))
+        self.inner.reschedule(key, self.inner.rate.deadline_at(self.inner.now(), deadline))
     }
 
     /// Whether the timer that `key` names has neither fired, nor been cancelled, nor returned.
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key) -> bool {
-        let state = self.core.remote(key).and_then(|remote| remote.state(key));
+        let state = self.inner.handle(key).and_then(|handle| handle.state(key));
         state.is_some_and(|state| state.phase() == Phase::Pending)
     }
 
     /// The engine's time, for deadlines.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.core.now()
+        self.inner.now()
     }
 
     /// The length of a tick.
     #[must_use]
     pub fn tick(&self) -> Duration {
-        self.core.rate.tick()
+        self.inner.rate.tick()
     }
 
     /// The number of shards.
     #[must_use]
     pub fn shards(&self) -> usize {
-        self.core.remotes.len()
+        self.inner.handles.len()
     }
 
     /// Timers that are pending.
@@ -277,18 +277,18 @@ impl<T: Send + 'static> Timer<T> {
     /// one before its handler runs. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending: u64 = self.core.remotes.iter().map(|remote| remote.pending()).sum();
+        let pending: u64 = self.inner.handles.iter().map(|handle| handle.pending()).sum();
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
 
     /// Where the engine stands. O(shards).
     #[must_use]
     pub fn state(&self) -> EngineState {
-        self.core.standing.told()
+        self.inner.standing.told()
     }
 
-    pub(super) fn core(&self) -> &Core<T> {
-        &self.core
+    pub(super) fn core(&self) -> &Inner<T> {
+        &self.inner
     }
 
     /// Whether the engine has been stopped.
@@ -303,7 +303,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// If the engine has been stopped, or a thread cannot be spawned; then the call may be repeated.
     pub fn start(&self) -> Result<(), StartError> {
-        self.core.start()
+        self.inner.start()
     }
 
     /// Stops the engine and returns every timer that has not ended, due ones included.
@@ -317,42 +317,42 @@ impl<T: Send + 'static> Timer<T> {
     /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself;
     /// [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
-        self.core.shutdown(Shutdown::ReturnUnfired, None)
+        self.inner.shutdown(Shutdown::ReturnUnfired, None)
     }
 
     /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
-    /// returns how many timers fired. For [`Drive::Caller`](crate::Drive::Caller) only.
+    /// returns how many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
     ///
     /// # Errors
     ///
     /// If the engine has workers, is stopped, or the call comes from a handler.
     pub fn turn(&self) -> Result<usize, TurnError> {
-        self.core.turn()
+        self.inner.turn()
     }
 
     /// Waits until every worker has handled what is due at the clock's current time and sleeps.
     ///
     /// A shard whose worker has failed counts as settled: nothing happens there any more.
-    /// Meant for a virtual clock: after `clock.advance(..)`, `settle` returns when every handler that
+    /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
     /// became due has returned. On a running clock it waits for a moment in which every worker is
     /// idle. Returns at once if the engine is not running, and on its own workers.
-    pub fn settle(&self) {
-        self.core.settle();
+    pub fn wait_idle(&self) {
+        self.inner.wait_idle();
     }
 
     /// What the engine has counted so far. O(threads + shards).
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::of(&self.core)
+        Stats::of(&self.inner)
     }
 }
 
 impl<T> fmt::Debug for Timer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer")
-            .field("state", &self.core.standing.told())
-            .field("shards", &self.core.remotes.len())
-            .field("tick", &self.core.rate.tick())
+            .field("state", &self.inner.standing.told())
+            .field("shards", &self.inner.handles.len())
+            .field("tick", &self.inner.rate.tick())
             .finish_non_exhaustive()
     }
 }

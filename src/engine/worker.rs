@@ -1,10 +1,10 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
-use super::core::Core;
+use super::inner::Inner;
 use super::shard_worker::ShardWorker;
-use super::state::Phase;
+use crate::state::Phase;
 use super::{IdleStrategy, pinning};
-use crate::clock::Time;
+use crate::time::Time;
 use crate::contain;
 use crate::park::parker::ParkEnd;
 use crate::sync::slot;
@@ -20,9 +20,9 @@ const AFTER_CLOCK_PANIC: Duration = Duration::from_millis(1);
 const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 
 /// Drives the shard until the engine ends. The caller closes the shard, also if this panics.
-pub(super) fn drive<T>(core: &Core<T>, shard: &mut ShardWorker<T>) {
+pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
     pin(shard);
-    slot::with(|slot| core.router.settle(slot, shard.shard));
+    slot::with(|slot| inner.router.set_home(slot, shard.shard));
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     loop {
         let phase = core.phase();
@@ -33,31 +33,31 @@ pub(super) fn drive<T>(core: &Core<T>, shard: &mut ShardWorker<T>) {
             Phase::Firing => return shard.fire_all(core),
         }
         let turn = shard.turn(core, false);
-        // Whoever changes the phase summons us afterwards: a turn that has seen the summons sees the phase.
+        // Whoever changes the phase turn request us afterwards: a turn that has seen the turn request sees the phase.
         if !turn.more && core.phase() == phase {
             let end = if phase == Phase::Draining {
-                core.rate.deadline_at(Time::ZERO, core.drain_until.get())
+                inner.rate.deadline_at(Time::ZERO, core.drain_until.get())
             } else {
                 u64::MAX
             };
             rest(core, shard, turn.next.min(end), phase);
         }
-        if core.source.has_panicked() {
+        if inner.source.has_panicked() {
             shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
         }
     }
 }
 
 /// Whether a shard that drains has come to its end.
-fn is_drained<T>(core: &Core<T>, shard: &ShardWorker<T>) -> bool {
-    core.worker_now() >= core.drain_until.get() || shard.owner.remote().pending() == 0
+fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
+    core.worker_now() >= core.drain_until.get() || shard.owner.handle().pending() == 0
 }
 
 fn pin<T>(shard: &ShardWorker<T>) {
     let Some(wanted) = shard.core else { return };
     match pinning::pin_current(wanted) {
         Ok(()) => {
-            shard.owner.remote().counters().pinning.set(pinning::PinState::Pinned(wanted).pack())
+            shard.owner.handle().counters().pinning.set(pinning::PinState::Pinned(wanted).pack())
         }
         Err(error) => contain::warn(format_args!(
             "the worker of shard {} runs unpinned: {error}",
@@ -67,13 +67,13 @@ fn pin<T>(shard: &ShardWorker<T>) {
 }
 
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.
-fn rest<T>(core: &Core<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
-    let until = core.rate.start_of(next);
+fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
+    let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if core.rate.current(core.worker_now()) >= next {
+    if inner.rate.current(core.worker_now()) >= next {
         return;
     }
-    match core.idle {
+    match inner.idle {
         IdleStrategy::Park => park(core, shard, next, until, phase),
         IdleStrategy::SpinThenPark { spin } => {
             let give_up = core.worker_now().saturating_add(spin);
@@ -92,13 +92,13 @@ fn rest<T>(core: &Core<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) 
 }
 
 /// Spins until `until`; true if the inbox called before that.
-fn spin_until<T>(core: &Core<T>, shard: &ShardWorker<T>, until: Time) -> bool {
+fn spin_until<T>(inner: &Inner<T>, shard: &ShardWorker<T>, until: Time) -> bool {
     loop {
         let now = core.worker_now();
-        if now >= until || core.source.has_panicked() {
+        if now >= until || inner.source.has_panicked() {
             return false;
         }
-        let tick = core.rate.current(now);
+        let tick = inner.rate.current(now);
         for _ in 0..SPINS_PER_CLOCK_READ {
             if shard.owner.is_called(tick) {
                 return true;
@@ -108,13 +108,13 @@ fn spin_until<T>(core: &Core<T>, shard: &ShardWorker<T>, until: Time) -> bool {
     }
 }
 
-fn park<T>(core: &Core<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
+fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
     if !shard.owner.fall_asleep(next) {
         return;
     }
-    let mut timeout = if core.source.is_virtual() {
+    let mut timeout = if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (core.rate.current(core.worker_now()) >= next).then_some(Duration::ZERO)
+        (inner.rate.current(core.worker_now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
@@ -125,7 +125,7 @@ fn park<T>(core: &Core<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, p
     }
     let ended = shard.parker.sleep(timeout);
     shard.owner.rise();
-    if ended == ParkEnd::Timeout && !core.source.is_virtual() {
+    if ended == ParkEnd::Timeout && !inner.source.is_virtual() {
         let late = core.worker_now().saturating_duration_since(until);
         widen_if_starved(shard, late);
     }
@@ -138,7 +138,7 @@ fn widen_if_starved<T>(shard: &mut ShardWorker<T>, late: Duration) {
     }
     let Some(core) = shard.core.take() else { return };
     if pinning::unpin_current_thread() {
-        shard.owner.remote().counters().pinning.set(pinning::PinState::Widened(core).pack());
+        shard.owner.handle().counters().pinning.set(pinning::PinState::Widened(core).pack());
         contain::warn(format_args!(
             "the worker of shard {} was kept waiting for core {core}; it may use all cores now",
             shard.shard

@@ -1,13 +1,13 @@
 //! The settings of an event-loop timer.
 
 use super::timer::EventLoopTimer;
-use crate::clock::{Clock, TimeSource};
+use crate::time::{Clock, TimeSource};
 use crate::contain::{self, Contained};
 use crate::engine::{WheelKind, new_wheel};
-use crate::error::{self, BuildError};
+use crate::types::{self, BuildError};
 use crate::shard::{Limit, Owner, WakeOwner};
-use crate::tick::TickRate;
-use crate::turn::Budget;
+use crate::time::TickRate;
+use crate::drive::Budget;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -1,16 +1,16 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::clock::{Time, TimeSource};
+use crate::time::{Time, TimeSource};
 use crate::engine::{Cancel, IntoPayload, Reschedule};
-use crate::error::ScheduleError;
-use crate::key::Key;
-use crate::node::state::Phase;
-use crate::period::Period;
+use crate::types::ScheduleError;
+use crate::types::Key;
+use crate::state::Phase;
+use crate::time::Period;
 use crate::shard;
-use crate::shard::lane::Lane;
+use crate::shard::thread_state::ThreadState;
 use crate::shard::periodic::{PeriodicKey, Plan};
 use crate::sync::slot;
-use crate::tick::TickRate;
+use crate::time::TickRate;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// sockets. The loop is woken only if it sleeps beyond the new deadline. After the loop's timer is gone,
 /// schedules are refused with the payload in the error.
 pub struct Remote<T> {
-    shard: Arc<shard::Remote<T>>,
+    shard: Arc<shard::ShardHandle<T>>,
     rate: TickRate,
     source: Arc<TimeSource>,
 }
@@ -34,7 +34,7 @@ impl<T> Clone for Remote<T> {
 
 impl<T: Send + 'static> Remote<T> {
     pub(super) fn new(
-        shard: Arc<shard::Remote<T>>,
+        shard: Arc<shard::ShardHandle<T>>,
         rate: TickRate,
         source: Arc<TimeSource>,
     ) -> Self {
@@ -68,7 +68,7 @@ impl<T: Send + 'static> Remote<T> {
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
-        self.with_lane(|lane| self.shard.schedule(lane, tick, payload, false))
+        self.with_thread(|thread| self.shard.schedule(thread, tick, payload, false))
             .map_err(|refusal| refusal.into_error(0))
     }
 
@@ -102,7 +102,7 @@ impl<T: Send + 'static> Remote<T> {
     {
         let nominal = now.saturating_add(first);
         let plan = Plan { payload, again: T::clone, period, nominal, rate: self.rate };
-        self.with_lane(|lane| self.shard.schedule_periodic(lane, plan))
+        self.with_thread(|thread| self.shard.schedule_periodic(thread, plan))
             .map_err(|refusal| refusal.into_error(0))
     }
 
@@ -110,7 +110,7 @@ impl<T: Send + 'static> Remote<T> {
     pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
         let owned = key.shard() == 0;
         Cancel::from_payload(
-            owned.then(|| self.with_lane(|lane| self.shard.cancel_periodic(lane, key))).flatten(),
+            owned.then(|| self.with_thread(|thread| self.shard.cancel_periodic(thread, key))).flatten(),
         )
     }
 
@@ -120,15 +120,15 @@ impl<T: Send + 'static> Remote<T> {
         key.shard() == 0 && self.shard.is_active(key)
     }
 
-    fn with_lane<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
-        slot::with(|slot| f(self.shard.lane(slot)))
+    fn with_thread<R>(&self, f: impl FnOnce(&ThreadState) -> R) -> R {
+        slot::with(|slot| f(self.shard.thread(slot)))
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     pub fn cancel(&self, key: Key) -> Cancel<T> {
         let owned = self.shard.owns(key);
         Cancel::from_payload(
-            owned.then(|| self.with_lane(|lane| self.shard.cancel(lane, key))).flatten(),
+            owned.then(|| self.with_thread(|thread| self.shard.cancel(thread, key))).flatten(),
         )
     }
 
@@ -146,7 +146,7 @@ impl<T: Send + 'static> Remote<T> {
     fn rearm(&self, key: Key, tick: u64) -> Reschedule {
         let owned = self.shard.owns(key);
         Reschedule::from_moved(
-            owned && self.with_lane(|lane| self.shard.reschedule(lane, key, tick)),
+            owned && self.with_thread(|thread| self.shard.reschedule(thread, key, tick)),
         )
     }
 

@@ -2,17 +2,17 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::clock::{Time, TimeSource};
+use crate::time::{Time, TimeSource};
 use crate::contain;
 use crate::engine::{Cancel, Expired, IntoPayload, Reschedule, Unfired};
-use crate::error::ScheduleError;
-use crate::key::Key;
-use crate::node::state::Phase;
-use crate::period::Period;
+use crate::types::ScheduleError;
+use crate::types::Key;
+use crate::state::Phase;
+use crate::time::Period;
 use crate::shard::periodic::PeriodicKey;
 use crate::shard::{Expiry, Owner, Turn};
-use crate::tick::{TickRate, saturating_ns};
-use crate::turn::Budget;
+use crate::time::{TickRate, saturating_ns};
+use crate::drive::Budget;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -228,7 +228,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         }
     }
 
-    /// How long the loop may sleep, `None` for ever; announces that sleep to the remotes.
+    /// How long the loop may sleep, `None` for ever; notifies that sleep to the remotes.
     ///
     /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that
     /// schedules something earlier wakes the loop. Zero if something is due or was handed in just now.

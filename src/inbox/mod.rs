@@ -2,7 +2,7 @@
 //!
 //! A queue of linked blocks with any number of producers and one reader. It knows nothing of timers: a
 //! [`Message`] is two plain words. Since the owner may leave messages unread for a long time (the inbox
-//! is the nursery of the engine), a block costs no more than its slots.
+//! is the staging buffer of the engine), a block costs no more than its slots.
 //!
 //! ```text
 //!   reader.head                                   tail

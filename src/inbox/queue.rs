@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Blocks that rest at most: a nursery's, so that the blocks of one drain serve until the next. None under loom,
+/// Blocks that rest at most: a staging buffer's, so that the blocks of one drain serve until the next. None under loom,
 /// which explores the pool by itself.
 const AT_REST: usize = if cfg!(tickwheel_loom) { 0 } else { 128 };
 

@@ -2,8 +2,8 @@
 
 use super::timer::LocalTimer;
 use crate::engine::{WheelKind, new_wheel};
-use crate::error::{self, BuildError};
-use crate::tick::TickRate;
+use crate::types::{self, BuildError};
+use crate::time::TickRate;
 use std::time::Duration;
 
 /// Builds a [`LocalTimer`].

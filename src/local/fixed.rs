@@ -4,11 +4,11 @@ use super::queue::Queue;
 use super::table::{Due, MAX_NODES, Table};
 use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::engine::{Cancel, Expired, Reschedule, Unfired};
-use crate::error::{self, BuildError, ScheduleError};
+use crate::types::{self, BuildError, ScheduleError};
 use crate::event_loop::Polled;
-use crate::key::Key;
-use crate::tick::Time;
-use crate::turn::{Fate, Records, too_many};
+use crate::types::Key;
+use crate::time::Time;
+use crate::drive::{Fate, Records, too_many};
 use crate::wheel::Entry;
 use std::fmt;
 use std::time::Duration;
@@ -311,7 +311,7 @@ impl<T> FixedTimer<T> {
             left -= 1;
             timer.queue.pop();
             if let Fate::Fire(Due::Once { payload, key, deadline }) =
-                timer.table.settle(entry, now.as_nanos())
+                timer.table.decide(entry, now.as_nanos())
             {
                 fired += 1;
                 let deadline = Time::from_nanos(deadline);

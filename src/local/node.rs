@@ -5,9 +5,9 @@
 //! without looking is in this file, behind functions that look.
 
 use super::word::{PERIODIC, Word};
-use crate::key::Key;
-use crate::period::Period;
-use crate::tick::Time;
+use crate::types::Key;
+use crate::time::Period;
+use crate::time::Time;
 use std::mem::{self, ManuallyDrop};
 
 /// What a periodic timer needs beyond a node.

@@ -3,19 +3,19 @@
 use super::SWEEP_PER_POLL;
 use super::table::Due;
 use super::timer::LocalTimer;
-use crate::clock::Clock;
+use crate::time::Clock;
 use crate::engine::Expired;
 use crate::event_loop::Polled;
-use crate::key::Key;
-use crate::tick::Time;
-use crate::turn::Next;
+use crate::types::Key;
+use crate::time::Time;
+use crate::drive::Next;
 
 /// A poll under way. Its end is noted even if a handler panics.
 struct Turning<'a, T>(&'a mut LocalTimer<T>);
 
 impl<T> Drop for Turning<'_, T> {
     fn drop(&mut self) {
-        self.0.turner.finish();
+        self.0.driver.finish();
     }
 }
 
@@ -106,17 +106,17 @@ impl<T> LocalTimer<T> {
         ended: impl Fn() -> Option<Time>,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
-        if self.turner.is_turning() {
+        if self.driver.is_turning() {
             return Polled { fired: 0, more: false };
         }
         let now = self.latest.max(now);
         self.latest = now;
-        let tick = self.turner.begin(self.rate.current(now));
+        let tick = self.driver.begin(self.rate.current(now));
         let (mut left, mut fired) = (budget, 0);
         let turning = Turning(self);
         let more = loop {
             let timer = &mut *turning.0;
-            match timer.turner.next(&mut timer.table, tick, &mut left) {
+            match timer.driver.next(&mut timer.table, tick, &mut left) {
                 Next::Fired(Due::Once { payload, key, deadline }) => {
                     fired += 1;
                     let expired = timer.expired(now, key, deadline, payload);
@@ -131,7 +131,7 @@ impl<T> LocalTimer<T> {
             }
         };
         drop(turning);
-        let sweeping = self.turner.keep_bounded(&self.table, false, SWEEP_PER_POLL);
+        let sweeping = self.driver.keep_bounded(&self.table, false, SWEEP_PER_POLL);
         Polled { fired, more: more || sweeping }
     }
 
@@ -156,8 +156,8 @@ impl<T> LocalTimer<T> {
         let renewed = self.table.renew(index, now, &self.rate);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
-        while !self.turner.file_at_once(renewed.entry) {
-            self.turner.thin(&self.table);
+        while !self.driver.file_at_once(renewed.entry) {
+            self.driver.thin(&self.table);
         }
         let Some(payload) = self.table.clone_payload(renewed.key) else {
             return;

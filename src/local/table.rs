@@ -6,10 +6,10 @@
 
 use super::node::{Node, Repeat};
 use super::word::Word;
-use crate::key::Key;
+use crate::types::Key;
 use crate::sync::prefetch::prefetch;
-use crate::tick::{TickRate, Time};
-use crate::turn::{Fate, Records};
+use crate::time::{TickRate, Time};
+use crate::drive::{Fate, Records};
 use crate::wheel::{Entry, Living};
 
 /// The end of the free list.
@@ -298,7 +298,7 @@ impl<T> Records for Table<T> {
     type Fired = Due<T>;
 
     #[inline]
-    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
+    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
         let free = self.free;
         let Some(node) = self.nodes.get_mut(entry.index as usize) else {
             return Fate::Drop;

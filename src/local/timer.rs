@@ -5,11 +5,11 @@ use super::node::Repeat;
 use super::table::{MAX_NODES, Rearm, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::engine::{Cancel, Reschedule, Unfired};
-use crate::error::{BuildError, ScheduleError};
-use crate::key::Key;
-use crate::period::Period;
-use crate::tick::{TickRate, Time};
-use crate::turn::Turner;
+use crate::types::{BuildError, ScheduleError};
+use crate::types::Key;
+use crate::time::Period;
+use crate::time::{TickRate, Time};
+use crate::drive::Driver;
 use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
 use std::time::Duration;
@@ -76,7 +76,7 @@ use std::time::Duration;
 /// ```
 pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
-    pub(super) turner: Turner,
+    pub(super) driver: Driver,
     pub(super) table: Table<T>,
     /// The latest time that a poll was told.
     pub(super) latest: Time,
@@ -106,7 +106,7 @@ impl<T> LocalTimer<T> {
     pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, limit: Option<usize>) -> Self {
         Self {
             rate,
-            turner: Turner::new(wheel),
+            driver: Driver::new(wheel),
             table: Table::new(),
             latest: Time::ZERO,
             limit: limit.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
@@ -154,7 +154,7 @@ impl<T> LocalTimer<T> {
 
     #[inline(always)]
     fn file(&mut self, entry: Entry) {
-        if !self.turner.file(entry) {
+        if !self.driver.file(entry) {
             self.file_after_thinning(entry);
         }
     }
@@ -162,8 +162,8 @@ impl<T> LocalTimer<T> {
     #[cold]
     #[inline(never)]
     fn file_after_thinning(&mut self, entry: Entry) {
-        while !self.turner.file(entry) {
-            self.turner.thin(&self.table);
+        while !self.driver.file(entry) {
+            self.driver.thin(&self.table);
         }
     }
 
@@ -277,7 +277,7 @@ impl<T> LocalTimer<T> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         self.unlooked = 0;
-        self.turner.keep_bounded(&self.table, true, SWEEP_PER_LOOK);
+        self.driver.keep_bounded(&self.table, true, SWEEP_PER_LOOK);
     }
 
     /// The payload of the timer that `key` names, if it is pending.
@@ -339,7 +339,7 @@ impl<T> LocalTimer<T> {
         if self.is_empty() {
             return None;
         }
-        let tick = self.turner.next_deadline()?;
+        let tick = self.driver.next_deadline()?;
         Some(self.rate.start_of(tick)).filter(|next| *next < Time::MAX)
     }
 
@@ -374,7 +374,7 @@ impl<T> LocalTimer<T> {
     /// it is dropped are dropped with it. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
         // The entries may go first, because no node stays: the iterator takes the rest when it is dropped.
-        self.turner.clear();
+        self.driver.clear();
         self.unlooked = 0;
         let rate = self.rate;
         let unfired =
@@ -385,7 +385,7 @@ impl<T> LocalTimer<T> {
     /// Bytes held for nodes and wheel, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.table.held_bytes() + self.turner.held_bytes()
+        self.table.held_bytes() + self.driver.held_bytes()
     }
 }
 

@@ -12,7 +12,7 @@
 //! *generation* grows by one with each arming, so a stale key never matches again. *hint* says which of a
 //! timer's entries is the current one: a deadline that is pulled in files a second entry and grows it.
 
-use crate::key::{GENERATION_BITS, Key};
+use crate::types::{GENERATION_BITS, Key};
 
 const PENDING: u64 = 1;
 pub(super) const PERIODIC: u64 = 1 << 1;

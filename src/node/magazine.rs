@@ -1,7 +1,7 @@
 //! Free nodes, in batches: magazines, the depot they are exchanged through, and each thread's pair of them.
 //!
 //! After Bonwick & Adams, "Magazines and Vmem" (2001). A *magazine* is an array of free node numbers. A
-//! *rack* is the pair of magazines of one thread: taking and giving a node touches only the rack. Every
+//! *thread cache* is the pair of magazines of one thread: taking and giving a node touches only the thread cache. Every
 //! [`CAPACITY`] nodes at most, a whole magazine goes to or comes from the shard's *depot*, two lock-free
 //! stacks; so a node costs a small fraction of a contended read-modify-write each way, and a node that
 //! was given last (its lines still in this core's cache) is taken first.
@@ -10,8 +10,8 @@
 //!
 //! | field | who may touch it | ordering |
 //! |---|---|---|
-//! | `Rack::*` | the one thread that holds the rack's slot | Relaxed (single writer, single reader) |
-//! | `Magazine::nodes` | whoever holds the magazine (one rack, or nobody in the depot) | Relaxed; handed over by the depot's stacks |
+//! | `ThreadCache::*` | the one thread that holds the thread cache's slot | Relaxed (single writer, single reader) |
+//! | `Magazine::nodes` | whoever holds the magazine (one thread cache, or nobody in the depot) | Relaxed; handed over by the depot's stacks |
 //! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head decides |
 //! | `Depot::full`, `Depot::empty` | any thread | Release to push, Acquire to pop [P5] |
 //!
@@ -29,7 +29,7 @@ pub(crate) const CAPACITY: u32 = 62;
 #[cfg(tickwheel_loom)]
 pub(crate) const CAPACITY: u32 = 2;
 
-/// A batch of free node numbers; `len` lies in the rack, or is `CAPACITY` in the depot's full stack.
+/// A batch of free node numbers; `len` lies in the thread cache, or is `CAPACITY` in the depot's full stack.
 #[derive(Debug)]
 pub(crate) struct Magazine {
     /// The magazine below this one in a stack, plus one; 0 for none.
@@ -45,7 +45,7 @@ unsafe impl Zeroable for Magazine {
     }
 }
 
-/// A magazine's number plus one, so that 0 (and a zeroed rack) means none.
+/// A magazine's number plus one, so that 0 (and a zeroed thread cache) means none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Link(u32);
 
@@ -182,7 +182,7 @@ impl Depot {
 /// Two, so that a thread that takes and gives around a magazine's border does not go to the depot each
 /// time. Everything in it is atomic only so that the type is `Sync`; it has one writer, the holder.
 #[derive(Debug, Default)]
-pub(crate) struct Rack {
+pub(crate) struct ThreadCache {
     loaded: AtomicU32,
     loaded_len: AtomicU32,
     spare: AtomicU32,
@@ -190,11 +190,11 @@ pub(crate) struct Rack {
     spare_len: AtomicU32,
 }
 
-impl Rack {
+impl ThreadCache {
     /// A free node for the caller alone, or `None` if the table is full.
     #[inline]
     pub(crate) fn take(&self, depot: &Depot) -> Option<u32> {
-        // ORDERING: Relaxed throughout: only the rack's holder calls this (see the table above).
+        // ORDERING: Relaxed throughout: only the thread cache's holder calls this (see the table above).
         let len = self.loaded_len.load(Ordering::Relaxed);
         if len == 0 {
             return self.take_slow(depot);
@@ -291,26 +291,26 @@ mod tests {
     #[test]
     fn hands_out_every_node_once_and_no_more_than_the_limit() {
         let depot = Depot::new(1000);
-        let rack = Rack::default();
-        let mut taken: HashSet<u32> = std::iter::from_fn(|| rack.take(&depot)).collect();
+        let cache = ThreadCache::default();
+        let mut taken: HashSet<u32> = std::iter::from_fn(|| cache.take(&depot)).collect();
         assert_eq!(taken.len(), 1000);
-        assert_eq!(rack.take(&depot), None);
+        assert_eq!(cache.take(&depot), None);
         for node in taken.drain() {
-            rack.give(&depot, node);
+            cache.give(&depot, node);
         }
-        let again: HashSet<u32> = std::iter::from_fn(|| rack.take(&depot)).collect();
+        let again: HashSet<u32> = std::iter::from_fn(|| cache.take(&depot)).collect();
         assert_eq!(again.len(), 1000, "every given node can be taken again");
     }
 
     #[test]
     fn the_node_given_last_is_taken_first() {
         let depot = Depot::new(u64::MAX);
-        let rack = Rack::default();
-        let (a, b) = (rack.take(&depot).unwrap(), rack.take(&depot).unwrap());
+        let cache = ThreadCache::default();
+        let (a, b) = (cache.take(&depot).unwrap(), cache.take(&depot).unwrap());
         assert_eq!((a, b), (0, 1));
-        rack.give(&depot, a);
-        rack.give(&depot, b);
-        assert_eq!((rack.take(&depot), rack.take(&depot)), (Some(b), Some(a)));
+        cache.give(&depot, a);
+        cache.give(&depot, b);
+        assert_eq!((cache.take(&depot), cache.take(&depot)), (Some(b), Some(a)));
     }
 
     #[test]
@@ -321,9 +321,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let sender = sender;
-                let rack = Rack::default();
+                let cache = ThreadCache::default();
                 for _ in 0..200_000 {
-                    let node = rack.take(&depot).unwrap();
+                    let node = cache.take(&depot).unwrap();
                     // ORDERING: Relaxed: atomicity alone detects a double hand-out.
                     assert_eq!(
                         owners[node as usize].fetch_add(1, Ordering::Relaxed),
@@ -335,11 +335,11 @@ mod tests {
             });
             scope.spawn(|| {
                 let receiver = receiver;
-                let rack = Rack::default();
+                let cache = ThreadCache::default();
                 for node in receiver {
                     // ORDERING: Relaxed: as above.
                     owners[node as usize].fetch_sub(1, Ordering::Relaxed);
-                    rack.give(&depot, node);
+                    cache.give(&depot, node);
                 }
             });
         });

@@ -1,13 +1,13 @@
 //! The node table of one shard: arming, ending and moving timers.
 
-use super::magazine::{Depot, Rack};
+use super::magazine::{Depot, ThreadCache};
 use super::segments::{Segments, Zeroable};
-use super::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
+use crate::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
 use crate::contain;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::prefetch::prefetch;
-use crate::turn::Fate;
+use crate::drive::Fate;
 use std::mem::MaybeUninit;
 
 /// One timer's record: 24 bytes with an eight-byte payload.
@@ -83,33 +83,33 @@ impl<T> Table<T> {
     #[inline]
     pub(crate) fn arm(
         &self,
-        rack: &Rack,
+        cache: &ThreadCache,
         deadline: u64,
         payload: T,
-        handle: bool,
+        held: bool,
     ) -> Result<Armed, T> {
-        self.arm_by(rack, deadline, payload, |state| state.arm(handle))
+        self.arm_by(cache, deadline, payload, |state| state.arm(handle))
     }
 
     /// As [`Table::arm`], for one period of a periodic timer.
-    pub(crate) fn arm_periodic(&self, rack: &Rack, deadline: u64, payload: T) -> Result<Armed, T> {
-        self.arm_by(rack, deadline, payload, StateWord::arm_periodic)
+    pub(crate) fn arm_periodic(&self, cache: &ThreadCache, deadline: u64, payload: T) -> Result<Armed, T> {
+        self.arm_by(cache, deadline, payload, StateWord::arm_periodic)
     }
 
     #[inline]
     fn arm_by(
         &self,
-        rack: &Rack,
+        cache: &ThreadCache,
         deadline: u64,
         payload: T,
         arm: impl FnOnce(&StateWord) -> State,
     ) -> Result<Armed, T> {
-        let Some(index) = rack.take(&self.depot) else {
+        let Some(index) = cache.take(&self.depot) else {
             return Err(payload);
         };
         let node = self.nodes.get_or_alloc(index);
         node.payload.with_mut(|cell| {
-            // SAFETY: the node came from our rack, so nobody else writes or reads its payload; an earlier
+            // SAFETY: the node came from our thread cache, so nobody else writes or reads its payload; an earlier
             // payload was moved out by the winner of its state word.
             unsafe { cell.write(MaybeUninit::new(payload)) };
         });
@@ -121,11 +121,11 @@ impl<T> Table<T> {
 
     /// Ends a pending timer as cancelled or returned and takes its payload; `None` if it had ended.
     #[inline]
-    pub(crate) fn end(&self, rack: &Rack, index: u32, generation: u64, phase: Phase) -> Option<T> {
+    pub(crate) fn end(&self, cache: &ThreadCache, index: u32, generation: u64, phase: Phase) -> Option<T> {
         let node = self.nodes.get(index)?;
         match node.state.end(generation, phase, false) {
             Ending::Lost => None,
-            won => Some(self.collect(rack, index, node, won)),
+            won => Some(self.collect(cache, index, node, won)),
         }
     }
 
@@ -143,18 +143,18 @@ impl<T> Table<T> {
 
     /// A `Timeout` lets go of its node.
     #[inline]
-    pub(crate) fn release(&self, rack: &Rack, index: u32) {
+    pub(crate) fn release(&self, cache: &ThreadCache, index: u32) {
         let Some(node) = self.nodes.get(index) else {
             return;
         };
         if node.state.release_handle() == Release::Recycle {
-            rack.give(&self.depot, index);
+            cache.give(&self.depot, index);
         }
     }
 
     /// Owner: what becomes of an entry at `now`.
     #[inline]
-    pub(crate) fn due(&self, rack: &Rack, index: u32, mark: u32, now: u64) -> Fate<Fired<T>> {
+    pub(crate) fn due(&self, cache: &ThreadCache, index: u32, mark: u32, now: u64) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
@@ -169,7 +169,7 @@ impl<T> Table<T> {
                 // ORDERING: Relaxed: as above; no move can begin on a fired timer.
                 let deadline = node.deadline.load(Ordering::Relaxed);
                 Fate::Fire(Fired {
-                    payload: self.collect(rack, index, node, won),
+                    payload: self.collect(cache, index, node, won),
                     generation: state.generation(),
                     deadline,
                     periodic: state.is_periodic(),
@@ -180,11 +180,11 @@ impl<T> Table<T> {
 
     /// Takes the payload of a timer that the caller has ended, and recycles the node or lets go of it.
     #[inline]
-    fn collect(&self, rack: &Rack, index: u32, node: &Node<T>, won: Ending) -> T {
+    fn collect(&self, cache: &ThreadCache, index: u32, node: &Node<T>, won: Ending) -> T {
         // SAFETY: the caller won, so the payload is its own, and this is the only time it is taken.
         let payload = unsafe { Self::take_payload(node) };
         if won == Ending::WonSole || node.state.release_taking() == Release::Recycle {
-            rack.give(&self.depot, index);
+            cache.give(&self.depot, index);
         }
         payload
     }
@@ -203,7 +203,7 @@ impl<T> Table<T> {
 
     /// Moves a pending timer's deadline.
     #[inline]
-    pub(crate) fn rearm(&self, rack: &Rack, index: u32, generation: u64, deadline: u64) -> Rearm {
+    pub(crate) fn rearm(&self, cache: &ThreadCache, index: u32, generation: u64, deadline: u64) -> Rearm {
         let Some(node) = self.nodes.get(index) else {
             return Rearm::Gone;
         };
@@ -220,7 +220,7 @@ impl<T> Table<T> {
             Moved::Done { .. } => Rearm::Later,
             Moved::Ended { recycle } => {
                 if recycle {
-                    rack.give(&self.depot, index);
+                    cache.give(&self.depot, index);
                 }
                 Rearm::Gone
             }
@@ -261,7 +261,7 @@ impl<T> Table<T> {
     ///
     /// Nodes armed by producers that are about to be refused are returned as well; those producers
     /// then lose the race for their own node and report the timer as accepted.
-    pub(crate) fn return_all(&self, rack: &Rack, mut take: impl FnMut(u32, Fired<T>)) {
+    pub(crate) fn return_all(&self, cache: &ThreadCache, mut take: impl FnMut(u32, Fired<T>)) {
         self.nodes.for_each(self.depot.end(), |index, node| {
             let state = node.state.load();
             if state.phase() != Phase::Pending {
@@ -270,7 +270,7 @@ impl<T> Table<T> {
             // ORDERING: Relaxed: reported only.
             let deadline = node.deadline.load(Ordering::Relaxed);
             let (generation, periodic) = (state.generation(), state.is_periodic());
-            if let Some(payload) = self.end(rack, index, generation, Phase::Returned) {
+            if let Some(payload) = self.end(cache, index, generation, Phase::Returned) {
                 take(index, Fired { payload, generation, deadline, periodic });
             }
         });
@@ -287,8 +287,8 @@ impl<T> Drop for Table<T> {
         if !std::mem::needs_drop::<T>() {
             return;
         }
-        let rack = Rack::default();
-        self.return_all(&rack, |_, returned| {
+        let cache = ThreadCache::default();
+        self.return_all(&cache, |_, returned| {
             contain::drop_quietly("a timer's payload", returned.payload);
         });
     }

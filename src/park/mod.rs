@@ -4,6 +4,6 @@
 //! `parker` is the sleep itself: a futex on Linux, a parked thread elsewhere.
 
 pub(crate) mod parker;
-mod signal;
+mod wake_state;
 
-pub(crate) use signal::{Signal, Wake};
+pub(crate) use wake_state::{WakeState, Wake};

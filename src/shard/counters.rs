@@ -1,6 +1,6 @@
 //! What the owner counts. One writer (the owner), any readers; on lines of their own.
 
-use super::lane::Counter;
+use super::thread_state::Counter;
 use super::lateness::LatenessRecorder;
 use crossbeam_utils::CachePadded;
 
@@ -25,7 +25,7 @@ pub(crate) struct Counters {
     /// Zombies dropped because they came due.
     pub(crate) dropped: Gauge,
     /// Messages that were dead when they were drained: they never reached the wheel.
-    pub(crate) died_young: Counter,
+    pub(crate) cancelled_in_inbox: Counter,
     pub(crate) turns: Counter,
     pub(crate) parks: Counter,
     /// Parks that a producer ended.

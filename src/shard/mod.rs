@@ -2,36 +2,36 @@
 //!
 //! Two types, for two kinds of callers:
 //!
-//! * [`Remote`] (`remote`): what any thread may do: schedule, cancel, move, ask. Shared.
+//! * [`ShardHandle`] (`handle`): what any thread may do: schedule, cancel, move, ask. Shared.
 //! * [`Owner`] (`owner`): what the owning thread does: `turn(now, budget)`. One, not shared, and the only
 //!   place where the wheel is touched.
 //!
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
-//! `lane` is the part of a `Remote` that belongs to one thread: its free nodes and its counters.
-//! `settle` is what a turn asks about each due entry. `periodic` is the book of timers that repeat, `repeat` what other
+//! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes and its counters.
+//! `wait_idle` is what a turn asks about each due entry. `periodic` is the book of timers that repeat, `repeat` what other
 //! threads do with it. `counters` are the owner's. `lateness` is the histogram of how late timers fired.
 
 pub(crate) mod counters;
-pub(crate) mod lane;
+pub(crate) mod thread_state;
 pub(crate) mod lateness;
 pub(crate) mod limit;
 pub(crate) mod owner;
 pub(crate) mod periodic;
-pub(crate) mod remote;
+pub(crate) mod handle;
 mod repeat;
-mod settle;
+mod store;
 
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
-pub(crate) use remote::{Refusal, Remote, WakeOwner};
+pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 
 /// A timer that has fired, on its way to the handler.
 #[derive(Debug)]
 pub(crate) struct Expiry<T> {
     pub(crate) payload: T,
-    pub(crate) key: crate::key::Key,
+    pub(crate) key: crate::types::Key,
     /// The tick at or after which the timer was to fire.
     pub(crate) deadline: u64,
     /// One period of a periodic timer: call [`Owner::finish_period`] when it is handled.

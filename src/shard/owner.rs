@@ -5,18 +5,18 @@
 //! second way. Firing is pulled rather than pushed, so a handler may use the owner again.
 
 use super::Expiry;
-use super::lane::Lane;
+use super::thread_state::ThreadState;
 use super::limit::Limit;
 use super::periodic::Step;
-use super::remote::{Refusal, Remote, WakeOwner};
-use super::settle::{Nodes, drop_payload};
+use super::handle::{Refusal, ShardHandle, WakeOwner};
+use super::store::{Nodes, drop_payload};
 use crate::contain;
 use crate::inbox::{Inbox, Reader};
-use crate::key::Key;
-use crate::node::state::Phase;
+use crate::types::Key;
+use crate::state::Phase;
 use crate::node::table::{Fired, Rearm};
-use crate::tick::Time;
-use crate::turn::{Budget, Next, Turner};
+use crate::time::Time;
+use crate::drive::{Budget, Next, Driver};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
 
@@ -54,17 +54,17 @@ pub(crate) struct Turn {
 
 /// See the module.
 pub(crate) struct Owner<T> {
-    remote: Arc<Remote<T>>,
+    handle: Arc<ShardHandle<T>>,
     reader: Reader,
-    turner: Turner,
-    /// The owner's own lane; its counters stay zero.
-    lane: Lane,
+    driver: Driver,
+    /// The owner's own thread state; its counters stay zero.
+    thread: ThreadState,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain filed.
     filed: usize,
-    /// Somebody has summoned the owner since the last look at the zombies.
-    summoned: bool,
+    /// Somebody has turn_requested the owner since the last look at the zombies.
+    turn_requested: bool,
     closed: bool,
     /// The periodic timer whose handler runs at the moment.
     running: Option<u64>,
@@ -80,20 +80,20 @@ impl<T> Owner<T> {
     ) -> Self {
         let (inbox, reader) = Inbox::new();
         Self {
-            remote: Arc::new(Remote::new(id, inbox, limit, waker)),
+            handle: Arc::new(ShardHandle::new(id, inbox, limit, waker)),
             reader,
-            turner: Turner::new(wheel),
-            lane: Lane::default(),
+            driver: Driver::new(wheel),
+            thread: ThreadState::default(),
             draining: false,
             filed: 0,
-            summoned: false,
+            turn_requested: false,
             closed: false,
             running: None,
         }
     }
 
-    pub(crate) fn remote(&self) -> &Arc<Remote<T>> {
-        &self.remote
+    pub(crate) fn handle(&self) -> &Arc<ShardHandle<T>> {
+        &self.handle
     }
 
     /// One step: drain the inbox if something in it may be due, fire what is due, sweep zombies if there
@@ -118,8 +118,8 @@ impl<T> Owner<T> {
     /// The first part of a turn: take the tick, drain the inbox.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Piece {
         self.finish_period(Time::ZERO);
-        self.remote.counters.turns.bump();
-        let now = self.turner.begin(now);
+        self.handle.counters.turns.bump();
+        let now = self.driver.begin(now);
         self.drain(now, budget.drain);
         Piece { now, left: budget.fire, fired: 0, unfinished: false }
     }
@@ -128,8 +128,8 @@ impl<T> Owner<T> {
     /// the last drain left, so that handlers which schedule for now cannot keep this up for ever.
     pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Piece {
         self.finish_period(Time::ZERO);
-        self.remote.counters.turns.bump();
-        let now = self.turner.resume(now);
+        self.handle.counters.turns.bump();
+        let now = self.driver.resume(now);
         if self.draining {
             self.drain(now, budget.drain);
         }
@@ -140,8 +140,8 @@ impl<T> Owner<T> {
     #[inline]
     pub(crate) fn next_expiry(&mut self, piece: &mut Piece) -> Option<Expiry<T>> {
         self.finish_period(Time::ZERO);
-        let Self { remote, turner, lane, running, .. } = self;
-        match turner.next(&mut Nodes { remote, lane, running }, piece.now, &mut piece.left) {
+        let Self { handle, driver, thread, running, .. } = self;
+        match driver.next(&mut Nodes { handle, thread, running }, piece.now, &mut piece.left) {
             Next::Fired(expiry) => {
                 piece.fired += 1;
                 Some(expiry)
@@ -160,30 +160,30 @@ impl<T> Owner<T> {
     /// the handler had ended at once.
     pub(crate) fn finish_period(&mut self, now: Time) {
         let Some(id) = self.running.take() else { return };
-        let Self { remote, lane, .. } = self;
-        let next = match remote.periodics.next(id, now) {
+        let Self { handle, thread, .. } = self;
+        let next = match handle.periodics.next(id, now) {
             Step::Arm(next) => next,
             Step::Cancelled => return,
             Step::Failed => {
-                remote.counters.panics.bump();
-                remote.free_place();
+                handle.counters.panics.bump();
+                handle.release_permit();
                 return;
             }
         };
-        let Ok(armed) = remote.table.arm_periodic(&lane.rack, next.tick, next.payload) else {
+        let Ok(armed) = handle.table.arm_periodic(&thread.cache, next.tick, next.payload) else {
             contain::error(format_args!("the node table is full: a periodic timer ends"));
-            remote.free_place();
-            if let Some(payload) = remote.periodics.forget(id) {
+            handle.release_permit();
+            if let Some(payload) = handle.periodics.forget(id) {
                 drop_payload(payload);
             }
             return;
         };
         let (index, generation) = (armed.index, armed.generation);
-        if remote.periodics.armed(id, remote.key(index, generation)) {
-            remote.counters.own_scheduled.bump();
+        if handle.periodics.armed(id, handle.key(index, generation)) {
+            handle.counters.own_scheduled.bump();
             self.file(Entry { deadline: next.tick, index, mark: armed.mark });
         } else if let Some(payload) =
-            remote.table.end(&lane.rack, index, generation, Phase::Cancelled)
+            handle.table.end(&thread.cache, index, generation, Phase::Cancelled)
         {
             // Cancelled between the two looks into the book.
             drop_payload(payload);
@@ -193,12 +193,12 @@ impl<T> Owner<T> {
     /// The last part: sweep, report, look ahead.
     pub(crate) fn finish_turn(&mut self, piece: Piece, budget: &Budget) -> Turn {
         self.finish_period(Time::ZERO);
-        let Self { remote, turner, lane, running, .. } = self;
-        turner.finish();
-        let summoned = std::mem::take(&mut self.summoned);
-        let nodes = Nodes { remote, lane, running };
+        let Self { handle, driver, thread, running, .. } = self;
+        driver.finish();
+        let turn_requested = std::mem::take(&mut self.turn_requested);
+        let nodes = Nodes { handle, thread, running };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
-        let sweeping = turner.keep_bounded(&nodes, summoned, sweep.max(budget.sweep));
+        let sweeping = driver.keep_bounded(&nodes, turn_requested, sweep.max(budget.sweep));
         self.report();
         let more = self.draining || piece.unfinished || sweeping;
         Turn { fired: piece.fired, more, next: if more { piece.now } else { self.next_tick() } }
@@ -209,27 +209,27 @@ impl<T> Owner<T> {
         if self.draining {
             return 0;
         }
-        self.turner.next_tick().unwrap_or(u64::MAX).min(self.remote.signal.inbox_due())
+        self.driver.next_tick().unwrap_or(u64::MAX).min(self.handle.wake_state.inbox_due())
     }
 
     /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
     #[inline]
     pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
-        let Self { remote, lane, .. } = self;
-        let payload = remote.take_place(payload)?;
-        let armed = remote.table.arm(&lane.rack, deadline, payload, false).map_err(|payload| {
-            remote.free_place();
+        let Self { handle, thread, .. } = self;
+        let payload = handle.acquire_permit(payload)?;
+        let armed = handle.table.arm(&thread.cache, deadline, payload, false).map_err(|payload| {
+            handle.release_permit();
             Refusal::Full(payload)
         })?;
-        remote.counters.own_scheduled.bump();
-        let key = remote.key(armed.index, armed.generation);
+        handle.counters.own_scheduled.bump();
+        let key = handle.key(armed.index, armed.generation);
         self.file(Entry { deadline, index: armed.index, mark: armed.mark });
         Ok(key)
     }
 
     #[inline(always)]
     fn file(&mut self, entry: Entry) {
-        while !self.turner.file(entry) {
+        while !self.driver.file(entry) {
             self.thin();
         }
     }
@@ -237,21 +237,21 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn thin(&mut self) {
-        let Self { remote, turner, lane, running, .. } = self;
-        turner.thin(&Nodes { remote, lane, running });
+        let Self { handle, driver, thread, running, .. } = self;
+        driver.thin(&Nodes { handle, thread, running });
     }
 
     /// Cancels a timer of this shard, whoever scheduled it.
     #[inline]
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
-        let Self { remote, lane, .. } = self;
-        if !remote.owns(key) {
+        let Self { handle, thread, .. } = self;
+        if !handle.owns(key) {
             return None;
         }
         let (index, generation) = (key.index(), key.generation());
-        let payload = remote.table.end(&lane.rack, index, generation, Phase::Cancelled)?;
-        remote.free_place();
-        if remote.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
+        let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
+        handle.release_permit();
+        if handle.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
             self.look_at_zombies();
         }
         Some(payload)
@@ -261,79 +261,79 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
-        let Self { remote, turner, lane, running, .. } = self;
-        turner.keep_bounded(&Nodes { remote, lane, running }, true, SWEEP_PER_LOOK);
+        let Self { handle, driver, thread, running, .. } = self;
+        driver.keep_bounded(&Nodes { handle, thread, running }, true, SWEEP_PER_LOOK);
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
     pub(crate) fn reschedule(&mut self, key: Key, deadline: u64) -> bool {
-        let Self { remote, lane, .. } = self;
-        if !remote.owns(key) {
+        let Self { handle, thread, .. } = self;
+        if !handle.owns(key) {
             return false;
         }
-        match remote.table.rearm(&lane.rack, key.index(), key.generation(), deadline) {
+        match handle.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
             Rearm::Gone => return false,
             Rearm::Later | Rearm::Superseded => {}
             Rearm::Earlier { mark } => self.file(Entry { deadline, index: key.index(), mark }),
         }
-        self.remote.counters.own_moved.bump();
+        self.handle.counters.own_moved.bump();
         true
     }
 
     /// Announces a sleep until `tick`; false if something came up meanwhile: turn again instead.
     pub(crate) fn fall_asleep(&self, tick: u64) -> bool {
-        let asleep = self.remote.signal.fall_asleep(tick);
+        let asleep = self.handle.wake_state.fall_asleep(tick);
         if asleep {
-            self.remote.counters.parks.bump();
+            self.handle.counters.parks.bump();
         }
         asleep
     }
 
     /// The sleep is over.
     pub(crate) fn rise(&self) {
-        if self.remote.signal.rise() {
-            self.remote.counters.wakes.bump();
+        if self.handle.wake_state.rise() {
+            self.handle.counters.wakes.bump();
         }
     }
 
     /// Announces that the owner spins, with nothing to do until `tick`.
     pub(crate) fn begin_spin(&self, tick: u64) {
-        self.remote.signal.begin_spin(tick);
+        self.handle.wake_state.begin_spin(tick);
     }
 
     /// The spin is over.
     pub(crate) fn end_spin(&self) {
-        self.remote.signal.end_spin();
+        self.handle.wake_state.end_spin();
     }
 
     /// Whether the inbox asks for a turn at `now`; cheap, for owners that spin.
     pub(crate) fn is_called(&self, now: u64) -> bool {
-        self.remote.signal.inbox_due() <= now
+        self.handle.wake_state.inbox_due() <= now
     }
 
     /// Empties the inbox into the wheel if something in it may be due.
     fn drain(&mut self, now: u64, limit: usize) {
-        let inbox_due = self.remote.signal.inbox_due();
-        self.summoned |= inbox_due == 0;
+        let inbox_due = self.handle.wake_state.inbox_due();
+        self.turn_requested |= inbox_due == 0;
         if inbox_due > now && !self.draining {
             return;
         }
         // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
         // this one or by the next, and a word that stayed low would ask for one more turn.
-        self.remote.signal.begin_drain();
-        let Self { remote, reader, turner, .. } = self;
+        self.handle.wake_state.begin_drain();
+        let Self { handle, reader, driver, .. } = self;
         let (mut dead, mut filed) = (0, 0);
-        let drained = reader.drain(&remote.inbox, limit, |message| {
+        let drained = reader.drain(&handle.inbox, limit, |message| {
             let (index, mark) = (message.word as u32, (message.word >> 32) as u32);
-            if remote.table.is_live(index, mark) {
+            if handle.table.is_live(index, mark) {
                 filed += 1;
-                turner.file_arrived(Entry { deadline: message.tick, index, mark });
+                driver.file_arrived(Entry { deadline: message.tick, index, mark });
             } else {
                 dead += 1;
             }
         });
-        remote.counters.died_young.add(dead);
+        handle.counters.cancelled_in_inbox.add(dead);
         self.draining = drained.more;
         self.filed = filed;
     }
@@ -349,35 +349,35 @@ impl<T> Owner<T> {
             return;
         }
         self.finish_period(Time::ZERO);
-        let Self { remote, reader, lane, .. } = self;
-        remote.inbox.close(reader);
-        remote.table.return_all(&lane.rack, |index, returned| {
+        let Self { handle, reader, thread, .. } = self;
+        handle.inbox.close(reader);
+        handle.table.return_all(&thread.cache, |index, returned| {
             let Fired { payload, generation, deadline, periodic } = returned;
-            let key = remote.key(index, generation);
-            if periodic && !remote.periodics.returned(key) {
+            let key = handle.key(index, generation);
+            if periodic && !handle.periodics.returned(key) {
                 // A cancel was faster; it has handed out the payload and freed the place.
-                remote.counters.own_cancelled.bump();
+                handle.counters.own_cancelled.bump();
                 drop_payload(payload);
                 return;
             }
-            remote.counters.returned.bump();
-            remote.free_place();
+            handle.counters.returned.bump();
+            handle.release_permit();
             take(Expiry { payload, key, deadline, periodic: false });
         });
-        remote.periodics.clear();
-        self.turner.clear();
+        handle.periodics.clear();
+        self.driver.clear();
         self.draining = false;
         self.report();
     }
 
     /// Publishes what the shard holds.
     fn report(&self) {
-        let entries = self.turner.entries();
-        let counters = &self.remote.counters;
+        let entries = self.driver.entries();
+        let counters = &self.handle.counters;
         if counters.entries.get() != entries {
             counters.entries.set(entries);
-            counters.wheel_bytes.set(self.turner.held_bytes() as u64);
-            let (swept, dropped) = self.turner.zombies_removed();
+            counters.wheel_bytes.set(self.driver.held_bytes() as u64);
+            let (swept, dropped) = self.driver.zombies_removed();
             counters.swept.set(swept);
             counters.dropped.set(dropped);
         }

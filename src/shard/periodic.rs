@@ -12,10 +12,10 @@
 //! The period's place under `max_pending` is taken once, and freed when the timer is cancelled or returned.
 
 use crate::contain;
-use crate::key::Key;
-use crate::period::Period;
-use crate::tick::TickRate;
-use crate::tick::Time;
+use crate::types::Key;
+use crate::time::Period;
+use crate::time::TickRate;
+use crate::time::Time;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,8 +2,8 @@
 //!
 //! A thread that touches an engine for the first time takes the lowest free number and keeps it until
 //! it ends; then the number goes to the next thread that asks. A slot therefore names at most one live
-//! thread at a time, which is what makes a lane (see `node::magazine` and `shard::lane`) single-writer,
-//! and a lane left behind by a dead thread is simply inherited: nothing in it is lost.
+//! thread at a time, which is what makes a thread state (see `node::magazine` and `shard::thread state`) single-writer,
+//! and a thread state left behind by a dead thread is simply inherited: nothing in it is lost.
 //!
 //! The lock below is taken once when a thread arrives and once when it ends, never in between.
 
@@ -35,7 +35,7 @@ struct Lease(u32);
 
 impl Lease {
     fn take() -> Self {
-        // The mutex orders everything the slot's last thread did with its lanes before what the next one does.
+        // The mutex orders everything the slot's last thread did with its threads before what the next one does.
         let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = pool.free.pop().map_or_else(
             || {

@@ -131,7 +131,7 @@ impl Hashed {
             mask
         });
         if step.done {
-            self.ring.settle(bucket);
+            self.ring.update_occupancy(bucket);
         }
         (step.examined, step.done)
     }
@@ -354,7 +354,7 @@ impl Wheel for Hashed {
             while let Some(chunk) = chunks.pop(bucket) {
                 chunk.entries().iter().for_each(|entry| f(*entry));
             }
-            self.settle(position);
+            self.update_occupancy(position);
         }
         self.len = 0;
     }
@@ -424,9 +424,9 @@ impl Sweepable for Hashed {
         position == bucket + 1
     }
 
-    fn settle(&mut self, position: usize) {
+    fn update_occupancy(&mut self, position: usize) {
         if position != 0 && position != self.overdue_position() {
-            self.ring.settle(position - 1);
+            self.ring.update_occupancy(position - 1);
         }
     }
 }

@@ -129,8 +129,8 @@ impl Hierarchical {
 
     /// Brings both occupancy words in line after entries of a bucket were removed.
     #[inline]
-    fn settle_bucket(&mut self, level: usize, slot: usize) {
-        self.rings[level].settle(slot);
+    fn update_occupancy(&mut self, level: usize, slot: usize) {
+        self.rings[level].update_occupancy(slot);
         if self.rings[level].occupied == 0 {
             self.levels &= !(1 << level);
         }
@@ -149,7 +149,7 @@ impl Hierarchical {
                 break;
             }
         }
-        self.settle_bucket(from.level, from.slot);
+        self.update_occupancy(from.level, from.slot);
         if !self.rings[from.level].buckets[from.slot].is_empty() {
             return false;
         }
@@ -169,7 +169,7 @@ impl Hierarchical {
         // The hand stays one tick behind until the tick is complete, so that an entry inserted for
         // it is not taken for overdue and does not overtake.
         self.hand = if all { tick.start } else { tick.start - 1 };
-        self.settle_bucket(0, tick.slot);
+        self.update_occupancy(0, tick.slot);
         all
     }
 
@@ -276,7 +276,7 @@ impl Wheel for Hierarchical {
         while let Some(position) = self.occupied_from(0) {
             let (bucket, chunks) = self.bucket_mut(position);
             let popped = chunks.pop(bucket);
-            self.settle(position);
+            self.update_occupancy(position);
             for entry in popped.iter().flat_map(|chunk| chunk.entries()) {
                 f(*entry);
             }
@@ -327,10 +327,10 @@ impl Sweepable for Hierarchical {
         false
     }
 
-    fn settle(&mut self, position: usize) {
+    fn update_occupancy(&mut self, position: usize) {
         if position != OVERDUE {
             let (level, slot) = ring_and_slot(position);
-            self.settle_bucket(level, slot);
+            self.update_occupancy(level, slot);
         }
     }
 }

@@ -23,7 +23,7 @@
 //! | `pass` | filtering one bucket, a chunk at a time |
 //! | `ring` | 64 buckets with their occupancy word |
 //! | `sweep` | the cursor that goes round all buckets and drops the dead |
-//! | `nursery` | where young entries wait, outside of the wheel |
+//! | `staging buffer` | where young entries wait, outside of the wheel |
 //! | `hierarchical` | rings of growing span; the default |
 //! | `hashed` | one power-of-two ring with rounds |
 //! | `pages`, `min_tree` | the buckets of that ring, and their index of earliest deadlines |
@@ -33,7 +33,7 @@ mod chunks;
 mod hashed;
 mod hierarchical;
 mod min_tree;
-mod nursery;
+mod staging;
 mod pages;
 mod pass;
 mod ring;
@@ -41,7 +41,7 @@ mod sweep;
 
 pub use hashed::Hashed;
 pub use hierarchical::Hierarchical;
-pub(crate) use nursery::{Living, Nursery};
+pub(crate) use staging::{Living, StagingBuffer};
 
 /// What a wheel stores of one timer: 16 bytes of plain data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

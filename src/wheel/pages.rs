@@ -86,12 +86,12 @@ impl Pages {
     }
 
     /// Brings occupancy and earliest deadlines in line after entries of a bucket were removed.
-    pub(super) fn settle(&mut self, bucket: usize) {
+    pub(super) fn update_occupancy(&mut self, bucket: usize) {
         let number = bucket >> RING_BITS;
         let Some(page) = &mut self.pages[number] else {
             return;
         };
-        page.settle(bucket % RING_BUCKETS);
+        page.update_occupancy(bucket % RING_BUCKETS);
         let earliest = page.earliest();
         self.tree.set(number, earliest);
         if earliest.is_none() {

@@ -37,7 +37,7 @@ impl Ring {
 
     /// Brings `occupied` in line after entries of bucket `slot` were removed.
     #[inline]
-    pub(super) fn settle(&mut self, slot: usize) {
+    pub(super) fn update_occupancy(&mut self, slot: usize) {
         if self.buckets[slot].is_empty() {
             self.occupied &= !(1 << slot);
         }

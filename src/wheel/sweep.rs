@@ -28,7 +28,7 @@ pub(super) trait Sweepable {
     /// Another pass is under way in this bucket; the sweep waits there for a later call.
     fn is_busy(&self, position: usize) -> bool;
     /// A pass through the bucket ended: its emptiness and its `min` may have changed.
-    fn settle(&mut self, position: usize);
+    fn update_occupancy(&mut self, position: usize);
 }
 
 impl Sweeper {
@@ -72,7 +72,7 @@ impl Sweeper {
             report.removed += step.removed;
             self.pass = Some(pass);
             if step.done {
-                wheel.settle(position);
+                wheel.update_occupancy(position);
                 *self = Self { position: position + 1, pass: None };
             }
         }

@@ -25,7 +25,7 @@ pub(crate) const fn secs(n: u64) -> Duration {
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// Zombies and unread messages that are tolerated whatever the load: twice the 16 Ki of the engine's
-/// zombie floor and nursery, and a quarter of growth before the engine looks again.
+/// zombie floor and staging buffer, and a quarter of growth before the engine looks again.
 pub(crate) const ZOMBIE_CONSTANT: u64 = 48 * 1024;
 
 /// Repeats of a stress test.
@@ -89,7 +89,7 @@ pub(crate) fn each_setup(test: impl Fn(&Setup)) {
 
 /// As [`each_setup`], with the clock at `start`.
 pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
-    for drive in [Drive::Caller, Drive::Workers] {
+    for drive in [Drive::Manual, Drive::Workers] {
         for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
             test(&Setup { clock: ManualClock::starting_at(start), drive, wheel });
         }
@@ -99,7 +99,7 @@ pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
 impl Setup {
     /// Without workers, on the default wheel.
     pub(crate) fn by_hand() -> Self {
-        Self { clock: ManualClock::new(), drive: Drive::Caller, wheel: WheelKind::Hierarchical }
+        Self { clock: ManualClock::new(), drive: Drive::Manual, wheel: WheelKind::Hierarchical }
     }
 
     /// With workers, on the default wheel.
@@ -120,14 +120,14 @@ impl Setup {
     /// Lets everything fire that is due now.
     pub(crate) fn settle<T: Send + 'static>(&self, timer: &Timer<T>) {
         match self.drive {
-            Drive::Caller => {
+            Drive::Manual => {
                 timer.turn().expect("the engine can be turned");
             }
-            Drive::Workers => timer.settle(),
+            Drive::Workers => timer.wait_idle(),
         }
     }
 
-    /// Moves the clock, then as [`settle`](Self::settle).
+    /// Moves the clock, then as [`wait_idle`](Self::settle).
     pub(crate) fn advance<T: Send + 'static>(&self, timer: &Timer<T>, by: Duration) {
         self.clock.advance(by);
         self.settle(timer);

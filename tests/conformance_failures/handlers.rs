@@ -67,7 +67,7 @@ fn a_handler_that_schedules_zero_delay_for_ever_starves_nobody() {
         for round in 1..=50 {
             timer.schedule(ms(1), round).unwrap();
             at.clock.advance(ms(1));
-            if at.drive == Drive::Caller {
+            if at.drive == Drive::Manual {
                 timer.turn().unwrap();
             }
             wait_until("the other timer has fired", || fired.len() == round as usize);

@@ -87,7 +87,7 @@ impl Clock for SetBack {
 fn a_clock_that_goes_backwards_makes_timers_late_and_loses_none() {
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
         let clock = SetBack::default();
-        let builder = one_shard().drive(Drive::Caller).wheel(wheel).clock(clock.clone());
+        let builder = one_shard().drive(Drive::Manual).wheel(wheel).clock(clock.clone());
         let (timer, fired) = recording(builder);
         clock.0.store(1_000, Ordering::SeqCst);
         for id in 0..100 {

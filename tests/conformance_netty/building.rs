@@ -43,7 +43,7 @@ fn netty_rounds_the_bucket_count_up_to_a_power_of_two() {
         timer.schedule(ms(id), id).unwrap();
     }
     for now in 0..50 {
-        timer.settle();
+        timer.wait_idle();
         assert_eq!(fired.ids(), [now]);
         clock.advance(ms(1));
     }
@@ -58,10 +58,10 @@ fn unlike_netty_ticks_below_a_millisecond_are_honoured() {
         assert_eq!(timer.tick(), tick, "not raised to a millisecond");
         timer.schedule(tick, 1).unwrap();
         clock.set(Time::from_nanos(tick.as_nanos() as u64 - 1));
-        timer.settle();
+        timer.wait_idle();
         assert_eq!(fired.len(), 0);
         clock.advance(Duration::from_nanos(1));
-        timer.settle();
+        timer.wait_idle();
         assert_eq!(fired.ids(), [1]);
         timer.stop().unwrap();
     }
@@ -201,7 +201,7 @@ fn unlike_netty_a_suspend_is_not_walked_tick_by_tick() {
         timer.schedule(us(1), 2).unwrap();
         timer.schedule(month + us(1), 3).unwrap();
         clock.advance(month);
-        timer.settle();
+        timer.wait_idle();
         assert_eq!(fired.ids(), [2, 1]);
         assert!(timer.stats().shards[0].turns < 20);
         assert_eq!(timer.stop().unwrap().len(), 1);

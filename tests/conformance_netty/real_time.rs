@@ -85,7 +85,7 @@ fn netty_100_000_timers_each_run_within_the_delay_and_twice_tick_plus_delay() {
 fn unlike_netty_a_worker_with_nothing_due_sleeps() {
     let (timer, _fired) = recording(netty());
     timer.schedule(HOUR, 1).unwrap();
-    timer.settle();
+    timer.wait_idle();
     std::thread::sleep(ms(5));
     let turns = timer.stats().shards[0].turns;
     std::thread::sleep(ms(100));

@@ -227,7 +227,7 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
     wait_until("it is refused", || refused.lock().unwrap().len() == 1);
     refused.lock().unwrap().pop().unwrap().run();
     assert_eq!(ran.load(Ordering::SeqCst), 1);
-    timer.settle();
+    timer.wait_idle();
     assert_eq!(timer.stats().shards[0].refused_by_executor, 1);
     timer.stop().unwrap();
 }
@@ -304,7 +304,7 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
     is_in.recv().unwrap();
     assert!(timeouts[1..].iter().all(|timeout| timeout.cancel().won()));
     let_go.send(()).unwrap();
-    timer.settle();
+    timer.wait_idle();
     assert_eq!((timer.pending(), fired.ids()), (0, vec![0]));
     // Nothing was counted down twice: exactly eleven fit again.
     for id in 0..11 {

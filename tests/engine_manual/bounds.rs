@@ -79,7 +79,7 @@ fn timers_that_die_young_never_reach_the_wheel() {
         }
         file_all(at, &timer);
         let shard = &timer.stats().shards[0];
-        assert_eq!((shard.died_young, shard.entries, shard.swept), (10_000, 0, 0));
+        assert_eq!((shard.cancelled_in_inbox, shard.entries, shard.swept), (10_000, 0, 0));
         timer.stop().unwrap();
     });
 }
@@ -155,12 +155,12 @@ fn due_timers_go_before_housekeeping() {
         assert!(first.iter().all(|key| timer.cancel(*key).won()));
         at.settle(&timer);
         let left = timer.stats().shards[0].entries;
-        if at.drive == tickwheel::Drive::Caller {
+        if at.drive == tickwheel::Drive::Manual {
             assert!(last.iter().all(|key| timer.cancel(*key).won()));
         }
         at.advance(&timer, ms(1));
         assert_eq!(seen.load(Ordering::SeqCst), left, "fired before any of the sweep's pieces");
-        if at.drive == tickwheel::Drive::Caller {
+        if at.drive == tickwheel::Drive::Manual {
             assert!(timer.stats().shards[0].entries < left, "then swept");
         }
         timer.stop().unwrap();

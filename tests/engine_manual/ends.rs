@@ -165,7 +165,7 @@ fn a_stale_key_never_touches_another_timer() {
 
 #[test]
 fn a_key_of_a_larger_engine_is_gone_not_a_crash() {
-    let (small, _) = recording(one_shard().drive(Drive::Caller));
+    let (small, _) = recording(one_shard().drive(Drive::Manual));
     let (large, _) = recording(one_shard().shards(64).routing(tickwheel::Routing::Spread));
     for id in 0..64 {
         let key = large.schedule_key(HOUR, id).unwrap();

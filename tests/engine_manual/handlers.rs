@@ -47,7 +47,7 @@ fn a_chain_of_zero_delays_starves_nobody() {
             timer.schedule(ms(id), id).unwrap();
         }
         at.clock.advance(ms(100));
-        if at.drive == Drive::Caller {
+        if at.drive == Drive::Manual {
             for _ in 0..50 {
                 timer.turn().unwrap();
             }
@@ -190,14 +190,14 @@ fn a_handler_can_neither_stop_nor_turn_its_engine() {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let mine = Arc::clone(&answers);
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
-            timer.settle();
+            timer.wait_idle();
             let stopped = timer.stop().map(|rest| rest.len());
             mine.lock().unwrap().push((stopped, timer.turn()));
         });
         timer.schedule(Duration::ZERO, 1).unwrap();
         at.settle(&timer);
         let turned = match at.drive {
-            Drive::Caller => TurnError::InsideHandler,
+            Drive::Manual => TurnError::InsideHandler,
             Drive::Workers => TurnError::DrivenByWorkers,
         };
         assert_eq!(*answers.lock().unwrap(), [(Err(StopError::InsideHandler), Err(turned))]);
@@ -221,9 +221,9 @@ fn a_handler_is_inside_its_engine_even_while_it_turns_another() {
         .unwrap();
     let turns = inner.clone();
     outer.schedule(Duration::ZERO, move || assert_eq!(turns.turn(), Ok(1))).unwrap();
-    let turner = outer.clone();
+    let driver = outer.clone();
     // On a thread of its own, so that a deadlock fails the test instead of hanging it.
-    std::thread::spawn(move || turner.turn());
+    std::thread::spawn(move || driver.turn());
     let answer = answers.recv_timeout(crate::common::secs(20));
     let inside = (Err(StopError::InsideHandler), Err(TurnError::InsideHandler));
     assert_eq!(answer, Ok(inside), "a deadlock");
@@ -256,9 +256,9 @@ fn nobody_waits_for_a_handler_that_hangs() {
     each_setup(|at| {
         let (timer, is_in, let_go, fired) = stuck(at);
         timer.schedule(Duration::ZERO, 0).unwrap();
-        let turner = timer.clone();
+        let driver = timer.clone();
         let turning =
-            (at.drive == Drive::Caller).then(|| std::thread::spawn(move || turner.turn().unwrap()));
+            (at.drive == Drive::Manual).then(|| std::thread::spawn(move || driver.turn().unwrap()));
         is_in.recv().unwrap();
         // The owner hangs, and everything goes on: more than inbox and magazines hold in one piece.
         let keys: Vec<Key> = (1..40_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();

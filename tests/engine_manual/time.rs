@@ -257,7 +257,7 @@ fn several_engines_share_one_clock() {
     }
     at.clock.advance(ms(2));
     for (n, (timer, fired)) in engines.iter().enumerate() {
-        timer.settle();
+        timer.wait_idle();
         let expected = if n < 2 { vec![n as u64] } else { vec![] };
         assert_eq!(fired.ids(), expected);
         timer.stop().unwrap();
@@ -275,7 +275,7 @@ fn every_shard_settles_before_settle_returns() {
         }
         for _ in 0..3 {
             clock.advance(ms(1));
-            timer.settle();
+            timer.wait_idle();
             assert_eq!(fired.ids().len(), 10, "in round {round}");
         }
     }
@@ -300,7 +300,7 @@ impl Unsteady {
 
 fn on_unsteady_clock() -> (Unsteady, Timer<u64>, crate::common::Fired) {
     let clock = Unsteady::default();
-    let builder = one_shard().drive(Drive::Caller).clock(clock.clone());
+    let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
     let (timer, fired) = crate::common::recording(builder);
     (clock, timer, fired)
 }

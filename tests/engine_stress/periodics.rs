@@ -15,7 +15,7 @@ fn hourly() -> Period {
 
 /// An engine without workers, so that `stop` does all its work on the thread that calls it.
 fn engine() -> Timer<Load> {
-    one_shard().drive(Drive::Caller).build_with(drop).expect("the engine is built")
+    one_shard().drive(Drive::Manual).build_with(drop).expect("the engine is built")
 }
 
 fn ids(unfired: &[Unfired<Load>]) -> HashMap<u64, u64> {

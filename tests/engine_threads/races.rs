@@ -20,7 +20,7 @@ fn with_ledger(timers: u64) -> (Timer<u64>, Arc<Ledger>) {
 
 fn settled(timer: &Timer<u64>) {
     wait_until("no timer is pending", || timer.pending() == 0);
-    timer.settle();
+    timer.wait_idle();
 }
 
 #[test]

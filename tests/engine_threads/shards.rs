@@ -294,7 +294,7 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
         timer.schedule_key(ms(1), id).unwrap();
     }
     wait_until("ten are taken and twenty refused", || overflow.len() == 20);
-    timer.settle();
+    timer.wait_idle();
     let accepted = taken.try_iter().map(|expired| expired.payload);
     assert_eq!(set_of(accepted.chain(overflow.ids())), (100..130).collect());
     let stats = timer.stats();
@@ -337,7 +337,7 @@ fn panics_do_not_cost_other_timers() {
         timer.schedule_key(Duration::from_micros(id % 5_000), id).unwrap();
     }
     wait_until("none is pending", || timer.pending() == 0);
-    timer.settle();
+    timer.wait_idle();
     assert_eq!(ledger.check().fired, timers);
     assert_eq!(timer.stats().panics(), timers / 100);
     assert!(timer.stop().unwrap().is_empty());

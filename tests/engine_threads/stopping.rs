@@ -126,7 +126,7 @@ fn stop_loses_nothing_at_the_limit() {
 fn stop_loses_nothing_while_somebody_turns_by_hand() {
     let mut sum = Ends::default();
     for seed in 1..=stress(500) {
-        let builder = one_shard().tick(us(10)).drive(Drive::Caller);
+        let builder = one_shard().tick(us(10)).drive(Drive::Manual);
         add(&mut sum, stop_in_the_middle(builder, true, seed));
     }
     assert_every_end_happened(sum);
@@ -184,7 +184,7 @@ fn a_stopped_engine_stays_stopped() {
     assert_eq!(timer.start(), Err(StartError::Stopped));
     assert_eq!(timer.schedule(HOUR, 7).unwrap_err().into_payload(), 7);
     assert!(timer.stop().unwrap().is_empty());
-    timer.settle();
+    timer.wait_idle();
 }
 
 #[test]

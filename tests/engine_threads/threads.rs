@@ -34,7 +34,7 @@ fn held(timer: &Timer<u64>, fired: &Fired) -> u64 {
     timer.schedule(Duration::ZERO, u64::MAX).unwrap();
     wait_until("the inbox is read", || fired.len() > before);
     wait_until("all have fired", || timer.stats().scheduled() == pending_or_ended(timer));
-    timer.settle();
+    timer.wait_idle();
     let held = timer.stats().shards[0].held_bytes;
     assert!(held > 0);
     held
@@ -93,7 +93,7 @@ fn every_timer_of_a_dying_thread_ends_once() {
     }
     wait_until("all timers are scheduled", || timer.stats().scheduled() == THREADS * 20);
     wait_until("none is pending", || timer.pending() == 0);
-    timer.settle();
+    timer.wait_idle();
     let ends = ledger.check();
     assert!(ends.fired > 0 && ends.cancelled > 0);
     timer.stop().unwrap();
@@ -165,7 +165,7 @@ fn thread_local_destructors_may_use_the_engine() {
     }
     let quarter = (threads * EACH / 4) as usize;
     wait_until("the moved ones have fired", || timer.pending() == quarter);
-    timer.settle();
+    timer.wait_idle();
     assert_eq!(rescheduled.load(Ordering::SeqCst) as usize, quarter);
     for unfired in timer.stop().unwrap() {
         ledger.returned(unfired.payload);
@@ -226,7 +226,7 @@ fn an_engine_may_move_between_threads_with_its_handles() {
     .join()
     .unwrap();
     wait_until("it has fired", || timeout.is_expired());
-    timer.settle();
+    timer.wait_idle();
     assert_eq!(fired.ids(), [1]);
     timer.stop().unwrap();
 }

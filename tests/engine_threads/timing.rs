@@ -101,7 +101,7 @@ fn an_idle_engine_does_not_wake_up() {
         }
         timer.schedule_key(Duration::ZERO, TIMERS).unwrap();
         wait_until("all timers are filed", || timer.stats().shards[0].entries == TIMERS);
-        timer.settle();
+        timer.wait_idle();
     }
     let rounds = |timer: &Timer<u64>| {
         let shard = timer.stats().shards[0].clone();
@@ -121,7 +121,7 @@ fn an_idle_engine_does_not_wake_up() {
 fn a_later_timer_does_not_wake_the_worker() {
     let (timer, _fired) = recording(one_shard());
     timer.schedule(HOUR, 0).unwrap();
-    timer.settle();
+    timer.wait_idle();
     std::thread::sleep(ms(5));
     let before = timer.stats().shards[0].turns;
     // Fewer than make the inbox call by itself.
@@ -142,7 +142,7 @@ fn a_running_clock_settles_between_timers() {
         timer.schedule(us(id * 50), id).unwrap();
     }
     std::thread::sleep(ms(7));
-    timer.settle();
+    timer.wait_idle();
     assert_eq!(fired.len(), 100);
     timer.stop().unwrap();
 }

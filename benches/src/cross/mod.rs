@@ -137,7 +137,7 @@ mod tests {
             let handle = session.schedule(delay + Duration::from_millis(50), 100 + payload);
             session.cancel(handle);
         }
-        session.settle();
+        session.wait_idle();
         assert!(book.wait_for(100, Duration::from_secs(20)), "what was launched has to fire");
         std::thread::sleep(Duration::from_millis(100));
         assert!(!book.wait_for(101, Duration::ZERO), "something cancelled has fired");

@@ -65,7 +65,7 @@ impl<S: Session> InFlight<S> {
 
     /// Waits until everything is done.
     pub fn settle(&mut self) {
-        self.session.settle();
+        self.session.wait_idle();
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) fn cross<P: CrossPeer>(producers: usize, in_flight: usize, scale: Sca
         lane.pairs += PIECE;
         let go_on = start.elapsed() < watch;
         if !go_on {
-            lane.timers.settle();
+            lane.timers.wait_idle();
         }
         go_on
     });
@@ -173,7 +173,7 @@ fn cancel_batches<S: Session>(
 ) -> Producer {
     Box::new(move || {
         let Ok(batch) = batches.recv() else {
-            session.settle();
+            session.wait_idle();
             return false;
         };
         let start = Instant::now();

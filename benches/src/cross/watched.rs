@@ -18,7 +18,7 @@ pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
     let mut session = peer.session(0);
     // So that threads and pools are there before the count begins.
     let first = session.schedule(HOUR, 0);
-    session.settle();
+    session.wait_idle();
     std::thread::sleep(Duration::from_millis(20));
     let base = resident_bytes();
     let mut kept = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
             kept.push(handle);
         }
     }
-    session.settle();
+    session.wait_idle();
     // What was handed in has come to rest.
     std::thread::sleep(scale.watch(Duration::from_secs(2)));
     let bytes = resident_bytes() - base;
@@ -56,7 +56,7 @@ pub(super) fn zombie<P: CrossPeer>(scale: Scale) -> Metrics {
     let peer = P::start(Setup::new(Arc::new(Book::new(0))));
     let mut session = peer.session(0);
     let first = session.schedule(HOUR, 0);
-    session.settle();
+    session.wait_idle();
     std::thread::sleep(Duration::from_millis(20));
     let base = resident_bytes();
     let start = Instant::now();
@@ -64,7 +64,7 @@ pub(super) fn zombie<P: CrossPeer>(scale: Scale) -> Metrics {
         let handle = session.schedule(HOUR, n);
         session.cancel(handle);
     }
-    session.settle();
+    session.wait_idle();
     let taken = start.elapsed();
     std::thread::sleep(scale.watch(Duration::from_secs(2)));
     let (peak, last) = (peak_bytes() - base, resident_bytes() - base);

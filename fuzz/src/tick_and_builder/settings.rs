@@ -127,7 +127,7 @@ impl Settings {
                 Idle::Busy => IdleStrategy::BusySpin,
             })
             .thread_name(self.name.clone())
-            .drive(Drive::Caller)
+            .drive(Drive::Manual)
             .clock(clock.clone());
         if let Some(max_pending) = self.max_pending {
             builder = builder.max_pending(max_pending);

@@ -114,7 +114,7 @@ impl Stage<'_> {
                 return false;
             }
             self.set(at_ns);
-            self.desk.timer.settle();
+            self.desk.timer.wait_idle();
             for id in self.model.advance(at_ns) {
                 if !self.desk.has_fired(id) {
                     self.breach(format!("id {id} was due at {at_ns} ns and has not fired"));

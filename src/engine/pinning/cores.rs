@@ -5,7 +5,7 @@
 //! beyond that. The quota is that of the nearest limit on the way up the control groups, both versions.
 
 use super::Pinning;
-use crate::error::MAX_SHARDS;
+use crate::types::MAX_SHARDS;
 use crate::sync::process::{AtomicUsize, Ordering};
 use std::path::Path;
 
@@ -127,7 +127,7 @@ pub(super) fn widen_current_thread() -> bool {
 #[cfg(not(target_os = "linux"))]
 fn process_mask() -> Vec<usize> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let mut cores: Vec<usize> = cores.iter().map(|core| core.id).collect();
+    let mut cores: Vec<usize> = cores.iter().map(|core| inner.id).collect();
     cores.sort_unstable();
     if cores.is_empty() { counted() } else { cores }
 }

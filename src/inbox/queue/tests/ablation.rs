@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::{Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// Messages that gather before they are drained, as in a nursery.
+/// Messages that gather before they are drained, as in a staging buffer.
 const GATHERED: u64 = 16 * 1024;
 const ROUNDS: u32 = 60;
 /// Messages of all producers together, in the runs with threads.

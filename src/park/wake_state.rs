@@ -20,7 +20,7 @@ pub(crate) enum Wake {
 
 /// See the module. Producers read both words on every push, so they share a line; they write rarely.
 #[derive(Debug)]
-pub(crate) struct Signal {
+pub(crate) struct WakeState {
     words: CachePadded<Words>,
 }
 
@@ -35,7 +35,7 @@ struct Words {
     spins_until: AtomicU64,
 }
 
-impl Signal {
+impl WakeState {
     pub(crate) fn new() -> Self {
         let words = Words {
             inbox_due: AtomicU64::new(NOTHING),
@@ -47,7 +47,7 @@ impl Signal {
 
     /// Producer: a message for `tick` has been published. Any thread, lock-free.
     #[inline]
-    pub(crate) fn announce(&self, tick: u64) -> Wake {
+    pub(crate) fn notify(&self, tick: u64) -> Wake {
         // ORDERING: SeqCst fence, pairs with the one in `begin_drain`: either that drain sees the message
         // pushed before this fence, or the load below sees that the word was reset. [F1]
         fence(Ordering::SeqCst);
@@ -67,8 +67,8 @@ impl Signal {
     }
 
     /// Any thread: makes the owner look now, whatever its deadlines.
-    pub(crate) fn summon(&self) -> Wake {
-        self.announce(0)
+    pub(crate) fn request_turn(&self) -> Wake {
+        self.notify(0)
     }
 
     /// Lowers `inbox_due` to `tick`; false if it was that low already.
@@ -98,7 +98,7 @@ impl Signal {
         Wake::NotNeeded
     }
 
-    /// Owner: the earliest tick among unread messages (0 after a summons), `u64::MAX` for none.
+    /// Owner: the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
     #[inline]
     pub(crate) fn inbox_due(&self) -> u64 {
         // ORDERING: Relaxed: a message that is missed here raises the alarm by itself.
@@ -106,22 +106,22 @@ impl Signal {
     }
 
     /// Owner: every message pushed before this call, and not drained yet, will be seen by the drain that
-    /// follows; every other one announces itself anew.
+    /// follows; every other one notifies itself anew.
     #[inline]
     pub(crate) fn begin_drain(&self) {
-        // ORDERING: Acquire pairs with `lower` [P8]. Release shows `is_settled`, if it finds the word reset,
+        // ORDERING: Acquire pairs with `lower` [P8]. Release shows `is_idle`, if it finds the word reset,
         // that the owner is awake [P9].
         self.words.inbox_due.swap(NOTHING, Ordering::AcqRel);
-        // ORDERING: SeqCst fence, pairs with the first one in `announce`. [F1]
+        // ORDERING: SeqCst fence, pairs with the first one in `notify`. [F1]
         fence(Ordering::SeqCst);
     }
 
-    /// Owner: announces a sleep until `tick`. False if the inbox needs it earlier: then it is still awake.
+    /// Owner: notifies a sleep until `tick`. False if the inbox needs it earlier: then it is still awake.
     pub(crate) fn fall_asleep(&self, tick: u64) -> bool {
-        // ORDERING: Release shows `is_settled` what the handlers did [P9]; the handshake itself needs only
+        // ORDERING: Release shows `is_idle` what the handlers did [P9]; the handshake itself needs only
         // the fence below.
         self.words.wake_at.store(tick.saturating_add(1), Ordering::Release);
-        // ORDERING: SeqCst fence, pairs with the second one in `announce`. [F2]
+        // ORDERING: SeqCst fence, pairs with the second one in `notify`. [F2]
         fence(Ordering::SeqCst);
         if self.inbox_due() < tick {
             self.rise();
@@ -151,7 +151,7 @@ impl Signal {
     }
 
     /// Any thread: the owner is asleep, or spins, and nothing that was pushed before this call is due at `now`.
-    pub(crate) fn is_settled(&self, now: u64) -> bool {
+    pub(crate) fn is_idle(&self, now: u64) -> bool {
         // The inbox comes first. The caller's own pushes have lowered its word: if it is high, a drain has
         // begun since, on an owner that was awake. Asked the other way round, a sleep that was announced
         // and called off again before that drain would be taken for one after it.

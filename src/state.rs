@@ -26,7 +26,7 @@
 //! Callable from any thread, except `arm` (the thread that took the node from a magazine) and `due`
 //! (the shard's owner).
 
-use crate::key::GENERATION_BITS;
+use crate::types::GENERATION_BITS;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const PHASE_BITS: u32 = 3;
@@ -198,7 +198,7 @@ impl StateWord {
 
     /// Idle or ended -> pending, next generation. The caller owns the node alone and has written it.
     #[inline]
-    pub(crate) fn arm(&self, handle: bool) -> State {
+    pub(crate) fn arm(&self, held: bool) -> State {
         self.arm_with(if handle { HANDLE } else { 0 })
     }
 

@@ -1,10 +1,10 @@
-//! A lane: the part of a shard that belongs to one thread at a time.
+//! A thread state: the part of a shard that belongs to one thread at a time.
 //!
-//! A thread's slot number picks its lane. The slot is exclusive (see `sync::slot`), so a lane has one
-//! writer: its counters need no read-modify-write and its rack no synchronisation. A lane whose thread has
+//! A thread's slot number picks its thread state. The slot is exclusive (see `sync::slot`), so a thread state has one
+//! writer: its counters need no read-modify-write and its thread cache no synchronisation. A thread state whose thread has
 //! ended is inherited, nodes and counts and all, by the next thread with that slot.
 
-use crate::node::magazine::Rack;
+use crate::node::magazine::ThreadCache;
 use crate::node::segments::Zeroable;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -44,22 +44,22 @@ impl Counter {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
-    pub(crate) rack: Rack,
-    /// Timers accepted through this lane.
+pub(crate) struct ThreadState {
+    pub(crate) cache: ThreadCache,
+    /// Timers accepted through this thread state.
     pub(crate) scheduled: Counter,
-    /// Timers cancelled through this lane.
+    /// Timers cancelled through this thread state.
     pub(crate) cancelled: Counter,
-    /// Deadlines moved through this lane.
+    /// Deadlines moved through this thread state.
     pub(crate) moved: Counter,
-    /// Whether the lane has been counted among those in use.
+    /// Whether the thread state has been counted among those in use.
     pub(crate) joined: AtomicBool,
 }
 
 // SAFETY: every part is an atomic integer or bool, for which zero bytes mean zero or false.
-unsafe impl Zeroable for CachePadded<Lane> {
+unsafe impl Zeroable for CachePadded<ThreadState> {
     #[cfg(tickwheel_loom)]
     fn idle() -> Self {
-        CachePadded::new(Lane::default())
+        CachePadded::new(ThreadState::default())
     }
 }

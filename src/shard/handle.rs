@@ -1,30 +1,30 @@
 //! What any thread may do with a shard.
 
 use super::counters::Counters;
-use super::lane::Lane;
+use super::thread_state::ThreadState;
 use super::limit::Limit;
 use super::periodic::Periodics;
-use crate::error::{ScheduleError, ScheduleErrorKind};
+use crate::types::{ScheduleError, ScheduleErrorKind};
 use crate::inbox::{Inbox, Message, Pushed};
-use crate::key::Key;
+use crate::types::Key;
 use crate::node::segments::{MAX_SLOTS, Segments};
-use crate::node::state::{Phase, State};
+use crate::state::{Phase, State};
 use crate::node::table::{Armed, Rearm, Table};
-use crate::park::{Signal, Wake};
+use crate::park::{WakeState, Wake};
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::turn::too_many;
+use crate::drive::too_many;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
 /// Unread messages after which a producer calls the owner, whatever their deadlines.
 ///
-/// The inbox is the nursery: what is cancelled while it lies here never reaches the wheel, so the owner
+/// The inbox is the staging buffer: what is cancelled while it lies here never reaches the wheel, so the owner
 /// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
 /// ten thousand, and 256 KiB of messages is as much as should lie around.
 #[cfg(not(tickwheel_loom))]
-const NURSERY: u64 = 16 * 1024;
+const MOST_UNREAD: u64 = 16 * 1024;
 #[cfg(tickwheel_loom)]
-const NURSERY: u64 = 4;
+const MOST_UNREAD: u64 = 4;
 
 /// A thread looks at the zombie bound every so many of its cancels.
 pub(super) const CANCELS_PER_LOOK: u64 = 4096;
@@ -70,21 +70,21 @@ impl<T> Refusal<T> {
 }
 
 /// See the module.
-pub(crate) struct Remote<T> {
+pub(crate) struct ShardHandle<T> {
     pub(super) id: u16,
     pub(super) table: Table<T>,
     pub(super) inbox: Inbox,
-    pub(super) signal: Signal,
+    pub(super) wake_state: WakeState,
     pub(super) counters: Counters,
     pub(super) limit: Option<Arc<Limit>>,
     pub(super) periodics: Periodics<T>,
-    lanes: Segments<CachePadded<Lane>>,
-    /// One past the highest lane in use.
-    lanes_end: AtomicU32,
+    threads: Segments<CachePadded<ThreadState>>,
+    /// One past the highest thread state in use.
+    threads_end: AtomicU32,
     waker: Box<dyn WakeOwner>,
 }
 
-impl<T> Remote<T> {
+impl<T> ShardHandle<T> {
     pub(super) fn new(
         id: u16,
         inbox: Inbox,
@@ -95,12 +95,12 @@ impl<T> Remote<T> {
             id,
             table: Table::new(u64::MAX),
             inbox,
-            signal: Signal::new(),
+            wake_state: WakeState::new(),
             counters: Counters::default(),
             limit,
             periodics: Periodics::new(),
-            lanes: Segments::new(),
-            lanes_end: AtomicU32::new(0),
+            threads: Segments::new(),
+            threads_end: AtomicU32::new(0),
             waker,
         }
     }
@@ -117,46 +117,46 @@ impl<T> Remote<T> {
         Key::new(self.id, index, generation)
     }
 
-    /// The lane of the thread that holds `slot`.
+    /// The thread state of the thread that holds `slot`.
     #[inline]
-    pub(crate) fn lane(&self, slot: u32) -> &Lane {
-        let lane = self.lanes.get_or_alloc(slot);
+    pub(crate) fn thread(&self, slot: u32) -> &ThreadState {
+        let thread = self.threads.get_or_alloc(slot);
         // ORDERING: Relaxed: only the slot's holder reads and writes the flag.
-        if !lane.joined.load(Ordering::Relaxed) {
-            self.join(slot, lane);
+        if !thread.joined.load(Ordering::Relaxed) {
+            self.join(slot, thread);
         }
-        lane
+        thread
     }
 
     #[cold]
-    fn join(&self, slot: u32, lane: &Lane) {
-        // ORDERING: Relaxed: as in `lane`.
-        lane.joined.store(true, Ordering::Relaxed);
-        // ORDERING: AcqRel pairs with the Acquire in `lanes_sum`: lanes below the end exist. [P4]
-        self.lanes_end.fetch_max(slot + 1, Ordering::AcqRel);
+    fn join(&self, slot: u32, thread: &ThreadState) {
+        // ORDERING: Relaxed: as in `thread_state`.
+        thread.joined.store(true, Ordering::Relaxed);
+        // ORDERING: AcqRel pairs with the Acquire in `threads_sum`: threads below the end exist. [P4]
+        self.threads_end.fetch_max(slot + 1, Ordering::AcqRel);
     }
 
     /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
     #[inline]
     pub(crate) fn schedule(
         &self,
-        lane: &Lane,
+        thread: &ThreadState,
         deadline: u64,
         payload: T,
-        handle: bool,
+        held: bool,
     ) -> Result<Key, Refusal<T>> {
-        let payload = self.take_place(payload)?;
-        let armed = match self.table.arm(&lane.rack, deadline, payload, handle) {
+        let payload = self.acquire_permit(payload)?;
+        let armed = match self.table.arm(&thread.cache, deadline, payload, handle) {
             Ok(armed) => armed,
             Err(payload) => {
-                self.free_place();
+                self.release_permit();
                 return Err(Refusal::Full(payload));
             }
         };
         // Counted before the push: the owner may fire the timer before `send` returns.
-        lane.scheduled.bump();
+        thread.scheduled.bump();
         if !self.send(deadline, armed.index, armed.mark) {
-            if let Some(payload) = self.take_back(lane, armed, handle) {
+            if let Some(payload) = self.take_back(thread, armed, handle) {
                 return Err(Refusal::Closed(payload));
             }
             // `stop` has found the timer and returned it: it was accepted after all.
@@ -166,16 +166,16 @@ impl<T> Remote<T> {
 
     /// The inbox has refused the timer: take its payload back, unless `stop` has returned it already.
     #[cold]
-    fn take_back(&self, lane: &Lane, armed: Armed, handle: bool) -> Option<T> {
+    fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
         let payload = if handle {
             let payload = self.table.cancel_held(armed.index, armed.generation)?;
-            self.table.release(&lane.rack, armed.index);
+            self.table.release(&thread.cache, armed.index);
             payload
         } else {
-            self.table.end(&lane.rack, armed.index, armed.generation, Phase::Cancelled)?
+            self.table.end(&thread.cache, armed.index, armed.generation, Phase::Cancelled)?
         };
-        lane.scheduled.undo();
-        self.free_place();
+        thread.scheduled.undo();
+        self.release_permit();
         Some(payload)
     }
 
@@ -184,9 +184,9 @@ impl<T> Remote<T> {
     pub(super) fn send(&self, tick: u64, index: u32, mark: u32) -> bool {
         let word = u64::from(mark) << 32 | u64::from(index);
         match self.inbox.push(Message { tick, word }) {
-            Pushed::Accepted => self.announce(tick),
+            Pushed::Accepted => self.notify(tick),
             Pushed::BlockBegun { unread } => {
-                self.announce(if unread >= NURSERY { 0 } else { tick });
+                self.notify(if unread >= MOST_UNREAD { 0 } else { tick });
             }
             Pushed::Closed => return false,
         }
@@ -194,45 +194,45 @@ impl<T> Remote<T> {
     }
 
     #[inline]
-    fn announce(&self, tick: u64) {
-        if self.signal.announce(tick) == Wake::Needed {
+    fn notify(&self, tick: u64) {
+        if self.wake_state.notify(tick) == Wake::Needed {
             self.waker.wake();
         }
     }
 
     /// Makes the owner turn now.
-    pub(crate) fn summon(&self) {
-        if self.signal.summon() == Wake::Needed {
+    pub(crate) fn request_turn(&self) {
+        if self.wake_state.request_turn() == Wake::Needed {
             self.waker.wake();
         }
     }
 
     /// Wakes the owner even if it does not sleep by the handshake; for a clock that was moved by hand.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn unpark(&self) {
         self.waker.wake();
     }
 
     /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
-    pub(crate) fn cancel(&self, lane: &Lane, key: Key) -> Option<T> {
+    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key) -> Option<T> {
         let payload =
-            self.table.end(&lane.rack, key.index(), key.generation(), Phase::Cancelled)?;
-        self.count_cancel(lane);
+            self.table.end(&thread.cache, key.index(), key.generation(), Phase::Cancelled)?;
+        self.count_cancel(thread);
         Some(payload)
     }
 
-    /// As [`Remote::cancel`] for the `Timeout` that holds the node.
+    /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
     #[inline]
-    pub(crate) fn cancel_held(&self, lane: &Lane, key: Key) -> Option<T> {
+    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key) -> Option<T> {
         let payload = self.table.cancel_held(key.index(), key.generation())?;
-        self.count_cancel(lane);
+        self.count_cancel(thread);
         Some(payload)
     }
 
     #[inline]
-    fn count_cancel(&self, lane: &Lane) {
-        self.free_place();
-        if lane.cancelled.bump() % CANCELS_PER_LOOK == 0 {
+    fn count_cancel(&self, thread: &ThreadState) {
+        self.release_permit();
+        if thread.cancelled.bump() % CANCELS_PER_LOOK == 0 {
             self.look_at_zombies();
         }
     }
@@ -241,20 +241,20 @@ impl<T> Remote<T> {
     #[cold]
     fn look_at_zombies(&self) {
         if too_many(self.counters.entries.get(), || self.pending()) {
-            self.summon();
+            self.request_turn();
         }
     }
 
     /// A `Timeout` lets go of its node.
     #[inline]
-    pub(crate) fn release(&self, lane: &Lane, key: Key) {
-        self.table.release(&lane.rack, key.index());
+    pub(crate) fn release(&self, thread: &ThreadState, key: Key) {
+        self.table.release(&thread.cache, key.index());
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
-    pub(crate) fn reschedule(&self, lane: &Lane, key: Key, deadline: u64) -> bool {
-        match self.table.rearm(&lane.rack, key.index(), key.generation(), deadline) {
+    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key, deadline: u64) -> bool {
+        match self.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
             Rearm::Gone => return false,
             Rearm::Later | Rearm::Superseded => {}
             Rearm::Earlier { mark } => {
@@ -262,7 +262,7 @@ impl<T> Remote<T> {
                 let _ = self.send(deadline, key.index(), mark);
             }
         }
-        lane.moved.bump();
+        thread.moved.bump();
         true
     }
 
@@ -279,7 +279,7 @@ impl<T> Remote<T> {
 
     /// Takes a place under the limit, if there is one, for this payload.
     #[inline]
-    pub(super) fn take_place(&self, payload: T) -> Result<T, Refusal<T>> {
+    pub(super) fn acquire_permit(&self, payload: T) -> Result<T, Refusal<T>> {
         match self.limit.as_ref().map(|limit| (limit.acquire(), limit.max())) {
             Some((Err(pending), max)) => Err(Refusal::AtLimit { payload, pending, max }),
             _ => Ok(payload),
@@ -287,7 +287,7 @@ impl<T> Remote<T> {
     }
 
     #[inline]
-    pub(super) fn free_place(&self) {
+    pub(super) fn release_permit(&self) {
         if let Some(limit) = &self.limit {
             limit.release();
         }
@@ -297,28 +297,28 @@ impl<T> Remote<T> {
         &self.counters
     }
 
-    /// Sum of one counter over all lanes. O(threads).
-    fn lanes_sum(&self, counter: impl Fn(&Lane) -> u64) -> u64 {
+    /// Sum of one counter over all threads. O(threads).
+    fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
         let mut sum = 0u64;
         // ORDERING: Acquire pairs with `join` [P4].
-        let end = self.lanes_end.load(Ordering::Acquire);
-        self.lanes.for_each(u64::from(end), |_, lane| sum = sum.wrapping_add(counter(lane)));
+        let end = self.threads_end.load(Ordering::Acquire);
+        self.threads.for_each(u64::from(end), |_, thread| sum = sum.wrapping_add(counter(thread)));
         sum
     }
 
     /// Timers accepted so far. O(threads).
     pub(crate) fn scheduled(&self) -> u64 {
-        self.lanes_sum(|lane| lane.scheduled.get()) + self.counters.own_scheduled.get()
+        self.threads_sum(|thread| thread.scheduled.get()) + self.counters.own_scheduled.get()
     }
 
     /// Timers cancelled so far. O(threads).
     pub(crate) fn cancelled(&self) -> u64 {
-        self.lanes_sum(|lane| lane.cancelled.get()) + self.counters.own_cancelled.get()
+        self.threads_sum(|thread| thread.cancelled.get()) + self.counters.own_cancelled.get()
     }
 
     /// Deadlines moved so far. O(threads).
     pub(crate) fn moved(&self) -> u64 {
-        self.lanes_sum(|lane| lane.moved.get()) + self.counters.own_moved.get()
+        self.threads_sum(|thread| thread.moved.get()) + self.counters.own_moved.get()
     }
 
     /// Timers that have been accepted and have not ended. Exact when nothing is going on; otherwise it may
@@ -330,8 +330,8 @@ impl<T> Remote<T> {
     }
 
     /// Whether the owner sleeps and nothing that the caller pushed is due at `now`.
-    pub(crate) fn is_settled(&self, now: u64) -> bool {
-        self.signal.is_settled(now)
+    pub(crate) fn is_idle(&self, now: u64) -> bool {
+        self.wake_state.is_idle(now)
     }
 
     /// Bytes held by nodes, magazines and, as of the last turn, the wheel.

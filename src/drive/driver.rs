@@ -2,17 +2,17 @@
 //!
 //! A shard's owner (`shard::owner`) and the single-threaded `LocalTimer` keep their timers' records in
 //! different tables, one atomic and one not. Everything else about a turn is the same and lives here,
-//! once: the [`Turner`] owns the wheel and asks the table what to do about each entry.
+//! once: the [`Driver`] owns the wheel and asks the table what to do about each entry.
 //!
-//! It hands out one fired timer at a time ([`Turner::next`]), so the caller can run a handler that uses the
+//! It hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use crate::wheel::{AnyWheel, Entry, Living, Nursery, Wheel};
+use crate::wheel::{AnyWheel, Entry, Living, StagingBuffer, Wheel};
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
 
-/// Entries that may be filed out of the nursery for the price of settling one.
+/// Entries that may be filed out of the staging buffer for the price of settling one.
 const FILED_PER_SETTLED: usize = 4;
 
 /// Zombies that are always tolerated; beyond it at most as many as there are live timers.
@@ -62,7 +62,7 @@ pub(crate) trait Records: Living {
     type Fired;
 
     /// Decides about an entry that is due at `now`.
-    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
+    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
 
     /// Timers pending.
     fn pending(&self) -> u64;
@@ -76,7 +76,7 @@ fn dead<R: Records>(records: &R, entries: &[Entry]) -> u64 {
     entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
 }
 
-/// What [`Turner::next`] came to.
+/// What [`Driver::next`] came to.
 #[must_use]
 pub(crate) enum Next<F> {
     /// A timer fired.
@@ -88,10 +88,10 @@ pub(crate) enum Next<F> {
 }
 
 /// See the module.
-pub(crate) struct Turner {
+pub(crate) struct Driver {
     wheel: AnyWheel,
     /// Young entries that are not filed yet.
-    nursery: Nursery,
+    staging: StagingBuffer,
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
     due_next: usize,
@@ -111,11 +111,11 @@ pub(crate) struct Turner {
     dropped: u64,
 }
 
-impl Turner {
+impl Driver {
     pub(crate) fn new(wheel: AnyWheel) -> Self {
         Self {
             wheel,
-            nursery: Nursery::default(),
+            staging: StagingBuffer::default(),
             due: Vec::with_capacity(BATCH),
             due_next: 0,
             deferred: Vec::new(),
@@ -139,7 +139,7 @@ impl Turner {
     /// Goes on with a turn that ran out of budget: deferred entries wait for the next one.
     pub(crate) fn resume(&mut self, now: u64) -> u64 {
         self.latest = self.latest.max(now);
-        self.nursery.follow(self.latest);
+        self.staging.follow(self.latest);
         self.turning = true;
         self.latest
     }
@@ -151,12 +151,12 @@ impl Turner {
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
     ///
-    /// False if the nursery is full: then call [`thin`](Self::thin) and try again.
+    /// False if the staging buffer is full: then call [`thin`](Self::thin) and try again.
     #[inline(always)]
     #[must_use]
     pub(crate) fn file(&mut self, entry: Entry) -> bool {
-        if self.nursery.admits(entry.deadline) {
-            return self.nursery.push(entry);
+        if self.staging.admits(entry.deadline) {
+            return self.staging.push(entry);
         }
         self.file_soon(entry);
         true
@@ -176,37 +176,37 @@ impl Turner {
     #[inline]
     #[must_use]
     pub(crate) fn file_at_once(&mut self, entry: Entry) -> bool {
-        if self.nursery.admits(entry.deadline) {
-            return self.nursery.push(entry);
+        if self.staging.admits(entry.deadline) {
+            return self.staging.push(entry);
         }
         self.wheel.insert(entry);
         true
     }
 
-    /// Files an entry that came through the inbox, which was its nursery, before this turn's handlers: it fires
+    /// Files an entry that came through the inbox, which was its staging buffer, before this turn's handlers: it fires
     /// in this turn if due.
     #[inline]
     pub(crate) fn file_arrived(&mut self, entry: Entry) {
         self.wheel.insert(entry);
     }
 
-    /// Makes room in the nursery.
+    /// Makes room in the staging buffer.
     #[cold]
     #[inline(never)]
     pub(crate) fn thin<R: Records>(&mut self, records: &R) {
-        let Self { nursery, wheel, swept, .. } = self;
-        *swept += nursery.thin(records, |entry| wheel.insert(entry)) as u64;
-        nursery.follow(self.latest);
+        let Self { staging, wheel, swept, .. } = self;
+        *swept += staging.thin(records, |entry| wheel.insert(entry)) as u64;
+        staging.follow(self.latest);
     }
 
-    /// Files all of the nursery, because something in it may be due.
+    /// Files all of the staging buffer, because something in it may be due.
     #[cold]
     #[inline(never)]
-    fn leave_nursery<R: Records>(&mut self, records: &R) {
-        let Self { nursery, wheel, dropped, .. } = self;
+    fn leave_staging<R: Records>(&mut self, records: &R) {
+        let Self { staging, wheel, dropped, .. } = self;
         let filed = |entry| wheel.insert(entry);
-        *dropped += nursery.file_all(records, filed) as u64;
-        nursery.follow(self.latest);
+        *dropped += staging.file_all(records, filed) as u64;
+        staging.follow(self.latest);
     }
 
     /// The next timer that fires at `now` (as returned by `begin`), counting entries against `left`.
@@ -224,7 +224,7 @@ impl Turner {
                 }
                 *left -= 1;
                 self.due_next += 1;
-                match records.settle(entry, now) {
+                match records.decide(entry, now) {
                     Fate::Fire(fired) => return Next::Fired(fired),
                     Fate::Refile(deadline) => {
                         let entry = Entry { deadline, ..entry };
@@ -247,10 +247,10 @@ impl Turner {
         self.due.clear();
         self.due_next = 0;
         while *left > 0 {
-            if self.nursery.earliest() <= now {
+            if self.staging.earliest() <= now {
                 // At least one stays, so that the smallest budget makes headway whatever is filed.
-                *left = left.saturating_sub(self.nursery.len() / FILED_PER_SETTLED).max(1);
-                self.leave_nursery(records);
+                *left = left.saturating_sub(self.staging.len() / FILED_PER_SETTLED).max(1);
+                self.leave_staging(records);
             }
             let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
             if !self.due.is_empty() {
@@ -269,16 +269,16 @@ impl Turner {
     /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
     ///
     /// The number of pending timers is asked only when the wheel has grown since the last look, or when
-    /// `summoned`, because somebody has seen many cancels.
+    /// `turn_requested`, because somebody has seen many cancels.
     pub(crate) fn keep_bounded<R: Records>(
         &mut self,
         records: &R,
-        summoned: bool,
+        turn_requested: bool,
         budget: usize,
     ) -> bool {
         let entries = self.filed();
         if !self.sweeping {
-            if !summoned && entries < self.look_at {
+            if !turn_requested && entries < self.look_at {
                 return false;
             }
             if !too_many(entries, || records.pending()) {
@@ -287,7 +287,7 @@ impl Turner {
                 return false;
             }
             self.sweeping = true;
-            // The sweep goes round the wheel; the nursery is small enough to be gone through at once.
+            // The sweep goes round the wheel; the staging buffer is small enough to be gone through at once.
             self.thin(records);
         }
         let sweep = self.wheel.sweep_batches(budget, &mut |entries| dead(records, entries));
@@ -308,21 +308,21 @@ impl Turner {
         if waiting { Some(0) } else { self.first() }
     }
 
-    /// The earliest deadline in nursery and wheel: exact, or earlier while zombies lie there.
+    /// The earliest deadline in staging buffer and wheel: exact, or earlier while zombies lie there.
     #[inline]
     fn first(&self) -> Option<u64> {
         let first = self.wheel.next_deadline();
-        if self.nursery.len() == 0 {
+        if self.staging.len() == 0 {
             return first;
         }
-        let young = self.nursery.earliest();
+        let young = self.staging.earliest();
         Some(first.map_or(young, |first| first.min(young)))
     }
 
-    /// Entries in nursery and wheel.
+    /// Entries in staging buffer and wheel.
     #[inline]
     fn filed(&self) -> u64 {
-        (self.wheel.len() + self.nursery.len()) as u64
+        (self.wheel.len() + self.staging.len()) as u64
     }
 
     /// The earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
@@ -341,7 +341,7 @@ impl Turner {
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
         self.wheel.drain_all(&mut |_| ());
-        self.nursery.clear();
+        self.staging.clear();
         self.due.clear();
         self.due_next = 0;
         self.deferred.clear();
@@ -360,6 +360,6 @@ impl Turner {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.wheel.held_bytes() + self.nursery.held_bytes()
+        self.wheel.held_bytes() + self.staging.held_bytes()
     }
 }

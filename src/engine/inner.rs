@@ -3,26 +3,26 @@
 use super::handler::{FailureHook, PanicHook};
 use super::lifecycle::Lifecycle;
 use super::routing::Router;
-use super::state::{Phase, Standing};
+use crate::state::{Phase, Standing};
 use super::verdict::Reschedule;
 use super::{Drive, IdleStrategy};
-use crate::clock::{Time, TimeSource};
-use crate::error::{ScheduleError, ScheduleErrorKind};
-use crate::key::Key;
-use crate::period::Period;
+use crate::time::{Time, TimeSource};
+use crate::types::{ScheduleError, ScheduleErrorKind};
+use crate::types::Key;
+use crate::time::Period;
 use crate::shard::periodic::{Again, PeriodicKey, Plan};
-use crate::shard::{Refusal, Remote};
+use crate::shard::{Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
-use crate::tick::TickRate;
-use crate::turn::Budget;
+use crate::time::TickRate;
+use crate::drive::Budget;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
-pub(super) struct Core<T> {
-    pub(super) remotes: Box<[Arc<Remote<T>>]>,
+pub(super) struct Inner<T> {
+    pub(super) handles: Box<[Arc<ShardHandle<T>>]>,
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
@@ -62,7 +62,7 @@ impl Earliest {
 
 /// The parts of a core that the builder decides.
 pub(super) struct Blueprint<T> {
-    pub(super) remotes: Box<[Arc<Remote<T>>]>,
+    pub(super) handles: Box<[Arc<ShardHandle<T>>]>,
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
@@ -76,11 +76,11 @@ pub(super) struct Blueprint<T> {
     pub(super) hook: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-impl<T> Core<T> {
+impl<T> Inner<T> {
     pub(super) fn new(id: u64, plan: Blueprint<T>) -> Self {
         Self {
-            standing: Standing::new(plan.remotes.len()),
-            remotes: plan.remotes,
+            standing: Standing::new(plan.handles.len()),
+            handles: plan.handles,
             rate: plan.rate,
             source: plan.source,
             router: plan.router,
@@ -122,8 +122,8 @@ impl<T> Core<T> {
 
     /// The shard that a key names, if it can be one of this engine's.
     #[inline]
-    pub(super) fn remote(&self, key: Key) -> Option<&Remote<T>> {
-        self.remotes.get(key.shard()).map(|remote| &**remote)
+    pub(super) fn handle(&self, key: Key) -> Option<&ShardHandle<T>> {
+        self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
     /// Counts a refusal and turns it into the user's error.
@@ -151,30 +151,30 @@ impl<T> Core<T> {
 
     #[inline]
     pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
-        let moved = self.with_lane(key, |remote, lane| remote.reschedule(lane, key, tick));
+        let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
     }
 
-    /// Runs `f` with the shard that a key names and the calling thread's lane of it.
+    /// Runs `f` with the shard that a key names and the calling thread's thread state of it.
     #[inline]
-    pub(super) fn with_lane<R>(
+    pub(super) fn with_thread<R>(
         &self,
         key: Key,
-        f: impl FnOnce(&Remote<T>, &crate::shard::lane::Lane) -> R,
+        f: impl FnOnce(&ShardHandle<T>, &crate::shard::thread_state::ThreadState) -> R,
     ) -> Option<R> {
-        let remote = self.remote(key)?;
-        Some(slot::with(|slot| f(remote, remote.lane(slot))))
+        let handle = self.handle(key)?;
+        Some(slot::with(|slot| f(handle, handle.thread(slot))))
     }
 
     /// Makes every shard turn now.
-    pub(super) fn summon_all(&self) {
-        for remote in &self.remotes {
-            remote.summon();
+    pub(super) fn request_turns(&self) {
+        for handle in &self.handles {
+            handle.request_turn();
         }
     }
 }
 
-impl<T: Send + 'static> Core<T> {
+impl<T: Send + 'static> Inner<T> {
     pub(super) fn begin_periodic(
         self: &Arc<Self>,
         first: Duration,
@@ -186,9 +186,9 @@ impl<T: Send + 'static> Core<T> {
         let nominal = self.now().saturating_add(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
-            let remote = &self.remotes[shard];
+            let handle = &self.handles[shard];
             let plan = Plan { payload, again, period, nominal, rate: self.rate };
-            let begun = remote.schedule_periodic(remote.lane(slot), plan);
+            let begun = handle.schedule_periodic(handle.thread(slot), plan);
             begun.map_err(|refusal| self.rejected(refusal, shard))
         })
     }

@@ -3,8 +3,8 @@
 //! The next deadline is always computed from the nominal one before it, never from the tick at which
 //! the timer fired, so rounding to ticks does not add up: there is no drift however many periods pass.
 
-use crate::error::PeriodError;
-use crate::tick::{Time, saturating_ns};
+use crate::types::PeriodError;
+use crate::time::{Time, saturating_ns};
 use std::num::NonZeroU64;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use super::{Clock, Time};
-use crate::tick::saturating_ns;
+use crate::time::saturating_ns;
 
 /// The machine's monotonic clock, counted from the moment this value was made.
 ///

@@ -18,7 +18,7 @@ pub use self::manual::ManualClock;
 pub use self::monotonic::MonotonicClock;
 pub(crate) use self::quick::QuickClock;
 pub(crate) use self::source::TimeSource;
-pub use crate::tick::Time;
+pub use crate::time::Time;
 
 /// A source of [`Time`].
 ///

@@ -1,7 +1,7 @@
-//! The nursery: where the owner's young entries wait before they are filed.
+//! The staging buffer: where the owner's young entries wait before they are filed.
 //!
-//! Most timers die young. An entry in the nursery costs one append to a line that is hot anyway; if its timer
-//! is cancelled while it lies here, the wheel never hears of it. What survives is filed when the nursery is
+//! Most timers die young. An entry in the staging buffer costs one append to a line that is hot anyway; if its timer
+//! is cancelled while it lies here, the wheel never hears of it. What survives is filed when the staging buffer is
 //! full of the living, or when something in it may be due.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //!                                                     -- due:  the dead leave; all filed -------------> wheel
 //! ```
 //!
-//! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the nursery only
-//! holds deadlines at or after its horizon, all others go past it; while the nursery holds entries the horizon
+//! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the staging buffer only
+//! holds deadlines at or after its horizon, all others go past it; while the staging buffer holds entries the horizon
 //! does not move beyond the present. So an entry that goes past it never overtakes an older one of the same tick,
 //! unless that tick has come already, and what has come already is never kept back.
 
@@ -26,7 +26,7 @@ const LARGEST: usize = 8 * 1024;
 #[cfg(tickwheel_loom)]
 const LARGEST: usize = SMALLEST;
 
-/// How often a nursery is filed unseen after a look that did not pay: then looking costs an eighth.
+/// How often a staging buffer is filed unseen after a look that did not pay: then looking costs an eighth.
 const UNSEEN: u32 = 7;
 
 /// How many entries ahead their records are asked for.
@@ -67,24 +67,24 @@ pub(crate) trait Living {
 }
 
 /// See the module.
-pub(crate) struct Nursery {
+pub(crate) struct StagingBuffer {
     /// The places; those before `len` are taken.
     places: Vec<Young>,
     len: usize,
     /// At or before every deadline; `u64::MAX` when there is none.
     min: u64,
     horizon: u64,
-    /// How often a full nursery is filed without a look at its entries, because hardly any was dead the last time.
+    /// How often a full staging buffer is filed without a look at its entries, because hardly any was dead the last time.
     unseen: u32,
 }
 
-impl Default for Nursery {
+impl Default for StagingBuffer {
     fn default() -> Self {
         Self { places: Vec::new(), len: 0, min: u64::MAX, horizon: NEAR, unseen: 0 }
     }
 }
 
-impl Nursery {
+impl StagingBuffer {
     /// Whether an entry with this deadline is to be kept here.
     #[inline(always)]
     pub(crate) const fn admits(&self, deadline: u64) -> bool {
@@ -112,7 +112,7 @@ impl Nursery {
         self.min
     }
 
-    /// Lets the horizon follow the present: well ahead of it if the nursery is empty, else just behind it.
+    /// Lets the horizon follow the present: well ahead of it if the staging buffer is empty, else just behind it.
     #[inline]
     pub(crate) fn follow(&mut self, now: u64) {
         let ahead = if self.len == 0 { NEAR } else { 1 };
@@ -224,9 +224,9 @@ mod tests {
     }
 
     /// Thins, and pushes again until the entry is taken.
-    fn insert(nursery: &mut Nursery, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
-        while !nursery.push(entry) {
-            nursery.thin(&Book(dead), |entry| filed.push(entry));
+    fn insert(staging: &mut StagingBuffer, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
+        while !staging.push(entry) {
+            staging.thin(&Book(dead), |entry| filed.push(entry));
         }
     }
 
@@ -237,73 +237,73 @@ mod tests {
             steps in prop::collection::vec((NEAR..100_000, any::<u16>(), 0..8_u8), 1..3_000),
             often in 1..8_u8,
         ) {
-            let (mut nursery, mut filed, mut dead) = (Nursery::default(), Vec::new(), Vec::new());
+            let (mut staging, mut filed, mut dead) = (StagingBuffer::default(), Vec::new(), Vec::new());
             let mut expected = Vec::new();
             for (deadline, victim, chance) in steps {
                 let young = entry(dead.len() as u32, deadline);
                 dead.push(false);
-                insert(&mut nursery, &dead, &mut filed, young);
+                insert(&mut staging, &dead, &mut filed, young);
                 expected.push(young);
                 if chance < often {
                     let victim = usize::from(victim) % dead.len();
-                    // What is filed already is no business of the nursery any more.
+                    // What is filed already is no business of the staging buffer any more.
                     dead[victim] |= filed.iter().all(|entry: &Entry| entry.index as usize != victim);
                 }
-                prop_assert!(nursery.earliest() <= young.deadline);
+                prop_assert!(staging.earliest() <= young.deadline);
             }
-            nursery.file_all(&Book(&dead), |entry| filed.push(entry));
+            staging.file_all(&Book(&dead), |entry| filed.push(entry));
             expected.retain(|entry| !dead[entry.index as usize]);
             prop_assert_eq!(filed, expected);
-            prop_assert_eq!((nursery.len(), nursery.earliest()), (0, u64::MAX));
+            prop_assert_eq!((staging.len(), staging.earliest()), (0, u64::MAX));
         }
     }
 
     #[test]
     fn a_nursery_full_of_the_living_grows_and_then_files_them() {
-        let (mut nursery, mut filed, dead) =
-            (Nursery::default(), Vec::new(), vec![false; LARGEST + 1]);
-        assert_eq!(nursery.held_bytes(), 0, "who schedules nothing holds nothing");
+        let (mut staging, mut filed, dead) =
+            (StagingBuffer::default(), Vec::new(), vec![false; LARGEST + 1]);
+        assert_eq!(staging.held_bytes(), 0, "who schedules nothing holds nothing");
         for index in 0..=LARGEST as u32 {
             assert!(filed.is_empty());
-            insert(&mut nursery, &dead, &mut filed, entry(index, 1_000 - u64::from(index % 10)));
+            insert(&mut staging, &dead, &mut filed, entry(index, 1_000 - u64::from(index % 10)));
             if index < LARGEST as u32 {
-                assert_eq!(nursery.earliest(), 1_000 - u64::from(index.min(9)), "after {index}");
+                assert_eq!(staging.earliest(), 1_000 - u64::from(index.min(9)), "after {index}");
             }
         }
-        assert_eq!((nursery.len(), filed.len()), (1, LARGEST));
-        assert_eq!(nursery.held_bytes(), LARGEST * 16);
+        assert_eq!((staging.len(), filed.len()), (1, LARGEST));
+        assert_eq!(staging.held_bytes(), LARGEST * 16);
     }
 
     #[test]
     fn a_nursery_shrinks_again_when_few_live() {
-        let (mut nursery, mut filed) = (Nursery::default(), Vec::new());
+        let (mut staging, mut filed) = (StagingBuffer::default(), Vec::new());
         let mut dead = vec![false; LARGEST];
         for index in 0..LARGEST as u32 {
-            insert(&mut nursery, &dead, &mut filed, entry(index, 1_000));
+            insert(&mut staging, &dead, &mut filed, entry(index, 1_000));
         }
-        assert_eq!(nursery.held_bytes(), LARGEST * 16);
+        assert_eq!(staging.held_bytes(), LARGEST * 16);
         dead.fill(true);
         for index in 0..LARGEST as u32 {
-            insert(&mut nursery, &dead, &mut filed, entry(index, 2_000));
+            insert(&mut staging, &dead, &mut filed, entry(index, 2_000));
         }
-        assert!(filed.is_empty() && nursery.held_bytes() == SMALLEST * 16);
-        assert_eq!(nursery.earliest(), 2_000, "the dead are forgotten");
+        assert!(filed.is_empty() && staging.held_bytes() == SMALLEST * 16);
+        assert_eq!(staging.earliest(), 2_000, "the dead are forgotten");
     }
 
     #[test]
     fn the_horizon_waits_for_an_empty_nursery() {
-        let mut nursery = Nursery::default();
-        assert!(!nursery.admits(NEAR - 1) && nursery.admits(NEAR));
-        insert(&mut nursery, &[false], &mut Vec::new(), entry(0, 500));
-        nursery.follow(400);
-        assert!(!nursery.admits(400), "what is due is not kept back");
-        assert!(nursery.admits(401), "an entry for 500 must not go past the one that is here");
-        assert_eq!(nursery.file_all(&Book(&[false]), |_| ()), 0);
-        nursery.follow(400);
-        assert!(!nursery.admits(463) && nursery.admits(464));
-        nursery.follow(10);
-        assert!(!nursery.admits(463), "a horizon does not come back");
-        nursery.follow(u64::MAX);
-        assert!(nursery.admits(u64::MAX));
+        let mut staging = StagingBuffer::default();
+        assert!(!staging.admits(NEAR - 1) && staging.admits(NEAR));
+        insert(&mut staging, &[false], &mut Vec::new(), entry(0, 500));
+        staging.follow(400);
+        assert!(!staging.admits(400), "what is due is not kept back");
+        assert!(staging.admits(401), "an entry for 500 must not go past the one that is here");
+        assert_eq!(staging.file_all(&Book(&[false]), |_| ()), 0);
+        staging.follow(400);
+        assert!(!staging.admits(463) && staging.admits(464));
+        staging.follow(10);
+        assert!(!staging.admits(463), "a horizon does not come back");
+        staging.follow(u64::MAX);
+        assert!(staging.admits(u64::MAX));
     }
 }

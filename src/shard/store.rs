@@ -3,17 +3,17 @@
 //! Owner only; O(1) per entry, but for periodic timers, whose book is looked up.
 
 use super::Expiry;
-use super::lane::Lane;
-use super::remote::Remote;
+use super::thread_state::ThreadState;
+use super::handle::ShardHandle;
 use crate::contain;
 use crate::node::table::Fired;
-use crate::turn::{Fate, Records};
+use crate::drive::{Fate, Records};
 use crate::wheel::{Entry, Living};
 
 /// The node table, as the owner of the shard uses it.
 pub(super) struct Nodes<'a, T> {
-    pub(super) remote: &'a Remote<T>,
-    pub(super) lane: &'a Lane,
+    pub(super) handle: &'a ShardHandle<T>,
+    pub(super) thread: &'a ThreadState,
     pub(super) running: &'a mut Option<u64>,
 }
 
@@ -23,10 +23,10 @@ impl<T> Nodes<'_, T> {
     #[inline]
     fn expiry(&mut self, entry: Entry, fired: Fired<T>) -> Option<Expiry<T>> {
         let Fired { payload, generation, deadline, periodic } = fired;
-        let counters = &self.remote.counters;
-        let key = self.remote.key(entry.index, generation);
+        let counters = &self.handle.counters;
+        let key = self.handle.key(entry.index, generation);
         if periodic {
-            *self.running = self.remote.periodics.fired(key, deadline);
+            *self.running = self.handle.periodics.fired(key, deadline);
             if self.running.is_none() {
                 counters.own_cancelled.bump();
                 drop_payload(payload);
@@ -34,7 +34,7 @@ impl<T> Nodes<'_, T> {
             }
         } else {
             // The place is free before the handler runs, so that it can schedule at the limit.
-            self.remote.free_place();
+            self.handle.release_permit();
         }
         counters.fired.bump();
         Some(Expiry { payload, key, deadline, periodic })
@@ -49,12 +49,12 @@ pub(super) fn drop_payload<T>(payload: T) {
 impl<T> Living for Nodes<'_, T> {
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
-        self.remote.table.is_live(entry.index, entry.mark)
+        self.handle.table.is_live(entry.index, entry.mark)
     }
 
     #[inline]
     fn prefetch(&self, entry: &Entry) {
-        self.remote.table.prefetch(entry.index);
+        self.handle.table.prefetch(entry.index);
     }
 }
 
@@ -62,8 +62,8 @@ impl<T> Records for Nodes<'_, T> {
     type Fired = Expiry<T>;
 
     #[inline]
-    fn settle(&mut self, entry: Entry, now: u64) -> Fate<Expiry<T>> {
-        match self.remote.table.due(&self.lane.rack, entry.index, entry.mark, now) {
+    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Expiry<T>> {
+        match self.handle.table.due(&self.thread.cache, entry.index, entry.mark, now) {
             Fate::Fire(fired) => self.expiry(entry, fired).map_or(Fate::Drop, Fate::Fire),
             Fate::Refile(deadline) => Fate::Refile(deadline),
             Fate::Drop => Fate::Drop,
@@ -71,6 +71,6 @@ impl<T> Records for Nodes<'_, T> {
     }
 
     fn pending(&self) -> u64 {
-        self.remote.pending()
+        self.handle.pending()
     }
 }

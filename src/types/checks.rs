@@ -27,7 +27,7 @@ pub(crate) fn check_tick(tick: Duration) -> Result<u64, BuildError> {
     if tick > MAX_TICK {
         return Err(BuildError::TickTooCoarse { tick });
     }
-    Ok(crate::tick::saturating_ns(tick))
+    Ok(crate::time::saturating_ns(tick))
 }
 
 /// Checks the buckets of a hashed wheel and rounds them up to a power of two.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{Clock, Time};
 use crate::contain;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::tick::saturating_ns;
+use crate::time::saturating_ns;
 
 type Hook = Weak<dyn Fn() + Send + Sync>;
 

@@ -243,7 +243,7 @@ pub enum StopError {
 #[non_exhaustive]
 pub enum TurnError {
     /// The engine has workers of its own.
-    #[error("turn() needs an engine without workers; build it with Builder::drive(Drive::Caller)")]
+    #[error("turn() needs an engine without workers; build it with Builder::drive(Drive::Manual)")]
     DrivenByWorkers,
     /// Called from a handler, that is from inside a turn.
     #[error("turn() was called from inside a handler; return from the handler and turn again")]
@@ -357,7 +357,7 @@ mod tests {
         let failed = Kind::WorkerFailed { shard: 5, message: "boom".to_owned() };
         says(failed, &["shard 5", "boom", "stop the engine"]);
         says(StopError::InsideHandler, &["inside a handler", "another thread"]);
-        says(TurnError::DrivenByWorkers, &["Drive::Caller"]);
+        says(TurnError::DrivenByWorkers, &["Drive::Manual"]);
         says(TurnError::InsideHandler, &["inside a handler", "return"]);
         says(TurnError::Stopped, &["stopped", "new one"]);
         says(PeriodError::Zero, &["period is 0", "at least 1ns"]);

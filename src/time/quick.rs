@@ -25,7 +25,7 @@ pub(crate) use plain::QuickClock;
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom))))]
 mod plain {
-    use crate::clock::{Clock, MonotonicClock, Time};
+    use crate::time::{Clock, MonotonicClock, Time};
 
     /// Reads the real clock.
     #[derive(Clone, Copy, Debug)]
@@ -46,8 +46,8 @@ mod plain {
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))]
 mod counted {
     use super::anchor::{Anchor, Calibration, Source};
-    use crate::clock::{Clock, MonotonicClock, Time};
-    use crate::tick::saturating_ns;
+    use crate::time::{Clock, MonotonicClock, Time};
+    use crate::time::saturating_ns;
     use std::cell::Cell;
     use std::sync::OnceLock;
 
