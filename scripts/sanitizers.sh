@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.."
 TARGET=x86_64-unknown-linux-gnu
 TARGET_DIR=${CARGO_TARGET_DIR:-target}
 # Programs of tests; those that only repeat arithmetic are left out, because here they cost minutes.
-TESTS=(--lib --test engine_threads --test engine_stress --test engine_manual --test event_loop --test periodic)
+TESTS=(--lib --test engine --test event_loop)
 # Tests of the clock's or the sleep's precision and of memory bounds measure the sanitizer, not the library.
 SKIP=(--skip timing:: --skip zombies:: --skip bounds:: --skip long_ --skip nanoseconds)
 # Properties with few cases each: the interleavings matter here, not the numbers.

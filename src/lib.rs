@@ -82,43 +82,39 @@
 //! timer.schedule(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 //! ```
 
-mod clock;
 mod contain;
+mod drive;
 mod engine;
-mod error;
 mod event_loop;
 mod inbox;
-mod key;
 mod local;
 mod node;
 mod park;
-mod period;
 mod shard;
+mod state;
 mod sync;
-mod tick;
-mod turn;
+mod time;
+mod types;
 pub mod wheel;
 
 #[cfg(test)]
 #[path = "../loom-tests/models/mod.rs"]
 mod models;
 
-pub use clock::{Clock, ManualClock, MonotonicClock, Time};
 pub use engine::{
-    Builder, Cancel, Drive, EngineState, Executor, Expired, IdleStrategy, IntoPayload, PanicReport,
-    PinState, Pinning, Reschedule, Routing, ShardStats, Shutdown, Stats, Task, Timeout, Timer,
-    Unfired, WheelKind, WorkerFailure, unpin_current_thread,
+    Builder, Drive, EngineState, Executor, IdleStrategy, IntoPayload, PanicReport, PinState,
+    Pinning, Routing, ShardStats, Shutdown, Stats, Task, Timeout, Timer, WorkerFailure,
+    unpin_current_thread,
 };
-pub use error::{
-    BuildError, PeriodError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
-};
-pub use event_loop::{EventLoopBuilder, EventLoopTimer, Polled, Remote};
-pub use key::Key;
+pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
-pub use period::{MissedTicks, Period};
 pub use shard::LatenessHistogram;
 pub use shard::periodic::PeriodicKey;
-pub use turn::Budget;
+pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time};
+pub use types::{
+    Budget, BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, ScheduleErrorKind,
+    StartError, StopError, TurnError, Unfired, WheelKind,
+};
 
 /// The README's examples are compiled and run with the documentation tests.
 #[cfg(doctest)]

@@ -26,8 +26,8 @@
 //! Callable from any thread, except `arm` (the thread that took the node from a magazine) and `due`
 //! (the shard's owner).
 
-use crate::types::GENERATION_BITS;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::types::GENERATION_BITS;
 
 const PHASE_BITS: u32 = 3;
 const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
@@ -199,7 +199,7 @@ impl StateWord {
     /// Idle or ended -> pending, next generation. The caller owns the node alone and has written it.
     #[inline]
     pub(crate) fn arm(&self, held: bool) -> State {
-        self.arm_with(if handle { HANDLE } else { 0 })
+        self.arm_with(if held { HANDLE } else { 0 })
     }
 
     /// As [`StateWord::arm`], for one period of a periodic timer.

@@ -47,13 +47,15 @@ pub enum Figure {
     Idle,
     /// Ten million one-hour timers, scheduled and cancelled at once.
     Zombie,
+    /// Five million timers, all cancelled: what stays.
+    Shrink,
     /// Due now, while the owner sleeps for an hour.
     Wake,
 }
 
 /// The names that `--only` takes.
-pub const GROUPS: [&str; 9] =
-    ["churn", "life", "rearm", "cross", "late", "idle", "zombie", "burst", "wake"];
+pub const GROUPS: [&str; 10] =
+    ["churn", "life", "rearm", "cross", "late", "idle", "zombie", "shrink", "burst", "wake"];
 
 impl Figure {
     /// Every figure of a scale, in the order of the tables.
@@ -74,9 +76,10 @@ impl Figure {
         all.extend(full.then_some(Self::Life(10_000_000)));
         all.extend([Self::Rearm(100_000), cross(1, 1024), cross(1, 100_000), cross(2, 1024)]);
         all.extend((full && cores > 2).then_some(cross(cores, 1024)));
+        all.extend(full.then_some(cross(32, 1024)));
         all.extend([Self::RemoteCancel, late(100_000, 1000), late(100_000, 50)]);
         all.extend(full.then_some(late(1_000_000, 1000)));
-        all.extend([Self::Burst, Self::Idle, Self::Zombie, Self::Wake]);
+        all.extend([Self::Burst, Self::Idle, Self::Zombie, Self::Shrink, Self::Wake]);
         all
     }
 
@@ -98,6 +101,7 @@ impl Figure {
             Self::Burst => "burst".to_owned(),
             Self::Idle => "idle-1M".to_owned(),
             Self::Zombie => "zombie".to_owned(),
+            Self::Shrink => "shrink".to_owned(),
             Self::Wake => "wake".to_owned(),
         }
     }
@@ -120,6 +124,7 @@ impl Figure {
             Self::Burst => "burst",
             Self::Idle => "idle",
             Self::Zombie => "zombie",
+            Self::Shrink => "shrink",
             Self::Wake => "wake",
         }
     }
@@ -164,6 +169,11 @@ impl Figure {
                 "10 M one-hour timers, each cancelled as soon as it is scheduled (2 M in a quick run)."
                     .to_owned()
             }
+            Self::Shrink => {
+                "5 M one-hour timers scheduled, then all cancelled: memory at the peak and three \
+                 seconds later."
+                    .to_owned()
+            }
             Self::Wake => {
                 "A timer that is due at once, while the owner sleeps for an hour: from the call to the \
                  handler."
@@ -198,6 +208,7 @@ impl Figure {
             Self::Burst => ("fired in ms", false),
             Self::Idle => ("bytes/timer", false),
             Self::Zombie => ("peak MiB", false),
+            Self::Shrink => ("left MiB", false),
             Self::Wake => ("p50 us", false),
         }
     }
@@ -207,16 +218,33 @@ impl Figure {
     pub fn peers(self) -> Vec<Peer> {
         use Peer::{
             AsyncIo, DelayQueue, EventLoopTimer, Floor, FuturesTimer, HashWheelTimer, Heap,
-            LocalTimer, LockedTree, LockedTrees, LockedWheel, Nexus, Pingora, Timer, Tokio,
-            TokioAlt, Tree,
+            IndexedHeap, LocalTimer, LockedHeaps, LockedTree, LockedTrees, LockedWheel, Nexus,
+            Pingora, Timer, TimerClosures, TimerHandles, Tokio, TokioAlt, Tree,
         };
         let mut peers = match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => {
-                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Tree, Floor]
+                vec![
+                    LocalTimer,
+                    EventLoopTimer,
+                    Nexus,
+                    DelayQueue,
+                    Tokio,
+                    Heap,
+                    IndexedHeap,
+                    Tree,
+                    Floor,
+                ]
             }
-            Self::Life(_) => vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Tree],
+            Self::Life(_) => {
+                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, IndexedHeap, Tree]
+            }
+            Self::Cross { producers: 32, .. } => {
+                vec![Timer, LockedWheel, Tokio, Pingora, LockedTrees, LockedHeaps]
+            }
             Self::Cross { .. } | Self::RemoteCancel => vec![
                 Timer,
+                TimerHandles,
+                TimerClosures,
                 LockedWheel,
                 Tokio,
                 TokioAlt,
@@ -225,6 +253,7 @@ impl Figure {
                 FuturesTimer,
                 LockedTree,
                 LockedTrees,
+                LockedHeaps,
                 HashWheelTimer,
             ],
             Self::Late { tick_us: 1000, .. } => {
@@ -238,6 +267,7 @@ impl Figure {
             Self::Zombie => {
                 vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
             }
+            Self::Shrink => vec![Timer, LockedWheel, Tokio, LockedTree, HashWheelTimer],
             Self::Wake => vec![Timer, LockedWheel, Tokio, AsyncIo, LockedTree, HashWheelTimer],
         };
         peers.retain(|peer| peer.is_built());

@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --release -p tickwheel-benches -- --quick
 //! cargo run --release -p tickwheel-benches -- --only churn,life --repeats 7
-//! cargo run --release -p tickwheel-benches -- --out docs/PERFORMANCE.md
+//! cargo run --release -p tickwheel-benches -- --out docs/performance/comparison.md
 //! ```
 
 use clap::{Parser, Subcommand};
@@ -145,7 +145,7 @@ fn measure(figures: &[Figure], only: &[Peer], scale: Scale, repeats: usize) -> R
     results
 }
 
-/// The folder beside a page: `docs/PERFORMANCE.md` has `docs/performance`.
+/// The folder beside a page: `docs/performance/comparison.md` has `docs/performance`.
 fn charts_of(out: &Path) -> PathBuf {
     let stem = out.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     out.with_file_name(stem)

@@ -12,6 +12,10 @@ pub enum Peer {
     EventLoopTimer,
     /// `tickwheel::Timer` with plain keys.
     Timer,
+    /// `tickwheel::Timer` with owned handles.
+    TimerHandles,
+    /// `tickwheel::Timer` with closures of two words.
+    TimerClosures,
     /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
     LockedWheel,
     /// nexus-timer.
@@ -34,6 +38,10 @@ pub enum Peer {
     LockedTree,
     /// The same, one per core.
     LockedTrees,
+    /// An indexed 4-ary heap behind a mutex with a condition variable, one per core.
+    LockedHeaps,
+    /// An indexed 4-ary heap, from which a cancelled timer is removed at once.
+    IndexedHeap,
     /// A binary heap; cancelled timers stay until they surface or are half of it.
     Heap,
     /// A `BTreeMap`.
@@ -50,6 +58,8 @@ impl Peer {
             Self::LocalTimer => "tickwheel LocalTimer",
             Self::EventLoopTimer => "tickwheel EventLoopTimer",
             Self::Timer => "tickwheel Timer",
+            Self::TimerHandles => "tickwheel Timer, handles",
+            Self::TimerClosures => "tickwheel Timer, closures",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",
             Self::DelayQueue => "tokio-util DelayQueue",
@@ -61,6 +71,8 @@ impl Peer {
             Self::HashWheelTimer => "hierarchical_hash_wheel_timer",
             Self::LockedTree => "Mutex<BTreeMap> + condvar",
             Self::LockedTrees => "Mutex<BTreeMap> per shard",
+            Self::LockedHeaps => "Mutex<4-ary heap> per shard",
+            Self::IndexedHeap => "4-ary heap, indexed",
             Self::Heap => "BinaryHeap, lazy removal",
             Self::Tree => "BTreeMap",
             Self::Floor => "no timer, only a table",
@@ -70,7 +82,15 @@ impl Peer {
     /// Whether it is tickwheel, or made of it.
     #[must_use]
     pub fn is_ours(self) -> bool {
-        matches!(self, Self::LocalTimer | Self::EventLoopTimer | Self::Timer | Self::LockedWheel)
+        matches!(
+            self,
+            Self::LocalTimer
+                | Self::EventLoopTimer
+                | Self::Timer
+                | Self::TimerHandles
+                | Self::TimerClosures
+                | Self::LockedWheel
+        )
     }
 
     /// Whether it may be the "best peer".
@@ -101,6 +121,9 @@ impl Peer {
             }
             Self::Heap => "cancelled timers stay until they are half of it",
             Self::Floor => "payloads and handles, nothing ever fires: the floor",
+            Self::TimerHandles => "each schedule returns an owned `Timeout`",
+            Self::TimerClosures => "a closure of two words per timer",
+            Self::IndexedHeap | Self::LockedHeaps => "removes a cancelled timer at once",
             Self::LocalTimer
             | Self::EventLoopTimer
             | Self::Timer

@@ -5,7 +5,7 @@
 //!
 //! | target | under test | oracle |
 //! |---|---|---|
-//! | `wheel_model` | both wheels | the sorted map of `tests/wheel_model` |
+//! | `wheel_model` | both wheels | the sorted map of `tests/wheel` |
 //! | `shard_model` | `EventLoopTimer` and its remotes, at turn boundaries and in handlers | `book` |
 //! | `engine_manual` | `Timer`, turned by hand, with `Timeout` handles | `book` |
 //! | `engine_threads` | `Timer` with workers and two producers | every accepted timer ends once |

@@ -1,7 +1,7 @@
 //! The wheels by themselves. The oracle is the one of the library's own tests.
 
 #[allow(dead_code, reason = "the library's tests use more of it")]
-#[path = "../../tests/wheel_model/model.rs"]
+#[path = "../../tests/wheel/model.rs"]
 mod model;
 
 use crate::inputs::MAX_OPS;

@@ -4,7 +4,7 @@
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
 use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn};
-use crate::node::magazine::{CAPACITY, Depot, Magazine, ThreadCache, Stack};
+use crate::node::magazine::{CAPACITY, Depot, Magazine, Stack, ThreadCache};
 use crate::node::segments::Segments;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! The sleep handshake: no push and no turn request is slept through, and one sleep costs one wake.
 //!
-//! The inbox is a row of flags here, so that the two words of the signal are all that is modelled. Nobody
+//! The inbox is a row of flags here, so that the two words of the wake_state are all that is modelled. Nobody
 //! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
 //! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
 use super::harness::{Bell, Probe, bounded, bounded_when_quick, explore, spawn, yield_now};
-use crate::park::{WakeState, Wake};
+use crate::park::{Wake, WakeState};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const FAR: u64 = 100;
 
 struct Shard {
-    signal: WakeState,
+    wake_state: WakeState,
     /// The messages: their ticks, and whether they are published.
     inbox: Vec<(u64, AtomicBool)>,
     bell: Bell,
@@ -32,7 +32,7 @@ enum End {
 impl Shard {
     fn new(ticks: &[u64]) -> Arc<Self> {
         Arc::new(Self {
-            signal: WakeState::new(),
+            wake_state: WakeState::new(),
             inbox: ticks.iter().map(|&tick| (tick, AtomicBool::new(false))).collect(),
             bell: Bell::default(),
             stopped: AtomicBool::new(false),
@@ -115,16 +115,16 @@ fn push_behind_an_earlier_message_or_drain() {
         shard.push(0);
         let pushing = push(&shard, 1);
         // The first message is taken and done with: only the second one can end the sleep.
-        shard.signal.begin_drain();
+        shard.wake_state.begin_drain();
         // ORDERING: Acquire, as the reader of the inbox.
         let seen = shard.inbox[1].1.load(Ordering::Acquire);
-        let tick = if seen { 7 } else { FAR }.min(shard.signal.inbox_due());
-        let end = if shard.signal.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake };
+        let tick = if seen { 7 } else { FAR }.min(shard.wake_state.inbox_due());
+        let end = if shard.wake_state.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake };
         pushing.join().unwrap();
         match end {
             End::Asleep(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
             End::Asleep(until) => assert_eq!(until, 7),
-            End::Awake => assert!(shard.signal.inbox_due() <= 7),
+            End::Awake => assert!(shard.wake_state.inbox_due() <= 7),
         }
     });
 }
@@ -136,8 +136,8 @@ fn push_or_sleep_twice() {
         let shard = Shard::new(&[50]);
         let pushing = push(&shard, 0);
         let mut end = End::Awake;
-        if shard.signal.fall_asleep(10) {
-            let _ = shard.signal.rise();
+        if shard.wake_state.fall_asleep(10) {
+            let _ = shard.wake_state.rise();
             end = shard.turn_and_sleep();
         }
         pushing.join().unwrap();
@@ -196,13 +196,13 @@ fn stop_or_sleep() {
         let stopped = || shard.stopped.load(Ordering::Acquire);
         let mut asleep = false;
         for _ in 0..3 {
-            if shard.signal.inbox_due() == 0 {
-                shard.signal.begin_drain();
+            if shard.wake_state.inbox_due() == 0 {
+                shard.wake_state.begin_drain();
             }
             if stopped() {
                 break;
             }
-            if shard.signal.fall_asleep(u64::MAX) {
+            if shard.wake_state.fall_asleep(u64::MAX) {
                 asleep = true;
                 break;
             }
@@ -225,7 +225,7 @@ fn settled_means_handled() {
                 shard.push(0);
                 // A few looks are enough: loom tries every value that each may return.
                 for _ in 0..2 {
-                    if shard.signal.is_idle(5) {
+                    if shard.wake_state.is_idle(5) {
                         assert_eq!(handled.get(), 1, "settled, and the handler has not run");
                         return;
                     }
@@ -234,11 +234,11 @@ fn settled_means_handled() {
             }
         });
         for _ in 0..2 {
-            if shard.signal.inbox_due() <= 5 {
+            if shard.wake_state.inbox_due() <= 5 {
                 assert_eq!(shard.drain(), 5, "whoever lowers the word has pushed before");
                 handled.set(1);
             }
-            if shard.signal.fall_asleep(FAR) {
+            if shard.wake_state.fall_asleep(FAR) {
                 break;
             }
         }
@@ -266,9 +266,9 @@ fn a_wake_ends_a_real_sleep() {
         while shard.drain() != 5 {
             turns += 1;
             assert!(turns < 4, "turns without end");
-            if shard.signal.fall_asleep(FAR) {
+            if shard.wake_state.fall_asleep(FAR) {
                 channel.receive();
-                assert!(shard.signal.rise(), "only a producer ends this sleep");
+                assert!(shard.wake_state.rise(), "only a producer ends this sleep");
             }
         }
         pushing.join().unwrap();

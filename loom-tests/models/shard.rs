@@ -1,8 +1,8 @@
 //! One shard end to end: producers, node table, inbox, wheel, turn and sleep together, all of them tiny.
 
 use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
-use crate::Budget;
 use crate::shard::{Owner, ShardHandle};
+use crate::types::Budget;
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 
@@ -76,7 +76,9 @@ fn schedule_and_sleep() {
         let mut engine = Engine::new();
         let producer = spawn({
             let (handle, ledger) = engine.handle();
-            move || handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            move || {
+                handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            }
         });
         let next = engine.turn(5);
         let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
@@ -164,7 +166,9 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
         let mut engine = Engine::new();
         let scheduling = spawn({
             let (handle, ledger) = engine.handle();
-            move || handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            move || {
+                handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            }
         });
         let looking = spawn({
             let (handle, _) = engine.handle();
@@ -214,7 +218,9 @@ fn two_producers_and_the_owner() {
         let mut engine = Engine::new();
         let scheduling = spawn({
             let (handle, ledger) = engine.handle();
-            move || handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            move || {
+                handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
+            }
         });
         let cancelling = spawn({
             let (handle, ledger) = engine.handle();

@@ -2,8 +2,8 @@
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, yield_now};
 use super::world::{Settled, World};
-use crate::state::Phase;
 use crate::node::table::Rearm;
+use crate::state::Phase;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 

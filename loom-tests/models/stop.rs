@@ -1,12 +1,11 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
 use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
-use crate::types::Key;
-use crate::time::{MissedTicks, Period};
-use crate::shard::thread_state::ThreadState;
 use crate::shard::periodic::Plan;
+use crate::shard::thread_state::ThreadState;
 use crate::shard::{Limit, Owner, Refusal, ShardHandle};
-use crate::time::{TickRate, Time};
+use crate::time::{MissedTicks, Period, TickRate, Time};
+use crate::types::Key;
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +64,7 @@ fn schedule(
     id: u64,
     held: bool,
 ) -> Option<Key> {
-    match handle.schedule(thread, 10, ledger.payload(id), handle) {
+    match handle.schedule(thread, 10, ledger.payload(id), held) {
         Ok(key) => Some(key),
         Err(Refusal::Closed(payload)) => {
             assert_eq!(payload.id(), id);

@@ -5,10 +5,10 @@
 //! that was lost is missing.
 
 use super::harness::{Ledger, Payload};
-use crate::node::magazine::ThreadCache;
-use crate::state::Phase;
-use crate::node::table::{Armed, Rearm, Table};
 use crate::drive::Fate;
+use crate::node::magazine::ThreadCache;
+use crate::node::table::{Armed, Rearm, Table};
+use crate::state::Phase;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl World {
     }
 
     pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Armed {
-        self.table.arm(&self.caches[thread], deadline, self.ledger.payload(id), handle).unwrap()
+        self.table.arm(&self.caches[thread], deadline, self.ledger.payload(id), held).unwrap()
     }
 
     pub(super) fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {

@@ -1,13 +1,14 @@
 //! The wheel's part of a turn: file, fire what is due, sweep zombies, within a budget.
 //!
-//! A shard's owner (`shard::owner`) and the single-threaded `LocalTimer` keep their timers' records in
+//! A shard's owner (`shard::owner`) and the single-threaded `LocalTimer` keep their timers' store in
 //! different tables, one atomic and one not. Everything else about a turn is the same and lives here,
 //! once: the [`Driver`] owns the wheel and asks the table what to do about each entry.
 //!
 //! It hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use crate::wheel::{AnyWheel, Entry, Living, StagingBuffer, Wheel};
+use super::{Fate, StagingBuffer, TimerStore};
+use crate::wheel::{AnyWheel, Entry, Wheel};
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
@@ -26,53 +27,11 @@ pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
     entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
 }
 
-/// How much one turn may do. What is left over is done by the next turn, at once.
-///
-/// The parts of a turn come in this order, so timers that are due go before housekeeping.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Budget {
-    /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick).
-    pub drain: usize,
-    /// Entries looked at because they are due (default 4096).
-    pub fire: usize,
-    /// Entries looked at in search of zombies (default 4096); more if the turn has filed many new ones.
-    pub sweep: usize,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self { drain: 100_000, fire: 4096, sweep: 4096 }
-    }
-}
-
-/// What a table says about an entry that came due.
-#[must_use]
-pub(crate) enum Fate<F> {
-    /// The timer fires now.
-    Fire(F),
-    /// Not due any more: file the entry again for this tick.
-    Refile(u64),
-    /// A zombie.
-    Drop,
-}
-
-/// The records behind the entries.
-pub(crate) trait Records: Living {
-    /// A timer that has fired.
-    type Fired;
-
-    /// Decides about an entry that is due at `now`.
-    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
-
-    /// Timers pending.
-    fn pending(&self) -> u64;
-}
-
 /// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
 #[inline]
-fn dead<R: Records>(records: &R, entries: &[Entry]) -> u64 {
-    entries.iter().for_each(|entry| records.prefetch(entry));
-    let dead = |(place, entry): (usize, &Entry)| u64::from(!records.is_live(entry)) << place;
+fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
+    entries.iter().for_each(|entry| store.prefetch(entry));
+    let dead = |(place, entry): (usize, &Entry)| u64::from(!store.is_live(entry)) << place;
     entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
 }
 
@@ -151,7 +110,7 @@ impl Driver {
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
     ///
-    /// False if the staging buffer is full: then call [`thin`](Self::thin) and try again.
+    /// False if the staging buffer is full: then call [`evict_dead`](Self::evict_dead) and try again.
     #[inline(always)]
     #[must_use]
     pub(crate) fn file(&mut self, entry: Entry) -> bool {
@@ -193,30 +152,30 @@ impl Driver {
     /// Makes room in the staging buffer.
     #[cold]
     #[inline(never)]
-    pub(crate) fn thin<R: Records>(&mut self, records: &R) {
+    pub(crate) fn evict_dead<S: TimerStore>(&mut self, store: &S) {
         let Self { staging, wheel, swept, .. } = self;
-        *swept += staging.thin(records, |entry| wheel.insert(entry)) as u64;
+        *swept += staging.evict_dead(store, |entry| wheel.insert(entry)) as u64;
         staging.follow(self.latest);
     }
 
     /// Files all of the staging buffer, because something in it may be due.
     #[cold]
     #[inline(never)]
-    fn leave_staging<R: Records>(&mut self, records: &R) {
+    fn leave_staging<S: TimerStore>(&mut self, store: &S) {
         let Self { staging, wheel, dropped, .. } = self;
         let filed = |entry| wheel.insert(entry);
-        *dropped += staging.file_all(records, filed) as u64;
+        *dropped += staging.file_all(store, filed) as u64;
         staging.follow(self.latest);
     }
 
     /// The next timer that fires at `now` (as returned by `begin`), counting entries against `left`.
     #[inline]
-    pub(crate) fn next<R: Records>(
+    pub(crate) fn next<S: TimerStore>(
         &mut self,
-        records: &mut R,
+        store: &mut S,
         now: u64,
         left: &mut usize,
-    ) -> Next<R::Fired> {
+    ) -> Next<S::Fired> {
         loop {
             while let Some(&entry) = self.due.get(self.due_next) {
                 if *left == 0 {
@@ -224,18 +183,18 @@ impl Driver {
                 }
                 *left -= 1;
                 self.due_next += 1;
-                match records.decide(entry, now) {
+                match store.decide(entry, now) {
                     Fate::Fire(fired) => return Next::Fired(fired),
                     Fate::Refile(deadline) => {
                         let entry = Entry { deadline, ..entry };
                         while !self.file_at_once(entry) {
-                            self.thin(records);
+                            self.evict_dead(store);
                         }
                     }
                     Fate::Drop => self.dropped += 1,
                 }
             }
-            if !self.refill(records, now, left) {
+            if !self.refill(store, now, left) {
                 let more = self.first().is_some_and(|next| next <= now);
                 return if more { Next::OutOfBudget } else { Next::Done };
             }
@@ -243,18 +202,18 @@ impl Driver {
     }
 
     /// Takes the next due entries from the wheel; false if there are none, or the budget is used up.
-    fn refill<R: Records>(&mut self, records: &R, now: u64, left: &mut usize) -> bool {
+    fn refill<S: TimerStore>(&mut self, store: &S, now: u64, left: &mut usize) -> bool {
         self.due.clear();
         self.due_next = 0;
         while *left > 0 {
             if self.staging.earliest() <= now {
                 // At least one stays, so that the smallest budget makes headway whatever is filed.
                 *left = left.saturating_sub(self.staging.len() / FILED_PER_SETTLED).max(1);
-                self.leave_staging(records);
+                self.leave_staging(store);
             }
             let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
             if !self.due.is_empty() {
-                self.due.iter().for_each(|entry| records.prefetch(entry));
+                self.due.iter().for_each(|entry| store.prefetch(entry));
                 return true;
             }
             if !advance.more {
@@ -270,9 +229,9 @@ impl Driver {
     ///
     /// The number of pending timers is asked only when the wheel has grown since the last look, or when
     /// `turn_requested`, because somebody has seen many cancels.
-    pub(crate) fn keep_bounded<R: Records>(
+    pub(crate) fn keep_bounded<S: TimerStore>(
         &mut self,
-        records: &R,
+        store: &S,
         turn_requested: bool,
         budget: usize,
     ) -> bool {
@@ -281,20 +240,20 @@ impl Driver {
             if !turn_requested && entries < self.look_at {
                 return false;
             }
-            if !too_many(entries, || records.pending()) {
+            if !too_many(entries, || store.pending()) {
                 // Look again when a quarter more has gathered; cancels alone call the owner themselves.
                 self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
                 return false;
             }
             self.sweeping = true;
             // The sweep goes round the wheel; the staging buffer is small enough to be gone through at once.
-            self.thin(records);
+            self.evict_dead(store);
         }
-        let sweep = self.wheel.sweep_batches(budget, &mut |entries| dead(records, entries));
+        let sweep = self.wheel.sweep_batches(budget, &mut |entries| dead(store, entries));
         self.swept += sweep.removed as u64;
         if sweep.cycle_done {
             // Cancels behind the sweep's back may have been the last ones: nobody else will look again.
-            self.sweeping = too_many(self.filed(), || records.pending());
+            self.sweeping = too_many(self.filed(), || store.pending());
             self.look_at = self.filed() + ZOMBIE_FLOOR;
         }
         self.sweeping

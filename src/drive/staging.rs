@@ -14,7 +14,8 @@
 //! does not move beyond the present. So an entry that goes past it never overtakes an older one of the same tick,
 //! unless that tick has come already, and what has come already is never kept back.
 
-use super::Entry;
+use super::TimerStore;
+use crate::wheel::Entry;
 
 /// Entries that an owner with few timers keeps back: 8 KiB, which stay in the first-level cache.
 const SMALLEST: usize = 512;
@@ -57,15 +58,6 @@ impl Young {
     }
 }
 
-/// Those who know which entries are dead.
-pub(crate) trait Living {
-    /// Whether an entry stands for a pending timer.
-    fn is_live(&self, entry: &Entry) -> bool;
-
-    /// Announces that it will be asked for soon.
-    fn prefetch(&self, entry: &Entry);
-}
-
 /// See the module.
 pub(crate) struct StagingBuffer {
     /// The places; those before `len` are taken.
@@ -91,7 +83,7 @@ impl StagingBuffer {
         deadline >= self.horizon
     }
 
-    /// Keeps an entry, if there is a place left: otherwise call [`thin`](Self::thin) and try again. O(1).
+    /// Keeps an entry, if there is a place left: otherwise call [`evict_dead`](Self::evict_dead) and try again. O(1).
     #[inline(always)]
     #[must_use]
     pub(crate) fn push(&mut self, entry: Entry) -> bool {
@@ -121,7 +113,11 @@ impl StagingBuffer {
 
     /// Makes room: removes the dead. If so many are left that keeping them back does not pay, they go to `file` in the order
     /// in which they came. Says how many were removed.
-    pub(crate) fn thin(&mut self, records: &impl Living, file: impl FnMut(Entry)) -> usize {
+    pub(crate) fn evict_dead(
+        &mut self,
+        records: &impl TimerStore,
+        file: impl FnMut(Entry),
+    ) -> usize {
         let limit = self.places.len();
         if self.unseen > 0 {
             self.unseen -= 1;
@@ -147,7 +143,7 @@ impl StagingBuffer {
 
     /// Removes the dead and hands all others to `file`, in the order in which they came. Says how many were
     /// removed.
-    pub(crate) fn file_all(&mut self, records: &impl Living, file: impl FnMut(Entry)) -> usize {
+    pub(crate) fn file_all(&mut self, records: &impl TimerStore, file: impl FnMut(Entry)) -> usize {
         let removed = self.remove_dead(records);
         self.empty(file);
         removed
@@ -160,7 +156,7 @@ impl StagingBuffer {
         self.clear();
     }
 
-    fn remove_dead(&mut self, records: &impl Living) -> usize {
+    fn remove_dead(&mut self, records: &impl TimerStore) -> usize {
         // The records of few timers are in cache anyway.
         let far = self.places.len() == LARGEST;
         let (mut kept, mut min) = (0, u64::MAX);
@@ -213,7 +209,9 @@ mod tests {
     /// Which indices are dead.
     struct Book<'a>(&'a [bool]);
 
-    impl Living for Book<'_> {
+    impl TimerStore for Book<'_> {
+        type Fired = ();
+
         fn is_live(&self, entry: &Entry) -> bool {
             !self.0[entry.index as usize]
         }
@@ -221,12 +219,20 @@ mod tests {
         fn prefetch(&self, entry: &Entry) {
             assert!((entry.index as usize) < self.0.len(), "only entries that are there");
         }
+
+        fn decide(&mut self, _: Entry, _: u64) -> crate::drive::Fate<()> {
+            crate::drive::Fate::Drop
+        }
+
+        fn pending(&self) -> u64 {
+            self.0.iter().filter(|dead| !**dead).count() as u64
+        }
     }
 
-    /// Thins, and pushes again until the entry is taken.
+    /// Evicts the dead, and pushes again until the entry is taken.
     fn insert(staging: &mut StagingBuffer, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
         while !staging.push(entry) {
-            staging.thin(&Book(dead), |entry| filed.push(entry));
+            staging.evict_dead(&Book(dead), |entry| filed.push(entry));
         }
     }
 

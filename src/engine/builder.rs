@@ -1,67 +1,29 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::inner::{Blueprint, Inner};
 use super::handler::{
-    Executor, Expired, FailureHook, Handler, Outcome, PanicHook, PanicReport, WorkerFailure,
+    Executor, FailureHook, Handler, Outcome, PanicHook, PanicReport, WorkerFailure,
     through_executor,
 };
+use super::inner::{Blueprint, Inner};
 use super::lifecycle::Lifecycle;
 use super::payload::Task;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
+use super::settings::{Drive, IdleStrategy};
 use super::shard_worker::ShardWorker;
 use super::timer::Timer;
-use crate::time::{Clock, TimeSource};
 use crate::contain::Contained;
-use crate::types::{self, BuildError};
 use crate::park::parker::{Parker, Unparker};
 use crate::shard::{Limit, Owner, WakeOwner};
 use crate::sync::process::{AtomicU64, Ordering};
-use crate::time::TickRate;
-use crate::drive::Budget;
-use crate::wheel::{AnyWheel, Hashed, Hierarchical};
+use crate::time::{Clock, TickRate, TimeSource};
+use crate::types::WheelKind;
+use crate::types::checks;
+use crate::types::{Budget, BuildError, Expired};
+use crate::wheel::AnyWheel;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-/// Which wheel the shards use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum WheelKind {
-    /// Rings of growing tick: right for every mix of delays. The default.
-    #[default]
-    Hierarchical,
-    /// One ring with rounds: right when delays are short and similar.
-    Hashed {
-        /// Buckets, rounded up to a power of two; 1 to 2^30, and `tick * buckets` below 584 years.
-        buckets: usize,
-    },
-}
-
-/// What a worker does when nothing is due.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IdleStrategy {
-    /// Sleep until the next deadline. The default.
-    #[default]
-    Park,
-    /// Spin for this long before sleeping: saves producers the system call and timers the wake-up while
-    /// the shard is busy.
-    SpinThenPark {
-        /// How long to spin.
-        spin: Duration,
-    },
-    /// Never sleep: the lowest lateness, for a whole core. Acts as `Park` on a virtual clock.
-    BusySpin,
-}
-
-/// Who turns the shards.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Drive {
-    /// One worker thread per shard. The default.
-    #[default]
-    Workers,
-    /// No threads: the caller calls [`Timer::turn`]. For tests and simulations.
-    Caller,
-}
 
 /// Builds a [`Timer`].
 ///
@@ -301,16 +263,16 @@ impl Builder {
         mut self,
         mut handler: impl FnMut(usize) -> Handler<T>,
     ) -> Result<Timer<T>, BuildError> {
-        let rate = TickRate::new(error::check_tick(self.tick)?);
+        let rate = TickRate::new(checks::check_tick(self.tick)?);
         let cores = pinning::Cores::of_this_process();
-        let shards = error::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
-        let limit = self.max_pending.map(error::check_max_pending).transpose()?;
+        let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
+        let limit = self.max_pending.map(checks::check_max_pending).transpose()?;
         let limit = limit.map(|max| Arc::new(Limit::new(max)));
         pinning::check_pinning(&self.pinning, cores.allowed())?;
-        error::check_thread_name(&self.thread_name)?;
-        error::check_budget("drain", self.budget.drain)?;
-        error::check_budget("fire", self.budget.fire)?;
-        error::check_budget("sweep", self.budget.sweep)?;
+        checks::check_thread_name(&self.thread_name)?;
+        checks::check_budget("drain", self.budget.drain)?;
+        checks::check_budget("fire", self.budget.fire)?;
+        checks::check_budget("sweep", self.budget.sweep)?;
         if self.source.is_virtual() {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
@@ -318,7 +280,7 @@ impl Builder {
         let cores = cores.deal(&self.pinning, shards);
         let mut workers = Vec::with_capacity(shards);
         for (shard, core) in cores.into_iter().enumerate() {
-            let wheel = new_wheel(self.wheel, rate.tick_ns())?;
+            let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;
             let (parker, waker) = Parker::new();
             // A shard number is below 1024 (`check_shards`).
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
@@ -361,16 +323,6 @@ impl Builder {
             },
         )))
     }
-}
-
-/// The wheel of one shard.
-pub(crate) fn new_wheel(kind: WheelKind, tick_ns: u64) -> Result<AnyWheel, BuildError> {
-    Ok(match kind {
-        WheelKind::Hierarchical => AnyWheel::Hierarchical(Hierarchical::new()),
-        WheelKind::Hashed { buckets } => {
-            AnyWheel::Hashed(Hashed::new(error::check_buckets(buckets, tick_ns)?))
-        }
-    })
 }
 
 impl fmt::Debug for Builder {

@@ -1,38 +1,9 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
-use crate::time::Time;
 use crate::contain;
-use crate::types::Key;
+use crate::types::{Expired, Key};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// A timer that has fired, as its handler sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Expired<T> {
-    /// What was scheduled.
-    pub payload: T,
-    /// The timer's name; stale by now.
-    pub key: Key,
-    /// When it was due: the requested time, rounded up to a tick.
-    pub deadline: Time,
-    /// How long after `deadline` the handler is called. The clock is read once per turn and once every
-    /// 64 timers of a turn.
-    pub lateness: Duration,
-    /// The shard it fired on.
-    pub shard: usize,
-}
-
-/// A timer that neither fired nor was cancelled before the engine stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unfired<T> {
-    /// What was scheduled.
-    pub payload: T,
-    /// The timer's name; stale by now.
-    pub key: Key,
-    /// When it would have been due.
-    pub deadline: Time,
-}
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
 pub trait Executor<T>: Send + Sync + 'static {

@@ -5,15 +5,17 @@
 //! while a worker or a caller turns it, and ends in [`Inner::retire`], whoever drove it last and for whatever reason.
 //! Who wants to see the engine's end waits until no shard is alive.
 
+use super::handler::WorkerFailure;
 use super::inner::Inner;
-use super::handler::{Unfired, WorkerFailure};
+use super::settings::Drive;
 use super::shard_worker::ShardWorker;
 use super::shutdown::Shutdown;
-use crate::state::Phase;
-use super::{Drive, worker};
+use super::state::Phase;
+use super::worker;
 use crate::contain;
-use crate::types::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
+use crate::shard::ShardHandle;
 use crate::sync::process::{AtomicUsize, Ordering};
+use crate::types::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
@@ -299,7 +301,7 @@ impl<T> Inner<T> {
         let mut looks = 0u32;
         while matches!(self.phase(), Phase::Started | Phase::Draining) {
             let now = self.rate.current(self.now());
-            let settled = |(shard, handle): (usize, &Arc<crate::shard::ShardHandle<T>>)| {
+            let settled = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| {
                 self.standing.failure(shard).is_some() || handle.is_idle(now)
             };
             if self.handles.iter().enumerate().all(settled) {
@@ -347,7 +349,7 @@ impl<T: Send + 'static> Inner<T> {
             _ => return Err(StartError::Stopped),
         }
         if self.drive == Drive::Workers {
-            self.standing.settle_here();
+            self.standing.live_here();
             for number in 0..state.idle.len() {
                 if let Some(shard) = state.idle[number].take() {
                     match self.spawn(shard) {
@@ -376,12 +378,12 @@ impl<T: Send + 'static> Inner<T> {
         let take = |from: &Mutex<Option<ShardWorker<T>>>| {
             from.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
-        let (core, inside) = (Arc::clone(self), Arc::clone(&handover));
+        let (inner, inside) = (Arc::clone(self), Arc::clone(&handover));
         std::thread::Builder::new()
             .name(format!("{}-{number}", self.thread_name))
             .spawn(move || {
                 if let Some(shard) = take(&inside) {
-                    core.work(shard);
+                    inner.work(shard);
                 }
             })
             .map_err(|error| {

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
-//! | `builder` | [`Builder`] and its choices |
-//! | `core` | what timers, timeouts and workers share |
+//! | `builder`, `settings` | [`Builder`] and its choices |
+//! | `inner` | what timers, timeouts and workers share |
 //! | `state` | where the engine stands, and which shards have failed |
 //! | `lifecycle` | start, end, turning by hand |
 //! | `shutdown` | the ways in which an engine ends |
@@ -18,30 +18,29 @@
 //! | `stats` | what the engine counts |
 
 mod builder;
-mod inner;
 mod handler;
+mod inner;
 mod lifecycle;
 mod payload;
 pub(crate) mod pinning;
 mod routing;
+mod settings;
 mod shard_worker;
 mod shutdown;
 mod state;
 mod stats;
 mod timeout;
 mod timer;
-mod verdict;
 mod worker;
 
-pub(crate) use builder::new_wheel;
-pub use builder::{Builder, Drive, IdleStrategy, WheelKind};
-pub use handler::{Executor, Expired, PanicReport, Unfired, WorkerFailure};
+pub use builder::Builder;
+pub use handler::{Executor, PanicReport, WorkerFailure};
 pub use payload::{IntoPayload, Task};
 pub use pinning::{PinState, Pinning, unpin_current_thread};
 pub use routing::Routing;
+pub use settings::{Drive, IdleStrategy};
 pub use shutdown::Shutdown;
 pub use state::EngineState;
 pub use stats::{ShardStats, Stats};
 pub use timeout::Timeout;
 pub use timer::Timer;
-pub use verdict::{Cancel, Reschedule};

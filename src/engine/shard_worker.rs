@@ -3,15 +3,15 @@
 //! Each step may be cut short by a panic (of ours: the user's are contained) and still be followed by
 //! [`ShardWorker::close`], which returns whatever is pending.
 
+use super::handler::{Handler, Outcome, run_caught};
 use super::inner::Inner;
-use super::handler::{Expired, Handler, Outcome, Unfired, run_caught};
 use super::pinning::Starvation;
-use crate::state::Phase;
-use crate::time::Time;
+use super::state::Phase;
 use crate::contain::{self, Contained};
 use crate::park::parker::Parker;
 use crate::shard::{Expiry, Owner, Turn};
-use crate::time::saturating_ns;
+use crate::time::{Time, saturating_ns};
+use crate::types::{Expired, Unfired};
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
@@ -32,17 +32,17 @@ impl<T> ShardWorker<T> {
     ///
     /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
     pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
-        let now = core.worker_now();
-        self.turn_at(core, now, inner.rate.current(now), goes_on)
+        let now = inner.worker_now();
+        self.turn_at(inner, now, inner.rate.current(now), goes_on)
     }
 
     /// Turns until nothing more is due now; how many timers fired. What the handlers schedule is left for the next
     /// call, so that this one ends.
     pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
-        let mut turn = self.turn(core, false);
+        let mut turn = self.turn(inner, false);
         let mut fired = turn.fired;
-        while turn.more && core.phase() != Phase::Stopped {
-            turn = self.turn(core, true);
+        while turn.more && inner.phase() != Phase::Stopped {
+            turn = self.turn(inner, true);
             fired += turn.fired;
         }
         fired
@@ -51,9 +51,9 @@ impl<T> ShardWorker<T> {
     /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
     pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
         let mut goes_on = false;
-        while core.phase() != Phase::Stopped {
+        while inner.phase() != Phase::Stopped {
             // At the end of time everything is due.
-            if !self.turn_at(core, core.worker_now(), u64::MAX, goes_on).more {
+            if !self.turn_at(inner, inner.worker_now(), u64::MAX, goes_on).more {
                 return;
             }
             goes_on = true;
@@ -70,15 +70,15 @@ impl<T> ShardWorker<T> {
         while let Some(expiry) = self.owner.next_expiry(&mut piece) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
-                now = core.worker_now();
+                now = inner.worker_now();
             }
             let periodic = expiry.periodic;
-            self.handle(core, expiry, now);
+            self.handle(inner, expiry, now);
             if periodic {
-                self.owner.finish_period(core.worker_now());
+                self.owner.finish_period(inner.worker_now());
             }
             // A stop waits for the handler that runs, not for all that is due.
-            if core.phase() == Phase::Stopped {
+            if inner.phase() == Phase::Stopped {
                 break;
             }
         }
@@ -110,7 +110,7 @@ impl<T> ShardWorker<T> {
             });
         });
         if let Err(message) = closed {
-            core.fail(self.shard, message);
+            inner.fail(self.shard, message);
         }
         contain::drop_quietly("a shard's worker", self);
         unfired

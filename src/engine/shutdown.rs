@@ -1,9 +1,8 @@
 //! How an engine ends: the modes, and the call that waits for it.
 
-use super::handler::Unfired;
 use super::timer::Timer;
 use crate::time::Time;
-use crate::types::StopError;
+use crate::types::{StopError, Unfired};
 use std::time::Duration;
 
 /// What becomes of the timers that are pending when an engine ends.

@@ -76,7 +76,7 @@ impl Standing {
     }
 
     /// The calling process is the one whose threads the workers are.
-    pub(super) fn settle_here(&self) {
+    pub(super) fn live_here(&self) {
         // ORDERING: Relaxed: read by the same process, which knows that it has started, or by its fork.
         self.home.store(std::process::id(), Ordering::Relaxed);
     }

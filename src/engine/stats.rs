@@ -73,7 +73,7 @@ pub struct ShardStats {
 impl Stats {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
         let shards: Vec<_> =
-            inner.handles.iter().enumerate().map(|(n, it)| ShardStats::of(core, n, it)).collect();
+            inner.handles.iter().enumerate().map(|(n, it)| ShardStats::of(inner, n, it)).collect();
         Self {
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
@@ -147,7 +147,7 @@ impl ShardStats {
         Self {
             shard,
             pinning: PinState::unpack(counters.pinning.get()),
-            failure: core.standing.failure(shard).cloned(),
+            failure: inner.standing.failure(shard).cloned(),
             scheduled: handle.scheduled(),
             fired: counters.fired.get(),
             cancelled: handle.cancelled(),

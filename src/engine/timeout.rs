@@ -1,10 +1,9 @@
 //! `Timeout`: the owned handle of one timer.
 
 use super::inner::Inner;
-use super::verdict::{Cancel, Reschedule};
-use crate::time::Time;
-use crate::types::Key;
 use crate::state::Phase;
+use crate::time::Time;
+use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ pub struct Timeout<T> {
 
 impl<T> Timeout<T> {
     pub(super) fn new(inner: Arc<Inner<T>>, key: Key) -> Self {
-        Self { core, key }
+        Self { inner, key }
     }
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.

@@ -1,20 +1,19 @@
 //! `Timer`: the engine as its users hold it.
 
+use super::Builder;
 use super::inner::Inner;
 use super::payload::{IntoPayload, Task};
 use super::shutdown::Shutdown;
-use crate::state::EngineState;
+use super::state::EngineState;
 use super::stats::Stats;
 use super::timeout::Timeout;
-use super::verdict::{Cancel, Reschedule};
-use super::{Builder, Unfired};
-use crate::time::Time;
-use crate::types::{BuildError, ScheduleError, StartError, StopError, TurnError};
-use crate::types::Key;
-use crate::state::Phase;
-use crate::time::Period;
 use crate::shard::periodic::PeriodicKey;
+use crate::state::Phase;
 use crate::sync::slot;
+use crate::time::{Period, Time};
+use crate::types::{
+    BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +47,7 @@ pub struct Timer<T = Task> {
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
+        Self { inner: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
     }
 }
 
@@ -94,8 +93,8 @@ impl Timer<Task> {
 
 impl<T: Send + 'static> Timer<T> {
     pub(super) fn from_inner(inner: Arc<Inner<T>>) -> Self {
-        let last = Arc::new(StopOnDrop(Arc::clone(&core)));
-        Self { core, _last: last }
+        let last = Arc::new(StopOnDrop(Arc::clone(&inner)));
+        Self { inner, _last: last }
     }
 
     /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
@@ -211,7 +210,7 @@ impl<T: Send + 'static> Timer<T> {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, handle)
+                .schedule(handle.thread(slot), tick, payload, held)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }
@@ -287,7 +286,7 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.standing.told()
     }
 
-    pub(super) fn core(&self) -> &Inner<T> {
+    pub(super) fn inner(&self) -> &Inner<T> {
         &self.inner
     }
 

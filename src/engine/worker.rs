@@ -1,13 +1,14 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
 use super::inner::Inner;
+use super::pinning;
+use super::settings::IdleStrategy;
 use super::shard_worker::ShardWorker;
-use crate::state::Phase;
-use super::{IdleStrategy, pinning};
-use crate::time::Time;
+use super::state::Phase;
 use crate::contain;
 use crate::park::parker::ParkEnd;
 use crate::sync::slot;
+use crate::time::Time;
 use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
@@ -25,22 +26,22 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
     slot::with(|slot| inner.router.set_home(slot, shard.shard));
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     loop {
-        let phase = core.phase();
+        let phase = inner.phase();
         match phase {
             Phase::Init | Phase::Started => {}
-            Phase::Draining if !is_drained(core, shard) => {}
+            Phase::Draining if !is_drained(inner, shard) => {}
             Phase::Draining | Phase::Stopped => return,
-            Phase::Firing => return shard.fire_all(core),
+            Phase::Firing => return shard.fire_all(inner),
         }
-        let turn = shard.turn(core, false);
-        // Whoever changes the phase turn request us afterwards: a turn that has seen the turn request sees the phase.
-        if !turn.more && core.phase() == phase {
+        let turn = shard.turn(inner, false);
+        // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
+        if !turn.more && inner.phase() == phase {
             let end = if phase == Phase::Draining {
-                inner.rate.deadline_at(Time::ZERO, core.drain_until.get())
+                inner.rate.deadline_at(Time::ZERO, inner.drain_until.get())
             } else {
                 u64::MAX
             };
-            rest(core, shard, turn.next.min(end), phase);
+            rest(inner, shard, turn.next.min(end), phase);
         }
         if inner.source.has_panicked() {
             shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
@@ -50,7 +51,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
 
 /// Whether a shard that drains has come to its end.
 fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
-    core.worker_now() >= core.drain_until.get() || shard.owner.handle().pending() == 0
+    inner.worker_now() >= inner.drain_until.get() || shard.owner.handle().pending() == 0
 }
 
 fn pin<T>(shard: &ShardWorker<T>) {
@@ -70,22 +71,22 @@ fn pin<T>(shard: &ShardWorker<T>) {
 fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
     let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if inner.rate.current(core.worker_now()) >= next {
+    if inner.rate.current(inner.worker_now()) >= next {
         return;
     }
     match inner.idle {
-        IdleStrategy::Park => park(core, shard, next, until, phase),
+        IdleStrategy::Park => park(inner, shard, next, until, phase),
         IdleStrategy::SpinThenPark { spin } => {
-            let give_up = core.worker_now().saturating_add(spin);
-            if !spin_until(core, shard, until.min(give_up)) && core.worker_now() < until {
-                park(core, shard, next, until, phase);
+            let give_up = inner.worker_now().saturating_add(spin);
+            if !spin_until(inner, shard, until.min(give_up)) && inner.worker_now() < until {
+                park(inner, shard, next, until, phase);
             }
         }
         IdleStrategy::BusySpin => {
             // Bounded, so that an end is seen even if no producer calls.
-            let give_up = core.worker_now().saturating_add(Duration::from_millis(1));
+            let give_up = inner.worker_now().saturating_add(Duration::from_millis(1));
             shard.owner.begin_spin(next);
-            spin_until(core, shard, until.min(give_up));
+            spin_until(inner, shard, until.min(give_up));
             shard.owner.end_spin();
         }
     }
@@ -94,7 +95,7 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
 /// Spins until `until`; true if the inbox called before that.
 fn spin_until<T>(inner: &Inner<T>, shard: &ShardWorker<T>, until: Time) -> bool {
     loop {
-        let now = core.worker_now();
+        let now = inner.worker_now();
         if now >= until || inner.source.has_panicked() {
             return false;
         }
@@ -114,11 +115,11 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
     }
     let mut timeout = if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (inner.rate.current(core.worker_now()) >= next).then_some(Duration::ZERO)
+        (inner.rate.current(inner.worker_now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
-        Some(until.saturating_duration_since(core.worker_now()))
+        Some(until.saturating_duration_since(inner.worker_now()))
     };
     if phase == Phase::Draining {
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
@@ -126,7 +127,7 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
     let ended = shard.parker.sleep(timeout);
     shard.owner.rise();
     if ended == ParkEnd::Timeout && !inner.source.is_virtual() {
-        let late = core.worker_now().saturating_duration_since(until);
+        let late = inner.worker_now().saturating_duration_since(until);
         widen_if_starved(shard, late);
     }
 }

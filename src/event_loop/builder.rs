@@ -1,13 +1,12 @@
 //! The settings of an event-loop timer.
 
 use super::timer::EventLoopTimer;
-use crate::time::{Clock, TimeSource};
 use crate::contain::{self, Contained};
-use crate::engine::{WheelKind, new_wheel};
-use crate::types::{self, BuildError};
 use crate::shard::{Limit, Owner, WakeOwner};
-use crate::time::TickRate;
-use crate::drive::Budget;
+use crate::time::{Clock, TickRate, TimeSource};
+use crate::types::checks;
+use crate::types::{Budget, BuildError, WheelKind};
+use crate::wheel::AnyWheel;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -163,13 +162,13 @@ impl EventLoopBuilder {
         waker: Box<dyn WakeOwner>,
         kept: Option<Arc<mio::Waker>>,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        let rate = TickRate::new(error::check_tick(self.tick)?);
-        let limit = self.max_pending.map(error::check_max_pending).transpose()?;
+        let rate = TickRate::new(checks::check_tick(self.tick)?);
+        let limit = self.max_pending.map(checks::check_max_pending).transpose()?;
         let limit = limit.map(|max| Arc::new(Limit::new(max)));
-        error::check_budget("drain", self.budget.drain)?;
-        error::check_budget("fire", self.budget.fire)?;
-        error::check_budget("sweep", self.budget.sweep)?;
-        let wheel = new_wheel(self.wheel, rate.tick_ns())?;
+        checks::check_budget("drain", self.budget.drain)?;
+        checks::check_budget("fire", self.budget.fire)?;
+        checks::check_budget("sweep", self.budget.sweep)?;
+        let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;
         let owner = Owner::new(0, wheel, limit, waker);
         Ok(EventLoopTimer::new(owner, rate, self.budget, Arc::new(self.source), kept))
     }

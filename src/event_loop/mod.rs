@@ -14,4 +14,4 @@ mod timer;
 
 pub use builder::EventLoopBuilder;
 pub use remote::Remote;
-pub use timer::{EventLoopTimer, Polled};
+pub use timer::EventLoopTimer;

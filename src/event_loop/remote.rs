@@ -1,16 +1,13 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::time::{Time, TimeSource};
-use crate::engine::{Cancel, IntoPayload, Reschedule};
-use crate::types::ScheduleError;
-use crate::types::Key;
-use crate::state::Phase;
-use crate::time::Period;
+use crate::engine::IntoPayload;
 use crate::shard;
-use crate::shard::thread_state::ThreadState;
 use crate::shard::periodic::{PeriodicKey, Plan};
+use crate::shard::thread_state::ThreadState;
+use crate::state::Phase;
 use crate::sync::slot;
-use crate::time::TickRate;
+use crate::time::{Period, TickRate, Time, TimeSource};
+use crate::types::{Cancel, Key, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +107,9 @@ impl<T: Send + 'static> Remote<T> {
     pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
         let owned = key.shard() == 0;
         Cancel::from_payload(
-            owned.then(|| self.with_thread(|thread| self.shard.cancel_periodic(thread, key))).flatten(),
+            owned
+                .then(|| self.with_thread(|thread| self.shard.cancel_periodic(thread, key)))
+                .flatten(),
         )
     }
 

@@ -2,31 +2,17 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::time::{Time, TimeSource};
 use crate::contain;
-use crate::engine::{Cancel, Expired, IntoPayload, Reschedule, Unfired};
-use crate::types::ScheduleError;
-use crate::types::Key;
-use crate::state::Phase;
-use crate::time::Period;
+use crate::engine::IntoPayload;
 use crate::shard::periodic::PeriodicKey;
 use crate::shard::{Expiry, Owner, Turn};
-use crate::time::{TickRate, saturating_ns};
-use crate::drive::Budget;
+use crate::state::Phase;
+use crate::time::{Period, TickRate, Time, TimeSource, saturating_ns};
+use crate::types::Polled;
+use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What one poll came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a poll that ran out of budget wants to be called again before the loop sleeps"]
-pub struct Polled {
-    /// Timers fired.
-    pub fired: usize,
-    /// The budget ran out: more is due. Look after your sockets, then poll again without sleeping;
-    /// [`EventLoopTimer::poll_timeout`] answers zero meanwhile.
-    pub more: bool,
-}
 
 /// A timer inside an event loop: the loop's thread owns it, any thread may hold a [`Remote`].
 ///
@@ -111,7 +97,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// A handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
-        Remote::new(Arc::clone(self.owner.remote()), self.rate, Arc::clone(&self.source))
+        Remote::new(Arc::clone(self.owner.handle()), self.rate, Arc::clone(&self.source))
     }
 
     /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
@@ -203,19 +189,19 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key) -> bool {
-        self.owner.remote().state(key).is_some_and(|state| state.phase() == Phase::Pending)
+        self.owner.handle().state(key).is_some_and(|state| state.phase() == Phase::Pending)
     }
 
     /// Timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
-        usize::try_from(self.owner.remote().pending()).unwrap_or(usize::MAX)
+        usize::try_from(self.owner.handle().pending()).unwrap_or(usize::MAX)
     }
 
     /// Bytes that nodes and wheel hold, as of the last poll.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        usize::try_from(self.owner.remote().held_bytes()).unwrap_or(usize::MAX)
+        usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
     }
 
     /// When there is something to do next: never later than the earliest pending deadline, and earlier at
@@ -300,7 +286,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     fn expired(&self, now: Time, expiry: Expiry<T>) -> Expired<T> {
         let deadline = self.rate.start_of(expiry.deadline);
         let lateness = now.saturating_duration_since(deadline);
-        self.owner.remote().counters().lateness.record(saturating_ns(lateness));
+        self.owner.handle().counters().lateness.record(saturating_ns(lateness));
         Expired { payload: expiry.payload, key: expiry.key, deadline, lateness, shard: 0 }
     }
 

@@ -1,9 +1,10 @@
 //! The settings of a local timer.
 
 use super::timer::LocalTimer;
-use crate::engine::{WheelKind, new_wheel};
-use crate::types::{self, BuildError};
 use crate::time::TickRate;
+use crate::types::checks;
+use crate::types::{BuildError, WheelKind};
+use crate::wheel::AnyWheel;
 use std::time::Duration;
 
 /// Builds a [`LocalTimer`].
@@ -64,9 +65,9 @@ impl LocalBuilder {
     ///
     /// If a setting is out of range.
     pub fn build<T>(self) -> Result<LocalTimer<T>, BuildError> {
-        let rate = TickRate::new(error::check_tick(self.tick)?);
-        let limit = self.max_pending.map(error::check_max_pending).transpose()?;
-        let wheel = new_wheel(self.wheel, rate.tick_ns())?;
+        let rate = TickRate::new(checks::check_tick(self.tick)?);
+        let limit = self.max_pending.map(checks::check_max_pending).transpose()?;
+        let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;
         Ok(LocalTimer::from_parts(rate, wheel, limit))
     }
 }

@@ -3,12 +3,10 @@
 use super::queue::Queue;
 use super::table::{Due, MAX_NODES, Table};
 use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
-use crate::engine::{Cancel, Expired, Reschedule, Unfired};
-use crate::types::{self, BuildError, ScheduleError};
-use crate::event_loop::Polled;
-use crate::types::Key;
+use crate::drive::{Fate, TimerStore, too_many};
 use crate::time::Time;
-use crate::drive::{Fate, Records, too_many};
+use crate::types::checks;
+use crate::types::{BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Unfired};
 use crate::wheel::Entry;
 use std::fmt;
 use std::time::Duration;
@@ -98,7 +96,7 @@ impl<T> FixedTimer<T> {
     ///
     /// If `max_pending` is zero.
     pub fn with_max_pending(delay: Duration, max_pending: usize) -> Result<Self, BuildError> {
-        let limit = error::check_max_pending(max_pending)?.min(MAX_NODES);
+        let limit = checks::check_max_pending(max_pending)?.min(MAX_NODES);
         Ok(Self { limit, ..Self::new(delay) })
     }
 

@@ -29,8 +29,8 @@ mod table;
 mod timer;
 mod word;
 
-use crate::types::{ScheduleError, ScheduleErrorKind};
 use crate::time::Time;
+use crate::types::{ScheduleError, ScheduleErrorKind};
 use std::time::Duration;
 
 pub use builder::LocalBuilder;

@@ -5,9 +5,8 @@
 //! without looking is in this file, behind functions that look.
 
 use super::word::{PERIODIC, Word};
+use crate::time::{Period, Time};
 use crate::types::Key;
-use crate::time::Period;
-use crate::time::Time;
 use std::mem::{self, ManuallyDrop};
 
 /// What a periodic timer needs beyond a node.

@@ -3,12 +3,9 @@
 use super::SWEEP_PER_POLL;
 use super::table::Due;
 use super::timer::LocalTimer;
-use crate::time::Clock;
-use crate::engine::Expired;
-use crate::event_loop::Polled;
-use crate::types::Key;
-use crate::time::Time;
 use crate::drive::Next;
+use crate::time::{Clock, Time};
+use crate::types::{Expired, Key, Polled};
 
 /// A poll under way. Its end is noted even if a handler panics.
 struct Turning<'a, T>(&'a mut LocalTimer<T>);
@@ -157,7 +154,7 @@ impl<T> LocalTimer<T> {
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
         while !self.driver.file_at_once(renewed.entry) {
-            self.driver.thin(&self.table);
+            self.driver.evict_dead(&self.table);
         }
         let Some(payload) = self.table.clone_payload(renewed.key) else {
             return;

@@ -6,11 +6,11 @@
 
 use super::node::{Node, Repeat};
 use super::word::Word;
-use crate::types::Key;
+use crate::drive::{Fate, TimerStore};
 use crate::sync::prefetch::prefetch;
 use crate::time::{TickRate, Time};
-use crate::drive::{Fate, Records};
-use crate::wheel::{Entry, Living};
+use crate::types::Key;
+use crate::wheel::Entry;
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
@@ -280,7 +280,9 @@ impl<T> Drop for Drain<'_, T> {
     }
 }
 
-impl<T> Living for Table<T> {
+impl<T> TimerStore for Table<T> {
+    type Fired = Due<T>;
+
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
         self.nodes.get(entry.index as usize).is_some_and(|node| node.word().is_current(entry.mark))
@@ -292,10 +294,6 @@ impl<T> Living for Table<T> {
             prefetch(node);
         }
     }
-}
-
-impl<T> Records for Table<T> {
-    type Fired = Due<T>;
 
     #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {

@@ -4,12 +4,9 @@ use super::builder::LocalBuilder;
 use super::node::Repeat;
 use super::table::{MAX_NODES, Rearm, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
-use crate::engine::{Cancel, Reschedule, Unfired};
-use crate::types::{BuildError, ScheduleError};
-use crate::types::Key;
-use crate::time::Period;
-use crate::time::{TickRate, Time};
 use crate::drive::Driver;
+use crate::time::{Period, TickRate, Time};
+use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
 use std::time::Duration;
@@ -155,15 +152,15 @@ impl<T> LocalTimer<T> {
     #[inline(always)]
     fn file(&mut self, entry: Entry) {
         if !self.driver.file(entry) {
-            self.file_after_thinning(entry);
+            self.file_after_eviction(entry);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn file_after_thinning(&mut self, entry: Entry) {
+    fn file_after_eviction(&mut self, entry: Entry) {
         while !self.driver.file(entry) {
-            self.driver.thin(&self.table);
+            self.driver.evict_dead(&self.table);
         }
     }
 

@@ -18,5 +18,4 @@
 
 pub(crate) mod magazine;
 pub(crate) mod segments;
-pub(crate) mod state;
 pub(crate) mod table;

@@ -2,12 +2,12 @@
 
 use super::magazine::{Depot, ThreadCache};
 use super::segments::{Segments, Zeroable};
-use crate::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
 use crate::contain;
+use crate::drive::Fate;
+use crate::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::prefetch::prefetch;
-use crate::drive::Fate;
 use std::mem::MaybeUninit;
 
 /// One timer's record: 24 bytes with an eight-byte payload.
@@ -88,11 +88,16 @@ impl<T> Table<T> {
         payload: T,
         held: bool,
     ) -> Result<Armed, T> {
-        self.arm_by(cache, deadline, payload, |state| state.arm(handle))
+        self.arm_by(cache, deadline, payload, |state| state.arm(held))
     }
 
     /// As [`Table::arm`], for one period of a periodic timer.
-    pub(crate) fn arm_periodic(&self, cache: &ThreadCache, deadline: u64, payload: T) -> Result<Armed, T> {
+    pub(crate) fn arm_periodic(
+        &self,
+        cache: &ThreadCache,
+        deadline: u64,
+        payload: T,
+    ) -> Result<Armed, T> {
         self.arm_by(cache, deadline, payload, StateWord::arm_periodic)
     }
 
@@ -121,7 +126,13 @@ impl<T> Table<T> {
 
     /// Ends a pending timer as cancelled or returned and takes its payload; `None` if it had ended.
     #[inline]
-    pub(crate) fn end(&self, cache: &ThreadCache, index: u32, generation: u64, phase: Phase) -> Option<T> {
+    pub(crate) fn end(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        generation: u64,
+        phase: Phase,
+    ) -> Option<T> {
         let node = self.nodes.get(index)?;
         match node.state.end(generation, phase, false) {
             Ending::Lost => None,
@@ -154,7 +165,13 @@ impl<T> Table<T> {
 
     /// Owner: what becomes of an entry at `now`.
     #[inline]
-    pub(crate) fn due(&self, cache: &ThreadCache, index: u32, mark: u32, now: u64) -> Fate<Fired<T>> {
+    pub(crate) fn due(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        mark: u32,
+        now: u64,
+    ) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
@@ -203,7 +220,13 @@ impl<T> Table<T> {
 
     /// Moves a pending timer's deadline.
     #[inline]
-    pub(crate) fn rearm(&self, cache: &ThreadCache, index: u32, generation: u64, deadline: u64) -> Rearm {
+    pub(crate) fn rearm(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        generation: u64,
+        deadline: u64,
+    ) -> Rearm {
         let Some(node) = self.nodes.get(index) else {
             return Rearm::Gone;
         };

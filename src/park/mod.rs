@@ -6,4 +6,4 @@
 pub(crate) mod parker;
 mod wake_state;
 
-pub(crate) use wake_state::{WakeState, Wake};
+pub(crate) use wake_state::{Wake, WakeState};

@@ -1,7 +1,7 @@
 //! What the owner counts. One writer (the owner), any readers; on lines of their own.
 
-use super::thread_state::Counter;
 use super::lateness::LatenessRecorder;
+use super::thread_state::Counter;
 use crossbeam_utils::CachePadded;
 
 /// See the module.

@@ -1,18 +1,17 @@
 //! What any thread may do with a shard.
 
 use super::counters::Counters;
-use super::thread_state::ThreadState;
 use super::limit::Limit;
 use super::periodic::Periodics;
-use crate::types::{ScheduleError, ScheduleErrorKind};
-use crate::inbox::{Inbox, Message, Pushed};
-use crate::types::Key;
-use crate::node::segments::{MAX_SLOTS, Segments};
-use crate::state::{Phase, State};
-use crate::node::table::{Armed, Rearm, Table};
-use crate::park::{WakeState, Wake};
-use crate::sync::atomic::{AtomicU32, Ordering};
+use super::thread_state::ThreadState;
 use crate::drive::too_many;
+use crate::inbox::{Inbox, Message, Pushed};
+use crate::node::segments::{MAX_SLOTS, Segments};
+use crate::node::table::{Armed, Rearm, Table};
+use crate::park::{Wake, WakeState};
+use crate::state::{Phase, State};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::types::{Key, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
@@ -146,7 +145,7 @@ impl<T> ShardHandle<T> {
         held: bool,
     ) -> Result<Key, Refusal<T>> {
         let payload = self.acquire_permit(payload)?;
-        let armed = match self.table.arm(&thread.cache, deadline, payload, handle) {
+        let armed = match self.table.arm(&thread.cache, deadline, payload, held) {
             Ok(armed) => armed,
             Err(payload) => {
                 self.release_permit();
@@ -156,7 +155,7 @@ impl<T> ShardHandle<T> {
         // Counted before the push: the owner may fire the timer before `send` returns.
         thread.scheduled.bump();
         if !self.send(deadline, armed.index, armed.mark) {
-            if let Some(payload) = self.take_back(thread, armed, handle) {
+            if let Some(payload) = self.take_back(thread, armed, held) {
                 return Err(Refusal::Closed(payload));
             }
             // `stop` has found the timer and returned it: it was accepted after all.
@@ -167,7 +166,7 @@ impl<T> ShardHandle<T> {
     /// The inbox has refused the timer: take its payload back, unless `stop` has returned it already.
     #[cold]
     fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
-        let payload = if handle {
+        let payload = if held {
             let payload = self.table.cancel_held(armed.index, armed.generation)?;
             self.table.release(&thread.cache, armed.index);
             payload

@@ -13,19 +13,19 @@
 //! threads do with it. `counters` are the owner's. `lateness` is the histogram of how late timers fired.
 
 pub(crate) mod counters;
-pub(crate) mod thread_state;
+pub(crate) mod handle;
 pub(crate) mod lateness;
 pub(crate) mod limit;
 pub(crate) mod owner;
 pub(crate) mod periodic;
-pub(crate) mod handle;
 mod repeat;
 mod store;
+pub(crate) mod thread_state;
 
+pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
-pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 
 /// A timer that has fired, on its way to the handler.
 #[derive(Debug)]

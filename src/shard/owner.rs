@@ -5,18 +5,18 @@
 //! second way. Firing is pulled rather than pushed, so a handler may use the owner again.
 
 use super::Expiry;
-use super::thread_state::ThreadState;
+use super::handle::{Refusal, ShardHandle, WakeOwner};
 use super::limit::Limit;
 use super::periodic::Step;
-use super::handle::{Refusal, ShardHandle, WakeOwner};
 use super::store::{Nodes, drop_payload};
+use super::thread_state::ThreadState;
 use crate::contain;
+use crate::drive::{Driver, Next};
 use crate::inbox::{Inbox, Reader};
-use crate::types::Key;
-use crate::state::Phase;
 use crate::node::table::{Fired, Rearm};
+use crate::state::Phase;
 use crate::time::Time;
-use crate::drive::{Budget, Next, Driver};
+use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
 
@@ -217,10 +217,11 @@ impl<T> Owner<T> {
     pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
         let Self { handle, thread, .. } = self;
         let payload = handle.acquire_permit(payload)?;
-        let armed = handle.table.arm(&thread.cache, deadline, payload, false).map_err(|payload| {
-            handle.release_permit();
-            Refusal::Full(payload)
-        })?;
+        let armed =
+            handle.table.arm(&thread.cache, deadline, payload, false).map_err(|payload| {
+                handle.release_permit();
+                Refusal::Full(payload)
+            })?;
         handle.counters.own_scheduled.bump();
         let key = handle.key(armed.index, armed.generation);
         self.file(Entry { deadline, index: armed.index, mark: armed.mark });
@@ -230,15 +231,15 @@ impl<T> Owner<T> {
     #[inline(always)]
     fn file(&mut self, entry: Entry) {
         while !self.driver.file(entry) {
-            self.thin();
+            self.evict_dead();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn thin(&mut self) {
+    fn evict_dead(&mut self) {
         let Self { handle, driver, thread, running, .. } = self;
-        driver.thin(&Nodes { handle, thread, running });
+        driver.evict_dead(&Nodes { handle, thread, running });
     }
 
     /// Cancels a timer of this shard, whoever scheduled it.

@@ -12,10 +12,8 @@
 //! The period's place under `max_pending` is taken once, and freed when the timer is cancelled or returned.
 
 use crate::contain;
+use crate::time::{Period, TickRate, Time};
 use crate::types::Key;
-use crate::time::Period;
-use crate::time::TickRate;
-use crate::time::Time;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! What any thread may do with a shard's periodic timers; their book is in `periodic`.
 
-use super::thread_state::ThreadState;
-use super::periodic::{PeriodicKey, Plan};
 use super::handle::{Refusal, ShardHandle};
+use super::periodic::{PeriodicKey, Plan};
 use super::store::drop_payload;
+use super::thread_state::ThreadState;
 use crate::state::Phase;
 
 impl<T> ShardHandle<T> {

@@ -3,12 +3,12 @@
 //! Owner only; O(1) per entry, but for periodic timers, whose book is looked up.
 
 use super::Expiry;
-use super::thread_state::ThreadState;
 use super::handle::ShardHandle;
+use super::thread_state::ThreadState;
 use crate::contain;
+use crate::drive::{Fate, TimerStore};
 use crate::node::table::Fired;
-use crate::drive::{Fate, Records};
-use crate::wheel::{Entry, Living};
+use crate::wheel::Entry;
 
 /// The node table, as the owner of the shard uses it.
 pub(super) struct Nodes<'a, T> {
@@ -46,7 +46,9 @@ pub(super) fn drop_payload<T>(payload: T) {
     contain::drop_quietly("a timer's payload", payload);
 }
 
-impl<T> Living for Nodes<'_, T> {
+impl<T> TimerStore for Nodes<'_, T> {
+    type Fired = Expiry<T>;
+
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
         self.handle.table.is_live(entry.index, entry.mark)
@@ -56,10 +58,6 @@ impl<T> Living for Nodes<'_, T> {
     fn prefetch(&self, entry: &Entry) {
         self.handle.table.prefetch(entry.index);
     }
-}
-
-impl<T> Records for Nodes<'_, T> {
-    type Fired = Expiry<T>;
 
     #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Expiry<T>> {

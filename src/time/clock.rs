@@ -1,24 +1,7 @@
-//! Where time comes from.
-//!
-//! Rooms: `monotonic` (the machine's clock), `quick` (the same for schedule calls: cheaper, and never behind),
-//! `source` (which of them there is), `manual` (a clock that a test or a simulation turns by hand). [`Time`] itself
-//! is plain data and lives with the ticks.
-//!
-//! Any thread may call any method here. Only the engine's workers and its schedule calls read a
-//! clock; everything below them takes the time as an argument.
+//! The contract of a clock.
 
-mod manual;
-mod monotonic;
-mod quick;
-mod source;
-
+use super::Time;
 use std::sync::{Arc, Weak};
-
-pub use self::manual::ManualClock;
-pub use self::monotonic::MonotonicClock;
-pub(crate) use self::quick::QuickClock;
-pub(crate) use self::source::TimeSource;
-pub use crate::time::Time;
 
 /// A source of [`Time`].
 ///

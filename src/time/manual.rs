@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::saturating_ns;
 use super::{Clock, Time};
 use crate::contain;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::time::saturating_ns;
 
 type Hook = Weak<dyn Fn() + Send + Sync>;
 

@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
+use super::saturating_ns;
 use super::{Clock, Time};
-use crate::time::saturating_ns;
 
 /// The machine's monotonic clock, counted from the moment this value was made.
 ///

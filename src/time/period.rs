@@ -3,10 +3,22 @@
 //! The next deadline is always computed from the nominal one before it, never from the tick at which
 //! the timer fired, so rounding to ticks does not add up: there is no drift however many periods pass.
 
-use crate::types::PeriodError;
-use crate::time::{Time, saturating_ns};
+use super::{Time, saturating_ns};
 use std::num::NonZeroU64;
 use std::time::Duration;
+use thiserror::Error;
+
+/// Why a period was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PeriodError {
+    /// The period is zero: its timer would be due again at once, for ever.
+    #[error(
+        "the period is 0 and its timer would fire without end; \
+         choose at least 1ns, better at least one tick, or schedule a timer that fires once"
+    )]
+    Zero,
+}
 
 /// What a fixed-rate timer does about periods that went by while nobody polled.
 ///

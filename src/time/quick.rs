@@ -46,8 +46,8 @@ mod plain {
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))]
 mod counted {
     use super::anchor::{Anchor, Calibration, Source};
-    use crate::time::{Clock, MonotonicClock, Time};
     use crate::time::saturating_ns;
+    use crate::time::{Clock, MonotonicClock, Time};
     use std::cell::Cell;
     use std::sync::OnceLock;
 

@@ -77,7 +77,7 @@ pub(crate) fn check_thread_name(name: &str) -> Result<(), BuildError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::says;
+    use super::super::error::tests::says;
     use super::*;
 
     #[test]

@@ -3,10 +3,6 @@
 //! Each text names the offending number, the range that is allowed, and the cure. Errors are plain
 //! data: `Send + Sync`, comparable, and free of borrowed state. [`ScheduleError`] carries the
 //! payload back to the caller.
-//!
-//! Room: `checks` (what a user may ask the builder for).
-
-mod checks;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,10 +10,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub(crate) use self::checks::{
-    MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK, check_buckets, check_budget, check_max_pending,
-    check_shards, check_thread_name, check_tick,
-};
+use super::checks::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 
 /// Why an engine could not be built. Nothing was started and nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -261,18 +254,6 @@ pub enum TurnError {
     Stopped,
 }
 
-/// Why a period was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum PeriodError {
-    /// The period is zero: its timer would be due again at once, for ever.
-    #[error(
-        "the period is 0 and its timer would fire without end; \
-         choose at least 1ns, better at least one tick, or schedule a timer that fires once"
-    )]
-    Zero,
-}
-
 impl<T> ScheduleError<T> {
     pub(crate) const fn new(kind: ScheduleErrorKind, payload: T) -> Self {
         Self { kind, payload }
@@ -317,11 +298,11 @@ impl<T> StdError for ScheduleError<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Asserts that the text of `error` holds every part, and a cure.
-    pub(super) fn says(error: impl StdError, parts: &[&str]) {
+    pub(crate) fn says(error: impl StdError, parts: &[&str]) {
         let text = error.to_string();
         for part in parts {
             assert!(text.contains(part), "{text:?} does not say {part:?}");
@@ -360,7 +341,6 @@ mod tests {
         says(TurnError::DrivenByWorkers, &["Drive::Manual"]);
         says(TurnError::InsideHandler, &["inside a handler", "return"]);
         says(TurnError::Stopped, &["stopped", "new one"]);
-        says(PeriodError::Zero, &["period is 0", "at least 1ns"]);
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Hierarchical {
 
     /// Brings both occupancy words in line after entries of a bucket were removed.
     #[inline]
-    fn update_occupancy(&mut self, level: usize, slot: usize) {
+    fn update_bucket_occupancy(&mut self, level: usize, slot: usize) {
         self.rings[level].update_occupancy(slot);
         if self.rings[level].occupied == 0 {
             self.levels &= !(1 << level);
@@ -149,7 +149,7 @@ impl Hierarchical {
                 break;
             }
         }
-        self.update_occupancy(from.level, from.slot);
+        self.update_bucket_occupancy(from.level, from.slot);
         if !self.rings[from.level].buckets[from.slot].is_empty() {
             return false;
         }
@@ -169,7 +169,7 @@ impl Hierarchical {
         // The hand stays one tick behind until the tick is complete, so that an entry inserted for
         // it is not taken for overdue and does not overtake.
         self.hand = if all { tick.start } else { tick.start - 1 };
-        self.update_occupancy(0, tick.slot);
+        self.update_bucket_occupancy(0, tick.slot);
         all
     }
 
@@ -330,7 +330,7 @@ impl Sweepable for Hierarchical {
     fn update_occupancy(&mut self, position: usize) {
         if position != OVERDUE {
             let (level, slot) = ring_and_slot(position);
-            self.update_occupancy(level, slot);
+            self.update_bucket_occupancy(level, slot);
         }
     }
 }

@@ -1,25 +1,36 @@
-//! `tickwheel::Timer`.
+//! `tickwheel::Timer`, by each of its ways to schedule.
 
 use super::{CrossPeer, Session, Setup};
+use crate::book::Book;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Key, Timer};
+use tickwheel::{Builder, Expired, Key, Task, Timeout, Timer};
 
-/// At the default settings, except for what the figure asks for.
+/// The default settings, except for what the figure asks for.
+fn builder(setup: &Setup) -> Builder {
+    let builder = Builder::new().tick(setup.tick);
+    match setup.shards {
+        Some(shards) => builder.shards(shards),
+        None => builder,
+    }
+}
+
+fn typed(setup: Setup) -> Timer<u64> {
+    let builder = builder(&setup);
+    let book = setup.book;
+    let timer = builder.build_with(move |expired: Expired<u64>| book.fired(expired.payload));
+    let timer = timer.expect("the settings are in range");
+    timer.start().expect("the workers start");
+    timer
+}
+
+/// Typed payloads and plain keys.
 pub struct EnginePeer(Timer<u64>);
 
 impl CrossPeer for EnginePeer {
     type Session = Timer<u64>;
 
     fn start(setup: Setup) -> Self {
-        let mut builder = Builder::new().tick(setup.tick);
-        if let Some(shards) = setup.shards {
-            builder = builder.shards(shards);
-        }
-        let book = setup.book;
-        let timer = builder.build_with(move |expired: Expired<u64>| book.fired(expired.payload));
-        let timer = timer.expect("the settings are in range");
-        timer.start().expect("the workers start");
-        Self(timer)
+        Self(typed(setup))
     }
 
     fn session(&self, _thread: usize) -> Timer<u64> {
@@ -43,5 +54,90 @@ impl Session for Timer<u64> {
     #[inline]
     fn launch(&mut self, delay: Duration, payload: u64) {
         self.schedule_key(delay, payload).expect("there is no limit");
+    }
+}
+
+/// Typed payloads and owned handles.
+pub(super) struct HandlesPeer(Timer<u64>);
+
+/// One thread's clone.
+pub(super) struct Handles(Timer<u64>);
+
+impl CrossPeer for HandlesPeer {
+    type Session = Handles;
+
+    fn start(setup: Setup) -> Self {
+        Self(typed(setup))
+    }
+
+    fn session(&self, _thread: usize) -> Handles {
+        Handles(self.0.clone())
+    }
+}
+
+impl Session for Handles {
+    type Handle = Timeout<u64>;
+
+    #[inline]
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Timeout<u64> {
+        self.0.schedule(delay, payload).expect("there is no limit")
+    }
+
+    #[inline]
+    fn cancel(&mut self, timeout: Timeout<u64>) {
+        assert!(timeout.cancel().won());
+    }
+
+    #[inline]
+    fn launch(&mut self, delay: Duration, payload: u64) {
+        self.0.schedule(delay, payload).expect("there is no limit");
+    }
+}
+
+/// Closures and plain keys.
+pub(super) struct ClosuresPeer {
+    timer: Timer<Task>,
+    /// Leaked, so that a closure holds it without a shared count.
+    book: &'static Book,
+}
+
+/// One thread's clone.
+pub(super) struct Closures {
+    timer: Timer<Task>,
+    book: &'static Book,
+}
+
+impl CrossPeer for ClosuresPeer {
+    type Session = Closures;
+
+    fn start(setup: Setup) -> Self {
+        let timer = builder(&setup).build().expect("the settings are in range");
+        timer.start().expect("the workers start");
+        let book: &'static _ = Box::leak(Box::new(setup.book));
+        Self { timer, book }
+    }
+
+    fn session(&self, _thread: usize) -> Closures {
+        Closures { timer: self.timer.clone(), book: self.book }
+    }
+}
+
+impl Session for Closures {
+    type Handle = Key;
+
+    #[inline]
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
+        let book = self.book;
+        self.timer.schedule_key(delay, move || book.fired(payload)).expect("there is no limit")
+    }
+
+    #[inline]
+    fn cancel(&mut self, key: Key) {
+        assert!(self.timer.cancel(key).won());
+    }
+
+    #[inline]
+    fn launch(&mut self, delay: Duration, payload: u64) {
+        self.schedule(delay, payload);
     }
 }

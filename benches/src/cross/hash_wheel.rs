@@ -98,7 +98,7 @@ impl Session for HashWheelSession {
         self.schedule(delay, payload);
     }
 
-    fn settle(&mut self) {
+    fn wait_idle(&mut self) {
         let (done, told) = channel();
         self.send(Duration::from_millis(1), 0, Then::Tell(done));
         told.recv().expect("the timer's thread fires it");

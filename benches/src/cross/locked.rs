@@ -2,6 +2,7 @@
 
 use super::{CrossPeer, Session, Setup};
 use crate::book::Book;
+use crate::local::{IndexedHeap, IndexedKey};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,6 +57,33 @@ impl Store for Tree {
             if due.len() == BATCH {
                 return;
             }
+        }
+    }
+}
+
+impl Store for IndexedHeap {
+    type Handle = IndexedKey;
+
+    fn new(_tick: Duration) -> Self {
+        Self::default()
+    }
+
+    fn insert(&mut self, deadline: u64, payload: u64) -> IndexedKey {
+        Self::insert(self, deadline, payload)
+    }
+
+    fn remove(&mut self, key: IndexedKey) {
+        Self::remove(self, key);
+    }
+
+    fn next(&self) -> Option<u64> {
+        Self::next(self)
+    }
+
+    fn take_due(&mut self, now: u64, due: &mut Vec<u64>) {
+        while due.len() < BATCH {
+            let Some(payload) = self.pop_due(now) else { return };
+            due.push(payload);
         }
     }
 }
@@ -161,6 +189,8 @@ pub(super) struct Locked<S, const ONE: bool>(Vec<Arc<Shard<S>>>);
 pub(super) type LockedTree = Locked<Tree, true>;
 /// One tree per core: the honest hand-written rival.
 pub(super) type LockedTrees = Locked<Tree, false>;
+/// One indexed 4-ary heap per core: what server teams write today.
+pub(super) type LockedHeaps = Locked<IndexedHeap, false>;
 /// One of this project's own wheels.
 pub(super) type LockedWheel = Locked<LocalTimer<u64>, true>;
 

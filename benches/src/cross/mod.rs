@@ -81,7 +81,7 @@ pub trait Session: Send + 'static {
     fn launch(&mut self, delay: Duration, payload: u64);
 
     /// Waits until everything asked for is done, for peers that only take notes.
-    fn settle(&mut self) {}
+    fn wait_idle(&mut self) {}
 }
 
 /// Runs a figure of many threads.
@@ -89,9 +89,12 @@ pub trait Session: Send + 'static {
 pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
     let run = match peer {
         Peer::Timer => measure_peer::<EnginePeer>,
+        Peer::TimerHandles => measure_peer::<engine::HandlesPeer>,
+        Peer::TimerClosures => measure_peer::<engine::ClosuresPeer>,
         Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
         Peer::LockedTree => measure_peer::<locked::LockedTree>,
         Peer::LockedTrees => measure_peer::<locked::LockedTrees>,
+        Peer::LockedHeaps => measure_peer::<locked::LockedHeaps>,
         Peer::Tokio => measure_peer::<tokio_sleep::TokioPeer>,
         #[cfg(tokio_unstable)]
         Peer::TokioAlt => measure_peer::<tokio_sleep::TokioAltPeer>,
@@ -117,6 +120,7 @@ fn measure_peer<P: CrossPeer>(figure: Figure, scale: Scale) -> Metrics {
         Figure::Wake => timed::wake::<P>(scale),
         Figure::Idle => watched::idle::<P>(scale),
         Figure::Zombie => watched::zombie::<P>(scale),
+        Figure::Shrink => watched::shrink::<P>(scale),
         other => unreachable!("{other:?} is a local figure"),
     }
 }
@@ -148,9 +152,12 @@ mod tests {
     #[test]
     fn every_peer_keeps_the_rules() {
         keeps_the_rules::<EnginePeer>();
+        keeps_the_rules::<engine::HandlesPeer>();
+        keeps_the_rules::<engine::ClosuresPeer>();
         keeps_the_rules::<locked::LockedWheel>();
         keeps_the_rules::<locked::LockedTree>();
         keeps_the_rules::<locked::LockedTrees>();
+        keeps_the_rules::<locked::LockedHeaps>();
         keeps_the_rules::<tokio_sleep::TokioPeer>();
         keeps_the_rules::<pingora::PingoraPeer>();
         keeps_the_rules::<futures::AsyncIoPeer>();

@@ -64,7 +64,7 @@ impl<S: Session> InFlight<S> {
     }
 
     /// Waits until everything is done.
-    pub fn settle(&mut self) {
+    pub fn wait_idle(&mut self) {
         self.session.wait_idle();
     }
 }

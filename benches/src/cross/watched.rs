@@ -75,3 +75,37 @@ pub(super) fn zombie<P: CrossPeer>(scale: Scale) -> Metrics {
         ("ns/pair", crate::measure::per(taken, usize::try_from(zombies).unwrap_or(1))),
     ]
 }
+
+/// Many timers at once, all of which are cancelled: what stays afterwards.
+pub(super) fn shrink<P: CrossPeer>(scale: Scale) -> Metrics {
+    let timers = match scale {
+        Scale::Tiny => 10_000,
+        Scale::Quick => 1_000_000,
+        Scale::Full => 5_000_000,
+    };
+    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
+    let mut session = peer.session(0);
+    let first = session.schedule(HOUR, 0);
+    session.wait_idle();
+    // The handles' own memory is there before the count begins.
+    let mut handles = Vec::with_capacity(timers);
+    std::thread::sleep(Duration::from_millis(20));
+    let base = resident_bytes();
+    for n in 0..timers as u64 {
+        handles.push(session.schedule(HOUR + Duration::from_millis(n % 60_000), n));
+    }
+    session.wait_idle();
+    let held = (timers * size_of::<<P::Session as Session>::Handle>()) as f64;
+    let peak = resident_bytes() - base - held;
+    handles.drain(..).for_each(|handle| session.cancel(handle));
+    session.wait_idle();
+    // A peer that tidies up with its next operations has some.
+    for n in 0..100_000 {
+        let handle = session.schedule(HOUR, n);
+        session.cancel(handle);
+    }
+    std::thread::sleep(scale.watch(Duration::from_secs(3)));
+    let left = resident_bytes() - base - held;
+    session.cancel(first);
+    vec![("left MiB", left / MIB), ("peak MiB", peak / MIB), ("left %", left / peak * 100.0)]
+}

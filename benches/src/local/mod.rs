@@ -4,6 +4,7 @@ mod delay_queue;
 mod event_loop;
 mod floor;
 mod heap;
+mod indexed_heap;
 mod local_timer;
 mod nexus;
 mod tokio_sleep;
@@ -14,6 +15,7 @@ pub use delay_queue::DelayQueuePeer;
 pub use event_loop::EventLoopPeer;
 pub use floor::FloorPeer;
 pub use heap::HeapPeer;
+pub use indexed_heap::{IndexedHeap, IndexedHeapPeer, IndexedKey};
 pub use local_timer::LocalTimerPeer;
 pub use nexus::NexusPeer;
 pub use tokio_sleep::TokioSleepPeer;
@@ -86,6 +88,7 @@ mod tests {
         keeps_the_rules::<DelayQueuePeer>();
         keeps_the_rules::<TokioSleepPeer>();
         keeps_the_rules::<HeapPeer>();
+        keeps_the_rules::<IndexedHeapPeer>();
         keeps_the_rules::<TreePeer>();
     }
 }

@@ -5,8 +5,8 @@
 //! beyond that. The quota is that of the nearest limit on the way up the control groups, both versions.
 
 use super::Pinning;
-use crate::types::MAX_SHARDS;
 use crate::sync::process::{AtomicUsize, Ordering};
+use crate::types::checks::MAX_SHARDS;
 use std::path::Path;
 
 /// Where the next engine of this process begins to take cores.

@@ -9,16 +9,14 @@
 //! Tests named `netty_...` reproduce the reference; tests named `unlike_netty_...` are deliberate
 //! deviations. The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod building;
 mod real_time;
 mod timeouts;
 
+use crate::common::one_shard;
 use tickwheel::{Builder, WheelKind};
 
 /// The reference's wheel: one ring, here of 512 buckets, of 1 ms ticks.
 fn netty() -> Builder {
-    common::one_shard().wheel(WheelKind::Hashed { buckets: 512 })
+    one_shard().wheel(WheelKind::Hashed { buckets: 512 })
 }

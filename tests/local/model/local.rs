@@ -1,6 +1,6 @@
 //! `LocalTimer` against a list that is searched from end to end.
 
-use crate::ops::{Op, ops};
+use super::ops::{Op, ops};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

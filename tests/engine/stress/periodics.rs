@@ -1,6 +1,6 @@
 //! Periodic timers against `stop`: each accepted one is either cancelled or returned, once.
 
-use crate::books::Load;
+use super::books::Load;
 use crate::common::{HOUR, one_shard, stress};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,7 +1,7 @@
 //! The simulation example, on a smaller scale: it checks itself against queueing theory.
 
 #[allow(dead_code, reason = "the example's `main` is not used here")]
-#[path = "../examples/simulation.rs"]
+#[path = "../../examples/simulation.rs"]
 mod simulation;
 
 use simulation::{Scenario, erlang_c, run, simulate};

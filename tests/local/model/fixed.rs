@@ -1,6 +1,6 @@
 //! `FixedTimer` against a plain list in the order of deadlines.
 
-use crate::ops::{Op, ops};
+use super::ops::{Op, ops};
 use proptest::prelude::*;
 use std::time::Duration;
 use tickwheel::{FixedTimer, Key, Time};

@@ -6,9 +6,6 @@
 //! | `time` | wraps, spans, jumps, clocks that go back, pauses |
 //! | `handlers` | what handlers did to the timers around them, shards that were silently off |
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod handlers;
 mod lost;
 mod time;

@@ -9,9 +9,6 @@
 //! | `bounds` | 6, 7, 10: zombies, work per turn, counters |
 //! | `handlers` | 5, 12: what a handler may do, and that nobody waits for it |
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod bounds;
 mod ends;
 mod handlers;

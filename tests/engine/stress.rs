@@ -15,16 +15,13 @@
 //! | `periodics` | periodic timers against `stop` |
 //! | `producer` | a thread that uses the engine |
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod books;
 mod periodics;
 mod producer;
 
-use crate::books::{Books, CANCELLED, Engine, FIRED, REFUSED, RETURNED, WANTED};
+use self::books::{Books, CANCELLED, Engine, FIRED, REFUSED, RETURNED, WANTED};
+use self::producer::{STEPS, produce};
 use crate::common::{Random, reflexive, secs, stress, us};
-use crate::producer::{STEPS, produce};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Instant;

@@ -5,18 +5,15 @@
 //! | `timing` | never early, woken in time, asleep while idle |
 //! | `stopping` | `stop` against producers, turns and itself; the last handle |
 //! | `races` | cancel, fire and reschedule of one timer; the limit under contention |
-//! | `threads` | threads that end with nodes, handles and engines in their hands |
+//! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |
 //! | `zombies` | what millions of cancelled timers leave behind |
 //!
 //! Wherever timers race, a ledger apart from the engine's own counters decides: each ended exactly once.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod races;
 mod shards;
 mod stopping;
-mod threads;
+mod thread_ends;
 mod timing;
 mod zombies;

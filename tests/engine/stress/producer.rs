@@ -1,6 +1,6 @@
 //! A thread that uses the engine in every way there is.
 
-use crate::books::{Books, Engine, Load, PERIODICS, any_delay};
+use super::books::{Books, Engine, Load, PERIODICS, any_delay};
 use crate::common::{Random, us};
 use std::sync::atomic::Ordering;
 use tickwheel::{MissedTicks, Period, Timeout};

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Packs the library as it would be published, and builds and tests the unpacked package by itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+cargo package --quiet --allow-dirty --no-verify --package tickwheel
+version=$(cargo metadata --format-version 1 --no-deps | grep -o '"name":"tickwheel","version":"[^"]*"' | cut -d'"' -f8)
+crate=$target/package/tickwheel-$version.crate
+size=$(wc -c <"$crate")
+unpacked=$(mktemp -d)
+trap 'rm -rf "$unpacked"' EXIT
+tar --extract --gzip --file "$crate" --directory "$unpacked"
+cd "$unpacked/tickwheel-$version"
+# A package is no part of this workspace; it brings its own lock file.
+CARGO_TARGET_DIR=$target/package-test cargo test --quiet "$@"
+printf 'tickwheel %s: %d KiB packed, %d files, its own tests pass\n' "$version" $((size / 1024)) "$(find . -type f | wc -l)"

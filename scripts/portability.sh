@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Type-checks the library for systems that nothing runs on here: Windows, macOS, and WebAssembly for the part without
+# system calls. Warnings are errors.
+#
+# The standard library is built from Debian's sources with the compiler of scripts/msrv.sh; exits with 3 where these
+# cannot be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+source scripts/msrv.sh fetch
+
+sources=$unpacked/usr/src/rustc-1.85.0/library
+if [[ ! -e $sources/std/Cargo.toml ]]; then
+  (
+    cd "$root/packages"
+    apt-get download -q "rust-web-src=$(version)" >/dev/null 2>&1 || exit 3
+    dpkg-deb --extract rust-web-src_*.deb "$unpacked"
+  ) || { echo "the sources of the standard library are not to be had here (Debian's rust-web-src)"; exit 3; }
+fi
+mkdir -p "$unpacked/usr/lib/rustlib/src/rust"
+ln -sfn "$sources" "$unpacked/usr/lib/rustlib/src/rust/library"
+
+# Windows import libraries are made by a tool of its own.
+if ! command -v x86_64-w64-mingw32-dlltool >/dev/null && [[ ! -x $unpacked/usr/bin/x86_64-w64-mingw32-dlltool ]]; then
+  (
+    cd "$root/packages"
+    apt-get download -q binutils-mingw-w64-x86-64 >/dev/null 2>&1 || exit 3
+    dpkg-deb --extract binutils-mingw-w64-x86-64_*.deb "$unpacked"
+  ) || { echo "dlltool is not to be had here (Debian's binutils-mingw-w64-x86-64)"; exit 3; }
+fi
+export PATH=$PATH:$unpacked/usr/bin
+export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-D warnings" CARGO_TARGET_DIR=$root/portability
+for target in x86_64-pc-windows-gnu aarch64-apple-darwin; do
+  echo "== $target"
+  "$cargo" check -q --locked --lib -Zbuild-std=std,panic_unwind --target "$target"
+done
+echo "== wasm32-unknown-unknown, without default features"
+"$cargo" check -q --locked --lib --no-default-features -Zbuild-std=core,alloc --target wasm32-unknown-unknown

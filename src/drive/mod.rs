@@ -1,0 +1,19 @@
+//! The turn: file, fire what is due, sweep zombies, within a budget.
+//!
+//! A shard's owner and the single-threaded timers keep their timers' records in different tables, one atomic and one
+//! not. Everything else about a turn is the same and lives here, once: the [`Driver`] owns the wheel and asks the
+//! [`TimerStore`] what to do about each entry.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `store` | [`TimerStore`]: what the driver asks about an entry |
+//! | `driver` | [`Driver`]: one turn after the other |
+//! | `staging` | [`StagingBuffer`]: where young entries wait before they are filed |
+
+mod driver;
+mod staging;
+mod store;
+
+pub(crate) use driver::{Driver, Next, too_many};
+use staging::StagingBuffer;
+pub(crate) use store::{Fate, TimerStore};

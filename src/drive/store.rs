@@ -1,0 +1,32 @@
+//! What the driver asks about an entry.
+
+use crate::wheel::Entry;
+
+/// What a table says about an entry that came due.
+#[must_use]
+pub(crate) enum Fate<F> {
+    /// The timer fires now.
+    Fire(F),
+    /// Not due any more: file the entry again for this tick.
+    Refile(u64),
+    /// A zombie.
+    Drop,
+}
+
+/// The timers behind the entries.
+pub(crate) trait TimerStore {
+    /// A timer that has fired.
+    type Fired;
+
+    /// Whether an entry stands for a pending timer.
+    fn is_live(&self, entry: &Entry) -> bool;
+
+    /// Announces that it will be asked for soon.
+    fn prefetch(&self, entry: &Entry);
+
+    /// Decides about an entry that is due at `now`.
+    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
+
+    /// Timers pending.
+    fn pending(&self) -> u64;
+}

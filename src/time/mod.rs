@@ -1,0 +1,31 @@
+//! Time: points on a scale of nanoseconds, ticks, periods, and the clocks that tell it.
+//!
+//! Nothing here knows of timers. Any thread may use all of it. Only the fronts and their workers read a clock;
+//! everything below them takes the time as an argument.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `tick` | [`Time`], ticks, and the only rounding of durations in the crate |
+//! | `period` | how a periodic timer goes on: pure arithmetic |
+//! | `clock` | [`Clock`], the contract of a clock |
+//! | `monotonic` | the machine's clock |
+//! | `quick` | the same for schedule calls: cheaper, and never behind |
+//! | `manual` | a clock that a test or a simulation turns by hand |
+//! | `source` | the clock that a timer was given |
+
+mod clock;
+mod manual;
+mod monotonic;
+mod period;
+mod quick;
+mod source;
+mod tick;
+
+pub use clock::Clock;
+pub use manual::ManualClock;
+pub use monotonic::MonotonicClock;
+pub use period::{MissedTicks, Period, PeriodError};
+pub(crate) use quick::QuickClock;
+pub(crate) use source::TimeSource;
+pub use tick::Time;
+pub(crate) use tick::{TickRate, saturating_ns};

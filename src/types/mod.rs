@@ -1,0 +1,29 @@
+//! The words that callers and all rooms share: names of timers, answers, errors.
+//!
+//! Plain data. Nothing here does anything.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `key` | [`Key`], the packed name of a timer |
+//! | `answer` | [`Cancel`], [`Reschedule`] |
+//! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
+//! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
+//! | `wheel_kind` | [`WheelKind`] |
+//! | `error` | every error, each with its cure |
+//! | `checks` | what a user may ask a builder for |
+
+mod answer;
+pub(crate) mod checks;
+mod error;
+mod expired;
+mod key;
+mod turn;
+mod wheel_kind;
+
+pub use answer::{Cancel, Reschedule};
+pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
+pub use expired::{Expired, Unfired};
+pub(crate) use key::GENERATION_BITS;
+pub use key::Key;
+pub use turn::{Budget, Polled};
+pub use wheel_kind::WheelKind;

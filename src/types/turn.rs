@@ -1,0 +1,31 @@
+//! What one turn of a shard, or one poll of a loop, may do and came to.
+
+/// How much one turn may do. What is left over is done by the next turn, at once.
+///
+/// The parts of a turn come in this order, so timers that are due go before housekeeping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick).
+    pub drain: usize,
+    /// Entries looked at because they are due (default 4096).
+    pub fire: usize,
+    /// Entries looked at in search of zombies (default 4096); more if the turn has filed many new ones.
+    pub sweep: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { drain: 100_000, fire: 4096, sweep: 4096 }
+    }
+}
+
+/// What one poll came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a poll that ran out of budget wants to be called again before the loop sleeps"]
+pub struct Polled {
+    /// Timers fired.
+    pub fired: usize,
+    /// The budget ran out: more is due. Look after your sockets, then poll again without sleeping;
+    /// [`EventLoopTimer::poll_timeout`] answers zero meanwhile.
+    pub more: bool,
+}

@@ -1,0 +1,14 @@
+//! Which wheel a timer has.
+
+/// Which wheel the shards use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WheelKind {
+    /// Rings of growing tick: right for every mix of delays. The default.
+    #[default]
+    Hierarchical,
+    /// One ring with rounds: right when delays are short and similar.
+    Hashed {
+        /// Buckets, rounded up to a power of two; 1 to 2^30, and `tick * buckets` below 584 years.
+        buckets: usize,
+    },
+}

@@ -1,0 +1,78 @@
+//! One of the wheels, chosen when a timer is built.
+
+use super::{Advance, DeadMask, Entry, Hashed, Hierarchical, Sweep, Wheel};
+use crate::types::checks::check_buckets;
+use crate::types::{BuildError, WheelKind};
+
+/// One of the two kinds of wheel, chosen when the engine is built.
+///
+/// The dispatch is a predictable branch, not a call through a table.
+pub enum AnyWheel {
+    /// Rings of growing span; right for every mix of delays.
+    Hierarchical(Hierarchical),
+    /// One ring with rounds; right when delays are short and similar.
+    Hashed(Hashed),
+}
+
+/// Calls the same method on whichever wheel there is.
+macro_rules! either {
+    ($self:expr, $wheel:ident => $call:expr) => {
+        match $self {
+            AnyWheel::Hierarchical($wheel) => $call,
+            AnyWheel::Hashed($wheel) => $call,
+        }
+    };
+}
+
+impl AnyWheel {
+    /// The wheel of a kind, with ticks of this length.
+    pub(crate) fn new(kind: WheelKind, tick_ns: u64) -> Result<Self, BuildError> {
+        Ok(match kind {
+            WheelKind::Hierarchical => Self::Hierarchical(Hierarchical::new()),
+            WheelKind::Hashed { buckets } => {
+                Self::Hashed(Hashed::new(check_buckets(buckets, tick_ns)?))
+            }
+        })
+    }
+}
+
+impl Wheel for AnyWheel {
+    // Inlined all the way, here and below: a caller that passes an entry through memory writes it in
+    // parts and reads it back as a whole, and that stall doubles the cost of an insert.
+    #[inline(always)]
+    fn insert(&mut self, entry: Entry) {
+        either!(self, wheel => wheel.insert(entry));
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<u64> {
+        either!(self, wheel => wheel.next_deadline())
+    }
+
+    #[inline]
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
+        either!(self, wheel => wheel.advance(to, budget, due))
+    }
+
+    fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
+        either!(self, wheel => wheel.sweep_batches(budget, is_dead))
+    }
+
+    fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
+        either!(self, wheel => wheel.drain_all(f));
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        either!(self, wheel => wheel.len())
+    }
+
+    #[inline]
+    fn hand(&self) -> u64 {
+        either!(self, wheel => wheel.hand())
+    }
+
+    fn held_bytes(&self) -> usize {
+        either!(self, wheel => wheel.held_bytes())
+    }
+}

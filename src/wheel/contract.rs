@@ -1,0 +1,99 @@
+//! What every wheel does, and the entry that it keeps.
+
+/// What a wheel stores of one timer: 16 bytes of plain data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// The tick at which the entry is due.
+    pub deadline: u64,
+    /// The timer's place in its node table; the wheel only carries it.
+    pub index: u32,
+    /// Whatever else the owner wants back, a generation for instance; the wheel only carries it.
+    pub mark: u32,
+}
+
+const _: () = assert!(std::mem::size_of::<Entry>() == 16);
+
+/// What one call of [`Wheel::advance`] left undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an advance that ran out of budget has to be called again"]
+pub struct Advance {
+    /// The budget ran out: entries due at the given tick remain, call again with the same tick.
+    pub more: bool,
+}
+
+/// What one call of [`Wheel::sweep`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// Entries looked at.
+    pub examined: usize,
+    /// Entries dropped because they were dead.
+    pub removed: usize,
+    /// The sweep has been through every bucket and starts over with the next call.
+    pub cycle_done: bool,
+}
+
+/// Tells a sweep which entries of a batch are dead: bit `n` of the answer stands for entry `n`.
+///
+/// A batch has between 1 and 64 entries. Looking at a whole batch lets the owner load the records
+/// of its timers side by side instead of one after the other.
+pub type DeadMask<'a> = &'a mut dyn FnMut(&[Entry]) -> u64;
+
+/// A set of entries ordered by deadline, with a hand that only moves forward.
+pub trait Wheel {
+    /// Files an entry. O(1); allocates only while the wheel grows beyond what it held before.
+    ///
+    /// A deadline at or before the hand is *overdue*: the next [`advance`](Self::advance) yields
+    /// overdue entries before all others, in the order in which they were inserted.
+    fn insert(&mut self, entry: Entry);
+
+    /// The earliest deadline of all entries, `None` when there are none. O(1).
+    ///
+    /// Exact as long as no sweep has removed an entry; after that it may be earlier than the
+    /// earliest entry (never later) until the sweep has finished the bucket of the removed one. It is at or
+    /// before the hand while overdue entries wait, and at or before `to` while an advance to `to`
+    /// is unfinished.
+    fn next_deadline(&self) -> Option<u64>;
+
+    /// Moves the hand towards `to` and appends the entries that are due by then to `due`: overdue
+    /// ones first, then by deadline, and in the order of their insertion within one tick.
+    ///
+    /// At most `budget` entries are appended, and filing work is bounded by a multiple of the
+    /// budget. A `to` before the hand yields overdue entries only. The hand never passes a tick that
+    /// has not been yielded completely, so an entry inserted for that tick meanwhile still comes
+    /// last in it. With nothing due the cost is O(1), whatever the distance; otherwise it depends on
+    /// the entries yielded and moved, never on the number of ticks passed.
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance;
+
+    /// Examines about `budget` entries (one batch more at most), continuing where the last call
+    /// ended, and drops those that `is_dead` marks.
+    ///
+    /// Once a call has reported `cycle_done`, the calls up to and including the next one that
+    /// reports it see every entry that was present at their start and has neither come due nor
+    /// belongs to an unfinished advance. The order of what remains does not change.
+    fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep;
+
+    /// [`sweep_batches`](Self::sweep_batches) with a question per entry.
+    fn sweep(&mut self, budget: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> Sweep {
+        self.sweep_batches(budget, &mut |entries| {
+            let dead = |(place, entry): (usize, &Entry)| u64::from(is_dead(*entry)) << place;
+            entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
+        })
+    }
+
+    /// Takes every entry out, in no particular order. The hand stays where it is.
+    fn drain_all(&mut self, f: &mut dyn FnMut(Entry));
+
+    /// The entries filed, dead ones included.
+    fn len(&self) -> usize;
+
+    /// Whether no entry is filed.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The last tick of which every entry has been yielded; 0 at first.
+    fn hand(&self) -> u64;
+
+    /// The memory that the wheel holds, in bytes, its reserves included.
+    fn held_bytes(&self) -> usize;
+}

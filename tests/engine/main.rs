@@ -1,0 +1,20 @@
+//! The engine, `Timer`: on a clock turned by hand, on the real clock with real threads, under random load.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
+//! | `periodic` | periodic timers, of the engine and of event loops |
+//! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
+//! | `threads` | what only races, sleeps and dying threads can show |
+//! | `stress` | random engines under random load on real threads |
+//!
+//! The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod long_uptime;
+mod manual;
+mod periodic;
+mod stress;
+mod threads;
