@@ -240,7 +240,7 @@ impl<T> Inner<T> {
         if self.is_inside() {
             return Err(TurnError::InsideHandler);
         }
-        let mut fired = 0;
+        let (mut fired, mut failed) = (0, None);
         for number in 0..self.handles.len() {
             let Some(mut shard) = self.borrow(number)? else { continue };
             let inside = Inside::enter(self.id);
@@ -252,14 +252,12 @@ impl<T> Inner<T> {
                 Err(message) => {
                     self.fail(number, message);
                     self.retire(shard);
+                    failed = Some(number);
                 }
             }
             drop(inside);
         }
-        match (0..self.handles.len()).find(|shard| self.standing.failure(*shard).is_some()) {
-            Some(shard) if fired == 0 => Err(TurnError::Failed { shard }),
-            _ => Ok(fired),
-        }
+        failed.map_or(Ok(fired), |shard| Err(TurnError::Failed { shard }))
     }
 
     /// Takes a shard to turn it, when nobody else does any more; `None` if it has failed.
