@@ -1,6 +1,6 @@
 //! How an owner sleeps and how producers wake it, without losing a wake-up.
 //!
-//! `signal` is the handshake: two words and two pairs of fences, explained and proven in `README.md`.
+//! `wake_state` is the handshake: two words and two pairs of fences, explained and proven in `README.md`.
 //! `parker` is the sleep itself: a futex on Linux, a parked thread elsewhere.
 
 pub(crate) mod parker;
