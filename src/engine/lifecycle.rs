@@ -348,28 +348,22 @@ impl<T: Send + 'static> Inner<T> {
         }
         if self.drive == Drive::Workers {
             self.standing.live_here();
-            for number in 0..state.idle.len() {
-                if let Some(shard) = state.idle[number].take() {
-                    match self.spawn(shard) {
-                        Ok(worker) => state.workers.push(worker),
-                        Err((shard, error)) => {
-                            state.idle[number] = shard;
-                            return Err(error);
-                        }
-                    }
-                }
+            let State { idle, workers, .. } = &mut *state;
+            for shard in idle.iter_mut().filter(|shard| shard.is_some()) {
+                workers.extend(self.spawn(shard)?);
             }
         }
         self.standing.set(Phase::Started);
         Ok(())
     }
 
-    /// Gives a shard its thread. On failure it comes back, for another attempt.
-    #[expect(clippy::type_complexity, reason = "the shard beside the error, and only here")]
+    /// Gives a shard its thread. On failure it is back in its place, for another attempt.
     fn spawn(
         self: &Arc<Self>,
-        shard: ShardWorker<T>,
-    ) -> Result<JoinHandle<()>, (Option<ShardWorker<T>>, StartError)> {
+        place: &mut Option<ShardWorker<T>>,
+    ) -> Result<Option<JoinHandle<()>>, StartError> {
+        let Some(shard) = place.take() else { return Ok(None) };
+        let name = format!("{}-{}", self.thread_name, shard.shard);
         let number = shard.shard;
         // It stays in here if there is no thread to take it out.
         let handover = Arc::new(Mutex::new(Some(shard)));
@@ -377,16 +371,15 @@ impl<T: Send + 'static> Inner<T> {
             from.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
         let (inner, inside) = (Arc::clone(self), Arc::clone(&handover));
-        std::thread::Builder::new()
-            .name(format!("{}-{number}", self.thread_name))
-            .spawn(move || {
-                if let Some(shard) = take(&inside) {
-                    inner.work(shard);
-                }
-            })
-            .map_err(|error| {
-                let error = StartError::Spawn { shard: number, message: error.to_string() };
-                (take(&handover), error)
-            })
+        let run = move || {
+            if let Some(shard) = take(&inside) {
+                inner.work(shard);
+            }
+        };
+        let spawned = std::thread::Builder::new().name(name).spawn(run);
+        spawned.map(Some).map_err(|error| {
+            *place = take(&handover);
+            StartError::Spawn { shard: number, message: error.to_string() }
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! How engines end: modes, time limits, and drops that wait for nobody.
 
 use crate::common::{HOUR, ms, one_shard, recording, reflexive, secs, set_of, sorted, wait_until};
-use crate::install_logger;
+use crate::{arm, install_logger};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
     install_logger();
     for mode in [Shutdown::ReturnUnfired, Shutdown::Drain { until: Time::ZERO }] {
         let (timer, let_go) = blocked();
-        (1..=10).for_each(|id| drop(timer.schedule_key(HOUR, id).unwrap()));
+        (1..=10).for_each(|id| arm(&timer, HOUR, id));
         assert_eq!(timer.shutdown(mode, ms(20)), Err(StopError::TimedOut { shards: 1 }));
         let refused = timer.schedule_key(HOUR, 99).unwrap_err();
         assert_eq!((refused.kind(), refused.payload()), (&ScheduleErrorKind::Stopped, &99));
@@ -161,7 +161,7 @@ fn an_engine_turned_by_hand_drains_what_is_due() {
     install_logger();
     let clock = ManualClock::new();
     let (timer, fired) = recording(one_shard().drive(Drive::Manual).clock(clock.clone()));
-    (0..10).for_each(|id| drop(timer.schedule_key(ms(id), id).unwrap()));
+    (0..10).for_each(|id| arm(&timer, ms(id), id));
     clock.advance(ms(4));
     let mode = Shutdown::Drain { until: Time::MAX };
     let rest = timer.shutdown(mode, Duration::MAX).unwrap();
@@ -188,7 +188,7 @@ fn a_stop_does_not_wait_for_a_long_turn() {
     install_logger();
     let (timer, let_go) = blocked();
     // All due in the turn that is under way or in the next one.
-    (1..=1000).for_each(|id| drop(timer.schedule_key(Duration::ZERO, id).unwrap()));
+    (1..=1000).for_each(|id| arm(&timer, Duration::ZERO, id));
     let rest = std::thread::scope(|scope| {
         let stop = scope.spawn(|| timer.stop().unwrap());
         wait_until("it stops", || timer.is_stopped());
@@ -205,7 +205,7 @@ fn waiting_for_a_spinning_engine_to_be_idle_ends() {
     let (timer, fired) =
         recording(one_shard().shards(2).routing(Routing::Spread).idle(IdleStrategy::BusySpin));
     for round in 1..=50 {
-        (0..4).for_each(|id| drop(timer.schedule_key(Duration::ZERO, round * 4 + id).unwrap()));
+        (0..4).for_each(|id| arm(&timer, Duration::ZERO, round * 4 + id));
         timer.wait_idle();
         assert_eq!(fired.take().len(), 4, "all handlers have returned");
     }

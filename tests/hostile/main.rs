@@ -19,6 +19,8 @@ mod processes;
 use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+use tickwheel::Timer;
 
 struct PanickingLogger;
 
@@ -41,6 +43,12 @@ fn install_logger() {
         log::set_logger(&PanickingLogger).expect("this program has one logger");
         log::set_max_level(log::LevelFilter::Trace);
     });
+}
+
+/// Schedules a timer whose name does not matter.
+#[track_caller]
+fn arm<T: Send + 'static>(timer: &Timer<T>, delay: Duration, payload: T) {
+    timer.schedule_key(delay, payload).expect("the engine takes it");
 }
 
 /// A value whose destructor panics once it is armed, and whose clones are counted.

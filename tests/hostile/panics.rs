@@ -1,7 +1,7 @@
 //! Panics wherever the engine runs code of the user's.
 
 use crate::common::{HOUR, ms, one_shard, secs, set_of, wait_until};
-use crate::{Bomb, install_logger};
+use crate::{Bomb, arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -129,10 +129,10 @@ fn captures_of_the_handler_that_panic_when_dropped_lose_no_timer() {
             let captured = fuse.bomb();
             let timer = one_shard()
                 .drive(drive)
-                .build_with(move |_: Expired<u64>| drop(captured.drops.load(Ordering::SeqCst)))
+                .build_with(move |_: Expired<u64>| assert!(captured.armed.load(Ordering::SeqCst)))
                 .unwrap();
             if start {
-                (0..10).for_each(|id| drop(timer.schedule_key(HOUR, id).unwrap()));
+                (0..10).for_each(|id| arm(&timer, HOUR, id));
             }
             let rest = timer.stop().unwrap();
             assert_eq!(rest.len(), if start { 10 } else { 0 });
@@ -200,7 +200,7 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     }
     // It panics for ever from now on.
     panics.store(u32::MAX, Ordering::SeqCst);
-    (10..12).for_each(|id| drop(timer.schedule_key(ms(1), id).unwrap()));
+    (10..12).for_each(|id| arm(&timer, ms(1), id));
     wait_until("both workers have ended", || failures.lock().unwrap().len() == 2);
     let failed = |timer: &Timer<u64>| match timer.schedule_key(HOUR, 99) {
         Ok(key) => timer.cancel(key).payload().is_none(),
@@ -239,7 +239,7 @@ fn a_turn_by_hand_on_a_broken_clock_ends_in_an_error() {
     let broken = Arc::new(AtomicBool::new(false));
     let builder = one_shard().drive(Drive::Manual).clock(Broken(Arc::clone(&broken)));
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-    (0..5).for_each(|id| drop(timer.schedule_key(HOUR, id).unwrap()));
+    (0..5).for_each(|id| arm(&timer, HOUR, id));
     broken.store(true, Ordering::SeqCst);
     let answer = (0..1000).map(|_| timer.turn()).find(|answer| answer.is_err());
     assert_eq!(answer, Some(Err(TurnError::Failed { shard: 0 })));
@@ -277,7 +277,7 @@ fn the_last_handle_dropped_outside_beside_payloads_that_panic() {
     for drive in [Drive::Workers, Drive::Manual] {
         let fuse = Fuse::new(true);
         let timer = one_shard().drive(drive).build_with(|_: Expired<Bomb>| ()).unwrap();
-        (0..50).for_each(|_| drop(timer.schedule_key(HOUR, fuse.bomb()).unwrap()));
+        (0..50).for_each(|_| arm(&timer, HOUR, fuse.bomb()));
         drop(timer);
         wait_until("every payload is dropped", || fuse.drops() == 50);
     }
@@ -336,7 +336,9 @@ fn an_event_loop_dropped_with_payloads_that_panic() {
     let fuse = Fuse::new(true);
     let mut timer = EventLoopTimer::<()>::builder().build_with_waker::<Bomb>(|| ()).unwrap();
     let now = timer.now();
-    (0..10).for_each(|_| drop(timer.schedule(now, HOUR, fuse.bomb()).unwrap()));
+    for _ in 0..10 {
+        timer.schedule(now, HOUR, fuse.bomb()).unwrap();
+    }
     drop(timer);
     assert_eq!(fuse.drops(), 10);
 }

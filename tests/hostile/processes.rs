@@ -1,5 +1,6 @@
 //! What needs a process of its own. Each test runs this program again, for one of the ignored tests below.
 
+use crate::arm;
 use crate::common::{HOUR, one_shard, recording, us, wait_until};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -109,7 +110,7 @@ fn child_that_counts_descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = open();
     let (timer, fired) = recording(Builder::new().shards(8).routing(tickwheel::Routing::Spread));
-    (0..8).for_each(|id| drop(timer.schedule_key(us(100), id).unwrap()));
+    (0..8).for_each(|id| arm(&timer, us(100), id));
     wait_until("all have fired", || fired.len() == 8);
     assert_eq!(open(), before);
     timer.stop().unwrap();
@@ -157,6 +158,7 @@ fn child_on_a_slewed_clock() {
 
 #[cfg(target_os = "linux")]
 mod shim {
+    use crate::arm;
     use std::path::PathBuf;
     use std::process::Command;
 
