@@ -32,6 +32,17 @@ pub(crate) fn drop_quietly<V>(what: &str, value: V) {
     }
 }
 
+/// Drops what a timer carried and nobody else is to get.
+pub(crate) fn drop_payload<T>(payload: T) {
+    drop_quietly("a timer's payload", payload);
+}
+
+/// As [`call`], where nobody hears of the message; an error names `what` of a timer's payload panicked.
+pub(crate) fn quietly<R>(what: &str, f: impl FnOnce() -> R) -> Option<R> {
+    let report = |message| error(format_args!("{what} of a timer's payload panicked: {message}"));
+    call(f).map_err(report).ok()
+}
+
 /// Drops each value by itself, so that the first panic among their destructors is not the last drop.
 pub(crate) fn drop_each<V>(what: &str, values: impl IntoIterator<Item = V>) {
     values.into_iter().for_each(|value| drop_quietly(what, value));

@@ -109,7 +109,6 @@ pub use engine::{
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use shard::LatenessHistogram;
-pub use shard::periodic::PeriodicKey;
 pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time};
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, ScheduleErrorKind,

@@ -27,6 +27,8 @@ mod magazine;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod park;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod periodic;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod state;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod world;

@@ -16,4 +16,4 @@ mod store;
 
 pub(crate) use driver::{Driver, Next, too_many};
 use staging::StagingBuffer;
-pub(crate) use store::{Fate, TimerStore};
+pub(crate) use store::{Fate, Fired, TimerStore};

@@ -5,11 +5,10 @@ use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::state::{Phase, Standing};
-use crate::shard::periodic::{Again, PeriodicKey, Plan};
 use crate::shard::{Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
-use crate::time::{Period, TickRate, Time, TimeSource};
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource};
 use crate::types::{Budget, Key, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -175,15 +174,16 @@ impl<T: Send + 'static> Inner<T> {
         first: Duration,
         period: Period,
         payload: T,
-        again: Again<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>> {
+        clone: fn(&T) -> T,
+    ) -> Result<Key, ScheduleError<T>> {
         let payload = self.ready(payload)?;
         let nominal = self.now().saturating_add(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let handle = &self.handles[shard];
-            let plan = Plan { payload, again, period, nominal, rate: self.rate };
-            let begun = handle.schedule_periodic(handle.thread(slot), plan);
+            let course = Course::new(nominal, period, self.rate);
+            let repeat = Repeat { payload, clone, course };
+            let begun = handle.schedule_periodic(handle.thread(slot), repeat);
             begun.map_err(|refusal| self.rejected(refusal, shard))
         })
     }

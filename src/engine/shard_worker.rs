@@ -8,8 +8,9 @@ use super::inner::Inner;
 use super::pinning::Starvation;
 use super::state::Phase;
 use crate::contain::{self, Contained};
+use crate::drive::Fired;
 use crate::park::parker::Parker;
-use crate::shard::{Expiry, Owner, Turn};
+use crate::shard::{Owner, Turn};
 use crate::time::{Time, saturating_ns};
 use crate::types::{Expired, Unfired};
 
@@ -67,15 +68,14 @@ impl<T> ShardWorker<T> {
         } else {
             self.owner.begin_turn(tick, &inner.budget)
         };
-        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
+        while let Some(fired) = self.owner.next_fired(&mut piece) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.worker_now();
             }
-            let periodic = expiry.periodic;
-            self.handle(inner, expiry, now);
-            if periodic {
-                self.owner.finish_period(inner.worker_now());
+            if let Some(fired) = self.owner.confirm(&mut piece, fired) {
+                self.handle(inner, fired, now);
+                self.owner.finish_call(|| inner.worker_now());
             }
             // A stop waits for the handler that runs, not for all that is due.
             if inner.phase() == Phase::Stopped {
@@ -86,9 +86,9 @@ impl<T> ShardWorker<T> {
     }
 
     /// Runs the handler for one timer.
-    fn handle(&mut self, inner: &Inner<T>, expiry: Expiry<T>, now: Time) {
+    fn handle(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
         let counters = self.owner.handle().counters();
-        let Expiry { payload, key, deadline, .. } = expiry;
+        let Fired { payload, key, deadline, .. } = fired;
         let deadline = inner.rate.start_of(deadline);
         let lateness = now.saturating_duration_since(deadline);
         counters.lateness.record(saturating_ns(lateness));
@@ -105,7 +105,7 @@ impl<T> ShardWorker<T> {
     pub(super) fn close(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
-            self.owner.close(|Expiry { payload, key, deadline, .. }| {
+            self.owner.close(|Fired { payload, key, deadline, .. }| {
                 unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
             });
         });

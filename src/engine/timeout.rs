@@ -1,7 +1,7 @@
 //! `Timeout`: the owned handle of one timer.
 
 use super::inner::Inner;
-use crate::state::Phase;
+use crate::state::{Phase, State};
 use crate::time::Time;
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
@@ -44,19 +44,26 @@ impl<T> Timeout<T> {
 
     fn phase(&self) -> Phase {
         let state = self.inner.handle(self.key).and_then(|handle| handle.state(self.key));
-        state.map_or(Phase::Idle, |state| state.phase())
+        state.map_or(Phase::Idle, State::phase)
     }
 
     /// Whether the timer has not ended.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.phase() == Phase::Pending
+        match self.phase() {
+            Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => true,
+            Phase::Idle | Phase::Cancelled | Phase::Returned | Phase::Fired => false,
+        }
     }
 
     /// Whether the timer was cancelled, or returned by `stop`.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.phase(), Phase::Cancelled | Phase::Returned)
+        match self.phase() {
+            Phase::Cancelled | Phase::Returned => true,
+            Phase::Idle | Phase::Fired => false,
+            Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => false,
+        }
     }
 
     /// Whether the timer has fired (its handler may still be running).

@@ -7,8 +7,7 @@ use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
 use super::timeout::Timeout;
-use crate::shard::periodic::PeriodicKey;
-use crate::state::Phase;
+use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time};
 use crate::types::{
@@ -86,7 +85,7 @@ impl Timer<Task> {
         first: Duration,
         period: Period,
         run: impl FnMut() + Send + 'static,
-    ) -> Result<PeriodicKey, ScheduleError<Task>> {
+    ) -> Result<Key, ScheduleError<Task>> {
         self.inner.begin_periodic(first, period, Task::repeating(run), Task::again)
     }
 }
@@ -164,43 +163,35 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Schedules a clone of `payload` once per period, the first time `first` from now.
     ///
-    /// The next period is armed when the handler has returned, so a timer never piles up on itself, and
+    /// The key stays the same over all periods: [`cancel`](Self::cancel) hands `payload` back, and no call of the
+    /// handler begins after that; one that has begun goes on to its end. [`reschedule`](Self::reschedule) moves the
+    /// coming call, from within one as well, and the later ones are counted from there. Both may come from the
+    /// handler itself.
+    ///
+    /// The next period begins when the handler has returned, so a timer never piles up on itself, and
     /// [`Period`] says what happens to periods that were missed. It does not drift: each deadline is counted
     /// from the one before, not from the time of its handling. A period counts as one timer scheduled and one
-    /// fired; under `max_pending` the timer keeps one place until it is cancelled.
+    /// fired; under `max_pending` the timer keeps one place until it ends.
     ///
-    /// Beginning, cancelling and each period take a short lock of the shard that one-shot timers do not touch.
+    /// `T::clone` runs here for the first call, and on the worker, ahead of each call, for the next one, from the
+    /// payload of that call. No lock is held meanwhile. If it panics on the worker, the call that it was ahead of is
+    /// the timer's last, and the panic counts in [`stats`](Self::stats).
+    ///
+    /// Lock-free; allocates once.
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// As [`schedule`](Self::schedule), and if `T::clone` panics.
     pub fn schedule_periodic(
         &self,
         first: Duration,
         period: Period,
         payload: impl IntoPayload<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
+    ) -> Result<Key, ScheduleError<T>>
     where
         T: Clone,
     {
         self.inner.begin_periodic(first, period, payload.into_payload(), T::clone)
-    }
-
-    /// Ends a periodic timer and hands back the payload that it kept, if it has not been ended before.
-    ///
-    /// No handler call for it begins after this returns; one that runs already goes on to its end. May be
-    /// called from the handler itself. From any thread.
-    pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
-        let handle = self.inner.handles.get(key.shard());
-        Cancel::from_payload(
-            handle.and_then(|it| slot::with(|slot| it.cancel_periodic(it.thread(slot), key))),
-        )
-    }
-
-    /// Whether a periodic timer goes on: it has been neither cancelled nor returned.
-    #[must_use]
-    pub fn is_active(&self, key: PeriodicKey) -> bool {
-        self.inner.handles.get(key.shard()).is_some_and(|handle| handle.is_active(key))
     }
 
     #[inline]
@@ -244,12 +235,13 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.reschedule(key, self.inner.rate.deadline_at(self.inner.now(), deadline))
     }
 
-    /// Whether the timer that `key` names has neither fired, nor been cancelled, nor returned.
+    /// Whether the timer that `key` names has not ended: neither fired, nor cancelled, nor returned. A periodic timer
+    /// has not while its handler runs.
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key) -> bool {
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
-        state.is_some_and(|state| state.phase() == Phase::Pending)
+        state.is_some_and(State::is_live)
     }
 
     /// The engine's time, for deadlines.

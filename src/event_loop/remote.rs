@@ -2,11 +2,10 @@
 
 use crate::engine::IntoPayload;
 use crate::shard;
-use crate::shard::periodic::{PeriodicKey, Plan};
 use crate::shard::thread_state::ThreadState;
-use crate::state::Phase;
+use crate::state::State;
 use crate::sync::slot;
-use crate::time::{Period, TickRate, Time, TimeSource};
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource};
 use crate::types::{Cancel, Key, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
@@ -80,43 +79,14 @@ impl<T: Send + 'static> Remote<T> {
         first: Duration,
         period: Period,
         payload: impl IntoPayload<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
+    ) -> Result<Key, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.begin_periodic(self.source.now(), first, period, payload.into_payload())
-    }
-
-    pub(super) fn begin_periodic(
-        &self,
-        now: Time,
-        first: Duration,
-        period: Period,
-        payload: T,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
-    where
-        T: Clone,
-    {
-        let nominal = now.saturating_add(first);
-        let plan = Plan { payload, again: T::clone, period, nominal, rate: self.rate };
-        self.with_thread(|thread| self.shard.schedule_periodic(thread, plan))
+        let course = Course::new(self.source.now() + first, period, self.rate);
+        let repeat = Repeat { payload: payload.into_payload(), clone: T::clone, course };
+        self.with_thread(|thread| self.shard.schedule_periodic(thread, repeat))
             .map_err(|refusal| refusal.into_error(0))
-    }
-
-    /// Ends a periodic timer and hands back the payload that it kept.
-    pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
-        let owned = key.shard() == 0;
-        Cancel::from_payload(
-            owned
-                .then(|| self.with_thread(|thread| self.shard.cancel_periodic(thread, key)))
-                .flatten(),
-        )
-    }
-
-    /// Whether a periodic timer goes on.
-    #[must_use]
-    pub fn is_active(&self, key: PeriodicKey) -> bool {
-        key.shard() == 0 && self.shard.is_active(key)
     }
 
     fn with_thread<R>(&self, f: impl FnOnce(&ThreadState) -> R) -> R {
@@ -134,15 +104,15 @@ impl<T: Send + 'static> Remote<T> {
     /// Moves the timer that `key` names to fire `delay` from now instead. Pushing a deadline out sends
     /// nothing to the loop.
     pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
-        self.rearm(key, self.rate.deadline(self.source.start_of_delay(), delay))
+        self.reschedule_to(key, self.rate.deadline(self.source.start_of_delay(), delay))
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
-        self.rearm(key, self.rate.deadline_at(self.source.now(), deadline))
+        self.reschedule_to(key, self.rate.deadline_at(self.source.now(), deadline))
     }
 
-    fn rearm(&self, key: Key, tick: u64) -> Reschedule {
+    fn reschedule_to(&self, key: Key, tick: u64) -> Reschedule {
         let owned = self.shard.owns(key);
         Reschedule::from_moved(
             owned && self.with_thread(|thread| self.shard.reschedule(thread, key, tick)),
@@ -152,7 +122,7 @@ impl<T: Send + 'static> Remote<T> {
     /// Whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key) -> bool {
-        self.shard.state(key).is_some_and(|state| state.phase() == Phase::Pending)
+        self.shard.state(key).is_some_and(State::is_live)
     }
 
     /// Timers that are pending. O(threads).

@@ -3,11 +3,11 @@
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::contain;
+use crate::drive::Fired;
 use crate::engine::IntoPayload;
-use crate::shard::periodic::PeriodicKey;
-use crate::shard::{Expiry, Owner, Turn};
-use crate::state::Phase;
-use crate::time::{Period, TickRate, Time, TimeSource, saturating_ns};
+use crate::shard::{Owner, Turn};
+use crate::state::State;
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, saturating_ns};
 use crate::types::Polled;
 use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
@@ -20,7 +20,6 @@ use std::time::Duration;
 ///
 /// ```
 /// use mio::{Events, Poll, Token};
-/// use std::io::ErrorKind;
 /// use std::time::Duration;
 /// use tickwheel::EventLoopTimer;
 ///
@@ -36,8 +35,8 @@ use std::time::Duration;
 /// while fired == 0 {
 ///     // Sleep until a socket is ready, a timer is due, or a remote schedules something earlier.
 ///     match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
-///         // A signal (Ctrl-Z and fg, for instance) makes an empty round.
-///         Err(error) if error.kind() == ErrorKind::Interrupted => {}
+///         // A signal: an empty round.
+///         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
 ///         polled => polled?,
 ///     }
 ///     // ... serve the sockets in `events` ...
@@ -61,6 +60,24 @@ pub struct EventLoopTimer<T> {
     asleep: bool,
     /// The remotes wake through it and do not keep it.
     _waker: Option<Arc<mio::Waker>>,
+}
+
+/// A poll under way. Its end is noted even if a handler panics.
+struct Polling<'a, T> {
+    timer: &'a mut EventLoopTimer<T>,
+    /// The time of the poll.
+    now: Time,
+}
+
+impl<T> Drop for Polling<'_, T> {
+    fn drop(&mut self) {
+        let EventLoopTimer { owner, source, .. } = &mut *self.timer;
+        if owner.is_turning() {
+            // The clock is the user's, and it is asked while a panic is on its way: a second one must not get out.
+            owner.finish_call(|| contain::call(|| source.now()).unwrap_or(self.now).max(self.now));
+            owner.abort_turn();
+        }
+    }
 }
 
 impl EventLoopTimer<()> {
@@ -152,16 +169,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         first: Duration,
         period: Period,
         payload: impl IntoPayload<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
+    ) -> Result<Key, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.remote().begin_periodic(now, first, period, payload.into_payload())
-    }
-
-    /// Ends a periodic timer and hands back the payload that it kept; from its own handler, too.
-    pub fn cancel_periodic(&mut self, key: PeriodicKey) -> Cancel<T> {
-        self.remote().cancel_periodic(key)
+        let course = Course::new(now + first, period, self.rate);
+        let repeat = Repeat { payload: payload.into_payload(), clone: T::clone, course };
+        self.owner.schedule_periodic(repeat).map_err(|refusal| refusal.into_error(0))
     }
 
     /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
@@ -189,7 +203,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key) -> bool {
-        self.owner.handle().state(key).is_some_and(|state| state.phase() == Phase::Pending)
+        self.owner.handle().state(key).is_some_and(State::is_live)
     }
 
     /// Timers that are pending. O(threads).
@@ -250,12 +264,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// # Panics
     ///
     /// Only if `handler` does; the timer that it was called for counts as fired, and the next poll goes on
-    /// with the others.
+    /// with the others. A periodic timer goes on with its next period, as if the handler had returned.
     pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
         self.poll_with(now, |_, expired| handler(expired))
     }
 
-    /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
+    /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour. A poll from
+    /// inside a handler does nothing.
     ///
     /// # Panics
     ///
@@ -265,36 +280,39 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         now: Time,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
+        if self.owner.is_turning() {
+            return Polled { fired: 0, more: false };
+        }
         if std::mem::take(&mut self.asleep) {
             self.owner.rise();
         }
         let budget = self.budget;
         let mut piece = self.owner.begin_turn(self.rate.current(now), &budget);
-        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
-            let periodic = expiry.periodic;
-            let expired = self.expired(now, expiry);
-            handler(self, expired);
-            if periodic {
-                let ended = self.source.now();
-                self.owner.finish_period(ended);
+        let polling = Polling { timer: self, now };
+        let timer = &mut *polling.timer;
+        while let Some(fired) = timer.owner.next_fired(&mut piece) {
+            if let Some(fired) = timer.owner.confirm(&mut piece, fired) {
+                let expired = timer.expired(now, fired);
+                handler(timer, expired);
+                timer.owner.finish_call(|| timer.source.now());
             }
         }
-        let Turn { fired, more, .. } = self.owner.finish_turn(piece, &budget);
+        let Turn { fired, more, .. } = timer.owner.finish_turn(piece, &budget);
         Polled { fired, more }
     }
 
-    fn expired(&self, now: Time, expiry: Expiry<T>) -> Expired<T> {
-        let deadline = self.rate.start_of(expiry.deadline);
+    fn expired(&self, now: Time, fired: Fired<T>) -> Expired<T> {
+        let deadline = self.rate.start_of(fired.deadline);
         let lateness = now.saturating_duration_since(deadline);
         self.owner.handle().counters().lateness.record(saturating_ns(lateness));
-        Expired { payload: expiry.payload, key: expiry.key, deadline, lateness, shard: 0 }
+        Expired { payload: fired.payload, key: fired.key, deadline, lateness, shard: 0 }
     }
 
     /// Ends the timer and returns everything that has not fired; remotes are refused from now on.
     pub fn close(mut self) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let rate = self.rate;
-        self.owner.close(|Expiry { payload, key, deadline, .. }| {
+        self.owner.close(|Fired { payload, key, deadline, .. }| {
             unfired.push(Unfired { payload, key, deadline: rate.start_of(deadline) });
         });
         unfired
@@ -304,7 +322,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard that nobody turns.
-        self.owner.close(|expiry| contain::drop_quietly("a timer's payload", expiry.payload));
+        self.owner.close(|returned| contain::drop_payload(returned.payload));
     }
 }
 

@@ -4,6 +4,7 @@ use super::queue::Queue;
 use super::table::{Due, MAX_NODES, Table};
 use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::{Fate, TimerStore, too_many};
+use crate::state::Phase;
 use crate::time::Time;
 use crate::types::checks;
 use crate::types::{BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Unfired};
@@ -139,7 +140,7 @@ impl<T> FixedTimer<T> {
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Cancel<T> {
-        let Some(payload) = self.table.end(key) else {
+        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
         self.count_zombie(key);
@@ -153,7 +154,7 @@ impl<T> FixedTimer<T> {
             return Reschedule::Gone;
         }
         let deadline = self.next_last(now).as_nanos();
-        if let Some(armed) = self.table.rearm_anew(key, deadline) {
+        if let Some(armed) = self.table.reschedule_anew(key, deadline) {
             self.push(armed.entry(deadline));
             self.count_zombie(key);
         }

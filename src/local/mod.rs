@@ -11,7 +11,6 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `word` | a node's state: generation, hint, pending or not |
 //! | `node` | a node: what it carries, told by its state |
 //! | `table` | the nodes: arming, ending, moving, settling |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
@@ -27,7 +26,6 @@ mod poll;
 mod queue;
 mod table;
 mod timer;
-mod word;
 
 use crate::time::Time;
 use crate::types::{ScheduleError, ScheduleErrorKind};

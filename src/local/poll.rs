@@ -150,7 +150,7 @@ impl<T> LocalTimer<T> {
         ended: impl Fn() -> Option<Time>,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) {
-        let renewed = self.table.renew(index, now, &self.rate);
+        let renewed = self.table.renew(index, now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
         while !self.driver.file_at_once(renewed.entry) {
@@ -163,7 +163,7 @@ impl<T> LocalTimer<T> {
         handler(self, expired);
         if let Some(nominal) = renewed.resting {
             if let Some(ended) = ended() {
-                self.table.rest(renewed.key, nominal, ended, &self.rate);
+                self.table.rest(renewed.key, nominal, ended);
             }
         }
     }

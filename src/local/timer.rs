@@ -1,11 +1,11 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 
 use super::builder::LocalBuilder;
-use super::node::Repeat;
-use super::table::{MAX_NODES, Rearm, Table};
+use super::table::{MAX_NODES, Rescheduled, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
-use crate::time::{Period, TickRate, Time};
+use crate::state::Phase;
+use crate::time::{Course, Period, Repeat, TickRate, Time};
 use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
@@ -216,8 +216,9 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let tick = self.rate.deadline_at(Time::ZERO, first);
-        let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
+        let course = Course::new(first, period, self.rate);
+        let tick = course.tick();
+        let repeat = Repeat { payload, clone: T::clone, course };
         let armed = self.table.arm_periodic(tick, repeat);
         self.file(armed.entry(tick));
         Ok(armed.key())
@@ -226,7 +227,7 @@ impl<T> LocalTimer<T> {
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Cancel<T> {
-        let Some(payload) = self.table.end(key) else {
+        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
         self.count_zombie();
@@ -239,21 +240,21 @@ impl<T> LocalTimer<T> {
     /// counts as a cancel towards what has to be swept.
     #[inline]
     pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
-        self.rearm(key, self.rate.deadline(now, delay), now + delay)
+        self.reschedule_to(key, self.rate.deadline(now, delay), now + delay)
     }
 
     /// As [`reschedule`](Self::reschedule), to a point in time.
     #[inline]
     pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
-        self.rearm(key, self.rate.deadline_at(Time::ZERO, deadline), deadline)
+        self.reschedule_to(key, self.rate.deadline_at(Time::ZERO, deadline), deadline)
     }
 
     #[inline]
-    fn rearm(&mut self, key: Key, tick: u64, nominal: Time) -> Reschedule {
-        match self.table.rearm(key, tick, nominal) {
-            Rearm::Gone => return Reschedule::Gone,
-            Rearm::Later => {}
-            Rearm::Earlier(armed) => {
+    fn reschedule_to(&mut self, key: Key, tick: u64, nominal: Time) -> Reschedule {
+        match self.table.reschedule(key, tick, nominal) {
+            Rescheduled::Gone => return Reschedule::Gone,
+            Rescheduled::Later => {}
+            Rescheduled::Earlier(armed) => {
                 self.file(armed.entry(tick));
                 self.count_zombie();
             }

@@ -2,12 +2,11 @@
 
 use super::counters::Counters;
 use super::limit::Limit;
-use super::periodic::Periodics;
 use super::thread_state::ThreadState;
 use crate::drive::too_many;
 use crate::inbox::{Inbox, Message, Pushed};
 use crate::node::segments::{MAX_SLOTS, Segments};
-use crate::node::table::{Armed, Rearm, Table};
+use crate::node::table::{Armed, Rescheduled, Table};
 use crate::park::{Wake, WakeState};
 use crate::state::{Phase, State};
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -76,7 +75,6 @@ pub(crate) struct ShardHandle<T> {
     pub(super) wake_state: WakeState,
     pub(super) counters: Counters,
     pub(super) limit: Option<Arc<Limit>>,
-    pub(super) periodics: Periodics<T>,
     threads: Segments<CachePadded<ThreadState>>,
     /// One past the highest thread state in use.
     threads_end: AtomicU32,
@@ -92,12 +90,11 @@ impl<T> ShardHandle<T> {
     ) -> Self {
         Self {
             id,
-            table: Table::new(u64::MAX),
+            table: Table::new(id, u64::MAX),
             inbox,
             wake_state: WakeState::new(),
             counters: Counters::default(),
             limit,
-            periodics: Periodics::new(),
             threads: Segments::new(),
             threads_end: AtomicU32::new(0),
             waker,
@@ -145,15 +142,17 @@ impl<T> ShardHandle<T> {
         held: bool,
     ) -> Result<Key, Refusal<T>> {
         let payload = self.acquire_permit(payload)?;
-        let armed = match self.table.arm(&thread.cache, deadline, payload, held) {
+        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
+        let count = || {
+            thread.scheduled.bump();
+        };
+        let armed = match self.table.arm(&thread.cache, deadline, payload, held, count) {
             Ok(armed) => armed,
             Err(payload) => {
                 self.release_permit();
                 return Err(Refusal::Full(payload));
             }
         };
-        // Counted before the push: the owner may fire the timer before `send` returns.
-        thread.scheduled.bump();
         if !self.send(deadline, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, held) {
                 return Err(Refusal::Closed(payload));
@@ -165,9 +164,9 @@ impl<T> ShardHandle<T> {
 
     /// The inbox has refused the timer: take its payload back, unless `stop` has returned it already.
     #[cold]
-    fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
+    pub(super) fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
         let payload = if held {
-            let payload = self.table.cancel_held(armed.index, armed.generation)?;
+            let payload = self.table.cancel_held(&thread.cache, armed.index, armed.generation)?;
             self.table.release(&thread.cache, armed.index);
             payload
         } else {
@@ -223,7 +222,7 @@ impl<T> ShardHandle<T> {
     /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
     #[inline]
     pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key) -> Option<T> {
-        let payload = self.table.cancel_held(key.index(), key.generation())?;
+        let payload = self.table.cancel_held(&thread.cache, key.index(), key.generation())?;
         self.count_cancel(thread);
         Some(payload)
     }
@@ -253,10 +252,10 @@ impl<T> ShardHandle<T> {
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
     pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key, deadline: u64) -> bool {
-        match self.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
-            Rearm::Gone => return false,
-            Rearm::Later | Rearm::Superseded => {}
-            Rearm::Earlier { mark } => {
+        match self.table.reschedule(&thread.cache, key.index(), key.generation(), deadline) {
+            Rescheduled::Gone => return false,
+            Rescheduled::Later | Rescheduled::Superseded => {}
+            Rescheduled::Earlier { mark } => {
                 // A closed inbox is no loss: `stop` finds the timer in the table.
                 let _ = self.send(deadline, key.index(), mark);
             }

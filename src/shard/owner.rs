@@ -1,21 +1,18 @@
 //! What the owner of a shard does: turns.
 //!
-//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_expiry`] for each timer that fires, and
+//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_fired`] for each timer that fires, and
 //! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
-//! second way. Firing is pulled rather than pushed, so a handler may use the owner again.
+//! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler's call
+//! come [`Owner::confirm`] and [`Owner::finish_call`], which are in `repeat`.
 
-use super::Expiry;
 use super::handle::{Refusal, ShardHandle, WakeOwner};
 use super::limit::Limit;
-use super::periodic::Step;
-use super::store::{Nodes, drop_payload};
+use super::store::Nodes;
 use super::thread_state::ThreadState;
-use crate::contain;
-use crate::drive::{Driver, Next};
+use crate::drive::{Driver, Fired, Next};
 use crate::inbox::{Inbox, Reader};
-use crate::node::table::{Fired, Rearm};
+use crate::node::table::Rescheduled;
 use crate::state::Phase;
-use crate::time::Time;
 use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
@@ -36,7 +33,7 @@ pub(crate) struct Piece {
     now: u64,
     /// Entries that may still be looked at.
     left: usize,
-    fired: usize,
+    pub(super) fired: usize,
     unfinished: bool,
 }
 
@@ -54,11 +51,11 @@ pub(crate) struct Turn {
 
 /// See the module.
 pub(crate) struct Owner<T> {
-    handle: Arc<ShardHandle<T>>,
+    pub(super) handle: Arc<ShardHandle<T>>,
     reader: Reader,
     driver: Driver,
     /// The owner's own thread state; its counters stay zero.
-    thread: ThreadState,
+    pub(super) thread: ThreadState,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain filed.
@@ -66,8 +63,8 @@ pub(crate) struct Owner<T> {
     /// Somebody has turn_requested the owner since the last look at the zombies.
     turn_requested: bool,
     closed: bool,
-    /// The periodic timer whose handler runs at the moment.
-    running: Option<u64>,
+    /// The node of the periodic timer that is at a call: it is kept until [`Owner::finish_call`].
+    pub(super) calling: Option<u32>,
 }
 
 impl<T> Owner<T> {
@@ -88,7 +85,7 @@ impl<T> Owner<T> {
             filed: 0,
             turn_requested: false,
             closed: false,
-            running: None,
+            calling: None,
         }
     }
 
@@ -106,18 +103,20 @@ impl<T> Owner<T> {
         &mut self,
         now: u64,
         budget: &Budget,
-        mut fire: impl FnMut(Expiry<T>),
+        mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
         let mut piece = self.begin_turn(now, budget);
-        while let Some(expiry) = self.next_expiry(&mut piece) {
-            fire(expiry);
+        while let Some(fired) = self.next_fired(&mut piece) {
+            if let Some(fired) = self.confirm(&mut piece, fired) {
+                fire(fired);
+                self.finish_call(|| crate::time::Time::from_nanos(now));
+            }
         }
         self.finish_turn(piece, budget)
     }
 
     /// The first part of a turn: take the tick, drain the inbox.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Piece {
-        self.finish_period(Time::ZERO);
         self.handle.counters.turns.bump();
         let now = self.driver.begin(now);
         self.drain(now, budget.drain);
@@ -127,7 +126,6 @@ impl<T> Owner<T> {
     /// As [`Owner::begin_turn`], to go on with a turn that ran out of budget: takes nothing from the inbox but what
     /// the last drain left, so that handlers which schedule for now cannot keep this up for ever.
     pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Piece {
-        self.finish_period(Time::ZERO);
         self.handle.counters.turns.bump();
         let now = self.driver.resume(now);
         if self.draining {
@@ -136,15 +134,18 @@ impl<T> Owner<T> {
         Piece { now, left: budget.fire, fired: 0, unfinished: false }
     }
 
-    /// The second part: the next timer that fires in this turn, if any.
+    /// The second part: the next timer that fires in this turn, if any; to be confirmed before it is handled.
     #[inline]
-    pub(crate) fn next_expiry(&mut self, piece: &mut Piece) -> Option<Expiry<T>> {
-        self.finish_period(Time::ZERO);
-        let Self { handle, driver, thread, running, .. } = self;
-        match driver.next(&mut Nodes { handle, thread, running }, piece.now, &mut piece.left) {
-            Next::Fired(expiry) => {
+    pub(crate) fn next_fired(&mut self, piece: &mut Piece) -> Option<Fired<T>> {
+        debug_assert!(self.calling.is_none(), "a call is finished before the next one");
+        let Self { handle, driver, thread, calling, .. } = self;
+        match driver.next(&mut Nodes { handle, thread }, piece.now, &mut piece.left) {
+            Next::Fired(fired) => {
                 piece.fired += 1;
-                Some(expiry)
+                if fired.periodic {
+                    *calling = Some(fired.key.index());
+                }
+                Some(fired)
             }
             Next::Done => None,
             Next::OutOfBudget => {
@@ -154,49 +155,22 @@ impl<T> Owner<T> {
         }
     }
 
-    /// A periodic timer has been handled, at `now`: arms its next period, if it was not cancelled meanwhile.
-    ///
-    /// To be called after the handler; if a panic prevents that, the next step of the owner does it as if
-    /// the handler had ended at once.
-    pub(crate) fn finish_period(&mut self, now: Time) {
-        let Some(id) = self.running.take() else { return };
-        let Self { handle, thread, .. } = self;
-        let next = match handle.periodics.next(id, now) {
-            Step::Arm(next) => next,
-            Step::Cancelled => return,
-            Step::Failed => {
-                handle.counters.panics.bump();
-                handle.release_permit();
-                return;
-            }
-        };
-        let Ok(armed) = handle.table.arm_periodic(&thread.cache, next.tick, next.payload) else {
-            contain::error(format_args!("the node table is full: a periodic timer ends"));
-            handle.release_permit();
-            if let Some(payload) = handle.periodics.forget(id) {
-                drop_payload(payload);
-            }
-            return;
-        };
-        let (index, generation) = (armed.index, armed.generation);
-        if handle.periodics.armed(id, handle.key(index, generation)) {
-            handle.counters.own_scheduled.bump();
-            self.file(Entry { deadline: next.tick, index, mark: armed.mark });
-        } else if let Some(payload) =
-            handle.table.end(&thread.cache, index, generation, Phase::Cancelled)
-        {
-            // Cancelled between the two looks into the book.
-            drop_payload(payload);
-        }
+    /// Whether a turn is under way, perhaps one whose handler has panicked.
+    pub(crate) fn is_turning(&self) -> bool {
+        self.driver.is_turning()
+    }
+
+    /// Ends a turn whose handler has panicked; the next one goes on with the timers that are left.
+    pub(crate) fn abort_turn(&mut self) {
+        self.driver.finish();
     }
 
     /// The last part: sweep, report, look ahead.
     pub(crate) fn finish_turn(&mut self, piece: Piece, budget: &Budget) -> Turn {
-        self.finish_period(Time::ZERO);
-        let Self { handle, driver, thread, running, .. } = self;
+        let Self { handle, driver, thread, .. } = self;
         driver.finish();
         let turn_requested = std::mem::take(&mut self.turn_requested);
-        let nodes = Nodes { handle, thread, running };
+        let nodes = Nodes { handle, thread };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
         let sweeping = driver.keep_bounded(&nodes, turn_requested, sweep.max(budget.sweep));
         self.report();
@@ -217,19 +191,22 @@ impl<T> Owner<T> {
     pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
         let Self { handle, thread, .. } = self;
         let payload = handle.acquire_permit(payload)?;
-        let armed =
-            handle.table.arm(&thread.cache, deadline, payload, false).map_err(|payload| {
+        let count = || {
+            handle.counters.own_scheduled.bump();
+        };
+        let armed = handle.table.arm(&thread.cache, deadline, payload, false, count).map_err(
+            |payload| {
                 handle.release_permit();
                 Refusal::Full(payload)
-            })?;
-        handle.counters.own_scheduled.bump();
+            },
+        )?;
         let key = handle.key(armed.index, armed.generation);
         self.file(Entry { deadline, index: armed.index, mark: armed.mark });
         Ok(key)
     }
 
     #[inline(always)]
-    fn file(&mut self, entry: Entry) {
+    pub(super) fn file(&mut self, entry: Entry) {
         while !self.driver.file(entry) {
             self.evict_dead();
         }
@@ -238,8 +215,8 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn evict_dead(&mut self) {
-        let Self { handle, driver, thread, running, .. } = self;
-        driver.evict_dead(&Nodes { handle, thread, running });
+        let Self { handle, driver, thread, .. } = self;
+        driver.evict_dead(&Nodes { handle, thread });
     }
 
     /// Cancels a timer of this shard, whoever scheduled it.
@@ -262,8 +239,8 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
-        let Self { handle, driver, thread, running, .. } = self;
-        driver.keep_bounded(&Nodes { handle, thread, running }, true, SWEEP_PER_LOOK);
+        let Self { handle, driver, thread, .. } = self;
+        driver.keep_bounded(&Nodes { handle, thread }, true, SWEEP_PER_LOOK);
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
@@ -273,10 +250,12 @@ impl<T> Owner<T> {
         if !handle.owns(key) {
             return false;
         }
-        match handle.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
-            Rearm::Gone => return false,
-            Rearm::Later | Rearm::Superseded => {}
-            Rearm::Earlier { mark } => self.file(Entry { deadline, index: key.index(), mark }),
+        match handle.table.reschedule(&thread.cache, key.index(), key.generation(), deadline) {
+            Rescheduled::Gone => return false,
+            Rescheduled::Later | Rescheduled::Superseded => {}
+            Rescheduled::Earlier { mark } => {
+                self.file(Entry { deadline, index: key.index(), mark })
+            }
         }
         self.handle.counters.own_moved.bump();
         true
@@ -345,27 +324,18 @@ impl<T> Owner<T> {
     /// finds it, whether or not its message has been read or even written.
     ///
     /// A second close does nothing.
-    pub(crate) fn close(&mut self, mut take: impl FnMut(Expiry<T>)) {
+    pub(crate) fn close(&mut self, mut take: impl FnMut(Fired<T>)) {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
-        self.finish_period(Time::ZERO);
+        self.abandon_call();
         let Self { handle, reader, thread, .. } = self;
         handle.inbox.close(reader);
-        handle.table.return_all(&thread.cache, |index, returned| {
-            let Fired { payload, generation, deadline, periodic } = returned;
-            let key = handle.key(index, generation);
-            if periodic && !handle.periodics.returned(key) {
-                // A cancel was faster; it has handed out the payload and freed the place.
-                handle.counters.own_cancelled.bump();
-                drop_payload(payload);
-                return;
-            }
+        handle.table.return_all(&thread.cache, |returned| {
             handle.counters.returned.bump();
             handle.release_permit();
-            take(Expiry { payload, key, deadline, periodic: false });
+            take(returned);
         });
-        handle.periodics.clear();
         self.driver.clear();
         self.draining = false;
         self.report();

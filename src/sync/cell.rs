@@ -7,7 +7,6 @@ pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(tickwheel_loom))]
 impl<T> UnsafeCell<T> {
-    #[cfg(test)]
     pub(crate) const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `tick` | [`Time`], ticks, and the only rounding of durations in the crate |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
+//! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
 //! | `quick` | the same for schedule calls: cheaper, and never behind |
@@ -18,6 +19,7 @@ mod manual;
 mod monotonic;
 mod period;
 mod quick;
+mod repeat;
 mod source;
 mod tick;
 
@@ -26,6 +28,7 @@ pub use manual::ManualClock;
 pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
 pub(crate) use quick::QuickClock;
+pub(crate) use repeat::{Course, Repeat};
 pub(crate) use source::TimeSource;
 pub use tick::Time;
 pub(crate) use tick::{TickRate, saturating_ns};

@@ -91,7 +91,7 @@ fn a_clone_and_a_destructor_that_both_panic_end_their_timer_only() {
         .unwrap();
     let key = timer.schedule_periodic(ms(1), every(ms(1)), fuse.unruly(1)).unwrap();
     receiver.recv_timeout(secs(20)).unwrap();
-    wait_until("the timer has ended", || !timer.is_active(key));
+    wait_until("the timer has ended", || !timer.is_pending(key));
     timer.schedule_key(Duration::ZERO, fuse.unruly(0)).unwrap();
     receiver.recv_timeout(secs(20)).unwrap();
     assert_eq!(timer.state(), EngineState::Started);

@@ -158,7 +158,6 @@ fn child_on_a_slewed_clock() {
 
 #[cfg(target_os = "linux")]
 mod shim {
-    use crate::arm;
     use std::path::PathBuf;
     use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! `tickwheel::Timer`, by each of its ways to schedule.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Key, Task, Timeout, Timer};

@@ -1,6 +1,6 @@
 //! What one writes by hand: a store behind a mutex, and a thread that waits on a condition variable.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use crate::local::{IndexedHeap, IndexedKey};
 use std::collections::BTreeMap;

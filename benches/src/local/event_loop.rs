@@ -1,6 +1,6 @@
 //! `tickwheel::EventLoopTimer`, used by its owner.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use std::hint::black_box;
 use std::time::Duration;
 use tickwheel::{EventLoopTimer, Key};

@@ -1,6 +1,6 @@
 //! `tickwheel::LocalTimer`.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use std::hint::black_box;
 use std::time::Duration;
 use tickwheel::{Key, LocalTimer};
