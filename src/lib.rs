@@ -12,19 +12,19 @@
 //! let timer = Timer::new()?; // one shard and one pinned worker per core
 //!
 //! // A closure that runs once, on a worker. Dropping the handle would leave the timer armed.
-//! let deadline = timer.schedule(Duration::from_secs(5), || println!("request timed out"))?;
+//! let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
 //!
 //! // The response came: one compare-and-swap, and the closure is handed back.
 //! assert!(deadline.cancel().won());
 //! assert!(deadline.is_cancelled());
 //!
 //! // Whatever has neither fired nor been cancelled comes back.
-//! timer.schedule(Duration::from_secs(3600), || println!("hourly report"))?;
+//! timer.run_after(Duration::from_secs(3600), || println!("hourly report"))?;
 //! assert_eq!(timer.stop()?.len(), 1);
 //! # Ok(()) }
 //! ```
 //!
-//! With a payload of your own type nothing is boxed, and one handler gets them all:
+//! A closure of up to three words is stored without a box. With a payload of your own type one handler gets them all:
 //!
 //! ```
 //! use std::time::Duration;
@@ -56,7 +56,7 @@
 //!
 //! ```compile_fail,E0599
 //! # let timer = tickwheel::Timer::new().unwrap();
-//! let timeout = timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
+//! let timeout = timer.run_after(std::time::Duration::ZERO, || ()).unwrap();
 //! let twin = timeout.clone();
 //! ```
 //!
@@ -65,12 +65,19 @@
 //! ```compile_fail,E0277
 //! let shared = std::rc::Rc::new(1);
 //! # let timer = tickwheel::Timer::new().unwrap();
-//! timer.schedule(std::time::Duration::ZERO, move || drop(shared)).unwrap();
+//! timer.run_after(std::time::Duration::ZERO, move || drop(shared)).unwrap();
 //! ```
 //!
 //! ```compile_fail,E0277
 //! use tickwheel::{Builder, Expired};
 //! let timer = Builder::new().build_with(|_: Expired<std::rc::Rc<u8>>| ());
+//! ```
+//!
+//! A closure is no payload; [`Timer::run_after`] makes one of it:
+//!
+//! ```compile_fail,E0308
+//! # let timer = tickwheel::Timer::new().unwrap();
+//! timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
 //! ```
 //!
 //! A payload may outlive the function that scheduled it:
@@ -79,7 +86,7 @@
 //! # let timer = tickwheel::Timer::new().unwrap();
 //! let local = String::new();
 //! let borrowed = &local;
-//! timer.schedule(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
+//! timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 //! ```
 
 mod contain;
@@ -102,9 +109,9 @@ pub mod wheel;
 mod models;
 
 pub use engine::{
-    Builder, Drive, EngineState, Executor, IdleStrategy, IntoPayload, PanicReport, PinState,
-    Pinning, Routing, ShardStats, Shutdown, Stats, Task, Timeout, Timer, WorkerFailure,
-    unpin_current_thread,
+    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, PinState, Pinning, Routing,
+    ShardStats, Shutdown, Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
+    WorkerFailure, global, unpin_current_thread,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};

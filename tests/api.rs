@@ -94,7 +94,7 @@ fn sizes_are_pinned() {
     assert_eq!(size_of::<Option<Timeout<u64>>>(), size_of::<Timeout<u64>>());
     assert_eq!(size_of::<Timer<u64>>(), 2 * size_of::<usize>());
     assert_eq!(size_of::<Time>(), 8);
-    assert_eq!(size_of::<Task>(), 2 * size_of::<usize>());
+    assert_eq!(size_of::<Task>(), 4 * size_of::<usize>());
     assert!(size_of::<ScheduleError<()>>() <= 48);
 }
 
@@ -106,9 +106,15 @@ fn errors_are_send_sync_and_static() {
     error::<StartError>();
     error::<StopError>();
     error::<TurnError>();
-    fixed::<ScheduleError<u64>>();
-    send::<ScheduleError<u64>>();
-    sync::<ScheduleError<u64>>();
+    fn of_any_payload<T: Send + 'static>() {
+        fixed::<ScheduleError<T>>();
+        send::<ScheduleError<T>>();
+        sync::<ScheduleError<T>>();
+    }
+    of_any_payload::<u64>();
+    of_any_payload::<Task>();
+    of_any_payload::<SendOnly>();
+    assert!(!is!(ScheduleError<std::rc::Rc<u8>>: Send));
     // `?` works in a function that returns any error, whatever the payload is.
     fn boxed(timer: &Timer<SendlessDebug>) -> Result<Key, Box<dyn Error + Send + Sync>> {
         Ok(timer.schedule_key(HOUR, SendlessDebug)?)
@@ -116,6 +122,14 @@ fn errors_are_send_sync_and_static() {
     let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
     timer.stop().unwrap();
     assert!(boxed(&timer).is_err());
+    fn closure(timer: &Timer) -> Result<Timeout<Task>, Box<dyn Error + Send + Sync>> {
+        Ok(timer.run_after(HOUR, || ())?)
+    }
+    let timer = one_shard().build().unwrap();
+    timer.stop().unwrap();
+    let error = closure(&timer).unwrap_err();
+    let error = error.downcast::<ScheduleError<Task>>().unwrap();
+    assert_eq!(ScheduleErrorKind::from(*error), ScheduleErrorKind::Stopped);
 }
 
 /// A payload without `Debug`.
@@ -258,11 +272,11 @@ fn an_engine_says_how_it_was_built() {
 fn closures_are_the_default_payload() {
     let timer: Timer = Timer::builder().shards(1).pinning(Pinning::Off).build().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
-    timer.schedule(Duration::ZERO, move || sender.send(1).unwrap()).unwrap();
+    timer.run_after(Duration::ZERO, move || sender.send(1).unwrap()).unwrap();
     assert_eq!(receiver.recv(), Ok(1));
     // A cancelled closure comes back and may still be run, by hand.
     let (sender, receiver) = std::sync::mpsc::channel();
-    let timeout = timer.schedule(HOUR, move || sender.send(2).unwrap()).unwrap();
+    let timeout = timer.run_after(HOUR, move || sender.send(2).unwrap()).unwrap();
     timeout.cancel().payload().unwrap().run();
     assert_eq!(receiver.recv(), Ok(2));
     // A task that was made beforehand is taken as it is.

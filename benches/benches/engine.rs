@@ -7,7 +7,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, EventLoopTimer, Expired, Key, Remote, Timer};
+use tickwheel::{Builder, EventLoopTimer, Expired, Key, Remote, Task, Timer};
 
 const BATCH: usize = 1024;
 const DELAY: Duration = Duration::from_secs(20);
@@ -90,7 +90,7 @@ fn engine(criterion: &mut Criterion) {
     group.bench_function("schedule_key + cancel, a closure", |bencher| {
         bencher.iter(|| {
             let captured = black_box(17_u64);
-            let key = closures.schedule_key(DELAY, move || _ = black_box(captured));
+            let key = closures.schedule_key(DELAY, Task::new(move || _ = black_box(captured)));
             closures.cancel(key.expect("no limit")).won()
         });
     });

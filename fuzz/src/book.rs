@@ -217,7 +217,7 @@ impl Book {
     }
 
     pub(crate) fn refused(&self, id: u32, error: &ScheduleError<Tracked>) {
-        assert_eq!(error.payload.id, id, "the payload comes back");
+        assert_eq!(error.payload().id, id, "the payload comes back");
         match *error.kind() {
             ScheduleErrorKind::Stopped => assert!(self.stopped, "refused as stopped"),
             ScheduleErrorKind::TooManyPending { pending, max_pending } => {

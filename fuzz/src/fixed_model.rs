@@ -119,7 +119,7 @@ impl World {
             Err(error) => {
                 let (pending, max_pending) = (self.order.len(), self.limit.unwrap_or(0));
                 let reason = ScheduleErrorKind::TooManyPending { pending, max_pending };
-                assert_eq!((error.kind(), full, error.payload.id), (&reason, true, id));
+                assert_eq!((error.kind(), full, error.payload().id), (&reason, true, id));
             }
         }
     }

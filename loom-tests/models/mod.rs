@@ -23,6 +23,8 @@ mod shard;
 mod stop;
 
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod linger;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod magazine;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod park;

@@ -4,17 +4,19 @@ use super::handler::{
     Executor, FailureHook, Handler, Outcome, PanicHook, PanicReport, WorkerFailure,
     through_executor,
 };
+use super::hold::{Hold, TimerRef};
 use super::inner::{Blueprint, Inner};
 use super::lifecycle::Lifecycle;
-use super::payload::Task;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::settings::{Drive, IdleStrategy};
 use super::shard_worker::ShardWorker;
+use super::task::Task;
 use super::timer::Timer;
 use crate::contain::Contained;
 use crate::park::parker::{Parker, Unparker};
 use crate::shard::{Limit, Owner, WakeOwner};
+use crate::sync::fence;
 use crate::sync::process::{AtomicU64, Ordering};
 use crate::time::{Clock, TickRate, TimeSource};
 use crate::types::WheelKind;
@@ -223,6 +225,44 @@ impl Builder {
         })
     }
 
+    /// As [`build_with`](Self::build_with), with a handler that is given the timer: to schedule, cancel, move and ask.
+    ///
+    /// The timer is lent for the call and does not keep the engine alive; a clone of it does, and a
+    /// [`WeakTimer`](crate::WeakTimer) does not.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Builder, Expired, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (done, tries) = std::sync::mpsc::channel();
+    /// let timer = Builder::new().build_with_timer(move |timer: &Timer<u32>, expired: Expired<u32>| {
+    ///     // Three tries, each after twice the pause.
+    ///     let tried = expired.payload + 1;
+    ///     if tried == 3 || timer.schedule_key(Duration::from_millis(1 << tried), tried).is_err() {
+    ///         done.send(tried).unwrap();
+    ///     }
+    /// })?;
+    /// timer.schedule_key(Duration::from_millis(1), 0)?;
+    /// assert_eq!(tries.recv()?, 3);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_with_timer<T, H>(self, handler: H) -> Result<Timer<T>, BuildError>
+    where
+        T: Send + 'static,
+        H: Fn(&Timer<T>, Expired<T>) + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.build_per_shard_with_timer(move |_| {
+            let handler = Arc::clone(&handler);
+            move |timer: &Timer<T>, expired| handler(timer, expired)
+        })
+    }
+
     /// An engine with a handler of its own for each shard, so that handlers need no locks.
     ///
     /// `factory` is called once per shard, in order, before this returns.
@@ -236,10 +276,28 @@ impl Builder {
         F: FnMut(usize) -> H,
         H: FnMut(Expired<T>) + Send + 'static,
     {
+        self.build_per_shard_with_timer(|shard| {
+            let mut handler = factory(shard);
+            move |_timer: &Timer<T>, expired| handler(expired)
+        })
+    }
+
+    /// As [`build_per_shard`](Self::build_per_shard), with handlers that are given the timer; see
+    /// [`build_with_timer`](Self::build_with_timer).
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_per_shard_with_timer<T, F, H>(self, mut factory: F) -> Result<Timer<T>, BuildError>
+    where
+        T: Send + 'static,
+        F: FnMut(usize) -> H,
+        H: FnMut(&Timer<T>, Expired<T>) + Send + 'static,
+    {
         self.build_handlers(|shard| {
             let mut handler = factory(shard);
-            Box::new(move |expired| {
-                handler(expired);
+            Box::new(move |timer, expired| {
+                handler(timer, expired);
                 Outcome::Done
             })
         })
@@ -305,23 +363,24 @@ impl Builder {
         let router = Router::new(self.routing, handles.len());
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
-        Timer::from_inner(Arc::new(Inner::new(
-            id,
-            Blueprint {
-                handles,
-                rate,
-                source: self.source,
-                router,
-                budget: self.budget,
-                idle: self.idle,
-                drive: self.drive,
-                panic_hook: self.panic_hook,
-                failure_hook: self.failure_hook,
-                thread_name: self.thread_name,
-                lifecycle: Lifecycle::new(workers),
-                hook,
-            },
-        )))
+        // Decided before the first handle is made, so that dropping handles is light from the first one on.
+        fence::is_asymmetric();
+        let plan = Blueprint {
+            handles,
+            rate,
+            source: self.source,
+            router,
+            budget: self.budget,
+            idle: self.idle,
+            drive: self.drive,
+            panic_hook: self.panic_hook,
+            failure_hook: self.failure_hook,
+            thread_name: self.thread_name,
+            lifecycle: Lifecycle::new(workers),
+            hook,
+        };
+        let hold = Hold::new(|hold| Inner::new(id, plan, hold));
+        Timer::from_ref(TimerRef::first(&hold))
     }
 }
 

@@ -1,11 +1,19 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
+use super::hold::TimerRef;
+use super::inner::Inner;
+use super::timer::Timer;
 use crate::contain;
 use crate::types::{Expired, Key};
 use std::fmt;
 use std::sync::Arc;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot take expired timers of `{T}` off the workers' hands",
+    label = "does not implement `Executor<{T}>`",
+    note = "to handle timers with a closure, use `Builder::build_with` in place of `Builder::build_on`"
+)]
 pub trait Executor<T>: Send + Sync + 'static {
     /// Accepts an expired timer, or gives it back if it cannot (a full queue, a shutdown).
     ///
@@ -69,7 +77,7 @@ pub(super) enum Outcome {
 }
 
 /// The handler of one shard.
-pub(super) type Handler<T> = Box<dyn FnMut(Expired<T>) -> Outcome + Send>;
+pub(super) type Handler<T> = Box<dyn FnMut(&Timer<T>, Expired<T>) -> Outcome + Send>;
 
 /// Called with every panic of a handler.
 pub(super) type PanicHook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
@@ -79,7 +87,7 @@ pub(super) type FailureHook = Arc<dyn Fn(&WorkerFailure) + Send + Sync>;
 
 /// A handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
-    Box::new(move |expired| match executor.execute(expired) {
+    Box::new(move |_timer, expired| match executor.execute(expired) {
         Ok(()) => Outcome::Done,
         Err(expired) => {
             executor.rejected(expired);
@@ -91,16 +99,19 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
 /// Runs a handler so that a panic in it stays there; `None` if it panicked.
 pub(super) fn run_caught<T>(
     handler: &mut Handler<T>,
-    hook: Option<&PanicHook>,
+    inner: &Inner<T>,
     expired: Expired<T>,
 ) -> Option<Outcome> {
     let (shard, key) = (expired.shard, expired.key);
     // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
     // as it is with a thread that panics. The engine's state is not touched by handlers.
-    match contain::call(|| handler(expired)) {
+    match contain::call(|| TimerRef::lend(inner, |timer| handler(timer, expired))) {
         Ok(outcome) => Some(outcome),
         Err(message) => {
-            report(hook, &PanicReport { shard, key, message });
+            report(
+                inner.panic_hook.get().and_then(Option::as_ref),
+                &PanicReport { shard, key, message },
+            );
             None
         }
     }

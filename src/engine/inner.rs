@@ -1,17 +1,20 @@
 //! What timers, timeouts and workers of one engine share.
 
 use super::handler::{FailureHook, PanicHook};
+use super::hold;
+use super::hold::{AnyShelf, Hold, Retire};
 use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::state::{Phase, Standing};
+use crate::contain::Contained;
 use crate::shard::{Refusal, ShardHandle};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource};
 use crate::types::{Budget, Key, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
@@ -20,14 +23,16 @@ pub(super) struct Inner<T> {
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
+    /// Where the engine waits for its last handle.
+    pub(super) shelf: &'static AnyShelf,
     pub(super) standing: Standing,
     /// Names the engine in the thread-local that says which engine's handlers run on this thread.
     pub(super) id: u64,
     pub(super) budget: Budget,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
-    pub(super) panic_hook: Option<PanicHook>,
-    pub(super) failure_hook: Option<FailureHook>,
+    pub(super) panic_hook: Contained<Option<PanicHook>>,
+    pub(super) failure_hook: Contained<Option<FailureHook>>,
     pub(super) thread_name: String,
     pub(super) rejected: CachePadded<AtomicU64>,
     /// When a drain gives up.
@@ -36,6 +41,11 @@ pub(super) struct Inner<T> {
     /// What the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines that
     /// are gone.
     _hook: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Counted `Timer`s; see `hold`.
+    pub(super) timers: CachePadded<AtomicUsize>,
+    /// What keeps this engine's memory.
+    pub(super) hold: Weak<Hold<T>>,
+    pub(super) retire: Retire<T>,
 }
 
 /// A time that only ever comes nearer.
@@ -71,8 +81,15 @@ pub(super) struct Blueprint<T> {
 }
 
 impl<T> Inner<T> {
-    pub(super) fn new(id: u64, plan: Blueprint<T>) -> Self {
+    pub(super) fn new(id: u64, plan: Blueprint<T>, hold: Weak<Hold<T>>) -> Self
+    where
+        T: Send + 'static,
+    {
         Self {
+            shelf: hold::shelf(id),
+            timers: CachePadded::new(AtomicUsize::new(0)),
+            hold,
+            retire: hold::retire,
             standing: Standing::new(plan.handles.len()),
             handles: plan.handles,
             rate: plan.rate,
@@ -82,8 +99,8 @@ impl<T> Inner<T> {
             budget: plan.budget,
             idle: plan.idle,
             drive: plan.drive,
-            panic_hook: plan.panic_hook,
-            failure_hook: plan.failure_hook,
+            panic_hook: Contained::new("the panic hook", plan.panic_hook),
+            failure_hook: Contained::new("the failure hook", plan.failure_hook),
             thread_name: plan.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: Earliest(AtomicU64::new(u64::MAX)),
@@ -170,7 +187,7 @@ impl<T> Inner<T> {
 
 impl<T: Send + 'static> Inner<T> {
     pub(super) fn begin_periodic(
-        self: &Arc<Self>,
+        &self,
         first: Duration,
         period: Period,
         payload: T,

@@ -123,7 +123,7 @@ impl<T> Inner<T> {
         // Noted before the shard closes, so that whoever is refused by it finds the reason.
         self.standing.fail(shard, failure.message.clone());
         contain::error(format_args!("{failure}"));
-        if let Some(hook) = &self.failure_hook {
+        if let Some(Some(hook)) = self.failure_hook.get() {
             if let Err(message) = contain::call(|| hook(&failure)) {
                 contain::error(format_args!("the failure hook panicked: {message}"));
             }
@@ -318,7 +318,7 @@ impl<T> Inner<T> {
 impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be; the payload comes back either way.
     #[inline]
-    pub(super) fn ready(self: &Arc<Self>, payload: T) -> Result<T, ScheduleError<T>> {
+    pub(super) fn ready(&self, payload: T) -> Result<T, ScheduleError<T>> {
         if self.phase() == Phase::Started {
             return Ok(payload);
         }
@@ -330,7 +330,7 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     #[cold]
-    pub(super) fn start(self: &Arc<Self>) -> Result<(), StartError> {
+    pub(super) fn start(&self) -> Result<(), StartError> {
         match self.phase() {
             Phase::Started => return Ok(()),
             Phase::Init => {}
@@ -359,9 +359,11 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Gives a shard its thread. On failure it is back in its place, for another attempt.
     fn spawn(
-        self: &Arc<Self>,
+        &self,
         place: &mut Option<ShardWorker<T>>,
     ) -> Result<Option<JoinHandle<()>>, StartError> {
+        // Never missing: whoever starts the engine has a `Timer`, or is one of its workers.
+        let Some(inner) = self.hold() else { return Err(StartError::Stopped) };
         let Some(shard) = place.take() else { return Ok(None) };
         let name = format!("{}-{}", self.thread_name, shard.shard);
         let number = shard.shard;
@@ -370,7 +372,7 @@ impl<T: Send + 'static> Inner<T> {
         let take = |from: &Mutex<Option<ShardWorker<T>>>| {
             from.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
-        let (inner, inside) = (Arc::clone(self), Arc::clone(&handover));
+        let inside = Arc::clone(&handover);
         let run = move || {
             if let Some(shard) = take(&inside) {
                 inner.work(shard);

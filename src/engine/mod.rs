@@ -4,24 +4,32 @@
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
+//! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
+//! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
+//! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
 //! | `inner` | what timers, timeouts and workers share |
+//! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
 //! | `lifecycle` | start, end, turning by hand |
 //! | `shutdown` | the ways in which an engine ends |
 //! | `shard_worker` | what drives one shard, on whichever thread |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, panics |
-//! | `payload` | [`Task`] and what can become a payload |
+//! | `task` | [`Task`]: a closure as a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
 mod builder;
+mod global;
+mod guard;
 mod handler;
+mod hold;
 mod inner;
 mod lifecycle;
-mod payload;
+pub(crate) mod linger;
+
 pub(crate) mod pinning;
 mod routing;
 mod settings;
@@ -29,18 +37,23 @@ mod shard_worker;
 mod shutdown;
 mod state;
 mod stats;
+mod task;
 mod timeout;
 mod timer;
+mod weak;
 mod worker;
 
 pub use builder::Builder;
+pub use global::global;
+pub use guard::TimeoutGuard;
 pub use handler::{Executor, PanicReport, WorkerFailure};
-pub use payload::{IntoPayload, Task};
 pub use pinning::{PinState, Pinning, unpin_current_thread};
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
 pub use shutdown::Shutdown;
 pub use state::EngineState;
 pub use stats::{ShardStats, Stats};
-pub use timeout::Timeout;
+pub use task::Task;
+pub use timeout::{Timeout, TimeoutState};
 pub use timer::Timer;
+pub use weak::WeakTimer;

@@ -94,7 +94,7 @@ impl<T> ShardWorker<T> {
         counters.lateness.record(saturating_ns(lateness));
         let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
         let Some(handler) = self.handler.get_mut() else { return };
-        match run_caught(handler, inner.panic_hook.as_ref(), expired) {
+        match run_caught(handler, inner, expired) {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
             None => drop(counters.panics.bump()),

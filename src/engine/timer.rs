@@ -1,12 +1,14 @@
 //! `Timer`: the engine as its users hold it.
 
 use super::Builder;
+use super::hold::{HandleRef, TimerRef};
 use super::inner::Inner;
-use super::payload::{IntoPayload, Task};
 use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
+use super::task::Task;
 use super::timeout::Timeout;
+use super::weak::WeakTimer;
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time};
@@ -14,7 +16,6 @@ use crate::types::{
     BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
@@ -22,7 +23,7 @@ use std::time::Duration;
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped the workers
 /// are told to end, and drop the payloads that are left; the drop itself waits for nobody. [`stop`](Self::stop) waits
 /// and returns the payloads instead.
-/// Note that a payload which holds a clone keeps its own engine alive.
+/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`] does not.
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
@@ -39,22 +40,24 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    inner: Arc<Inner<T>>,
-    /// Stops the engine with the last handle.
-    _last: Arc<StopOnDrop<T>>,
+    inner: TimerRef<T>,
 }
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
+        Self { inner: self.inner.clone() }
     }
 }
 
-struct StopOnDrop<T>(Arc<Inner<T>>);
+impl<T> Timer<T> {
+    pub(super) fn from_ref(inner: TimerRef<T>) -> Self {
+        Self { inner }
+    }
 
-impl<T> Drop for StopOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abandon();
+    /// A way to this engine that does not keep it alive; see [`WeakTimer`].
+    #[must_use]
+    pub fn downgrade(&self) -> WeakTimer<T> {
+        WeakTimer::of(&self.inner)
     }
 }
 
@@ -74,6 +77,33 @@ impl Timer<Task> {
         Builder::new()
     }
 
+    /// Runs a closure on a worker, once, `delay` from now, rounded up to the next tick.
+    ///
+    /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
+    /// the returned [`Timeout`] leaves the timer armed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = tickwheel::Timer::new()?;
+    /// let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
+    /// assert!(deadline.cancel().won());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    #[inline]
+    pub fn run_after(
+        &self,
+        delay: Duration,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout<Task>, ScheduleError<Task>> {
+        self.schedule(delay, Task::new(run))
+    }
+
     /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
@@ -91,30 +121,20 @@ impl Timer<Task> {
 }
 
 impl<T: Send + 'static> Timer<T> {
-    pub(super) fn from_inner(inner: Arc<Inner<T>>) -> Self {
-        let last = Arc::new(StopOnDrop(Arc::clone(&inner)));
-        Self { inner, _last: last }
-    }
-
     /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
     ///
     /// A zero delay fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
     ///
     /// The returned [`Timeout`] may be dropped: the timer stays armed. Where a plain name is enough,
-    /// [`schedule_key`](Self::schedule_key) is cheaper, because it touches no reference count.
+    /// [`schedule_key`](Self::schedule_key) gives one that is smaller and can be copied.
     ///
     /// # Errors
     ///
     /// If the engine is stopped, `max_pending` timers are pending, or the workers cannot be started.
     /// The payload is in the error.
-    pub fn schedule(
-        &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
+    pub fn schedule(&self, delay: Duration, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
+        self.arm_held(self.inner.deadline(delay), payload)
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
@@ -122,13 +142,8 @@ impl<T: Send + 'static> Timer<T> {
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
+    pub fn schedule_at(&self, deadline: Time, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
+        self.arm_held(self.inner.rate.deadline_at(self.inner.now(), deadline), payload)
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -137,13 +152,9 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline]
-    pub fn schedule_key(
-        &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule_key(&self, delay: Duration, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), false)
+        self.arm(tick, payload)
     }
 
     /// As [`schedule_at`](Self::schedule_at), but returns a plain key.
@@ -152,13 +163,9 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline]
-    pub fn schedule_key_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule_key_at(&self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload.into_payload(), false)
+        self.arm(tick, payload)
     }
 
     /// Schedules a clone of `payload` once per period, the first time `first` from now.
@@ -186,28 +193,35 @@ impl<T: Send + 'static> Timer<T> {
         &self,
         first: Duration,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.inner.begin_periodic(first, period, payload.into_payload(), T::clone)
+        self.inner.begin_periodic(first, period, payload, T::clone)
     }
 
     #[inline]
-    fn arm(&self, tick: u64, payload: T, held: bool) -> Result<Key, ScheduleError<T>> {
+    fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
         let payload = self.inner.ready(payload)?;
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, held)
+                .schedule(handle.thread(slot), tick, payload, false)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }
 
-    fn timeout(&self, key: Key) -> Timeout<T> {
-        Timeout::new(Arc::clone(&self.inner), key)
+    #[inline]
+    fn arm_held(&self, tick: u64, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
+        let payload = self.inner.ready(payload)?;
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            HandleRef::schedule(&self.inner, (shard, slot), tick, payload)
+                .map(Timeout::new)
+                .map_err(|refusal| self.inner.rejected(refusal, shard))
+        })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.

@@ -1,6 +1,5 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::engine::IntoPayload;
 use crate::shard;
 use crate::shard::thread_state::ThreadState;
 use crate::state::State;
@@ -42,12 +41,8 @@ impl<T: Send + 'static> Remote<T> {
     /// # Errors
     ///
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
-    pub fn schedule(
-        &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline(self.source.start_of_delay(), delay), payload.into_payload())
+    pub fn schedule(&self, delay: Duration, payload: T) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline(self.source.start_of_delay(), delay), payload)
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
@@ -55,12 +50,8 @@ impl<T: Send + 'static> Remote<T> {
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        self.arm(self.rate.deadline_at(self.source.now(), deadline), payload.into_payload())
+    pub fn schedule_at(&self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
+        self.arm(self.rate.deadline_at(self.source.now(), deadline), payload)
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
@@ -78,13 +69,13 @@ impl<T: Send + 'static> Remote<T> {
         &self,
         first: Duration,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key, ScheduleError<T>>
     where
         T: Clone,
     {
         let course = Course::new(self.source.now() + first, period, self.rate);
-        let repeat = Repeat { payload: payload.into_payload(), clone: T::clone, course };
+        let repeat = Repeat { payload, clone: T::clone, course };
         self.with_thread(|thread| self.shard.schedule_periodic(thread, repeat))
             .map_err(|refusal| refusal.into_error(0))
     }

@@ -4,7 +4,6 @@ use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::contain;
 use crate::drive::Fired;
-use crate::engine::IntoPayload;
 use crate::shard::{Owner, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, saturating_ns};
@@ -131,10 +130,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         &mut self,
         now: Time,
         delay: Duration,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key, ScheduleError<T>> {
         let tick = self.rate.deadline(now, delay);
-        self.arm(tick, payload.into_payload())
+        self.arm(tick, payload)
     }
 
     /// Schedules `payload` to fire at `deadline`, rounded up to the next tick.
@@ -143,13 +142,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline]
-    pub fn schedule_at(
-        &mut self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
         let tick = self.rate.deadline_at(Time::ZERO, deadline);
-        self.arm(tick, payload.into_payload())
+        self.arm(tick, payload)
     }
 
     #[inline]
@@ -168,13 +163,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         now: Time,
         first: Duration,
         period: Period,
-        payload: impl IntoPayload<T>,
+        payload: T,
     ) -> Result<Key, ScheduleError<T>>
     where
         T: Clone,
     {
         let course = Course::new(now + first, period, self.rate);
-        let repeat = Repeat { payload: payload.into_payload(), clone: T::clone, course };
+        let repeat = Repeat { payload, clone: T::clone, course };
         self.owner.schedule_periodic(repeat).map_err(|refusal| refusal.into_error(0))
     }
 

@@ -159,6 +159,9 @@ impl<T> ShardHandle<T> {
             }
             // `stop` has found the timer and returned it: it was accepted after all.
         }
+        if held {
+            thread.handles_made.bump();
+        }
         Ok(self.key(armed.index, armed.generation))
     }
 
@@ -325,6 +328,12 @@ impl<T> ShardHandle<T> {
         // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
         let ended = self.cancelled() + self.counters.fired.get() + self.counters.returned.get();
         self.scheduled().saturating_sub(ended)
+    }
+
+    /// Owned handles made and not dropped. Exact once no more are made; before that it may be too large. O(threads).
+    pub(crate) fn handles_left(&self) -> u64 {
+        let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
+        self.threads_sum(|thread| thread.handles_made.get()).wrapping_sub(dropped)
     }
 
     /// Whether the owner sleeps and nothing that the caller pushed is due at `now`.

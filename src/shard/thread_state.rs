@@ -24,7 +24,8 @@ impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) -> u64 {
         // ORDERING: Relaxed load: only this thread writes. Release store pairs with the Acquire in `get`, so
-        // that whoever reads an end (fired, cancelled) and then a beginning (scheduled) sees the beginning. [P11]
+        // that whoever reads an end (fired, cancelled) and then a beginning (scheduled) sees the beginning [P11], and
+        // whoever sees a handle counted as dropped is behind everything that was done through it [P18].
         let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
         self.0.store(value, Ordering::Release);
         value
@@ -37,7 +38,7 @@ impl Counter {
 
     #[inline]
     pub(crate) fn get(&self) -> u64 {
-        // ORDERING: Acquire pairs with `add` [P11].
+        // ORDERING: Acquire pairs with `add` [P11], [P18].
         self.0.load(Ordering::Acquire)
     }
 }
@@ -52,6 +53,10 @@ pub(crate) struct ThreadState {
     pub(crate) cancelled: Counter,
     /// Deadlines moved through this thread state.
     pub(crate) moved: Counter,
+    /// Owned handles made of timers that were accepted through this thread state.
+    pub(crate) handles_made: Counter,
+    /// Owned handles, of any thread's timers, that this thread has dropped. Written as the last access to the engine.
+    pub(crate) handles_dropped: Counter,
     /// Whether the thread state has been counted among those in use.
     pub(crate) joined: AtomicBool,
 }

@@ -10,11 +10,13 @@
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
 //! | `wheel_kind` | [`WheelKind`] |
 //! | `error` | every error, each with its cure |
+//! | `exclusive` | what lets an error be shared whose payload is not |
 //! | `checks` | what a user may ask a builder for |
 
 mod answer;
 pub(crate) mod checks;
 mod error;
+mod exclusive;
 mod expired;
 mod key;
 mod turn;

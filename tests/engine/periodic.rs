@@ -187,7 +187,7 @@ fn stop_returns_the_period_and_frees_every_place() {
     assert_eq!(timer.cancel(key), Cancel::Lost);
     assert_eq!(timer.pending(), 0);
     let refused = timer.schedule_periodic(MS, period, 9u32).unwrap_err();
-    assert_eq!((refused.kind(), refused.payload), (&ScheduleErrorKind::Stopped, 9));
+    assert_eq!((refused.kind(), refused.payload()), (&ScheduleErrorKind::Stopped, &9));
 }
 
 #[test]

@@ -276,7 +276,7 @@ fn the_limit_is_exact_and_the_payload_comes_back() {
     remote.schedule(MS, 2u8).unwrap();
     let full = ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 };
     let refused = timer.schedule(Time::ZERO, MS, 3u8).unwrap_err();
-    assert_eq!((refused.kind(), refused.payload), (&full, 3));
+    assert_eq!((refused.kind(), refused.payload()), (&full, &3));
     assert_eq!(remote.schedule(MS, 4u8).unwrap_err().kind(), &full);
     assert!(timer.cancel(first).won());
     timer.schedule(Time::ZERO, MS, 5u8).unwrap();

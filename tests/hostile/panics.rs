@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, MissedTicks, Period,
-    ScheduleErrorKind, StopError, Time, Timer, TurnError,
+    ScheduleErrorKind, StopError, Task, Time, Timer, TurnError,
 };
 
 fn every(period: Duration) -> Period {
@@ -256,12 +256,12 @@ fn the_last_handle_dropped_in_a_handler_beside_payloads_that_panic() {
     let timer = Builder::new().shards(2).build().unwrap();
     for _ in 0..50 {
         let bomb = fuse.bomb();
-        timer.schedule_key(HOUR, move || drop(bomb)).unwrap();
+        arm(&timer, HOUR, Task::new(move || drop(bomb)));
     }
     let (let_go, gate) = channel::<()>();
     let last = timer.clone();
     timer
-        .schedule_key(Duration::ZERO, move || {
+        .run_after(Duration::ZERO, move || {
             gate.recv().unwrap();
             drop(last);
         })

@@ -58,10 +58,10 @@ impl Session for Timer<u64> {
 }
 
 /// Typed payloads and owned handles.
-pub(super) struct HandlesPeer(Timer<u64>);
+pub struct HandlesPeer(Timer<u64>);
 
-/// One thread's clone.
-pub(super) struct Handles(Timer<u64>);
+/// One thread's clone of it.
+pub struct Handles(Timer<u64>);
 
 impl CrossPeer for HandlesPeer {
     type Session = Handles;
@@ -95,14 +95,14 @@ impl Session for Handles {
 }
 
 /// Closures and plain keys.
-pub(super) struct ClosuresPeer {
+pub struct ClosuresPeer {
     timer: Timer<Task>,
     /// Leaked, so that a closure holds it without a shared count.
     book: &'static Book,
 }
 
-/// One thread's clone.
-pub(super) struct Closures {
+/// One thread's clone of it.
+pub struct Closures {
     timer: Timer<Task>,
     book: &'static Book,
 }
@@ -128,7 +128,8 @@ impl Session for Closures {
     #[inline]
     fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
         let book = self.book;
-        self.timer.schedule_key(delay, move || book.fired(payload)).expect("there is no limit")
+        let task = Task::new(move || book.fired(payload));
+        self.timer.schedule_key(delay, task).expect("there is no limit")
     }
 
     #[inline]

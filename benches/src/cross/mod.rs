@@ -12,7 +12,7 @@ mod timed;
 mod tokio_sleep;
 mod watched;
 
-pub use engine::EnginePeer;
+pub use engine::{ClosuresPeer, EnginePeer, HandlesPeer};
 pub use measure::measure;
 pub use peer::{CrossPeer, Producer, Session, Setup};
 pub use throughput::InFlight;

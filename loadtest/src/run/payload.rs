@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel::{
-    BuildError, Builder, Cancel, Expired, IntoPayload, Key, Reschedule, ScheduleError, Task,
-    Timeout, Timer,
+    BuildError, Builder, Cancel, Expired, Key, Reschedule, ScheduleError, Task, Timeout, Timer,
 };
 
 use crate::ledger::handlers::record_on_this_thread;
@@ -60,7 +59,7 @@ impl Load for Typed {
     }
 }
 
-/// `--payload closure`: a boxed closure per timer.
+/// `--payload closure`: a closure per timer.
 pub(crate) struct Closure;
 
 impl Load for Closure {
@@ -73,7 +72,7 @@ impl Load for Closure {
     #[inline]
     fn payload(link: &Arc<Link>, ticket: Ticket) -> Task {
         let link = Arc::clone(link);
-        (move || record_on_this_thread(&link.0, ticket)).into_payload()
+        Task::new(move || record_on_this_thread(&link.0, ticket))
     }
 
     #[inline]

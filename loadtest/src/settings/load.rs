@@ -93,7 +93,7 @@ impl LoadSettings {
 pub(crate) enum PayloadChoice {
     /// Eight bytes, handled by one handler per shard.
     Typed,
-    /// A boxed closure per timer, run on the shard's thread.
+    /// A closure per timer, run on the shard's thread.
     Closure,
 }
 

@@ -172,7 +172,7 @@ fn netty_swallows_a_panic_and_the_worker_lives_on() {
             assert!(n % 2 == 0, "the task fails");
             ran.fetch_add(1, Ordering::SeqCst);
         };
-        timer.schedule(ms(1), task).unwrap();
+        timer.run_after(ms(1), task).unwrap();
     }
     at.advance(&timer, ms(1));
     assert_eq!((ran.load(Ordering::SeqCst), timer.stats().panics()), (2, 2), "and counted");
@@ -205,7 +205,7 @@ fn netty_runs_tasks_on_a_given_executor() {
     let timer = netty().build_on(OneThread(queue, Arc::default())).unwrap();
     let (sender, receiver) = channel();
     let task = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
-    timer.schedule(ms(1), task).unwrap();
+    timer.run_after(ms(1), task).unwrap();
     assert_eq!(receiver.recv_timeout(secs(20)), Ok(Some("the pool".to_owned())));
     timer.stop().unwrap();
     drop(timer);
@@ -223,7 +223,7 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
     let count = move || {
         task.fetch_add(1, Ordering::SeqCst);
     };
-    timer.schedule(ms(1), count).unwrap();
+    timer.run_after(ms(1), count).unwrap();
     wait_until("it is refused", || refused.lock().unwrap().len() == 1);
     refused.lock().unwrap().pop().unwrap().run();
     assert_eq!(ran.load(Ordering::SeqCst), 1);

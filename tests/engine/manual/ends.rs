@@ -235,7 +235,7 @@ fn a_refused_timer_gives_its_payload_back_and_the_count_stays_exact() {
 
         assert_eq!(timer.stop().unwrap().len(), 3);
         let error = timer.schedule(ms(1), 10).unwrap_err();
-        assert_eq!((error.kind(), error.payload), (&ScheduleErrorKind::Stopped, 10));
+        assert_eq!((error.kind(), error.payload()), (&ScheduleErrorKind::Stopped, &10));
         assert_eq!((timer.pending(), timer.stats().rejected), (0, 5));
     });
 }

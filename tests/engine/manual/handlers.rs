@@ -214,13 +214,13 @@ fn a_handler_is_inside_its_engine_even_while_it_turns_another() {
     let (sender, answers) = channel();
     let reach_back = outer.clone();
     inner
-        .schedule(Duration::ZERO, move || {
+        .run_after(Duration::ZERO, move || {
             let stopped = reach_back.stop().map(|rest| rest.len());
             sender.send((stopped, reach_back.turn())).unwrap();
         })
         .unwrap();
     let turns = inner.clone();
-    outer.schedule(Duration::ZERO, move || assert_eq!(turns.turn(), Ok(1))).unwrap();
+    outer.run_after(Duration::ZERO, move || assert_eq!(turns.turn(), Ok(1))).unwrap();
     let driver = outer.clone();
     // On a thread of its own, so that a deadlock fails the test instead of hanging it.
     std::thread::spawn(move || driver.turn());

@@ -77,7 +77,7 @@ mod masks {
         let (sender, receiver) = channel();
         let timer = Builder::new().shards(1).build().unwrap();
         timer
-            .schedule_key(Duration::ZERO, move || {
+            .run_after(Duration::ZERO, move || {
                 sender.send(Timer::new().unwrap().shards()).unwrap();
             })
             .unwrap();
