@@ -3,7 +3,7 @@
 use crate::common::{HOUR, ms, one_shard, secs, set_of, wait_until};
 use crate::{Bomb, arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
@@ -343,28 +343,28 @@ fn an_event_loop_dropped_with_payloads_that_panic() {
     assert_eq!(fuse.drops(), 10);
 }
 
-/// What a periodic timer keeps is dropped while the engine stops; its destructor must not wait for itself.
+/// What a handler has captured is dropped while the engine stops; its destructor must not wait for itself.
 #[test]
 fn a_destructor_that_stops_its_own_engine_is_told_where_it_is() {
     install_logger();
-    /// Its copies do nothing.
-    struct AtTheEnd(Option<Box<dyn FnOnce() + Send>>);
-    impl Clone for AtTheEnd {
-        fn clone(&self) -> Self {
-            Self(None)
-        }
+    struct AtTheEnd {
+        timer: Arc<Mutex<Option<Timer<u64>>>>,
+        answers: Sender<Result<usize, StopError>>,
     }
     impl Drop for AtTheEnd {
         fn drop(&mut self) {
-            self.0.take().into_iter().for_each(|run| run());
+            let timer = self.timer.lock().unwrap().take().expect("it is there until the end");
+            self.answers.send(timer.stop().map(|rest| rest.len())).unwrap();
         }
     }
     for drive in [Drive::Workers, Drive::Manual] {
         let (answers, receiver) = channel();
-        let timer = one_shard().drive(drive).build_with(|_: Expired<AtTheEnd>| ()).unwrap();
-        let inside = timer.clone();
-        let stop = move || answers.send(inside.stop().map(|rest| rest.len())).unwrap();
-        timer.schedule_periodic(HOUR, every(HOUR), AtTheEnd(Some(Box::new(stop)))).unwrap();
+        let own = Arc::new(Mutex::new(None));
+        let captured = AtTheEnd { timer: Arc::clone(&own), answers };
+        let handler = move |_: Expired<u64>| assert!(captured.timer.lock().unwrap().is_some());
+        let timer = one_shard().drive(drive).build_with(handler).unwrap();
+        *own.lock().unwrap() = Some(timer.clone());
+        arm(&timer, HOUR, 1);
         assert_eq!(timer.stop().unwrap().len(), 1);
         assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
     }
