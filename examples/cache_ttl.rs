@@ -16,15 +16,15 @@ use std::thread::sleep;
 use std::time::Duration;
 use tickwheel::{BuildError, Builder, Expired, Key, ScheduleErrorKind, Time, Timer};
 
-struct Entry<V> {
+struct Entry<K, V> {
     value: V,
     /// Served before this time only.
     until: Time,
     /// The timer that removes the entry; another timer's alarm is not for it.
-    timer: Key,
+    timer: Key<K>,
 }
 
-type Map<K, V> = HashMap<K, Entry<V>>;
+type Map<K, V> = HashMap<K, Entry<K, V>>;
 
 /// A cache that any thread may use.
 struct Cache<K, V> {
@@ -64,10 +64,10 @@ where
         let until = self.timer.now() + ttl;
         let old = map.get(&key).map(|entry| entry.timer);
         // A write refreshes: if the timer of the old entry can be moved, it is kept.
-        let timer = match old.filter(|old| self.timer.reschedule_at(*old, until).moved()) {
+        let timer = match old.filter(|old| self.timer.reschedule(*old, until).moved()) {
             Some(moved) => moved,
             None => {
-                let scheduled = self.timer.schedule_key_at(until, key.clone());
+                let scheduled = self.timer.schedule_key(until, key.clone());
                 scheduled.map_err(|error| error.kind().clone())?
             }
         };
@@ -87,7 +87,7 @@ where
     fn remove(&self, key: &K) -> Option<V> {
         let entry = lock(&self.map).remove(key)?;
         // Lost if the timer has just fired: its handler will find no entry.
-        let _ = self.timer.cancel(entry.timer);
+        self.timer.cancel(entry.timer);
         (self.timer.now() < entry.until).then_some(entry.value)
     }
 

@@ -27,7 +27,7 @@ const TIMER: Token = Token(1);
 struct Connection {
     stream: TcpStream,
     /// Names the timer that closes it.
-    idle: Key,
+    idle: Key<Token>,
 }
 
 struct Server {
@@ -97,11 +97,11 @@ impl Server {
         match echo_all(&mut connection.stream) {
             Ok(true) => {
                 let now: Time = self.timer.now();
-                let _ = self.timer.reschedule(connection.idle, now, IDLE);
+                self.timer.reschedule(now, connection.idle, IDLE);
             }
             // The client has hung up, is broken, or does not take its echo.
             Ok(false) | Err(_) => {
-                let _ = self.timer.cancel(connection.idle);
+                self.timer.cancel(connection.idle);
                 self.connections.remove(&token);
             }
         }

@@ -33,9 +33,9 @@ enum Alarm {
 struct Request {
     text: String,
     attempts: u32,
-    deadline: Key,
+    deadline: Key<Alarm>,
     /// `None` if the engine took no timer for the next attempt: the deadline ends the request.
-    retry: Option<Key>,
+    retry: Option<Key<Alarm>>,
 }
 
 struct Client {
@@ -85,7 +85,7 @@ impl Client {
         // A second response to the same request finds nothing.
         let Some(request) = self.requests.remove(&id) else { return };
         for key in [Some(request.deadline), request.retry].into_iter().flatten() {
-            let _ = self.timer.cancel(key);
+            self.timer.cancel(key);
         }
         self.ended.push((request.text, request.attempts, Some(text.to_owned())));
     }

@@ -35,7 +35,7 @@ struct CallCentre {
     /// Who waits, in order of arrival; those who hung up are passed over.
     queue: VecDeque<u64>,
     /// Since when each of them waits, and the timer that ends it.
-    waiting: HashMap<u64, (Time, Key)>,
+    waiting: HashMap<u64, (Time, Key<Event>)>,
     served: u64,
     lost: u64,
     total_wait: Duration,
@@ -72,7 +72,7 @@ impl CallCentre {
         (centre.lost as f64 / CALLS as f64, centre.total_wait / served.max(1))
     }
 
-    fn after(&mut self, now: Time, delay: Duration, event: Event) -> Key {
+    fn after(&mut self, now: Time, delay: Duration, event: Event) -> Key<Event> {
         self.timer.schedule(now, delay, event).expect("this timer has no limit")
     }
 
@@ -98,7 +98,7 @@ impl CallCentre {
         while self.idle_agents > 0 {
             let Some(caller) = self.queue.pop_front() else { return };
             let Some((since, timeout)) = self.waiting.remove(&caller) else { continue };
-            let _ = self.timer.cancel(timeout);
+            self.timer.cancel(timeout);
             self.idle_agents -= 1;
             self.served += 1;
             self.total_wait += now - since;

@@ -80,6 +80,18 @@
 //! timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
 //! ```
 //!
+//! A key names timers with its own type of payload only:
+//!
+//! ```compile_fail,E0308
+//! use std::time::Duration;
+//! use tickwheel::{LocalTimer, Time};
+//! let (mut names, mut numbers) = (LocalTimer::new(Duration::from_millis(1))?, LocalTimer::new(Duration::from_millis(1))?);
+//! let key = names.schedule(Time::ZERO, Duration::ZERO, "name")?;
+//! numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
+//! numbers.cancel(key);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A payload may outlive the function that scheduled it:
 //!
 //! ```compile_fail,E0597
@@ -111,15 +123,15 @@ mod models;
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, PinState, Pinning, Routing,
     ShardStats, Shutdown, Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
-    WorkerFailure, global, unpin_current_thread,
+    WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use shard::LatenessHistogram;
-pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time};
+pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time, When};
 pub use types::{
-    Budget, BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, ScheduleErrorKind,
-    StartError, StopError, TurnError, Unfired, WheelKind,
+    Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Reschedule, ScheduleError,
+    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 
 /// The README's examples are compiled and run with the documentation tests.

@@ -96,6 +96,12 @@ pub(crate) enum Phase {
 pub(crate) struct State(u64);
 
 impl State {
+    /// A node that was never armed; its first timer has the generation after this one.
+    #[inline]
+    pub(crate) const fn unarmed(generation: u64) -> Self {
+        Self(generation << GENERATION_SHIFT)
+    }
+
     #[inline]
     pub(crate) const fn phase(self) -> Phase {
         match (self.has(0b100), self.has(0b010), self.has(LIVE)) {

@@ -32,8 +32,8 @@ enum Half {
 fn halves(
     pairs: u64,
     timed: Half,
-    mut schedule: impl FnMut() -> Key,
-    mut cancel: impl FnMut(Key),
+    mut schedule: impl FnMut() -> Key<u64>,
+    mut cancel: impl FnMut(Key<u64>),
 ) -> Duration {
     let (mut keys, mut taken, mut left) = (Vec::with_capacity(BATCH), Duration::ZERO, pairs);
     while left > 0 {

@@ -76,7 +76,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// One timer of the books.
 #[derive(Default)]
 struct Line {
-    key: OnceLock<Key>,
+    key: OnceLock<Key<Tracked>>,
     accepted: AtomicBool,
     /// How often it has ended.
     ends: AtomicU8,

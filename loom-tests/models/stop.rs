@@ -63,7 +63,7 @@ fn schedule(
     ledger: &Arc<Ledger>,
     id: u64,
     held: bool,
-) -> Option<Key> {
+) -> Option<Key<Payload>> {
     match handle.schedule(thread, 10, ledger.payload(id), held) {
         Ok(key) => Some(key),
         Err(Refusal::Closed(payload)) => {

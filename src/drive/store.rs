@@ -18,7 +18,7 @@ pub(crate) enum Fate<F> {
 #[derive(Debug)]
 pub(crate) struct Fired<T> {
     pub(crate) payload: T,
-    pub(crate) key: Key,
+    pub(crate) key: Key<T>,
     /// The tick at or after which the timer was to fire.
     pub(crate) deadline: u64,
     /// One call of a periodic timer.

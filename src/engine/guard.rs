@@ -28,11 +28,14 @@ pub struct TimeoutGuard<T> {
     timeout: Option<Timeout<T>>,
 }
 
-impl<T> TimeoutGuard<T> {
-    pub(super) fn new(timeout: Timeout<T>) -> Self {
-        Self { timeout: Some(timeout) }
+impl<T> Timeout<T> {
+    /// A guard that cancels the timer when it goes out of scope.
+    pub fn cancel_on_drop(self) -> TimeoutGuard<T> {
+        TimeoutGuard { timeout: Some(self) }
     }
+}
 
+impl<T> TimeoutGuard<T> {
     /// Gives up the guard and keeps the handle: the timer stays armed.
     pub fn into_timeout(mut self) -> Timeout<T> {
         match self.timeout.take() {

@@ -4,7 +4,7 @@ use super::hold::TimerRef;
 use super::inner::Inner;
 use super::timer::Timer;
 use crate::contain;
-use crate::types::{Expired, Key};
+use crate::types::{Expired, RawKey};
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,13 +29,74 @@ pub trait Executor<T>: Send + Sync + 'static {
     fn rejected(&self, expired: Expired<T>);
 }
 
+/// A shared executor is an executor: several engines can hand over to one.
+impl<T, E: Executor<T> + ?Sized> Executor<T> for Arc<E> {
+    fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>> {
+        (**self).execute(expired)
+    }
+
+    fn rejected(&self, expired: Expired<T>) {
+        (**self).rejected(expired);
+    }
+}
+
+/// An executor made of two closures: one that takes expired timers or gives them back, one that gets what was
+/// given back.
+///
+/// ```
+/// use std::sync::mpsc::sync_channel;
+/// use tickwheel::{Builder, Expired, executor_fn};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (queue, expired) = sync_channel::<Expired<u64>>(1024);
+/// let executor = executor_fn(
+///     move |expired| queue.try_send(expired).map_err(|refused| match refused {
+///         std::sync::mpsc::TrySendError::Full(it) => it,
+///         std::sync::mpsc::TrySendError::Disconnected(it) => it,
+///     }),
+///     |expired| eprintln!("no room for {}", expired.payload),
+/// );
+/// let timer = Builder::new().shards(1).build_on(executor)?;
+/// timer.schedule(std::time::Duration::ZERO, 17u64)?;
+/// assert_eq!(expired.recv()?.payload, 17);
+/// # Ok(()) }
+/// ```
+pub fn executor_fn<T, F, R>(execute: F, rejected: R) -> impl Executor<T>
+where
+    F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
+    R: Fn(Expired<T>) + Send + Sync + 'static,
+{
+    Closures { execute, rejected }
+}
+
+/// See [`executor_fn`].
+struct Closures<F, R> {
+    execute: F,
+    rejected: R,
+}
+
+impl<T, F, R> Executor<T> for Closures<F, R>
+where
+    F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
+    R: Fn(Expired<T>) + Send + Sync + 'static,
+{
+    fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>> {
+        (self.execute)(expired)
+    }
+
+    fn rejected(&self, expired: Expired<T>) {
+        (self.rejected)(expired);
+    }
+}
+
 /// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PanicReport {
     /// The shard whose worker ran the handler.
     pub shard: usize,
     /// The timer that was being handled.
-    pub key: Key,
+    pub key: RawKey,
     /// The panic's message, if it had one.
     pub message: String,
 }
@@ -43,7 +104,7 @@ pub struct PanicReport {
 impl fmt::Display for PanicReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shard, key, message } = self;
-        write!(f, "a handler on shard {shard} panicked while it ran {key:?}: {message}")
+        write!(f, "a handler on shard {shard} panicked while it ran timer {key}: {message}")
     }
 }
 
@@ -102,7 +163,7 @@ pub(super) fn run_caught<T>(
     inner: &Inner<T>,
     expired: Expired<T>,
 ) -> Option<Outcome> {
-    let (shard, key) = (expired.shard, expired.key);
+    let (shard, key) = (expired.shard, expired.key.to_raw());
     // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
     // as it is with a thread that panics. The engine's state is not touched by handlers.
     match contain::call(|| TimerRef::lend(inner, |timer| handler(timer, expired))) {

@@ -128,7 +128,7 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
     shelf.retire(retired);
 }
 
-/// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the others [P19].
+/// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the others [P21].
 pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.
@@ -218,7 +218,7 @@ impl<T> Deref for TimerRef<T> {
 
 impl<T> Drop for TimerRef<T> {
     fn drop(&mut self) {
-        // ORDERING: AcqRel: what was done through every `Timer` comes before the engine's end. [P19]
+        // ORDERING: AcqRel: what was done through every `Timer` comes before the engine's end. [P21]
         if self.timers.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
@@ -238,7 +238,7 @@ impl<T> Drop for TimerRef<T> {
 /// A `Timeout`'s way to its engine, which counts it per thread and not on one word.
 pub(super) struct HandleRef<T> {
     engine: NonNull<Inner<T>>,
-    key: Key,
+    key: Key<T>,
 }
 
 // SAFETY: as for `Hold`.
@@ -262,7 +262,7 @@ impl<T> HandleRef<T> {
     }
 
     #[inline]
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key<T> {
         self.key
     }
 }

@@ -11,11 +11,10 @@ use crate::contain::Contained;
 use crate::shard::{Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource};
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Key, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
@@ -126,14 +125,14 @@ impl<T> Inner<T> {
     }
 
     /// The tick of a timer that is set now.
-    #[inline]
-    pub(super) fn deadline(&self, delay: Duration) -> u64 {
-        self.rate.deadline(self.source.start_of_delay(), delay)
+    #[inline(always)] // see `When::tick`
+    pub(super) fn tick(&self, when: impl Into<When>) -> u64 {
+        self.source.tick(&self.rate, when.into())
     }
 
     /// The shard that a key names, if it can be one of this engine's.
     #[inline]
-    pub(super) fn handle(&self, key: Key) -> Option<&ShardHandle<T>> {
+    pub(super) fn handle(&self, key: Key<T>) -> Option<&ShardHandle<T>> {
         self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
@@ -161,7 +160,7 @@ impl<T> Inner<T> {
     }
 
     #[inline]
-    pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
+    pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
         let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
     }
@@ -170,7 +169,7 @@ impl<T> Inner<T> {
     #[inline]
     pub(super) fn with_thread<R>(
         &self,
-        key: Key,
+        key: Key<T>,
         f: impl FnOnce(&ShardHandle<T>, &crate::shard::thread_state::ThreadState) -> R,
     ) -> Option<R> {
         let handle = self.handle(key)?;
@@ -188,13 +187,13 @@ impl<T> Inner<T> {
 impl<T: Send + 'static> Inner<T> {
     pub(super) fn begin_periodic(
         &self,
-        first: Duration,
+        first: When,
         period: Period,
         payload: T,
         clone: fn(&T) -> T,
-    ) -> Result<Key, ScheduleError<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let payload = self.ready(payload)?;
-        let nominal = self.now().saturating_add(first);
+        let nominal = self.source.time(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let handle = &self.handles[shard];

@@ -46,7 +46,7 @@ mod worker;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;
-pub use handler::{Executor, PanicReport, WorkerFailure};
+pub use handler::{Executor, PanicReport, WorkerFailure, executor_fn};
 pub use pinning::{PinState, Pinning, unpin_current_thread};
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};

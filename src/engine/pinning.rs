@@ -28,6 +28,7 @@ use thiserror::Error;
 /// A thread inherits the mask of the one that starts it: threads that a *handler* starts share the worker's one core,
 /// unless they call [`unpin_current_thread`] or the engine is built with [`Pinning::Off`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pinning {
     /// Each worker on a core of its own, as long as there are enough: engines of one process go on where the last
     /// one ended. On Linux the cores are those of the process's affinity mask, and nothing is pinned in a container

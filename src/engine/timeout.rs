@@ -1,12 +1,10 @@
 //! `Timeout`: the owned handle of one timer.
 
-use super::guard::TimeoutGuard;
 use super::hold::HandleRef;
-use crate::state::Phase;
-use crate::time::Time;
+use crate::state::{Phase, State};
+use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
-use std::time::Duration;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
@@ -38,11 +36,6 @@ impl<T> Timeout<T> {
         Self { inner }
     }
 
-    /// A guard that cancels the timer when it goes out of scope.
-    pub fn cancel_on_drop(self) -> TimeoutGuard<T> {
-        TimeoutGuard::new(self)
-    }
-
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
         let key = self.key();
@@ -51,14 +44,9 @@ impl<T> Timeout<T> {
         )
     }
 
-    /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
-    pub fn reschedule(&self, delay: Duration) -> Reschedule {
-        self.inner.reschedule(self.key(), self.inner.deadline(delay))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    pub fn reschedule_at(&self, deadline: Time) -> Reschedule {
-        self.inner.reschedule(self.key(), self.inner.rate.deadline_at(self.inner.now(), deadline))
+    /// Moves the timer to fire after a delay or at a point in time instead; see [`Timer::reschedule`](crate::Timer::reschedule).
+    pub fn reschedule(&self, when: impl Into<When>) -> Reschedule {
+        self.inner.reschedule(self.key(), self.inner.tick(when))
     }
 
     /// Where the timer stands. One read, so that two questions cannot get answers of different moments.
@@ -66,14 +54,14 @@ impl<T> Timeout<T> {
     pub fn state(&self) -> TimeoutState {
         let key = self.key();
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
-        match state.map(|state| state.phase()) {
-            Some(Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running) => {
+        match state.map_or(Phase::Idle, State::phase) {
+            Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
                 TimeoutState::Pending
             }
-            Some(Phase::Fired) => TimeoutState::Fired,
-            Some(Phase::Cancelled) => TimeoutState::Cancelled,
-            // The node is held, so it is this timer's and was armed.
-            Some(Phase::Returned | Phase::Idle) | None => TimeoutState::Returned,
+            Phase::Fired => TimeoutState::Fired,
+            Phase::Cancelled => TimeoutState::Cancelled,
+            // The node is held, so it is this timer's, and it has been armed: it is never idle.
+            Phase::Returned | Phase::Idle => TimeoutState::Returned,
         }
     }
 
@@ -105,13 +93,13 @@ impl<T> Timeout<T> {
 
     /// The timer's name.
     #[must_use]
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> Key<T> {
         self.inner.key()
     }
 
     /// Gives up the handle and keeps the name; the timer stays armed.
     #[must_use = "to let the timer run without a name, drop the Timeout"]
-    pub fn detach(self) -> Key {
+    pub fn detach(self) -> Key<T> {
         self.key()
     }
 }

@@ -8,10 +8,9 @@ use super::state::EngineState;
 use super::stats::Stats;
 use super::task::Task;
 use super::timeout::Timeout;
-use super::weak::WeakTimer;
 use crate::state::State;
 use crate::sync::slot;
-use crate::time::{Period, Time};
+use crate::time::{Period, Time, When};
 use crate::types::{
     BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
@@ -23,7 +22,8 @@ use std::time::Duration;
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped the workers
 /// are told to end, and drop the payloads that are left; the drop itself waits for nobody. [`stop`](Self::stop) waits
 /// and returns the payloads instead.
-/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`] does not.
+/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
+/// does not.
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
@@ -54,10 +54,8 @@ impl<T> Timer<T> {
         Self { inner }
     }
 
-    /// A way to this engine that does not keep it alive; see [`WeakTimer`].
-    #[must_use]
-    pub fn downgrade(&self) -> WeakTimer<T> {
-        WeakTimer::of(&self.inner)
+    pub(super) fn engine(&self) -> &TimerRef<T> {
+        &self.inner
     }
 }
 
@@ -77,7 +75,7 @@ impl Timer<Task> {
         Builder::new()
     }
 
-    /// Runs a closure on a worker, once, `delay` from now, rounded up to the next tick.
+    /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
     /// the returned [`Timeout`] leaves the timer armed.
@@ -98,10 +96,10 @@ impl Timer<Task> {
     #[inline]
     pub fn run_after(
         &self,
-        delay: Duration,
+        when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout<Task>, ScheduleError<Task>> {
-        self.schedule(delay, Task::new(run))
+        self.schedule(when, Task::new(run))
     }
 
     /// Runs a closure once per period, the first time `first` from now; see
@@ -112,16 +110,16 @@ impl Timer<Task> {
     /// As [`schedule`](Self::schedule).
     pub fn repeat(
         &self,
-        first: Duration,
+        first: impl Into<When>,
         period: Period,
         run: impl FnMut() + Send + 'static,
-    ) -> Result<Key, ScheduleError<Task>> {
-        self.inner.begin_periodic(first, period, Task::repeating(run), Task::again)
+    ) -> Result<Key<Task>, ScheduleError<Task>> {
+        self.inner.begin_periodic(first.into(), period, Task::repeating(run), Task::again)
     }
 }
 
 impl<T: Send + 'static> Timer<T> {
-    /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// A zero delay fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
@@ -133,17 +131,13 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// If the engine is stopped, `max_pending` timers are pending, or the workers cannot be started.
     /// The payload is in the error.
-    pub fn schedule(&self, delay: Duration, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
-        self.arm_held(self.inner.deadline(delay), payload)
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(&self, deadline: Time, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
-        self.arm_held(self.inner.rate.deadline_at(self.inner.now(), deadline), payload)
+    pub fn schedule(
+        &self,
+        when: impl Into<When>,
+        payload: T,
+    ) -> Result<Timeout<T>, ScheduleError<T>> {
+        let tick = self.inner.tick(when);
+        self.arm_held(tick, payload)
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -152,19 +146,12 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// As [`schedule`](Self::schedule).
     #[inline]
-    pub fn schedule_key(&self, delay: Duration, payload: T) -> Result<Key, ScheduleError<T>> {
-        let tick = self.inner.deadline(delay);
-        self.arm(tick, payload)
-    }
-
-    /// As [`schedule_at`](Self::schedule_at), but returns a plain key.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline]
-    pub fn schedule_key_at(&self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
-        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
+    pub fn schedule_key(
+        &self,
+        when: impl Into<When>,
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = self.inner.tick(when);
         self.arm(tick, payload)
     }
 
@@ -191,18 +178,18 @@ impl<T: Send + 'static> Timer<T> {
     /// As [`schedule`](Self::schedule), and if `T::clone` panics.
     pub fn schedule_periodic(
         &self,
-        first: Duration,
+        first: impl Into<When>,
         period: Period,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>>
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.inner.begin_periodic(first, period, payload, T::clone)
+        self.inner.begin_periodic(first.into(), period, payload, T::clone)
     }
 
     #[inline]
-    fn arm(&self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let payload = self.inner.ready(payload)?;
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
@@ -228,32 +215,26 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
-    pub fn cancel(&self, key: Key) -> Cancel<T> {
+    pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         Cancel::from_payload(
             self.inner.with_thread(key, |handle, thread| handle.cancel(thread, key)).flatten(),
         )
     }
 
-    /// Moves the timer that `key` names to fire `delay` from now instead.
+    /// Moves the timer that `key` names to fire after a delay or at a point in time instead; see [`When`].
     ///
     /// Pushing a deadline out moves nothing in the wheel and sends nothing to the worker; pulling it in
     /// costs about as much as a schedule. The key stays valid.
     #[inline]
-    pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
-        self.inner.reschedule(key, self.inner.deadline(delay))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
-        self.inner.reschedule(key, self.inner.rate.deadline_at(self.inner.now(), deadline))
+    pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        self.inner.reschedule(key, self.inner.tick(when))
     }
 
     /// Whether the timer that `key` names has not ended: neither fired, nor cancelled, nor returned. A periodic timer
     /// has not while its handler runs.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
         state.is_some_and(State::is_live)
     }

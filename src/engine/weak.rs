@@ -1,7 +1,6 @@
 //! `WeakTimer`: a way to an engine that does not keep it.
 
 use super::hold::{Hold, TimerRef};
-use super::inner::Inner;
 use super::task::Task;
 use super::timer::Timer;
 use std::fmt;
@@ -34,11 +33,15 @@ pub struct WeakTimer<T = Task> {
     hold: Weak<Hold<T>>,
 }
 
-impl<T> WeakTimer<T> {
-    pub(super) fn of(engine: &Inner<T>) -> Self {
-        Self { hold: Weak::clone(&engine.hold) }
+impl<T> Timer<T> {
+    /// A way to this engine that does not keep it alive.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakTimer<T> {
+        WeakTimer { hold: Weak::clone(&self.engine().hold) }
     }
+}
 
+impl<T> WeakTimer<T> {
     /// The engine, unless its last [`Timer`] is gone. It may be stopped; then it refuses what is scheduled.
     #[must_use]
     pub fn upgrade(&self) -> Option<Timer<T>> {

@@ -37,7 +37,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
         // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
         if !turn.more && inner.phase() == phase {
             let end = if phase == Phase::Draining {
-                inner.rate.deadline_at(Time::ZERO, inner.drain_until.get())
+                inner.rate.deadline_at(inner.drain_until.get())
             } else {
                 u64::MAX
             };

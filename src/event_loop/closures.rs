@@ -3,12 +3,11 @@
 use super::remote::Remote;
 use super::timer::EventLoopTimer;
 use crate::engine::Task;
-use crate::time::Time;
+use crate::time::{Time, When};
 use crate::types::{Key, ScheduleError};
-use std::time::Duration;
 
 impl EventLoopTimer<Task> {
-    /// Schedules a closure to fire `delay` after `now`, rounded up to the next tick; the loop runs it where it polls.
+    /// Schedules a closure to fire after a delay from `now`, or at a point in time, rounded up to the next tick; the loop runs it where it polls.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`].
     ///
@@ -30,15 +29,15 @@ impl EventLoopTimer<Task> {
     pub fn run_after(
         &mut self,
         now: Time,
-        delay: Duration,
+        when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<Key, ScheduleError<Task>> {
-        self.schedule(now, delay, Task::new(run))
+    ) -> Result<Key<Task>, ScheduleError<Task>> {
+        self.schedule(now, when, Task::new(run))
     }
 }
 
 impl Remote<Task> {
-    /// Schedules a closure to fire `delay` from now, rounded up to the next tick; the loop runs it where it polls.
+    /// Schedules a closure to fire after a delay, or at a point in time, rounded up to the next tick; the loop runs it where it polls.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`].
     ///
@@ -47,9 +46,9 @@ impl Remote<Task> {
     /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
     pub fn run_after(
         &self,
-        delay: Duration,
+        when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<Key, ScheduleError<Task>> {
-        self.schedule(delay, Task::new(run))
+    ) -> Result<Key<Task>, ScheduleError<Task>> {
+        self.schedule(when, Task::new(run))
     }
 }

@@ -6,7 +6,7 @@ use crate::contain;
 use crate::drive::Fired;
 use crate::shard::{Owner, Turn};
 use crate::state::State;
-use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, saturating_ns};
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
 use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
@@ -116,7 +116,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Remote::new(Arc::clone(self.owner.handle()), self.rate, Arc::clone(&self.source))
     }
 
-    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
+    /// up to the next tick.
     ///
     /// `now` may be a cached reading of this round: the timer then fires that much earlier relative to the
     /// true time of the call, never earlier than `now + delay`. A timer scheduled from a handler fires in
@@ -129,30 +130,19 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn schedule(
         &mut self,
         now: Time,
-        delay: Duration,
+        when: impl Into<When>,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.rate.deadline(now, delay);
-        self.arm(tick, payload)
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline]
-    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
-        let tick = self.rate.deadline_at(Time::ZERO, deadline);
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = self.source.tick_from(&self.rate, now, when.into());
         self.arm(tick, payload)
     }
 
     #[inline]
-    fn arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         self.owner.schedule(tick, payload).map_err(|refusal| refusal.into_error(0))
     }
 
-    /// Schedules a clone of `payload` once per period, the first time `first` after `now`; see
+    /// Schedules a clone of `payload` once per period, the first time at `first`, where a delay counts from `now`; see
     /// [`Timer::schedule_periodic`](crate::Timer::schedule_periodic).
     ///
     /// # Errors
@@ -161,14 +151,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn schedule_periodic(
         &mut self,
         now: Time,
-        first: Duration,
+        first: impl Into<When>,
         period: Period,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>>
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
-        let course = Course::new(now + first, period, self.rate);
+        let course = Course::new(self.source.time_from(now, first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
         self.owner.schedule_periodic(repeat).map_err(|refusal| refusal.into_error(0))
     }
@@ -176,28 +166,21 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
     /// pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         Cancel::from_payload(self.owner.cancel(key))
     }
 
-    /// Moves the timer that `key` names to fire `delay` after `now` instead. Pushing a deadline out moves
-    /// nothing in the wheel.
+    /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
+    /// instead. Pushing a deadline out moves nothing in the wheel.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
-        let tick = self.rate.deadline(now, delay);
-        Reschedule::from_moved(self.owner.reschedule(key, tick))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
-        let tick = self.rate.deadline_at(Time::ZERO, deadline);
+    pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        let tick = self.source.tick_from(&self.rate, now, when.into());
         Reschedule::from_moved(self.owner.reschedule(key, tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.owner.handle().state(key).is_some_and(State::is_live)
     }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// let first = idle.schedule(seconds(0), "first connection")?;
 /// let second = idle.schedule(seconds(5), "second connection")?;
 ///
-/// assert!(idle.reschedule(first, seconds(10)).moved()); // it has sent something
+/// assert!(idle.reschedule(seconds(10), first).moved()); // it has sent something
 /// assert_eq!(idle.next_deadline(), Some(seconds(35)));
 /// assert_eq!(idle.cancel(second).payload(), Some("second connection")); // closed
 /// assert_eq!(idle.next_deadline(), Some(seconds(40)));
@@ -47,8 +47,6 @@ use std::time::Duration;
 /// Operations are O(1), those that end or move the oldest timer on average; they allocate only while the
 /// number of timers grows. What cancelled and moved timers leave in the queue, 16 bytes each, is swept away
 /// piece by piece, so that there are never many more of these than pending timers.
-///
-/// A key of another timer is not recognised as such: keep the keys of different timers apart.
 pub struct FixedTimer<T> {
     delay: Duration,
     table: Table<T>,
@@ -114,7 +112,7 @@ impl<T> FixedTimer<T> {
     /// If as many timers are pending as `max_pending` allows (without it, 2^32 - 1). The payload comes back
     /// in the error.
     #[inline]
-    pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
@@ -139,7 +137,7 @@ impl<T> FixedTimer<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
@@ -149,7 +147,7 @@ impl<T> FixedTimer<T> {
 
     /// Moves the timer that `key` names to the back: it fires one delay after `now` instead.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time) -> Reschedule {
+    pub fn reschedule(&mut self, now: Time, key: Key<T>) -> Reschedule {
         if !self.is_pending(key) {
             return Reschedule::Gone;
         }
@@ -163,7 +161,7 @@ impl<T> FixedTimer<T> {
 
     /// The entry that the timer `key` had is dead now.
     #[inline]
-    fn count_zombie(&mut self, key: Key) {
+    fn count_zombie(&mut self, key: Key<T>) {
         if self.queue.front().is_some_and(|front| front.index == key.index()) {
             self.trim();
         }
@@ -198,28 +196,28 @@ impl<T> FixedTimer<T> {
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: Key<T>) -> Option<&T> {
         self.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, if it is pending.
     #[inline]
     #[must_use]
-    pub fn deadline(&self, key: Key) -> Option<Time> {
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table.deadline(key).map(Time::from_nanos)
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.table.deadline(key).is_some()
     }
 
@@ -327,7 +325,7 @@ impl<T> FixedTimer<T> {
     }
 
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Time, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
     }
 

@@ -27,9 +27,13 @@ pub(super) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    /// A node that has never been armed.
-    pub(super) fn free(next: u32) -> Self {
-        Self { state: State::default(), deadline: u64::from(next), load: Load { nothing: () } }
+    /// A node that has never been armed: its first timer is in the generation after `generation`.
+    pub(super) fn free(next: u32, generation: u64) -> Self {
+        Self {
+            state: State::unarmed(generation),
+            deadline: u64::from(next),
+            load: Load { nothing: () },
+        }
     }
 
     #[inline]
@@ -44,7 +48,7 @@ impl<T> Node<T> {
     }
 
     #[inline]
-    pub(super) const fn is_named_by(&self, key: Key) -> bool {
+    pub(super) const fn is_named_by(&self, key: Key<T>) -> bool {
         self.state.is_named(key.generation())
     }
 

@@ -133,7 +133,7 @@ impl<T> LocalTimer<T> {
     }
 
     #[inline]
-    fn expired(&self, now: Time, key: Key, tick: u64, payload: T) -> Expired<T> {
+    fn expired(&self, now: Time, key: Key<T>, tick: u64, payload: T) -> Expired<T> {
         let deadline = self.rate.start_of(tick);
         let lateness = now.saturating_duration_since(deadline);
         Expired { payload, key, deadline, lateness, shard: 0 }

@@ -9,7 +9,7 @@ use crate::drive::{Fate, TimerStore};
 use crate::state::{Phase, State};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Repeat, Time};
-use crate::types::Key;
+use crate::types::{Key, salt};
 use crate::wheel::Entry;
 
 /// The end of the free list.
@@ -30,7 +30,7 @@ pub(super) struct Armed {
 
 impl Armed {
     #[inline(always)]
-    pub(super) const fn key(self) -> Key {
+    pub(super) const fn key<T>(self) -> Key<T> {
         Key::new(0, self.index, self.state.generation())
     }
 
@@ -43,14 +43,14 @@ impl Armed {
 /// A timer that is due.
 pub(super) enum Due<T> {
     /// It has fired and is gone.
-    Once { payload: T, key: Key, deadline: u64 },
+    Once { payload: T, key: Key<T>, deadline: u64 },
     /// It fires and stays: call [`Table::renew`] and file the entry that comes of it.
     Every { index: u32 },
 }
 
 /// A periodic timer on its way to its next deadline.
-pub(super) struct Renewed {
-    pub(super) key: Key,
+pub(super) struct Renewed<T> {
+    pub(super) key: Key<T>,
     /// The tick that it fires for.
     pub(super) deadline: u64,
     /// What must be filed for the next one.
@@ -76,11 +76,13 @@ pub(super) struct Table<T> {
     /// The free node that is taken next: the one that was freed last, whose line is still in cache.
     free: u32,
     pending: usize,
+    /// Where the nodes begin to count generations: at random, so that other tables' keys are stale here.
+    salt: u64,
 }
 
 impl<T> Table<T> {
-    pub(super) const fn new() -> Self {
-        Self { nodes: Vec::new(), free: NIL, pending: 0 }
+    pub(super) fn new() -> Self {
+        Self { nodes: Vec::new(), free: NIL, pending: 0, salt: salt() }
     }
 
     #[inline]
@@ -93,12 +95,12 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn node(&self, key: Key) -> Option<&Node<T>> {
+    fn node(&self, key: Key<T>) -> Option<&Node<T>> {
         self.nodes.get(key.index() as usize).filter(|node| node.is_named_by(key))
     }
 
     #[inline]
-    fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
+    fn node_mut(&mut self, key: Key<T>) -> Option<&mut Node<T>> {
         self.nodes.get_mut(key.index() as usize).filter(|node| node.is_named_by(key))
     }
 
@@ -131,12 +133,12 @@ impl<T> Table<T> {
     #[inline(never)]
     fn grow(&mut self) {
         self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-        self.nodes.push(Node::free(NIL));
+        self.nodes.push(Node::free(NIL, self.salt));
     }
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.
     #[inline]
-    pub(super) fn end(&mut self, key: Key, phase: Phase) -> Option<T> {
+    pub(super) fn end(&mut self, key: Key<T>, phase: Phase) -> Option<T> {
         let free = self.free;
         let payload = self.node_mut(key)?.end(free, phase);
         self.free = key.index();
@@ -146,7 +148,7 @@ impl<T> Table<T> {
 
     /// Moves a pending timer to the tick `deadline`; `nominal` is the same unrounded.
     #[inline]
-    pub(super) fn reschedule(&mut self, key: Key, deadline: u64, nominal: Time) -> Rescheduled {
+    pub(super) fn reschedule(&mut self, key: Key<T>, deadline: u64, nominal: Time) -> Rescheduled {
         let Some(node) = self.node_mut(key) else {
             return Rescheduled::Gone;
         };
@@ -163,7 +165,7 @@ impl<T> Table<T> {
 
     /// Moves a pending timer to `deadline` and turns its entry into a zombie, whichever is earlier.
     #[inline]
-    pub(super) fn reschedule_anew(&mut self, key: Key, deadline: u64) -> Option<Armed> {
+    pub(super) fn reschedule_anew(&mut self, key: Key<T>, deadline: u64) -> Option<Armed> {
         let node = self.node_mut(key)?;
         node.move_to(deadline);
         Some(Armed { state: node.supersede_entry(), index: key.index() })
@@ -181,7 +183,7 @@ impl<T> Table<T> {
     /// # Panics
     ///
     /// If the node is not a periodic one: only for what [`Due::Every`] says.
-    pub(super) fn renew(&mut self, index: u32, now: Time) -> Renewed {
+    pub(super) fn renew(&mut self, index: u32, now: Time) -> Renewed<T> {
         let node = &mut self.nodes[index as usize];
         let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
         repeat.course.advance(now);
@@ -194,7 +196,7 @@ impl<T> Table<T> {
 
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it away from
     /// `nominal`, to which [`Table::renew`] sent it. A later deadline needs no new entry.
-    pub(super) fn rest(&mut self, key: Key, nominal: Time, ended: Time) {
+    pub(super) fn rest(&mut self, key: Key<T>, nominal: Time, ended: Time) {
         let Some(node) = self.node_mut(key) else {
             return;
         };
@@ -208,28 +210,28 @@ impl<T> Table<T> {
     }
 
     /// A clone of a periodic timer's payload.
-    pub(super) fn clone_payload(&self, key: Key) -> Option<T> {
+    pub(super) fn clone_payload(&self, key: Key<T>) -> Option<T> {
         let repeat = self.node(key)?.repeat()?;
         Some((repeat.clone)(&repeat.payload))
     }
 
     #[inline]
-    pub(super) fn deadline(&self, key: Key) -> Option<u64> {
+    pub(super) fn deadline(&self, key: Key<T>) -> Option<u64> {
         self.node(key).map(Node::deadline)
     }
 
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&T> {
+    pub(super) fn get(&self, key: Key<T>) -> Option<&T> {
         self.node(key).and_then(Node::payload)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.node_mut(key)?.payload_mut()
     }
 
     /// All pending timers, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key<T>, u64, &T)> {
         self.nodes.iter().zip(0..).filter_map(|(node, index)| {
             let payload = node.payload()?;
             Some((Key::new(0, index, node.state().generation()), node.deadline(), payload))
@@ -259,7 +261,7 @@ pub(super) struct Drain<'a, T> {
 }
 
 impl<T> Iterator for Drain<'_, T> {
-    type Item = (Key, u64, T);
+    type Item = (Key<T>, u64, T);
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.table.nodes.get(self.from..)?;

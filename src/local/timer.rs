@@ -5,7 +5,7 @@ use super::table::{MAX_NODES, Rescheduled, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
 use crate::state::Phase;
-use crate::time::{Course, Period, Repeat, TickRate, Time};
+use crate::time::{Course, Period, Repeat, TickRate, Time, When};
 use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
 use std::fmt;
@@ -31,7 +31,7 @@ use std::time::Duration;
 /// assert_eq!(timer.next_deadline(), Some(ms(100)));
 ///
 /// // Something was read: the idle timeout moves out, which moves nothing in the wheel.
-/// assert!(timer.reschedule(idle, ms(80), Duration::from_millis(100)).moved());
+/// assert!(timer.reschedule(ms(80), idle, Duration::from_millis(100)).moved());
 /// // The response came: the payload is handed back.
 /// assert_eq!(timer.cancel(request).payload(), Some("request"));
 ///
@@ -54,8 +54,6 @@ use std::time::Duration;
 /// swept away piece by piece, so that there are never many more of these than pending timers; now and then a
 /// cancel therefore takes a few microseconds.
 ///
-/// A key of another timer is not recognised as such: keep the keys of different timers apart.
-///
 /// # A loop that sleeps
 ///
 /// ```no_run
@@ -67,7 +65,7 @@ use std::time::Duration;
 /// loop {
 ///     let timeout_ms = timer.poll_timeout_ms(clock.now());
 ///     serve_sockets(&mut timer, timeout_ms); // epoll_wait, then read and write
-///     let _ = timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
+///     timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
 /// }
 /// # }
 /// ```
@@ -111,7 +109,8 @@ impl<T> LocalTimer<T> {
         }
     }
 
-    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
+    /// up to the next tick.
     ///
     /// A zero delay is due at once: it fires in the next poll.
     ///
@@ -123,24 +122,14 @@ impl<T> LocalTimer<T> {
     pub fn schedule(
         &mut self,
         now: Time,
-        delay: Duration,
+        when: impl Into<When>,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>> {
-        self.try_arm(self.rate.deadline(now, delay), payload)
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if it has passed.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline(always)]
-    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
-        self.try_arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        self.try_arm(when.into().tick_from(&self.rate, now), payload)
     }
 
     #[inline(always)]
-    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
@@ -185,7 +174,7 @@ impl<T> LocalTimer<T> {
     /// let second = Duration::from_secs(1);
     /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
     /// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;
-    /// let heartbeat = timer.schedule_periodic(Time::ZERO + second, every_second, "heartbeat")?;
+    /// let heartbeat = timer.schedule_periodic(Time::ZERO, second, every_second, "heartbeat")?;
     ///
     /// let mut beats = 0;
     /// while let Some(now) = timer.next_deadline() {
@@ -206,17 +195,18 @@ impl<T> LocalTimer<T> {
     /// As [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &mut self,
-        first: Time,
+        now: Time,
+        first: impl Into<When>,
         period: Period,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>>
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let course = Course::new(first, period, self.rate);
+        let course = Course::new(first.into().time_from(now), period, self.rate);
         let tick = course.tick();
         let repeat = Repeat { payload, clone: T::clone, course };
         let armed = self.table.arm_periodic(tick, repeat);
@@ -226,7 +216,7 @@ impl<T> LocalTimer<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
@@ -234,23 +224,19 @@ impl<T> LocalTimer<T> {
         Cancel::Won(payload)
     }
 
-    /// Moves the timer that `key` names to fire `delay` after `now` instead, rounded up to the next tick.
+    /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
+    /// instead; rounded up to the next tick.
     ///
     /// Pushing a deadline out only writes it down. Pulling it in files a second entry in the wheel, which
     /// counts as a cancel towards what has to be swept.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
-        self.reschedule_to(key, self.rate.deadline(now, delay), now + delay)
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
-        self.reschedule_to(key, self.rate.deadline_at(Time::ZERO, deadline), deadline)
+    pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        let when = when.into();
+        self.reschedule_to(key, when.tick_from(&self.rate, now), when.time_from(now))
     }
 
     #[inline]
-    fn reschedule_to(&mut self, key: Key, tick: u64, nominal: Time) -> Reschedule {
+    fn reschedule_to(&mut self, key: Key<T>, tick: u64, nominal: Time) -> Reschedule {
         match self.table.reschedule(key, tick, nominal) {
             Rescheduled::Gone => return Reschedule::Gone,
             Rescheduled::Later => {}
@@ -281,28 +267,28 @@ impl<T> LocalTimer<T> {
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: Key<T>) -> Option<&T> {
         self.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, rounded up to a tick, if it is pending.
     #[inline]
     #[must_use]
-    pub fn deadline(&self, key: Key) -> Option<Time> {
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table.deadline(key).map(|tick| self.rate.start_of(tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.table.deadline(key).is_some()
     }
 
@@ -359,7 +345,7 @@ impl<T> LocalTimer<T> {
     }
 
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Time, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
     }
 

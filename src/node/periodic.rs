@@ -20,7 +20,6 @@ use crate::drive::{Fate, Fired};
 use crate::state::{Finished, Phase, State};
 use crate::sync::atomic::Ordering;
 use crate::time::{Repeat, Time};
-use crate::types::Key;
 
 /// What became of a call that was about to begin.
 #[must_use]
@@ -88,7 +87,7 @@ impl<T> Table<T> {
         let next = contain::quietly("Clone", || copies(&payload));
         // SAFETY: as above.
         unsafe { link.own(|own| own.next = next) };
-        let key = Key::new(self.shard(), index, state.generation());
+        let key = self.key(index, state.generation());
         Fate::Fire(Fired { payload, key, deadline: due, periodic: true })
     }
 

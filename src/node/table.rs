@@ -8,7 +8,7 @@ use crate::drive::{Fate, Fired};
 use crate::state::{Ending, Move, Moved, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
-use crate::types::Key;
+use crate::types::{Key, salt};
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(crate) struct Table<T> {
     nodes: Segments<Node<T>>,
     depot: Depot,
     shard: u16,
+    /// What the generations in keys are mixed with, so that another table's keys are stale here.
+    salt: u64,
     /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
     periodic: AtomicBool,
 }
@@ -45,11 +47,25 @@ impl<T> Table<T> {
     /// The table of a shard, of at most `limit` nodes (fewer than 2^32 in any case).
     pub(crate) fn new(shard: u16, limit: u64) -> Self {
         let depot = Depot::new(limit);
-        Self { nodes: Segments::new(), depot, shard, periodic: AtomicBool::new(false) }
+        Self {
+            nodes: Segments::new(),
+            depot,
+            shard,
+            salt: salt(),
+            periodic: AtomicBool::new(false),
+        }
     }
 
-    pub(super) const fn shard(&self) -> u16 {
-        self.shard
+    /// The name of one of this table's timers.
+    #[inline]
+    pub(crate) const fn key(&self, index: u32, generation: u64) -> Key<T> {
+        Key::new(self.shard, index, generation ^ self.salt)
+    }
+
+    /// The generation that a key names.
+    #[inline]
+    pub(crate) const fn generation(&self, key: Key<T>) -> u64 {
+        key.generation() ^ self.salt
     }
 
     pub(super) const fn depot(&self) -> &Depot {
@@ -180,7 +196,7 @@ impl<T> Table<T> {
             }
             match node.state.try_end(seen, Phase::Fired, false) {
                 Ok(won) => {
-                    let key = Key::new(self.shard, index, seen.generation());
+                    let key = self.key(index, seen.generation());
                     let Some(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
                     };
@@ -337,7 +353,7 @@ impl<T> Table<T> {
             } else {
                 cache.give(&self.depot, index);
             }
-            let key = Key::new(self.shard, index, was.generation());
+            let key = self.key(index, was.generation());
             let (deadline, periodic) = (due.unwrap_or(deadline), was.is_periodic());
             take(Fired { payload, key, deadline, periodic });
         });

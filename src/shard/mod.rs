@@ -8,9 +8,10 @@
 //!
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
-//! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes and its counters.
-//! `store` is what a turn asks about each due entry. `repeat` is how periodic timers begin, and their calls.
-//! `counters` are the owner's. `lateness` is the histogram of how late timers fired.
+//! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes, its block of the inbox and
+//! its counters. `send` is how it tells the owner something. `store` is what a turn asks about each due entry. `repeat`
+//! is how periodic timers begin, and their calls. `counters` are the owner's. `lateness` is the histogram of how late
+//! timers fired.
 
 pub(crate) mod counters;
 pub(crate) mod handle;
@@ -18,6 +19,7 @@ pub(crate) mod lateness;
 pub(crate) mod limit;
 pub(crate) mod owner;
 mod repeat;
+mod send;
 mod store;
 pub(crate) mod thread_state;
 

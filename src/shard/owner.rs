@@ -10,8 +10,9 @@ use super::limit::Limit;
 use super::store::Nodes;
 use super::thread_state::ThreadState;
 use crate::drive::{Driver, Fired, Next};
-use crate::inbox::{Inbox, Reader};
+use crate::inbox::Reader;
 use crate::node::table::Rescheduled;
+use crate::park::Balance;
 use crate::state::Phase;
 use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
@@ -56,6 +57,7 @@ pub(crate) struct Owner<T> {
     driver: Driver,
     /// The owner's own thread state; its counters stay zero.
     pub(super) thread: ThreadState,
+    balance: Balance,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain filed.
@@ -75,12 +77,14 @@ impl<T> Owner<T> {
         limit: Option<Arc<Limit>>,
         waker: Box<dyn WakeOwner>,
     ) -> Self {
-        let (inbox, reader) = Inbox::new();
+        let reader = Reader::new();
+        let inbox = Arc::clone(reader.inbox());
         Self {
             handle: Arc::new(ShardHandle::new(id, inbox, limit, waker)),
             reader,
             driver: Driver::new(wheel),
             thread: ThreadState::default(),
+            balance: Balance::default(),
             draining: false,
             filed: 0,
             turn_requested: false,
@@ -188,7 +192,7 @@ impl<T> Owner<T> {
 
     /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
     #[inline]
-    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
+    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key<T>, Refusal<T>> {
         let Self { handle, thread, .. } = self;
         let payload = handle.acquire_permit(payload)?;
         let count = || {
@@ -221,12 +225,12 @@ impl<T> Owner<T> {
 
     /// Cancels a timer of this shard, whoever scheduled it.
     #[inline]
-    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+    pub(crate) fn cancel(&mut self, key: Key<T>) -> Option<T> {
         let Self { handle, thread, .. } = self;
         if !handle.owns(key) {
             return None;
         }
-        let (index, generation) = (key.index(), key.generation());
+        let (index, generation) = (key.index(), handle.table.generation(key));
         let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
         handle.release_permit();
         if handle.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
@@ -245,12 +249,17 @@ impl<T> Owner<T> {
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
-    pub(crate) fn reschedule(&mut self, key: Key, deadline: u64) -> bool {
+    pub(crate) fn reschedule(&mut self, key: Key<T>, deadline: u64) -> bool {
         let Self { handle, thread, .. } = self;
         if !handle.owns(key) {
             return false;
         }
-        match handle.table.reschedule(&thread.cache, key.index(), key.generation(), deadline) {
+        match handle.table.reschedule(
+            &thread.cache,
+            key.index(),
+            handle.table.generation(key),
+            deadline,
+        ) {
             Rescheduled::Gone => return false,
             Rescheduled::Later | Rescheduled::Superseded => {}
             Rescheduled::Earlier { mark } => {
@@ -304,7 +313,7 @@ impl<T> Owner<T> {
         self.handle.wake_state.begin_drain();
         let Self { handle, reader, driver, .. } = self;
         let (mut dead, mut filed) = (0, 0);
-        let drained = reader.drain(&handle.inbox, limit, |message| {
+        let drained = reader.drain(limit, |message| {
             let (index, mark) = (message.word as u32, (message.word >> 32) as u32);
             if handle.table.is_live(index, mark) {
                 filed += 1;
@@ -314,14 +323,15 @@ impl<T> Owner<T> {
             }
         });
         handle.counters.cancelled_in_inbox.add(dead);
+        self.balance.drained(&self.handle.wake_state, drained.taken);
         self.draining = drained.more;
         self.filed = filed;
     }
 
     /// Ends the shard: refuses every further timer and returns all that have not ended.
     ///
-    /// A timer is accepted if its push came before the close; then it is pending in the table, where this
-    /// finds it, whether or not its message has been read or even written.
+    /// A timer is accepted if it was armed, and its message written, before the close; then this finds it in the
+    /// table. A producer that finds the shard closed takes its timer back, if this was not faster.
     ///
     /// A second close does nothing.
     pub(crate) fn close(&mut self, mut take: impl FnMut(Fired<T>)) {
@@ -329,8 +339,8 @@ impl<T> Owner<T> {
             return;
         }
         self.abandon_call();
-        let Self { handle, reader, thread, .. } = self;
-        handle.inbox.close(reader);
+        let Self { handle, thread, .. } = self;
+        handle.wake_state.close();
         handle.table.return_all(&thread.cache, |returned| {
             handle.counters.returned.bump();
             handle.release_permit();

@@ -20,10 +20,10 @@ impl<T> ShardHandle<T> {
         &self,
         thread: &ThreadState,
         repeat: Repeat<T>,
-    ) -> Result<Key, Refusal<T>> {
+    ) -> Result<Key<T>, Refusal<T>> {
         let tick = repeat.course.tick();
-        let armed = self.arm_periodic(thread, &thread.scheduled, repeat)?;
-        if !self.send(tick, armed.index, armed.mark) {
+        let armed = self.arm_periodic(thread, &thread.scheduled, repeat, true)?;
+        if !self.send(thread, tick, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, false) {
                 return Err(Refusal::Closed(payload));
             }
@@ -32,11 +32,13 @@ impl<T> ShardHandle<T> {
         Ok(self.key(armed.index, armed.generation))
     }
 
+    /// `send`: a message is to follow, for which there must be a slot.
     fn arm_periodic(
         &self,
         thread: &ThreadState,
         scheduled: &Counter,
         repeat: Repeat<T>,
+        send: bool,
     ) -> Result<Armed, Refusal<T>> {
         let Repeat { payload, clone, course } = repeat;
         let payload = self.acquire_permit(payload)?;
@@ -44,6 +46,8 @@ impl<T> ShardHandle<T> {
             self.release_permit();
             return Err(Refusal::NotCopied(payload));
         };
+        // After the last that is the user's: a Clone may schedule timers, too.
+        let payload = if send { self.prepare(thread, payload)? } else { payload };
         let repeat = Repeat { payload, clone, course };
         let count = || {
             scheduled.bump();
@@ -57,10 +61,10 @@ impl<T> ShardHandle<T> {
 
 impl<T> Owner<T> {
     /// As [`ShardHandle::schedule_periodic`], past the inbox.
-    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Result<Key, Refusal<T>> {
+    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Result<Key<T>, Refusal<T>> {
         let deadline = repeat.course.tick();
         let Self { handle, thread, .. } = self;
-        let armed = handle.arm_periodic(thread, &handle.counters.own_scheduled, repeat)?;
+        let armed = handle.arm_periodic(thread, &handle.counters.own_scheduled, repeat, false)?;
         let key = handle.key(armed.index, armed.generation);
         self.file(Entry { deadline, index: armed.index, mark: armed.mark });
         Ok(key)

@@ -32,6 +32,13 @@ pub(crate) use loom::cell::UnsafeCell;
 #[derive(Debug)]
 pub(crate) struct Tracked;
 
+#[cfg(not(tickwheel_loom))]
+impl Tracked {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
+
 #[cfg(tickwheel_loom)]
 pub(crate) struct Tracked(
     #[expect(dead_code, reason = "held for its drop")] loom::alloc::Track<()>,

@@ -8,6 +8,7 @@
 //! | `tick` | [`Time`], ticks, and the only rounding of durations in the crate |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
+//! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
 //! | `quick` | the same for schedule calls: cheaper, and never behind |
@@ -22,6 +23,7 @@ mod quick;
 mod repeat;
 mod source;
 mod tick;
+mod when;
 
 pub use clock::Clock;
 pub use manual::ManualClock;
@@ -32,3 +34,4 @@ pub(crate) use repeat::{Course, Repeat};
 pub(crate) use source::TimeSource;
 pub use tick::Time;
 pub(crate) use tick::{TickRate, saturating_ns};
+pub use when::When;

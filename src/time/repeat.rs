@@ -26,7 +26,7 @@ impl Course {
 
     /// The tick of the coming deadline.
     pub(crate) const fn tick(&self) -> u64 {
-        self.rate.deadline_at(Time::ZERO, self.nominal)
+        self.rate.deadline_at(self.nominal)
     }
 
     /// The coming deadline before it is rounded to a tick, if it is to be counted anew from the end of the call.

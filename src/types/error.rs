@@ -199,6 +199,9 @@ pub enum ScheduleErrorKind {
         /// The most timers that one shard can hold.
         limit: u64,
     },
+    /// There was no memory for the message that hands the timer to its shard; nothing was armed.
+    #[error("out of memory; free some, or set fewer timers at a time, and try again")]
+    OutOfMemory,
     /// A periodic timer needs a copy of its payload for each period, and making the first one panicked.
     #[error(
         "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone"
@@ -384,6 +387,7 @@ pub(crate) mod tests {
             Kind::OutOfNodes { shard: 1, limit: 77 },
             &["shard 1", "maximum of 77", "more shards"],
         );
+        says(Kind::OutOfMemory, &["out of memory", "try again"]);
         says(StartError::Stopped, &["stopped", "new one"]);
         let spawn = StartError::Spawn { shard: 2, message: "no memory".to_owned() };
         says(spawn, &["shard 2", "no memory", "fewer shards"]);

@@ -4,7 +4,8 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `key` | [`Key`], the packed name of a timer |
+//! | `key` | [`Key`], [`RawKey`]: the packed name of a timer |
+//! | `salt` | what keeps the keys of different timers apart |
 //! | `answer` | [`Cancel`], [`Reschedule`] |
 //! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
@@ -19,6 +20,7 @@ mod error;
 mod exclusive;
 mod expired;
 mod key;
+mod salt;
 mod turn;
 mod wheel_kind;
 
@@ -26,6 +28,7 @@ pub use answer::{Cancel, Reschedule};
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
-pub use key::Key;
+pub use key::{Key, RawKey};
+pub(crate) use salt::salt;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -91,8 +91,8 @@ fn dubbo_runs_a_negative_delay_at_once() {
     let (timer, fired) = recording(dubbo().clock(at.clock.clone()));
     at.advance(&timer, secs(5));
     // A delay cannot be negative here; a deadline may lie in the past.
-    timer.schedule_at(Time::ZERO + secs(4), 1).unwrap();
-    timer.schedule_key_at(Time::ZERO, 2).unwrap();
+    timer.schedule(Time::ZERO + secs(4), 1).unwrap();
+    timer.schedule_key(Time::ZERO, 2).unwrap();
     at.settle(&timer);
     assert_eq!(set_of(fired.ids()), set_of([1, 2]));
     timer.stop().unwrap();

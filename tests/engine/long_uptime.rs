@@ -41,7 +41,7 @@ enum Action {
 
 /// A timer as the books know it.
 struct Entry {
-    key: Key,
+    key: Key<u64>,
     due: u64,
 }
 
@@ -64,7 +64,7 @@ struct Simulation {
     due: BTreeSet<(u64, u64)>,
     pending: HashMap<u64, Entry>,
     /// Periodic timers by payload: how far apart, in milliseconds.
-    periods: HashMap<u64, (Key, u64)>,
+    periods: HashMap<u64, (Key<u64>, u64)>,
     next_id: u64,
     now: u64,
     totals: Totals,

@@ -116,7 +116,7 @@ fn does_not_drift_over_a_million_periods() {
 #[test]
 fn a_handler_may_cancel_its_own_timer() {
     let clock = ManualClock::new();
-    let slot: Arc<Mutex<Option<(Timer, Key)>>> = Arc::default();
+    let slot: Arc<Mutex<Option<(Timer, Key<tickwheel::Task>)>>> = Arc::default();
     let runs = Arc::new(AtomicUsize::new(0));
     let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build().unwrap();
     let (inside, counted) = (Arc::clone(&slot), Arc::clone(&runs));
@@ -254,7 +254,7 @@ fn event_loops_have_periodic_timers_too() {
     let mut fires = Vec::new();
     for ms in 1..=40 {
         clock.advance(MS);
-        let _ = timer.poll_with(clock.now(), |timer, expired| {
+        timer.poll_with(clock.now(), |timer, expired| {
             fires.push((ms, expired.payload));
             if ms == 30 {
                 assert!(timer.cancel(own).won(), "from its own handler");
@@ -276,7 +276,7 @@ fn a_panicking_event_loop_handler_does_not_stop_the_periods() {
     timer.schedule_periodic(clock.now(), 10 * MS, period, 1u32).unwrap();
     clock.advance(10 * MS);
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _ = timer.poll(clock.now(), |_| panic!("boom"));
+        timer.poll(clock.now(), |_| panic!("boom"));
     }));
     assert!(caught.is_err());
     let mut fired = 0;

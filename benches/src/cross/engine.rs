@@ -39,15 +39,15 @@ impl CrossPeer for EnginePeer {
 }
 
 impl Session for Timer<u64> {
-    type Handle = Key;
+    type Handle = Key<u64>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
         self.schedule_key(delay, payload).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key) {
+    fn cancel(&mut self, key: Key<u64>) {
         assert!(Self::cancel(self, key).won());
     }
 
@@ -123,17 +123,17 @@ impl CrossPeer for ClosuresPeer {
 }
 
 impl Session for Closures {
-    type Handle = Key;
+    type Handle = Key<Task>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<Task> {
         let book = self.book;
         let task = Task::new(move || book.fired(payload));
         self.timer.schedule_key(delay, task).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key) {
+    fn cancel(&mut self, key: Key<Task>) {
         assert!(self.timer.cancel(key).won());
     }
 

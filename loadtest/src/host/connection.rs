@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 
+use super::peers::Alarm;
 use mio::Token;
 use mio::net::TcpStream;
 use tickwheel::Key;
@@ -36,8 +37,8 @@ pub(super) struct Connection {
     pub(super) backlog: VecDeque<u8>,
     /// The peer has said its last byte.
     pub(super) finished: bool,
-    pub(super) idle: Key,
-    pub(super) heartbeat: Option<Key>,
+    pub(super) idle: Key<Alarm>,
+    pub(super) heartbeat: Option<Key<Alarm>>,
 }
 
 /// What serving a connection came to.

@@ -81,7 +81,7 @@ impl Loop {
             peers.push_out(timer, now);
             crowded = peers.adopt(arrivals, timer);
             // If more is due than the budget allows, the next timeout is zero.
-            let _ = timer.poll_with(now, |timer, expired| peers.alarm(expired, timer, now));
+            timer.poll_with(now, |timer, expired| peers.alarm(expired, timer, now));
         }
         Ok(())
     }

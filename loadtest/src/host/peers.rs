@@ -125,9 +125,9 @@ impl Peers {
         for slot in self.moved.drain(..) {
             let Some(Some(connection)) = self.slots.get(slot) else { continue };
             // Gone is impossible here: the connection is open and alarms come later in the round.
-            let _ = timer.reschedule(connection.idle, now, self.idle);
+            timer.reschedule(now, connection.idle, self.idle);
             if let (Some(key), Some(interval)) = (connection.heartbeat, self.heartbeat) {
-                let _ = timer.reschedule(key, now, interval);
+                timer.reschedule(now, key, interval);
             }
         }
     }
@@ -182,7 +182,7 @@ impl Peers {
         count(counter(&self.counters), 1);
         for key in [Some(connection.idle), connection.heartbeat].into_iter().flatten() {
             // Lost by the timer that has just fired.
-            let _ = timer.cancel(key);
+            timer.cancel(key);
         }
         if let Err(error) = self.registry.deregister(&mut connection.stream) {
             eprintln!("a closed connection could not be deregistered: {error}");

@@ -43,7 +43,7 @@ pub(super) struct Operator {
     pub(super) counts: Counts,
     writer: Writer,
     /// `None` for an id that the engine refused.
-    timers: HashMap<u64, Option<(Key, Ticket)>>,
+    timers: HashMap<u64, Option<(Key<Ticket>, Ticket)>>,
 }
 
 impl Operator {
@@ -88,7 +88,7 @@ impl Operator {
     /// Stops the engine; which timers came back.
     pub(super) fn stop(&self) -> Result<Vec<Ticket>, Failure> {
         let unfired = self.timer.stop().map_err(|error| Failure::System(error.to_string()))?;
-        let known: HashMap<Key, Ticket> = self.timers.values().copied().flatten().collect();
+        let known: HashMap<Key<Ticket>, Ticket> = self.timers.values().copied().flatten().collect();
         for Unfired { key, payload, .. } in &unfired {
             if known.get(key) != Some(payload) {
                 self.ledger.breach(Breach::Mismatch, *payload, &format!("returned as {key:?}"));

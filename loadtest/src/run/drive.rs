@@ -85,9 +85,9 @@ fn all_phases(
 /// Picks the code for the payload and the grip, so that the hot loop has no branch for either.
 fn choose(session: &Session<'_>) -> Result<PhaseEnd, Failure> {
     match (session.load.payload, session.load.handles) {
-        (PayloadChoice::Typed, false) => drive::<Typed, Key>(session),
+        (PayloadChoice::Typed, false) => drive::<Typed, Key<_>>(session),
         (PayloadChoice::Typed, true) => drive::<Typed, Timeout<_>>(session),
-        (PayloadChoice::Closure, false) => drive::<Closure, Key>(session),
+        (PayloadChoice::Closure, false) => drive::<Closure, Key<_>>(session),
         (PayloadChoice::Closure, true) => drive::<Closure, Timeout<_>>(session),
     }
 }

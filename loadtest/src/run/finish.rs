@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use hdrhistogram::Histogram;
-use tickwheel::{Key, Timer, Unfired};
+use tickwheel::{RawKey, Timer, Unfired};
 
 use super::monitor::Monitor;
 use super::payload::{Grip, Load};
@@ -117,7 +117,7 @@ struct Gathered {
     totals: Totals,
     schedule: Histogram<u64>,
     cancel: Histogram<u64>,
-    open: Vec<(Key, Ticket)>,
+    open: Vec<(RawKey, Ticket)>,
     logs: Vec<Vec<recording::Logged>>,
 }
 
@@ -152,13 +152,13 @@ impl Gathered {
 fn returned_tickets<L: Load>(
     ledger: &Ledger,
     unfired: &[Unfired<L::Payload>],
-    open: &[(Key, Ticket)],
+    open: &[(RawKey, Ticket)],
 ) -> Vec<Ticket> {
-    let by_key: HashMap<Key, Ticket> = open.iter().copied().collect();
+    let by_key: HashMap<RawKey, Ticket> = open.iter().copied().collect();
     unfired
         .iter()
         .filter_map(|unfired| {
-            let by_key = by_key.get(&unfired.key).copied();
+            let by_key = by_key.get(&unfired.key.to_raw()).copied();
             let carried = L::ticket(&unfired.payload);
             if by_key.is_none() || carried.is_some_and(|carried| Some(carried) != by_key) {
                 ledger.breach_text(

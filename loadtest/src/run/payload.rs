@@ -88,10 +88,10 @@ pub(crate) trait Grip<P: Send + 'static>: Sized + Send + 'static {
     fn reschedule(&self, timer: &Timer<P>, delay: Duration) -> Reschedule;
     /// Whether the engine admits that the timer fired.
     fn admits_firing(&self, timer: &Timer<P>) -> bool;
-    fn key(&self) -> Key;
+    fn key(&self) -> Key<P>;
 }
 
-impl<P: Send + 'static> Grip<P> for Key {
+impl<P: Send + 'static> Grip<P> for Key<P> {
     #[inline]
     fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
         timer.schedule_key(delay, payload)
@@ -112,7 +112,7 @@ impl<P: Send + 'static> Grip<P> for Key {
     }
 
     #[inline]
-    fn key(&self) -> Key {
+    fn key(&self) -> Key<P> {
         *self
     }
 }
@@ -138,7 +138,7 @@ impl<P: Send + 'static> Grip<P> for Timeout<P> {
     }
 
     #[inline]
-    fn key(&self) -> Key {
+    fn key(&self) -> Key<P> {
         Self::key(self)
     }
 }

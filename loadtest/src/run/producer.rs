@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use tickwheel::{Cancel, Key, Reschedule, ScheduleErrorKind, Timer};
+use tickwheel::{Cancel, RawKey, Reschedule, ScheduleErrorKind, Timer};
 
 use super::pacer::Pacer;
 use super::payload::{Grip, Link, Load};
@@ -45,7 +45,7 @@ pub(crate) struct ProducerEnd {
     pub(crate) schedule: Histogram<u64>,
     pub(crate) cancel: Histogram<u64>,
     /// Timers without a known end: fired, returned by `stop`, or lost.
-    pub(crate) open: Vec<(Key, Ticket)>,
+    pub(crate) open: Vec<(RawKey, Ticket)>,
     pub(crate) log: Vec<Logged>,
     /// Why it ended before its time.
     pub(crate) trouble: Option<String>,
@@ -156,7 +156,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
 
     fn end(self) -> ProducerEnd {
         let flights = self.young.into_iter().chain(self.left);
-        let open = flights.map(|flight| (flight.grip.key(), flight.ticket)).collect();
+        let open = flights.map(|flight| (flight.grip.key().to_raw(), flight.ticket)).collect();
         ProducerEnd {
             totals: self.totals,
             schedule: self.schedule,

@@ -59,7 +59,7 @@ fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
         .build_with(move |expired: Expired<u64>| {
             let scheduled_at = Time::from_nanos(expired.payload);
             let took = Clock::now(&clock) - scheduled_at;
-            log.push(Expired { payload: took.as_nanos() as u64, ..expired });
+            log.push(expired.with_payload(took.as_nanos() as u64));
         })
         .unwrap();
     for _ in 0..TIMERS {

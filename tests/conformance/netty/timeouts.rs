@@ -72,8 +72,8 @@ fn netty_runs_zero_and_negative_delays_at_the_next_tick_here_the_next_turn() {
     let (timer, fired) = at.recording();
     timer.schedule(Duration::ZERO, 1).unwrap();
     // A negative delay is a deadline that has passed.
-    timer.schedule_at(Time::ZERO + secs(8), 2).unwrap();
-    timer.schedule_at(Time::ZERO, 3).unwrap();
+    timer.schedule(Time::ZERO + secs(8), 2).unwrap();
+    timer.schedule(Time::ZERO, 3).unwrap();
     assert_eq!(timer.turn(), Ok(3));
     assert_eq!(set_of(fired.ids()), set_of([1, 2, 3]));
     timer.stop().unwrap();
@@ -184,11 +184,11 @@ struct OneThread(std::sync::mpsc::SyncSender<Task>, Arc<Mutex<Vec<Task>>>);
 
 impl Executor<Task> for OneThread {
     fn execute(&self, expired: Expired<Task>) -> Result<(), Expired<Task>> {
-        let Expired { key, deadline, lateness, shard, payload } = expired;
+        let (payload, rest) = expired.split();
         self.0.try_send(payload).map_err(|refused| {
             let (std::sync::mpsc::TrySendError::Full(payload)
             | std::sync::mpsc::TrySendError::Disconnected(payload)) = refused;
-            Expired { payload, key, deadline, lateness, shard }
+            rest.with_payload(payload)
         })
     }
 

@@ -47,13 +47,13 @@ pub(crate) struct Record {
     pub(crate) ends: AtomicU32,
     /// Nanoseconds since the round's origin before which it must not fire.
     pub(crate) not_before: AtomicU64,
-    pub(crate) key: OnceLock<Key>,
+    pub(crate) key: OnceLock<Key<Load>>,
 }
 
 /// What the books know of one periodic timer.
 #[derive(Default)]
 pub(crate) struct Repeated {
-    pub(crate) key: OnceLock<Key>,
+    pub(crate) key: OnceLock<Key<Load>>,
     pub(crate) fired: AtomicU64,
     /// One plus the number of handler calls that had begun when its cancel returned; 0 if never cancelled.
     pub(crate) cancelled_at: AtomicU64,
@@ -110,7 +110,7 @@ impl Books {
         Load::new(id, &self.alive)
     }
 
-    pub(crate) fn begun(&self, id: u64, key: Result<Key, ScheduleError<Load>>) {
+    pub(crate) fn begun(&self, id: u64, key: Result<Key<Load>, ScheduleError<Load>>) {
         match key {
             Ok(key) => assert!(self.record(id).key.set(key).is_ok()),
             Err(error) => {

@@ -32,7 +32,7 @@ fn cancelling_a_periodic_timer_and_stop_have_one_winner() {
     for round in 0..stress(300) {
         let timer = engine();
         let begin = |id| timer.schedule_periodic(HOUR, hourly(), Load::new(id, &alive));
-        let keys: Vec<Key> = (0..TIMERS).map(|id| begin(id).expect("accepted")).collect();
+        let keys: Vec<Key<Load>> = (0..TIMERS).map(|id| begin(id).expect("accepted")).collect();
         let gate = Barrier::new(2);
         let mut won = Vec::new();
         let mut unfired = Vec::new();
