@@ -101,6 +101,7 @@
 //! timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 //! ```
 
+mod contain;
 mod drive;
 mod engine;
 mod event_loop;
@@ -120,8 +121,9 @@ pub mod wheel;
 mod models;
 
 pub use engine::{
-    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, ShardStats,
-    Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn, global,
+    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, PinState, Pinning, Routing,
+    ShardStats, Shutdown, Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
+    WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};

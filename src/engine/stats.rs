@@ -1,6 +1,7 @@
 //! What the engine counts.
 
 use super::inner::Inner;
+use super::pinning::PinState;
 use crate::shard::ShardHandle;
 use crate::shard::lateness::LatenessHistogram;
 use crate::sync::atomic::Ordering;
@@ -26,8 +27,10 @@ pub struct Stats {
 pub struct ShardStats {
     /// The shard's number.
     pub shard: usize,
-    /// The core that its worker is pinned to; `None` if it is not.
-    pub pinned: Option<usize>,
+    /// How its worker is pinned.
+    pub pinning: PinState,
+    /// Why its worker has ended before its time, if it has; see [`WorkerFailure`](crate::WorkerFailure).
+    pub failure: Option<String>,
     /// Timers accepted.
     pub scheduled: u64,
     /// Timers fired.
@@ -70,7 +73,7 @@ pub struct ShardStats {
 impl Stats {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
         let shards: Vec<_> =
-            inner.handles.iter().enumerate().map(|(n, handle)| ShardStats::of(n, handle)).collect();
+            inner.handles.iter().enumerate().map(|(n, it)| ShardStats::of(inner, n, it)).collect();
         Self {
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
@@ -137,18 +140,15 @@ impl Stats {
 }
 
 impl ShardStats {
-    fn of<T>(shard: usize, handle: &ShardHandle<T>) -> Self {
+    fn of<T>(inner: &Inner<T>, shard: usize, handle: &ShardHandle<T>) -> Self {
         let counters = handle.counters();
         let entries = counters.entries.get();
         let sums = handle.sums();
         let pending = sums.pending();
         Self {
             shard,
-            pinned: counters
-                .pinned
-                .get()
-                .checked_sub(1)
-                .and_then(|core| usize::try_from(core).ok()),
+            pinning: PinState::unpack(counters.pinning.get()),
+            failure: inner.standing.failure(shard).cloned(),
             scheduled: sums.scheduled,
             fired: sums.fired,
             cancelled: sums.cancelled,

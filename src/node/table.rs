@@ -1,9 +1,9 @@
 //! The node table of one shard: arming, ending and moving timers.
 
-use super::cycle::drop_quietly;
 use super::magazine::{Depot, ThreadCache};
 use super::record::{Load, Node};
 use super::segments::Segments;
+use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Ending, Move, Moved, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -376,7 +376,7 @@ impl<T> Drop for Table<T> {
         let cache = ThreadCache::default();
         // An owner that went away during a call has let go of nothing.
         self.nodes.for_each(self.depot.end(), |index, _| self.abandon_call(&cache, index));
-        self.return_all(&cache, |returned| drop_quietly(returned.payload));
+        self.return_all(&cache, |returned| contain::drop_payload(returned.payload));
     }
 }
 

@@ -24,7 +24,6 @@ mod store;
 pub(crate) mod thread_state;
 
 pub(crate) use crate::drive::Fired;
-pub(crate) use crate::node::drop_quietly;
 pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;

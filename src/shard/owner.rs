@@ -113,7 +113,7 @@ impl<T> Owner<T> {
         let mut piece = self.begin_turn(now, budget);
         while let Some(fired) = self.next_fired(&mut piece) {
             if !self.confirm(&mut piece, &fired) {
-                crate::node::drop_quietly(fired.payload);
+                crate::contain::drop_payload(fired.payload);
                 continue;
             }
             fire(fired);
@@ -287,6 +287,16 @@ impl<T> Owner<T> {
         if self.handle.wake_state.rise() {
             self.handle.counters.wakes.bump();
         }
+    }
+
+    /// Announces that the owner spins, with nothing to do until `tick`.
+    pub(crate) fn begin_spin(&self, tick: u64) {
+        self.handle.wake_state.begin_spin(tick);
+    }
+
+    /// The spin is over.
+    pub(crate) fn end_spin(&self) {
+        self.handle.wake_state.end_spin();
     }
 
     /// Whether the inbox asks for a turn at `now`; cheap, for owners that spin.

@@ -6,10 +6,10 @@
 use super::handle::{Refusal, ShardHandle};
 use super::owner::{Owner, Piece};
 use super::thread_state::{Counter, ThreadState};
+use crate::contain;
 use crate::drive::Fired;
 use crate::node::periodic::Call;
 use crate::node::table::Armed;
-use crate::node::{drop_quietly, quietly};
 use crate::time::{Repeat, Time};
 use crate::types::Key;
 use crate::wheel::Entry;
@@ -42,7 +42,7 @@ impl<T> ShardHandle<T> {
     ) -> Result<Armed, Refusal<T>> {
         let Repeat { payload, clone, course } = repeat;
         let payload = self.acquire_permit(payload)?;
-        let Some(first) = quietly("Clone", || clone(&payload)) else {
+        let Some(first) = contain::quietly("Clone", || clone(&payload)) else {
             self.release_permit();
             return Err(Refusal::NotCopied(payload));
         };
@@ -50,7 +50,7 @@ impl<T> ShardHandle<T> {
         let payload = match if send { self.prepare(thread, payload) } else { Ok(payload) } {
             Ok(payload) => payload,
             Err(refusal) => {
-                drop_quietly(first);
+                contain::drop_payload(first);
                 return Err(refusal);
             }
         };
