@@ -100,6 +100,7 @@
 //! timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 //! ```
 
+mod contain;
 mod drive;
 mod engine;
 mod event_loop;
@@ -122,8 +123,9 @@ pub mod wheel;
 mod models;
 
 pub use engine::{
-    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Stats,
-    Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn, global,
+    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, PinState, Pinning, Routing,
+    Shutdown, Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, WorkerFailure,
+    WorkerStats, executor_fn, global, unpin_current_thread,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};

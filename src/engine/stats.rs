@@ -1,6 +1,7 @@
 //! What the engine counts.
 
 use super::inner::Inner;
+use super::pinning::PinState;
 use crate::shard::{DurationHistogram, ShardHandle, ShardStats};
 use crate::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -13,12 +14,24 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// One entry per shard.
+    /// What each shard has counted.
     pub shards: Vec<ShardStats>,
+    /// How each shard's worker is.
+    pub workers: Vec<WorkerStats>,
     /// Timers that were refused: engine stopped, limit reached, workers not startable.
     pub rejected: u64,
     /// Timers pending.
     pub pending: u64,
+}
+
+/// How the worker of one shard is.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// How it is pinned.
+    pub pinning: PinState,
+    /// Why it has ended before its time, if it has; see [`WorkerFailure`](crate::WorkerFailure).
+    pub failure: Option<String>,
 }
 
 impl Stats {
@@ -26,7 +39,12 @@ impl Stats {
         let now = inner.now();
         let of = |handle: &Arc<ShardHandle<T>>| ShardStats::of(handle, &inner.rate, now);
         let shards: Vec<_> = inner.handles.iter().map(of).collect();
+        let worker = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| WorkerStats {
+            pinning: PinState::unpack(handle.counters().pinning.get()),
+            failure: inner.standing.failure(shard).cloned(),
+        };
         Self {
+            workers: inner.handles.iter().enumerate().map(worker).collect(),
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
             rejected: inner.rejected.load(Ordering::Relaxed),

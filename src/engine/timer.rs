@@ -2,6 +2,8 @@
 
 use super::Builder;
 use super::hold::{HandleRef, TimerRef};
+use super::inner::Inner;
+use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
 use super::task::Task;
@@ -17,8 +19,9 @@ use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
-/// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
-/// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
+/// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped the workers
+/// are told to end, and drop the payloads that are left; the drop itself waits for nobody. [`stop`](Self::stop) waits
+/// and returns the payloads instead.
 /// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
 /// does not.
 ///
@@ -61,7 +64,7 @@ impl Timer<Task> {
     ///
     /// # Errors
     ///
-    /// If the operating system has no descriptors left for the workers' polls.
+    /// None of the defaults is out of range on any known system; the type is that of the builder.
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
     }
@@ -263,24 +266,29 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Timers that are pending.
     ///
-    /// Exact when nobody schedules or cancels at the moment. A cancelled timer is gone at once, a fired
-    /// one before its handler runs. O(threads).
+    /// Exact when nothing is going on at the moment; otherwise it may count timers that end during the call, never
+    /// fewer than are pending. A cancelled timer is gone at once, a fired one before its handler runs; a periodic one
+    /// stays until it is cancelled or returned. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
         let pending: u64 = self.inner.handles.iter().map(|handle| handle.pending()).sum();
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
 
-    /// Where the engine stands.
+    /// Where the engine stands. O(shards).
     #[must_use]
     pub fn state(&self) -> EngineState {
-        self.inner.state()
+        self.inner.standing.told()
+    }
+
+    pub(super) fn inner(&self) -> &Inner<T> {
+        &self.inner
     }
 
     /// Whether the engine has been stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.inner.state() == EngineState::Stopped
+        self.state() == EngineState::Stopped
     }
 
     /// Starts the workers, which the first timer would do otherwise. Does nothing if they run.
@@ -300,9 +308,10 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// # Errors
     ///
-    /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself.
+    /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself;
+    /// [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
-        self.inner.stop()
+        self.inner.shutdown(Shutdown::ReturnUnfired, None)
     }
 
     /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
@@ -317,6 +326,7 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Waits until every worker has handled what is due at the clock's current time and sleeps.
     ///
+    /// A shard whose worker has failed counts as settled: nothing happens there any more.
     /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
     /// became due has returned. On a running clock it waits for a moment in which every worker is
     /// idle. Returns at once if the engine is not running, and on its own workers.
@@ -334,7 +344,7 @@ impl<T: Send + 'static> Timer<T> {
 impl<T> fmt::Debug for Timer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer")
-            .field("state", &self.inner.state())
+            .field("state", &self.inner.standing.told())
             .field("shards", &self.inner.handles.len())
             .field("tick", &self.inner.rate.tick())
             .finish_non_exhaustive()

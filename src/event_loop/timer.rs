@@ -2,14 +2,13 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::drive::Fired;
-use crate::shard::{Owner, ShardStats, Turn};
+use crate::contain;
+use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
 use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +56,8 @@ pub struct EventLoopTimer<T> {
     source: Arc<TimeSource>,
     /// A sleep has been announced to the remotes.
     asleep: bool,
+    /// The remotes wake through it and do not keep it.
+    _waker: Option<Arc<mio::Waker>>,
 }
 
 /// A poll under way. Its end is noted even if a handler panics.
@@ -71,10 +72,7 @@ impl<T> Drop for Polling<'_, T> {
         let EventLoopTimer { owner, source, .. } = &mut *self.timer;
         if owner.is_turning() {
             // The clock is the user's, and it is asked while a panic is on its way: a second one must not get out.
-            owner.finish_call(|| {
-                let now = catch_unwind(AssertUnwindSafe(|| source.now()));
-                now.unwrap_or(self.now).max(self.now)
-            });
+            owner.finish_call(|| contain::call(|| source.now()).unwrap_or(self.now).max(self.now));
             owner.abort_turn();
         }
     }
@@ -94,8 +92,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         rate: TickRate,
         budget: Budget,
         source: Arc<TimeSource>,
+        waker: Option<Arc<mio::Waker>>,
     ) -> Self {
-        Self { owner, rate, budget, source, asleep: false }
+        Self { owner, rate, budget, source, asleep: false, _waker: waker }
     }
 
     /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
@@ -283,11 +282,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         let polling = Polling { timer: self, now };
         let timer = &mut *polling.timer;
         while let Some(fired) = timer.owner.next_fired(&mut piece) {
-            if let Some(fired) = timer.owner.confirm(&mut piece, fired) {
-                let expired = timer.expired(now, fired);
-                handler(timer, expired);
-                timer.owner.finish_call(|| timer.source.now());
+            if !timer.owner.confirm(&mut piece, &fired) {
+                contain::drop_payload(fired.payload);
+                continue;
             }
+            let expired = timer.expired(now, fired);
+            handler(timer, expired);
+            timer.owner.finish_call(|| timer.source.now());
         }
         let Turn { fired, more, .. } = timer.owner.finish_turn(piece, &budget);
         Polled { fired, more }
@@ -314,7 +315,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard that nobody turns.
-        self.owner.close(|returned| drop(returned.payload));
+        self.owner.close(|returned| contain::drop_payload(returned.payload));
     }
 }
 

@@ -1,9 +1,9 @@
 //! The node table of one shard: arming, ending and moving timers.
 
-use super::cycle::drop_quietly;
 use super::magazine::{Depot, ThreadCache};
 use super::record::{Load, Node};
 use super::segments::Segments;
+use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Ending, Move, Moved, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -157,7 +157,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Owner: what becomes of an entry at `now`.
+    /// Owner: what becomes of an entry at `now`. `count` is called if a timer has fired that fires once.
     #[inline]
     pub(crate) fn due(
         &self,
@@ -165,6 +165,7 @@ impl<T> Table<T> {
         index: u32,
         mark: u32,
         now: u64,
+        count: impl FnOnce(),
     ) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
@@ -197,6 +198,7 @@ impl<T> Table<T> {
             }
             match node.state.try_end(seen, Phase::Fired, false) {
                 Ok(won) => {
+                    count();
                     let key = self.key(index, seen.generation());
                     let Some(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
@@ -278,17 +280,17 @@ impl<T> Table<T> {
         let Some(node) = self.nodes.get(index) else {
             return Rescheduled::Gone;
         };
-        let periodic = match node.state.begin_move(generation) {
+        let begun = match node.state.begin_move(generation) {
             Move::Gone => return Rescheduled::Gone,
             Move::Superseded => return Rescheduled::Superseded,
-            Move::Begun { periodic } => periodic,
+            Move::Begun(begun) => begun,
         };
         // ORDERING: Relaxed: between begin and finish the caller alone writes; `finish_move` publishes [P3]. Release
-        // tells the owner of a periodic timer, who may read it before that, that the move is under way [P18].
+        // tells the owner of a periodic timer, who may read it before that, that the move is under way [P22].
         let old = node.deadline.load(Ordering::Relaxed);
         node.deadline.store(deadline, Ordering::Release);
         // Only its owner knows when a periodic timer is due.
-        match node.state.finish_move(periodic || deadline < old) {
+        match node.state.finish_move(begun, begun.is_periodic() || deadline < old) {
             Moved::Anew { mark } => Rescheduled::Earlier { mark },
             Moved::Noted => Rescheduled::Later,
             Moved::Ended { recycle } => {
@@ -388,7 +390,7 @@ impl<T> Drop for Table<T> {
         let cache = ThreadCache::default();
         // An owner that went away during a call has let go of nothing.
         self.nodes.for_each(self.depot.end(), |index, _| self.abandon_call(&cache, index));
-        self.return_all(&cache, |returned| drop_quietly(returned.payload));
+        self.return_all(&cache, |returned| contain::drop_payload(returned.payload));
     }
 }
 

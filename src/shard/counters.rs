@@ -38,8 +38,8 @@ pub(crate) struct Counters {
     pub(crate) wakes: Counter,
     pub(crate) panics: Counter,
     pub(crate) refused_by_executor: Counter,
-    /// One plus the core that the worker is pinned to; 0 if it is not.
-    pub(crate) pinned: Gauge,
+    /// How the worker is pinned, packed by the engine.
+    pub(crate) pinning: Gauge,
     pub(crate) lateness: Recorder,
 }
 

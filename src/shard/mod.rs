@@ -24,6 +24,7 @@ mod stats;
 mod store;
 pub(crate) mod thread_state;
 
+pub(crate) use crate::drive::Fired;
 pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;

@@ -15,8 +15,6 @@ use std::time::Duration;
 pub struct ShardStats {
     /// The shard's number.
     pub shard: usize,
-    /// The core that its worker is pinned to; `None` if it is not.
-    pub pinned: Option<usize>,
     /// Timers accepted.
     pub scheduled: u64,
     /// Timers fired.
@@ -71,16 +69,14 @@ impl ShardStats {
     pub(crate) fn of<T>(handle: &ShardHandle<T>, rate: &TickRate, now: Time) -> Self {
         let counters = handle.counters();
         let entries = counters.entries.get();
-        let pending = handle.pending();
-        let core = counters.pinned.get().checked_sub(1);
+        let sums = handle.sums();
+        let pending = sums.pending();
         Self {
             shard: usize::from(handle.id),
-            pinned: core.and_then(|core| usize::try_from(core).ok()),
-            // Ends before beginnings [P11].
-            fired: counters.fired.get(),
-            cancelled: handle.cancelled(),
-            returned: counters.returned.get(),
-            scheduled: handle.scheduled(),
+            scheduled: sums.scheduled,
+            fired: sums.fired,
+            cancelled: sums.cancelled,
+            returned: sums.returned,
             pending,
             rescheduled: handle.moved(),
             panics: counters.panics.get(),

@@ -21,6 +21,7 @@ pub(crate) mod prefetch;
 pub(crate) mod slot;
 #[cfg(tickwheel_loom)]
 pub(crate) mod watched;
+pub(crate) mod wiped;
 
 #[cfg(not(tickwheel_loom))]
 pub(crate) mod atomic {
@@ -44,8 +45,10 @@ pub(crate) mod lock {
     pub(crate) use std::sync::Mutex;
 }
 
-/// Atomics of process-wide statics, which loom cannot model (its atomics belong to one execution) and
-/// whose values carry no ordering.
+/// Atomics of process-wide statics and of the sleep itself, which loom cannot model: its atomics belong to one
+/// execution, and it knows no futex and no timed park.
 pub(crate) mod process {
-    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
+    pub(crate) use std::sync::atomic::{AtomicBool, fence};
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }

@@ -1,5 +1,7 @@
 //! `EventLoopTimer`: a shard inside the user's own loop, with remotes on other threads.
 
+mod waker;
+
 use mio::{Events, Poll, Token};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
