@@ -9,8 +9,8 @@ use super::pinning::Starvation;
 use super::state::Phase;
 use crate::contain::{self, Contained};
 use crate::drive::Fired;
-use crate::park::parker::Parker;
-use crate::shard::{Owner, Turn};
+use crate::park::parker::{Parker, Unparker};
+use crate::shard::{Owner, Turn, WakeOwner};
 use crate::time::{Time, saturating_ns};
 use crate::types::{Expired, Unfired};
 
@@ -114,5 +114,12 @@ impl<T> ShardWorker<T> {
         }
         contain::drop_quietly("a shard's worker", self);
         unfired
+    }
+}
+
+/// Wakes a worker.
+impl WakeOwner for Unparker {
+    fn wake(&self) {
+        Self::wake(self);
     }
 }
