@@ -180,7 +180,7 @@ pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), 
 ///
 /// ```
 /// # let timer = tickwheel::Timer::new().unwrap();
-/// timer.schedule(std::time::Duration::ZERO, || {
+/// timer.run_after(std::time::Duration::ZERO, || {
 ///     std::thread::spawn(|| {
 ///         tickwheel::unpin_current_thread();
 ///         // ... work for many cores ...

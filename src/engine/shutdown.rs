@@ -8,7 +8,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Shutdown {
-    /// They are returned, due ones included. The default, and what [`Timer::stop`] does.
+    /// They are returned, due ones included. The default, and what [`Timer::stop`](crate::Timer::stop) does.
     #[default]
     ReturnUnfired,
     /// They all fire now, each on its shard, in the order of their deadlines (a timer that was pushed out may stand at
