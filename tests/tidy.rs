@@ -67,11 +67,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "src/event_loop/",
-        &["contain", "engine", "node", "shard", "state", "sync", "time", "types", "wheel"],
+        &["contain", "drive", "engine", "node", "shard", "state", "sync", "time", "types", "wheel"],
     ),
     (
         "src/engine/",
-        &["contain", "node", "park", "shard", "state", "sync", "time", "types", "wheel"],
+        &["contain", "drive", "node", "park", "shard", "state", "sync", "time", "types", "wheel"],
     ),
 ];
 
@@ -82,6 +82,7 @@ const CIRCLES: &[&str] = &[
     "src/engine/hold.rs",
     "src/engine/inner.rs",
     "src/engine/lifecycle.rs",
+    "src/engine/shard_worker.rs",
     "src/engine/stats.rs",
     "src/engine/timeout.rs",
     "src/engine/timer.rs",

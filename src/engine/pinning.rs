@@ -145,6 +145,20 @@ const CORE_LIMIT: usize = 1024;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CORE_LIMIT: usize = usize::BITS as usize;
 
+/// The core for each worker of a new engine, or `None` where it is not to be pinned.
+pub(crate) fn deal(pinning: &Pinning, cores: &Cores, shards: usize) -> Vec<Option<usize>> {
+    let (from, first) = match pinning {
+        Pinning::Cores if cores.are_ours() => (cores.allowed(), cores::take_turn(shards)),
+        Pinning::List(list) => (&list[..], 0),
+        Pinning::Cores | Pinning::Off => (&[][..], 0),
+    };
+    let core = |shard: usize| {
+        let place = first.wrapping_add(shard).checked_rem(from.len())?;
+        from.get(place).copied()
+    };
+    (0..shards).map(core).collect()
+}
+
 /// Checks a user's list against the cores that may be used.
 pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), BuildError> {
     let Pinning::List(list) = pinning else {
@@ -166,7 +180,7 @@ pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), 
 ///
 /// ```
 /// # let timer = tickwheel::Timer::new().unwrap();
-/// timer.schedule(std::time::Duration::ZERO, || {
+/// timer.run_after(std::time::Duration::ZERO, || {
 ///     std::thread::spawn(|| {
 ///         tickwheel::unpin_current_thread();
 ///         // ... work for many cores ...
@@ -220,6 +234,30 @@ mod tests {
         assert_eq!(check(&[2, 4]), Err(unknown));
         assert_eq!(check_pinning(&Pinning::Cores, &allowed), Ok(()));
         assert_eq!(check_pinning(&Pinning::Off, &[]), Ok(()));
+    }
+
+    #[test]
+    fn workers_start_over_when_cores_run_out_and_engines_go_on_where_the_last_one_ended() {
+        let three = Cores::with([2, 3, 7], None);
+        let deal = |pinning: &Pinning, shards| deal(pinning, &three, shards);
+        assert_eq!(deal(&Pinning::List(vec![7, 2]), 3), [Some(7), Some(2), Some(7)]);
+        assert_eq!(deal(&Pinning::Off, 2), [None; 2]);
+        assert_eq!(deal(&Pinning::List(vec![]), 2), [None; 2]);
+        // Other tests of this process build engines, too: only neighbours within an engine are certain.
+        let place = |core: Option<usize>| [2, 3, 7].iter().position(|it| Some(*it) == core);
+        for pair in deal(&Pinning::Cores, 7).windows(2) {
+            assert_eq!(place(pair[1]), place(pair[0]).map(|place| (place + 1) % 3));
+        }
+        let firsts = (0..64).map(|_| deal(&Pinning::Cores, 1)[0]);
+        let firsts: std::collections::HashSet<_> = firsts.collect();
+        assert_eq!(firsts.len(), 3, "engines of one shard do not share one core");
+    }
+
+    #[test]
+    fn nothing_is_pinned_under_a_quota_but_what_the_user_names() {
+        let half = Cores::with([0, 1, 2, 3], Some((50, 100)));
+        assert_eq!(deal(&Pinning::Cores, &half, 2), [None; 2]);
+        assert_eq!(deal(&Pinning::List(vec![3]), &half, 1), [Some(3)]);
     }
 
     #[test]

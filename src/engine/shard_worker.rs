@@ -8,8 +8,8 @@ use super::inner::Inner;
 use super::pinning::Starvation;
 use super::state::Phase;
 use crate::contain::{self, Contained};
-use crate::park::parker::Parker;
-use crate::shard::{Fired, Owner, Turn};
+use crate::park::parker::{Parker, Unparker};
+use crate::shard::{Fired, Owner, Turn, WakeOwner};
 use crate::time::{Time, saturating_ns};
 use crate::types::{Expired, Unfired};
 
@@ -115,5 +115,12 @@ impl<T> ShardWorker<T> {
         }
         contain::drop_quietly("a shard's worker", self);
         unfired
+    }
+}
+
+/// Wakes a worker.
+impl WakeOwner for Unparker {
+    fn wake(&self) {
+        Self::wake(self);
     }
 }
