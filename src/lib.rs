@@ -121,7 +121,8 @@ mod models;
 
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, ShardStats,
-    Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn, global,
+    Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn,
+    global,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
