@@ -122,7 +122,7 @@ mod models;
 
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, PinState, Pinning, Routing,
-    ShardStats, Shutdown, Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
+    ShardStats, Shutdown, Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
     WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
