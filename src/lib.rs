@@ -47,7 +47,6 @@
 //!
 //! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
 //! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
-//! * [`wheel`] has the timing wheels by themselves.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
 //!
 //! # What must not compile
@@ -114,6 +113,9 @@ mod state;
 mod sync;
 mod time;
 mod types;
+mod unwind;
+/// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
+#[doc(hidden)]
 pub mod wheel;
 
 #[cfg(test)]
@@ -121,16 +123,16 @@ pub mod wheel;
 mod models;
 
 pub use engine::{
-    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, PinState, Pinning, Routing,
-    ShardStats, Shutdown, Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
-    WorkerFailure, executor_fn, global, unpin_current_thread,
+    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,
+    Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, WorkerFailure,
+    executor_fn, global, unpin_current_thread,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
-pub use shard::LatenessHistogram;
+pub use shard::{DurationHistogram, ShardStats};
 pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time, When};
 pub use types::{
-    Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Reschedule, ScheduleError,
+    Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Reschedule, ScheduleError,
     ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 

@@ -1,6 +1,5 @@
 //! [`Submitter`]: one thread's own way to an engine.
 
-use super::state::EngineState;
 use super::timer::Timer;
 use crate::shard::ShardHandle;
 use crate::shard::thread_state::ThreadState;
@@ -20,10 +19,10 @@ use std::fmt;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::Timer;
+/// use tickwheel::{Builder, Expired};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let timer = Timer::<u64>::with_payload(|_| ()).build()?;
+/// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
 /// let submitter = timer.submitter();
 /// let keys: Result<Vec<_>, _> =
 ///     (0..100).map(|id| submitter.schedule(Duration::from_secs(30), id)).collect();
@@ -76,8 +75,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let inner = &self.timer.inner;
         let tick = inner.tick(when);
-        let payload =
-            if inner.state() == EngineState::Started { payload } else { inner.ready(payload)? };
+        let payload = inner.ready(payload)?;
         self.handle
             .schedule(self.thread, tick, payload, false)
             .map_err(|refusal| inner.rejected(refusal, self.shard))

@@ -154,7 +154,7 @@ impl<T: Send + 'static> Timer<T> {
         self.arm(tick, payload)
     }
 
-    /// Schedules a clone of `payload` once per period, the first time `first` from now.
+    /// Schedules a clone of `payload` once per period, the first time at `first`.
     ///
     /// The key stays the same over all periods: [`cancel`](Self::cancel) hands `payload` back, and no call of the
     /// handler begins after that; one that has begun goes on to its end. [`reschedule`](Self::reschedule) moves the
@@ -236,6 +236,13 @@ impl<T: Send + 'static> Timer<T> {
     pub fn is_pending(&self, key: Key<T>) -> bool {
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
         state.is_some_and(State::is_live)
+    }
+
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let tick = self.inner.handle(key).and_then(|handle| handle.deadline_of(key));
+        tick.map(|tick| self.inner.rate.start_of(tick))
     }
 
     /// The engine's time, for deadlines.

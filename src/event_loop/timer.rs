@@ -3,7 +3,7 @@
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::contain;
-use crate::shard::{Fired, Owner, Turn};
+use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
@@ -183,6 +183,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.handle().state(key).is_some_and(State::is_live)
     }
 
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let handle = &self.owner.handle();
+        let tick = if handle.owns(key) { handle.deadline_of(key) } else { None };
+        tick.map(|tick| self.rate.start_of(tick))
+    }
+
     /// Timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
@@ -193,6 +201,12 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// What the timer has counted so far; reads its clock. O(threads).
+    #[must_use]
+    pub fn stats(&self) -> ShardStats {
+        ShardStats::of(self.owner.handle(), &self.rate, self.source.now())
     }
 
     /// When there is something to do next: never later than the earliest pending deadline, and earlier at

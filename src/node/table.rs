@@ -113,8 +113,9 @@ impl<T> Table<T> {
         // SAFETY: the node came from the caller's thread cache, so nobody else uses what it carries; an earlier
         // payload was moved out by the winner of its state word.
         unsafe { node.put(load) };
-        // ORDERING: Relaxed: published by the Release in `arm`. [P1]
-        node.deadline.store(deadline, Ordering::Relaxed);
+        // ORDERING: Release: whoever reads it, and be it with an old key, sees that the timer before has ended. [P23]
+        // With the state it is published by the Release in `arm` [P1].
+        node.deadline.store(deadline, Ordering::Release);
         count();
         let state = node.state.arm(phase, held);
         Armed { index, generation: state.generation(), mark: state.mark() }
@@ -323,6 +324,19 @@ impl<T> Table<T> {
     pub(crate) fn state(&self, index: u32, generation: u64) -> Option<State> {
         let state = self.nodes.get(index)?.state.load();
         (state.generation() == generation).then_some(state)
+    }
+
+    /// The deadline of the timer that a key names, if it lives.
+    pub(crate) fn deadline_of(&self, index: u32, generation: u64) -> Option<u64> {
+        let node = self.nodes.get(index)?;
+        // First, so that it is not an earlier timer's deadline: a key may have come on ways that order nothing.
+        if !node.state.load().is_named(generation) {
+            return None;
+        }
+        // ORDERING: Acquire pairs with the store in `arm_node`: if this is the next timer's deadline already, then the
+        // state read below is that of an ended timer, or of the next. [P23]
+        let deadline = node.deadline.load(Ordering::Acquire);
+        node.state.load().is_named(generation).then_some(deadline)
     }
 
     /// The deadline of the timer behind a held node.

@@ -182,7 +182,15 @@ impl<T> Owner<T> {
         let sweeping = driver.keep_bounded(&nodes, turn_requested, sweep.max(budget.sweep));
         self.report();
         let more = self.draining || piece.unfinished || sweeping;
-        Turn { fired: piece.fired, more, next: if more { piece.now } else { self.next_tick() } }
+        let next = if more { piece.now } else { self.next_tick() };
+        let counters = &self.handle.counters;
+        if more {
+            counters.cut_short.bump();
+        } else {
+            // What is due already waits for the next turn since a moment ago: no lag.
+            counters.next.set(!next.max(piece.now));
+        }
+        Turn { fired: piece.fired, more, next }
     }
 
     /// The earliest tick at which there is something to do.
@@ -326,6 +334,7 @@ impl<T> Owner<T> {
             }
         });
         handle.counters.cancelled_in_inbox.add(dead);
+        handle.counters.drained.add(drained.taken as u64);
         self.balance.drained(&self.handle.wake_state, drained.taken);
         self.draining = drained.more;
         self.filed = filed;
@@ -351,6 +360,7 @@ impl<T> Owner<T> {
         });
         self.driver.clear();
         self.draining = false;
+        self.handle.counters.next.set(0);
         self.report();
     }
 

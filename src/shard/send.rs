@@ -113,6 +113,7 @@ impl<T> ShardHandle<T> {
     pub(super) fn send_move(&self, thread: &ThreadState, deadline: u64, index: u32, mark: u32) {
         // A closed shard is no loss: `stop` finds the timer in the table.
         if thread.desk.is_ready() || self.fetch_block(thread).is_ok() {
+            thread.moves_sent.bump();
             let _ = self.send(thread, deadline, index, mark);
         }
     }
