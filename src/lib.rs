@@ -122,8 +122,8 @@ mod models;
 
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, PinState, Pinning, Routing,
-    ShardStats, Shutdown, Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
-    WorkerFailure, executor_fn, global, unpin_current_thread,
+    ShardStats, Shutdown, Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer,
+    WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};

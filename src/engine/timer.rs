@@ -40,7 +40,7 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    inner: TimerRef<T>,
+    pub(super) inner: TimerRef<T>,
 }
 
 impl<T> Clone for Timer<T> {
