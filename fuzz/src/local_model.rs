@@ -62,6 +62,8 @@ const PERIODIC: u32 = 1 << 31;
 struct Local<'a> {
     timer: &'a mut LocalTimer<Tracked>,
     now: Time,
+    /// The latest time of a poll.
+    latest: Time,
 }
 
 impl Subject for Local<'_> {
@@ -72,7 +74,7 @@ impl Subject for Local<'_> {
     }
 
     fn floor(&self, (): ()) -> Time {
-        Time::ZERO
+        self.latest
     }
 
     fn schedule(&mut self, (): (), delay: Duration, payload: Tracked) -> Armed {
@@ -125,7 +127,10 @@ impl World {
     fn react(&mut self, timer: &mut LocalTimer<Tracked>, reaction: Reaction) {
         let now = self.clock.now();
         match reaction {
-            Reaction::Act(act) => drop(self.book.act(&mut Local { timer, now }, act)),
+            Reaction::Act(act) => {
+                let latest = self.latest;
+                drop(self.book.act(&mut Local { timer, now, latest }, act));
+            }
             Reaction::Repeat { first, length, rhythm } => {
                 self.repeat(timer, first.from(now, false, self.book.ticks), length, rhythm);
             }
@@ -145,7 +150,7 @@ impl World {
         match timer.schedule_periodic(first, period, self.book.live.payload(id)) {
             Err(error) => self.book.refused(id, &error),
             Ok(key) => {
-                let due = self.book.ticks.deadline(Time::ZERO, first);
+                let due = self.book.ticks.deadline(self.latest, first);
                 self.next_periodic += 1;
                 self.book.others += 1;
                 self.touched.insert(id);

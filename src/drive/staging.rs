@@ -16,6 +16,7 @@
 
 use super::TimerStore;
 use crate::wheel::Entry;
+use alloc::vec::Vec;
 
 /// Entries that an owner with few timers keeps back: 8 KiB, which stay in the first-level cache.
 const SMALLEST: usize = 512;

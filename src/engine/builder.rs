@@ -3,13 +3,12 @@
 use super::handler::{Executor, Handler, Outcome, PanicHook, PanicReport, through_executor};
 use super::inner::{Inner, Plan};
 use super::lifecycle::{Lifecycle, ShardWorker};
-use super::payload::Task;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::settings::{Drive, IdleStrategy};
 use super::timer::Timer;
 use crate::park::sleeper::{SleepWaker, Sleeper};
-use crate::shard::{Limit, Owner, WakeOwner};
+use crate::shard::{Limit, Owner, Task, WakeOwner};
 use crate::sync::process::{AtomicU64, Ordering};
 use crate::time::{Clock, TickRate, TimeSource};
 use crate::types::WheelKind;

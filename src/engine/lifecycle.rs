@@ -109,12 +109,15 @@ impl<T> ShardWorker<T> {
         let mut now = inner.now();
         let mut fires = 0;
         let tick = inner.rate.current(now);
-        let mut piece = if goes_on {
+        let begun = if goes_on {
             self.owner.resume_turn(tick, &inner.budget)
         } else {
             self.owner.begin_turn(tick, &inner.budget)
         };
-        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
+        let Some(mut turn) = begun else {
+            return Turn { fired: 0, more: false, next: u64::MAX };
+        };
+        while let Some(expiry) = self.owner.next_expiry(&mut turn) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.now();
@@ -125,7 +128,7 @@ impl<T> ShardWorker<T> {
                 self.owner.finish_period(inner.now());
             }
         }
-        self.owner.finish_turn(piece, &inner.budget)
+        self.owner.finish_turn(turn, &inner.budget)
     }
 
     /// Runs the handler for one timer.

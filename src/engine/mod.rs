@@ -10,7 +10,6 @@
 //! | `lifecycle` | start, stop, turning by hand |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, panics |
-//! | `payload` | [`Task`] and what can become a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
@@ -19,7 +18,6 @@ mod builder;
 mod handler;
 mod inner;
 mod lifecycle;
-mod payload;
 pub(crate) mod pinning;
 mod routing;
 mod settings;
@@ -31,7 +29,6 @@ mod worker;
 
 pub use builder::Builder;
 pub use handler::{Executor, PanicReport};
-pub use payload::{IntoPayload, Task};
 pub use pinning::Pinning;
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};

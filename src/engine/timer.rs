@@ -2,11 +2,11 @@
 
 use super::Builder;
 use super::inner::Inner;
-use super::payload::{IntoPayload, Task};
 use super::state::EngineState;
 use super::stats::Stats;
 use super::timeout::Timeout;
 use crate::shard::periodic::PeriodicKey;
+use crate::shard::{IntoPayload, Task};
 use crate::state::Phase;
 use crate::sync::slot;
 use crate::time::{Period, Time};

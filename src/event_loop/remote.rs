@@ -1,7 +1,7 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::engine::IntoPayload;
 use crate::shard;
+use crate::shard::IntoPayload;
 use crate::shard::periodic::{PeriodicKey, Plan};
 use crate::shard::thread_state::ThreadState;
 use crate::state::Phase;

@@ -2,7 +2,7 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::engine::IntoPayload;
+use crate::shard::IntoPayload;
 use crate::shard::periodic::PeriodicKey;
 use crate::shard::{Expiry, Owner, Turn};
 use crate::state::Phase;
@@ -248,6 +248,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 
     /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
     ///
+    /// A poll from inside a handler does nothing. A handler that swaps the timer for another one ends the poll;
+    /// what was due in the first one fires in a later poll of it.
+    ///
     /// # Panics
     ///
     /// As [`poll`](Self::poll).
@@ -260,17 +263,20 @@ impl<T: Send + 'static> EventLoopTimer<T> {
             self.owner.rise();
         }
         let budget = self.budget;
-        let mut piece = self.owner.begin_turn(self.rate.current(now), &budget);
-        while let Some(expiry) = self.owner.next_expiry(&mut piece) {
+        let Some(mut turn) = self.owner.begin_turn(self.rate.current(now), &budget) else {
+            return Polled { fired: 0, more: false };
+        };
+        while let Some(expiry) = self.owner.next_expiry(&mut turn) {
             let periodic = expiry.periodic;
             let expired = self.expired(now, expiry);
             handler(self, expired);
-            if periodic {
+            // The handler may have put another timer in this one's place.
+            if periodic && self.owner.owns(&turn) {
                 let ended = self.source.now();
                 self.owner.finish_period(ended);
             }
         }
-        let Turn { fired, more, .. } = self.owner.finish_turn(piece, &budget);
+        let Turn { fired, more, .. } = self.owner.finish_turn(turn, &budget);
         Polled { fired, more }
     }
 

@@ -7,7 +7,8 @@
 use super::word::{PERIODIC, Word};
 use crate::time::{Period, Time};
 use crate::types::Key;
-use std::mem::{self, ManuallyDrop};
+use alloc::boxed::Box;
+use core::mem::{self, ManuallyDrop};
 
 /// What a periodic timer needs beyond a node.
 pub(super) struct Repeat<T> {

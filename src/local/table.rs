@@ -11,6 +11,8 @@ use crate::sync::prefetch::prefetch;
 use crate::time::{TickRate, Time};
 use crate::types::Key;
 use crate::wheel::Entry;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;

@@ -8,8 +8,8 @@ use crate::drive::Driver;
 use crate::time::{Period, TickRate, Time};
 use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
-use std::fmt;
-use std::time::Duration;
+use core::fmt;
+use core::time::Duration;
 
 /// A timer of one thread: no atomics, no locks, and no clock of its own.
 ///
@@ -129,14 +129,15 @@ impl<T> LocalTimer<T> {
         self.try_arm(self.rate.deadline(now, delay), payload)
     }
 
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if it has passed.
+    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick. A deadline that had passed at the
+    /// last poll is due at once: it fires in the next poll, however long a tick is.
     ///
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule).
     #[inline(always)]
     pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
-        self.try_arm(self.rate.deadline_at(Time::ZERO, deadline), payload)
+        self.try_arm(self.rate.deadline_at(self.latest, deadline), payload)
     }
 
     #[inline(always)]
@@ -216,7 +217,7 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let tick = self.rate.deadline_at(Time::ZERO, first);
+        let tick = self.rate.deadline_at(self.latest, first);
         let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
         let armed = self.table.arm_periodic(tick, repeat);
         self.file(armed.entry(tick));
@@ -242,10 +243,10 @@ impl<T> LocalTimer<T> {
         self.rearm(key, self.rate.deadline(now, delay), now + delay)
     }
 
-    /// As [`reschedule`](Self::reschedule), to a point in time.
+    /// As [`reschedule`](Self::reschedule), to a point in time; see [`schedule_at`](Self::schedule_at).
     #[inline]
     pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
-        self.rearm(key, self.rate.deadline_at(Time::ZERO, deadline), deadline)
+        self.rearm(key, self.rate.deadline_at(self.latest, deadline), deadline)
     }
 
     #[inline]

@@ -8,7 +8,7 @@
 //!
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
-//! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes and its counters.
+//! `payload` is what a timer carries: a value or a closure. `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes and its counters.
 //! `wait_idle` is what a turn asks about each due entry. `periodic` is the book of timers that repeat, `repeat` what other
 //! threads do with it. `counters` are the owner's. `lateness` is the histogram of how late timers fired.
 
@@ -17,6 +17,7 @@ pub(crate) mod handle;
 pub(crate) mod lateness;
 pub(crate) mod limit;
 pub(crate) mod owner;
+mod payload;
 pub(crate) mod periodic;
 mod repeat;
 mod store;
@@ -26,6 +27,7 @@ pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
+pub use payload::{IntoPayload, Task};
 
 /// A timer that has fired, on its way to the handler.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::limit::Limit;
 use super::periodic::Step;
 use super::store::{Nodes, drop_quietly};
 use super::thread_state::ThreadState;
-use crate::drive::{Driver, Next};
+use crate::drive::{Driver, TurnState};
 use crate::inbox::{Inbox, Reader};
 use crate::node::table::{Fired, Rearm};
 use crate::state::Phase;
@@ -28,16 +28,6 @@ const SWEEP_PER_LOOK: usize = 8 * OWN_CANCELS_PER_LOOK as usize;
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has filed. Then a sweep
 /// goes round before a third more has come, however busy the producers are and however seldom the owner runs.
 const SWEPT_PER_FILED: usize = 4;
-
-/// A turn under way: see [`Owner::begin_turn`].
-#[must_use = "a turn that has begun must be finished"]
-pub(crate) struct Piece {
-    now: u64,
-    /// Entries that may still be looked at.
-    left: usize,
-    fired: usize,
-    unfinished: bool,
-}
 
 /// What a turn came to.
 #[must_use]
@@ -107,50 +97,53 @@ impl<T> Owner<T> {
         budget: &Budget,
         mut fire: impl FnMut(Expiry<T>),
     ) -> Turn {
-        let mut piece = self.begin_turn(now, budget);
-        while let Some(expiry) = self.next_expiry(&mut piece) {
+        let mut turn = self.begin_turn(now, budget).expect("no handler is running");
+        while let Some(expiry) = self.next_expiry(&mut turn) {
             fire(expiry);
         }
-        self.finish_turn(piece, budget)
+        self.finish_turn(turn, budget)
     }
 
-    /// The first part of a turn: take the tick, drain the inbox.
-    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Piece {
-        self.finish_period(Time::ZERO);
-        self.handle.counters.turns.bump();
-        let now = self.driver.begin(now);
-        self.drain(now, budget.drain);
-        Piece { now, left: budget.fire, fired: 0, unfinished: false }
+    /// The first part of a turn: take the tick, drain the inbox. `None` if a handler of this shard is running.
+    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
+        let turn = self.driver.begin(now, budget.fire)?;
+        self.open_turn(&turn);
+        self.drain(turn.now, budget.drain);
+        Some(turn)
     }
 
     /// As [`Owner::begin_turn`], to go on with a turn that ran out of budget: takes nothing from the inbox but what
     /// the last drain left, so that handlers which schedule for now cannot keep this up for ever.
-    pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Piece {
+    pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
+        let turn = self.driver.resume(now, budget.fire)?;
+        self.open_turn(&turn);
+        if self.draining {
+            self.drain(turn.now, budget.drain);
+        }
+        Some(turn)
+    }
+
+    /// What every turn begins with, once it is certain that no handler is running.
+    fn open_turn(&mut self, turn: &TurnState) {
+        debug_assert!(self.owns(turn));
         self.finish_period(Time::ZERO);
         self.handle.counters.turns.bump();
-        let now = self.driver.resume(now);
-        if self.draining {
-            self.drain(now, budget.drain);
-        }
-        Piece { now, left: budget.fire, fired: 0, unfinished: false }
+    }
+
+    /// Whether a turn is this shard's, and not that of another one that was here when it began.
+    pub(crate) fn owns(&self, turn: &TurnState) -> bool {
+        self.driver.owns(turn)
     }
 
     /// The second part: the next timer that fires in this turn, if any.
     #[inline]
-    pub(crate) fn next_expiry(&mut self, piece: &mut Piece) -> Option<Expiry<T>> {
+    pub(crate) fn next_expiry(&mut self, turn: &mut TurnState) -> Option<Expiry<T>> {
+        if !self.owns(turn) {
+            return None;
+        }
         self.finish_period(Time::ZERO);
         let Self { handle, driver, thread, running, .. } = self;
-        match driver.next(&mut Nodes { handle, thread, running }, piece.now, &mut piece.left) {
-            Next::Fired(expiry) => {
-                piece.fired += 1;
-                Some(expiry)
-            }
-            Next::Done => None,
-            Next::OutOfBudget => {
-                piece.unfinished = true;
-                None
-            }
-        }
+        driver.next(turn, &mut Nodes { handle, thread, running })
     }
 
     /// A periodic timer has been handled, at `now`: arms its next period, if it was not cancelled meanwhile.
@@ -190,17 +183,20 @@ impl<T> Owner<T> {
     }
 
     /// The last part: sweep, report, look ahead.
-    pub(crate) fn finish_turn(&mut self, piece: Piece, budget: &Budget) -> Turn {
-        self.finish_period(Time::ZERO);
+    pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
+        let TurnState { now, fired, cut_short, .. } = turn;
+        if self.owns(&turn) {
+            self.finish_period(Time::ZERO);
+        }
         let Self { handle, driver, thread, running, .. } = self;
-        driver.finish();
+        driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let nodes = Nodes { handle, thread, running };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
         let sweeping = driver.keep_bounded(&nodes, turn_requested, sweep.max(budget.sweep));
         self.report();
-        let more = self.draining || piece.unfinished || sweeping;
-        Turn { fired: piece.fired, more, next: if more { piece.now } else { self.next_tick() } }
+        let more = self.draining || cut_short || sweeping;
+        Turn { fired, more, next: if more { now } else { self.next_tick() } }
     }
 
     /// The earliest tick at which there is something to do.

@@ -14,16 +14,19 @@ compile_error!(
      crossbeam-epoch keeps std atomics, and loom would not see them"
 );
 
+#[cfg(feature = "shard")]
 pub(crate) mod cell;
+#[cfg(feature = "shard")]
 pub(crate) mod epoch;
 pub(crate) mod prefetch;
+#[cfg(feature = "shard")]
 pub(crate) mod slot;
 #[cfg(tickwheel_loom)]
 pub(crate) mod watched;
 
 #[cfg(not(tickwheel_loom))]
 pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{
+    pub(crate) use core::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
@@ -38,5 +41,5 @@ pub(crate) mod atomic {
 /// Atomics of process-wide statics, which loom cannot model (its atomics belong to one execution) and
 /// whose values carry no ordering.
 pub(crate) mod process {
-    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 }

@@ -1,7 +1,8 @@
 //! The contract of a clock.
 
 use super::Time;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 /// A source of [`Time`].
 ///

@@ -1,7 +1,7 @@
 //! The packed name of a timer.
 
-use std::fmt;
-use std::num::NonZeroU32;
+use core::fmt;
+use core::num::NonZeroU32;
 
 /// Bits of a key's generation.
 pub(crate) const GENERATION_BITS: u32 = 48;

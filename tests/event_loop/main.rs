@@ -419,3 +419,23 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
         assert!(*held.iter().max().unwrap() <= most, "{most} bytes are allowed: {held:?}");
     }
 }
+
+#[test]
+fn a_poll_ends_when_its_handler_swaps_the_timer() {
+    let (mut timer, ..) = manual::<u64>();
+    let mut other = EventLoopTimer::builder().tick(MS * 1_000).build_with_waker(|| ()).unwrap();
+    for n in 0..3 {
+        timer.schedule(Time::ZERO, MS * 1_000, n).unwrap();
+        other.schedule(Time::ZERO, MS * 600_000, 10 + n).unwrap();
+    }
+    let now = Time::ZERO + MS * 1_000;
+    let polled = timer.poll_with(now, |timer, expired| {
+        assert_eq!(expired.payload, 0, "a timer of the other one is not due");
+        std::mem::swap(timer, &mut other);
+        assert_eq!(other.poll(now, |_| ()).fired, 0, "its poll is still under way");
+    });
+    assert_eq!((polled.fired, timer.pending(), other.pending()), (1, 3, 2));
+    assert_eq!(fire_all(&mut other, now), [1, 2]);
+    assert_eq!(fire_all(&mut timer, now), []);
+    assert_eq!(fire_all(&mut timer, Time::ZERO + MS * 600_000), [10, 11, 12]);
+}

@@ -46,12 +46,12 @@ impl Task {
     }
 
     /// Boxes a closure that runs once per period.
-    pub(super) fn repeating(run: impl FnMut() + Send + 'static) -> Self {
+    pub(crate) fn repeating(run: impl FnMut() + Send + 'static) -> Self {
         Self(Box::new(Repeating(Arc::new(Mutex::new(run)))))
     }
 
     /// The same task once more; only [`Task::repeating`] ones are ever asked.
-    pub(super) fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         self.0.again().map_or_else(|| Self::new(|| ()), Self)
     }
 
