@@ -375,6 +375,20 @@ impl StateWord {
         }
     }
 
+    /// Gives a pending timer with this mark a new one, unless it is being moved: then it gets one anyway, or soon.
+    pub(crate) fn renew_mark(&self, mark: u32) -> Option<State> {
+        let seen = self.load();
+        if !seen.is_pending() || seen.mark() != mark || seen.has(MOVING) {
+            return None;
+        }
+        let new = seen.0 & !HINT_MASK | seen.0.wrapping_add(HINT_ONE) & HINT_MASK;
+        // ORDERING: Acquire pairs with `finish_move`: the caller reads the last mover's deadline [P3]. Release keeps
+        // the chain from `arm` for later acquirers. Relaxed on failure: somebody else was faster, and nothing is read.
+        let renewed =
+            self.0.compare_exchange(seen.0, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        renewed.then_some(State(new))
+    }
+
     /// Whether an entry with this mark still stands for a pending timer.
     #[inline]
     pub(crate) fn is_live(&self, mark: u32) -> bool {

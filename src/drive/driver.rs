@@ -7,7 +7,7 @@
 //! It hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::bound::ZOMBIE_FLOOR;
+use super::bound::{Round, ZOMBIE_FLOOR};
 use super::turn::Token;
 use super::{Fate, StagingBuffer, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
@@ -52,6 +52,7 @@ pub(crate) struct Driver<W = AnyWheel> {
     has_fired: bool,
     /// Zombies are being swept.
     pub(super) sweeping: bool,
+    pub(super) round: Round,
     /// Entries in the wheel at which the zombie bound is looked at again.
     pub(super) look_at: u64,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
@@ -74,6 +75,7 @@ impl<W: Drivable> Driver<W> {
             token: Token::default(),
             has_fired: false,
             sweeping: false,
+            round: Round::default(),
             look_at: ZOMBIE_FLOOR,
             latest: 0,
             swept: 0,
@@ -203,6 +205,11 @@ impl<W: Drivable> Driver<W> {
             self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
             return;
         }
+        self.evict_staged(store);
+    }
+
+    /// Makes room in the staging buffer.
+    pub(super) fn evict_staged<S: TimerStore>(&mut self, store: &S) {
         let Self { staging, wheel, swept, .. } = self;
         *swept += staging.evict_dead(store, |entry| wheel.insert(entry)) as u64;
         staging.follow(self.latest);

@@ -225,6 +225,10 @@ mod tests {
             crate::drive::Fate::Drop
         }
 
+        fn renew_entry(&mut self, _: Entry) -> Option<Entry> {
+            None
+        }
+
         fn pending(&self) -> u64 {
             self.0.iter().filter(|dead| !**dead).count() as u64
         }

@@ -81,6 +81,10 @@ impl<T> TimerStore for Exact<'_, T> {
         if self.0.is_exact(&entry) { self.0.decide(entry, now) } else { Fate::Drop }
     }
 
+    fn renew_entry(&mut self, _: Entry) -> Option<Entry> {
+        None
+    }
+
     fn pending(&self) -> u64 {
         self.0.pending() as u64
     }
@@ -187,7 +191,7 @@ impl<T> FixedTimer<T> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         self.unlooked = 0;
-        self.driver.keep_bounded(&Exact(&mut self.table), true, SWEEP_PER_LOOK);
+        self.driver.keep_bounded(&mut Exact(&mut self.table), true, SWEEP_PER_LOOK);
     }
 
     /// The payload of the timer that `key` names, if it is pending.
@@ -300,8 +304,8 @@ impl<T> FixedTimer<T> {
         }
         let (fired, more) = (turn.fired, turn.cut_short);
         self.driver.finish(turn);
-        let store = Exact(&mut self.table);
-        let sweeping = self.driver.keep_bounded(&store, false, SWEEP_PER_POLL);
+        let mut store = Exact(&mut self.table);
+        let sweeping = self.driver.keep_bounded(&mut store, false, SWEEP_PER_POLL);
         if !more {
             self.driver.trim(&store);
         }

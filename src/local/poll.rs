@@ -113,7 +113,7 @@ impl<T> LocalTimer<T> {
         }
         let (fired, more) = (turn.fired, turn.cut_short);
         self.driver.finish(turn);
-        let sweeping = self.driver.keep_bounded(&self.table, false, SWEEP_PER_POLL);
+        let sweeping = self.driver.keep_bounded(&mut self.table, false, SWEEP_PER_POLL);
         Polled { fired, more: more || sweeping }
     }
 

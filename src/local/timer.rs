@@ -275,7 +275,7 @@ impl<T> LocalTimer<T> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         self.unlooked = 0;
-        self.driver.keep_bounded(&self.table, true, SWEEP_PER_LOOK);
+        self.driver.keep_bounded(&mut self.table, true, SWEEP_PER_LOOK);
     }
 
     /// The payload of the timer that `key` names, if it is pending.

@@ -19,7 +19,7 @@ use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
 
-/// The owner looks at the zombie bound after so many cancels of its own.
+/// The owner looks at the zombie bound after so many cancels, or moves to an earlier deadline, of its own.
 const OWN_CANCELS_PER_LOOK: u64 = 128;
 /// Entries that it then looks at if there are too many. Eight for every zombie of a look: a sweep goes round a wheel
 /// of twice the bound's size before a quarter more has gathered.
@@ -55,6 +55,8 @@ pub(crate) struct Owner<T> {
     /// Somebody has turn_requested the owner since the last look at the zombies.
     turn_requested: bool,
     closed: bool,
+    /// Entries that the owner's own moves have turned into zombies.
+    superseded: u64,
     /// The periodic timer whose handler runs at the moment.
     running: Option<u64>,
 }
@@ -77,6 +79,7 @@ impl<T> Owner<T> {
             filed: 0,
             turn_requested: false,
             closed: false,
+            superseded: 0,
             running: None,
         }
     }
@@ -191,9 +194,9 @@ impl<T> Owner<T> {
         let Self { handle, driver, thread, running, .. } = self;
         driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
-        let nodes = Nodes { handle, thread, running };
+        let mut nodes = Nodes { handle, thread, running };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
-        let sweeping = driver.keep_bounded(&nodes, turn_requested, sweep.max(budget.sweep));
+        let sweeping = driver.keep_bounded(&mut nodes, turn_requested, sweep.max(budget.sweep));
         self.report();
         let more = self.draining || cut_short || sweeping;
         Turn { fired, more, next: if more { now } else { self.next_tick() } }
@@ -258,7 +261,7 @@ impl<T> Owner<T> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         let Self { handle, driver, thread, running, .. } = self;
-        driver.keep_bounded(&Nodes { handle, thread, running }, true, SWEEP_PER_LOOK);
+        driver.keep_bounded(&mut Nodes { handle, thread, running }, true, SWEEP_PER_LOOK);
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
@@ -271,7 +274,13 @@ impl<T> Owner<T> {
         match handle.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
             Rearm::Gone => return false,
             Rearm::Later | Rearm::Superseded => {}
-            Rearm::Earlier { mark } => self.file(Entry { deadline, index: key.index(), mark }),
+            Rearm::Earlier { mark } => {
+                self.file(Entry { deadline, index: key.index(), mark });
+                self.superseded += 1;
+                if self.superseded % OWN_CANCELS_PER_LOOK == 0 {
+                    self.look_at_zombies();
+                }
+            }
         }
         self.handle.counters.own_moved.bump();
         true

@@ -439,3 +439,21 @@ fn a_poll_ends_when_its_handler_swaps_the_timer() {
     assert_eq!(fire_all(&mut timer, now), []);
     assert_eq!(fire_all(&mut timer, Time::ZERO + MS * 600_000), [10, 11, 12]);
 }
+
+/// A loop that moves its own timers to and fro for long without a poll: near deadlines and far ones.
+#[test]
+fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
+    for near in [1, 3_600_000] {
+        let (mut timer, ..) = manual::<u64>();
+        let key = timer.schedule(Time::ZERO, MS * 2 * near, 7).unwrap();
+        let _ = timer.poll(Time::ZERO, |_| ());
+        let idle = timer.held_bytes();
+        for n in 0..300_000 {
+            let delay = if n % 2 == 0 { MS * near } else { MS * 2 * near };
+            assert!(timer.reschedule(key, Time::ZERO, delay).moved());
+        }
+        let _ = timer.poll(Time::ZERO, |_| panic!("nothing is due"));
+        assert!(timer.held_bytes() < idle + (1 << 20), "{} bytes", timer.held_bytes());
+        assert_eq!(fire_all(&mut timer, Time::ZERO + MS * 2 * near), [7]);
+    }
+}
