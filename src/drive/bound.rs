@@ -87,19 +87,25 @@ impl<W: Drivable> Driver<W> {
     /// A round that removes nothing ends the sweep: what is left are entries that look live. If they are too many even
     /// so, timers have several: a mark has few bits, so one of 256 entries that moves have left behind looks like the
     /// current one. One more round finds these timers and gives each a new entry, and another removes the old ones.
+    #[inline]
     pub(crate) fn keep_bounded<S: TimerStore>(
         &mut self,
         store: &mut S,
         requested: bool,
         budget: usize,
     ) -> bool {
-        let entries = self.filed();
+        let is_quiet = !self.sweeping && !requested && self.filed() < self.look_at;
+        !is_quiet && self.sweep(store, requested, budget)
+    }
+
+    /// See [`keep_bounded`](Self::keep_bounded).
+    #[cold]
+    #[inline(never)]
+    fn sweep<S: TimerStore>(&mut self, store: &mut S, requested: bool, budget: usize) -> bool {
         if self.sweeping {
             self.round.requested |= requested;
         } else {
-            if !requested && entries < self.look_at {
-                return false;
-            }
+            let entries = self.filed();
             if !too_many(entries, || store.pending()) {
                 // Look again when a quarter more has gathered; cancels alone call the owner themselves.
                 self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;

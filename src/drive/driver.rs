@@ -118,7 +118,16 @@ impl<W: Drivable> Driver<W> {
         self.has_fired
     }
 
+    #[inline]
     fn file_deferred(&mut self) {
+        if !self.deferred.is_empty() {
+            self.file_all_deferred();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn file_all_deferred(&mut self) {
         for entry in self.deferred.drain(..) {
             self.wheel.insert(entry);
         }
@@ -225,16 +234,14 @@ impl<W: Drivable> Driver<W> {
         staging.follow(self.latest);
     }
 
-    /// The next timer that fires in this turn, if it is this driver's.
+    /// The next timer that fires in this turn, which must be [its own](Self::owns): a handler may have swapped it.
     #[inline]
     pub(crate) fn next<S: TimerStore>(
         &mut self,
         turn: &mut TurnState,
         store: &mut S,
     ) -> Option<S::Fired> {
-        if !self.owns(turn) {
-            return None;
-        }
+        debug_assert!(self.owns(turn), "a turn belongs to one driver");
         loop {
             while let Some(&entry) = self.due.get(self.due_next) {
                 if turn.left == 0 {

@@ -295,7 +295,9 @@ impl<T> FixedTimer<T> {
         let Some(mut turn) = self.driver.begin(now.as_nanos().min(u64::MAX - 1), budget) else {
             return Polled { fired: 0, more: false };
         };
-        while let Some(due) = self.driver.next(&mut turn, &mut Exact(&mut self.table)) {
+        while self.driver.owns(&turn) {
+            let due = self.driver.next(&mut turn, &mut Exact(&mut self.table));
+            let Some(due) = due else { break };
             if let Due::Once { payload, key, deadline } = due {
                 let deadline = Time::from_nanos(deadline);
                 let lateness = now.saturating_duration_since(deadline);

@@ -100,7 +100,8 @@ impl<T> LocalTimer<T> {
             return Polled { fired: 0, more: false };
         };
         self.latest = now;
-        while let Some(due) = self.driver.next(&mut turn, &mut self.table) {
+        while self.driver.owns(&turn) {
+            let Some(due) = self.driver.next(&mut turn, &mut self.table) else { break };
             match due {
                 Due::Once { payload, key, deadline } => {
                     let expired = self.expired(now, key, deadline, payload);

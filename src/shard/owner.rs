@@ -153,8 +153,16 @@ impl<T> Owner<T> {
     ///
     /// To be called after the handler; if a panic prevents that, the next step of the owner does it as if
     /// the handler had ended at once.
+    #[inline]
     pub(crate) fn finish_period(&mut self, now: Time) {
-        let Some(id) = self.running.take() else { return };
+        if let Some(id) = self.running.take() {
+            self.begin_next_period(id, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_next_period(&mut self, id: u64, now: Time) {
         let Self { handle, thread, .. } = self;
         let next = match handle.periodics.next(id, now) {
             Step::Arm(next) => next,
