@@ -12,19 +12,19 @@
 //! let timer = Timer::new()?; // one shard and one pinned worker per core
 //!
 //! // A closure that runs once, on a worker. Dropping the handle would leave the timer armed.
-//! let deadline = timer.schedule(Duration::from_secs(5), || println!("request timed out"))?;
+//! let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
 //!
 //! // The response came: one compare-and-swap, and the closure is handed back.
 //! assert!(deadline.cancel().won());
 //! assert!(deadline.is_cancelled());
 //!
 //! // Whatever has neither fired nor been cancelled comes back.
-//! timer.schedule(Duration::from_secs(3600), || println!("hourly report"))?;
+//! timer.run_after(Duration::from_secs(3600), || println!("hourly report"))?;
 //! assert_eq!(timer.stop()?.len(), 1);
 //! # Ok(()) }
 //! ```
 //!
-//! With a payload of your own type nothing is boxed, and one handler gets them all:
+//! A closure of up to three words is stored without a box. With a payload of your own type one handler gets them all:
 //!
 //! ```
 //! use std::time::Duration;
@@ -68,7 +68,7 @@
 //!
 //! ```compile_fail,E0599
 //! # let timer = tickwheel::Timer::new().unwrap();
-//! let timeout = timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
+//! let timeout = timer.run_after(std::time::Duration::ZERO, || ()).unwrap();
 //! let twin = timeout.clone();
 //! ```
 //!
@@ -77,12 +77,31 @@
 //! ```compile_fail,E0277
 //! let shared = std::rc::Rc::new(1);
 //! # let timer = tickwheel::Timer::new().unwrap();
-//! timer.schedule(std::time::Duration::ZERO, move || drop(shared)).unwrap();
+//! timer.run_after(std::time::Duration::ZERO, move || drop(shared)).unwrap();
 //! ```
 //!
 //! ```compile_fail,E0277
 //! use tickwheel::{Builder, Expired};
 //! let timer = Builder::new().build_with(|_: Expired<std::rc::Rc<u8>>| ());
+//! ```
+//!
+//! A closure is no payload; [`Timer::run_after`] makes one of it:
+//!
+//! ```compile_fail,E0308
+//! # let timer = tickwheel::Timer::new().unwrap();
+//! timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
+//! ```
+//!
+//! A key names timers with its own type of payload only:
+//!
+//! ```compile_fail,E0308
+//! use std::time::Duration;
+//! use tickwheel::{LocalTimer, Time};
+//! let (mut names, mut numbers) = (LocalTimer::new(Duration::from_millis(1))?, LocalTimer::new(Duration::from_millis(1))?);
+//! let key = names.schedule(Time::ZERO, Duration::ZERO, "name")?;
+//! numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
+//! numbers.cancel(key);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! A payload may outlive the function that scheduled it:
@@ -91,7 +110,7 @@
 //! # let timer = tickwheel::Timer::new().unwrap();
 //! let local = String::new();
 //! let borrowed = &local;
-//! timer.schedule(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
+//! timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 //! ```
 
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -103,6 +122,7 @@ extern crate alloc;
 // The part that one thread needs; without features nothing else is compiled.
 mod drive;
 mod local;
+mod state;
 mod sync;
 mod time;
 mod types;
@@ -117,8 +137,6 @@ mod node;
 mod park;
 #[cfg(feature = "shard")]
 mod shard;
-#[cfg(feature = "shard")]
-mod state;
 
 #[cfg(feature = "engine")]
 mod engine;
@@ -132,21 +150,19 @@ mod models;
 #[cfg(feature = "engine")]
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, ShardStats,
-    Stats, Timeout, Timer,
+    Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn, global,
 };
 #[cfg(feature = "event-loop")]
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 #[cfg(feature = "shard")]
-pub use shard::periodic::PeriodicKey;
-#[cfg(feature = "shard")]
-pub use shard::{IntoPayload, LatenessHistogram, Task};
-pub use time::{Clock, MissedTicks, Period, PeriodError, Time};
+pub use shard::LatenessHistogram;
+pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
 pub use types::{
-    Budget, BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, ScheduleErrorKind,
-    StartError, StopError, TurnError, Unfired, WheelKind,
+    Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Reschedule, ScheduleError,
+    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 
 /// The README's examples are compiled and run with the documentation tests.

@@ -1,52 +1,74 @@
-//! The state word of a node: every transition, and nothing else.
+//! The state word of a node: what it says and how it changes, without memory or threads.
 //!
 //! ```text
-//!   63                          16 15        8 7   6       5       4       3      2..0
-//!  +------------------------------+-----------+---+-------+-------+-------+------+-------+
-//!  |        generation (48)       |  hint (8) | P | MOVED | TAKING| MOVING|HANDLE| phase |
-//!  +------------------------------+-----------+---+-------+-------+-------+------+-------+
+//!   63                     16 15       8    7       6       5        4        3     2..0
+//!  +-------------------------+----------+------+-------+--------+--------+--------+-------+
+//!  |     generation (48)     | hint (8) | BUSY | MOVED | TAKING | MOVING | HANDLE | phase |
+//!  +-------------------------+----------+------+-------+--------+--------+--------+-------+
+//!                   |<--- mark (31) --->|          BUSY, TAKING, MOVING, HANDLE: the holds
+//!
+//!   phase        bits 2..0              Idle ----------> Pending --------> Cancelled, Fired, Returned
+//!   Idle         0 0 0                                     (once)                  ^
+//!   Cancelled    0 1 0                       \                                     |
+//!   Fired        1 0 0                        +--------> Waiting <------+----------+
+//!   Returned     1 1 0                                      |           |          |
+//!   Pending      0 0 1                                      v           |          |
+//!   Waiting      0 1 1                                  Preparing ------+----------+
+//!   Preparing    1 0 1                                      |           |          |
+//!   Running      1 1 1                                      v           |          |
+//!                    ^ bit 0: the timer lives            Running -------+----------+
 //! ```
 //!
-//! * *phase*: idle -> pending -> one of cancelled, fired, returned. The compare-and-swap that leaves
-//!   *pending* decides the timer's end, and its winner owns the payload.
+//! * *phase*: a timer lives until somebody ends it. The compare-and-swap that leaves the living phases decides its
+//!   end, and the winner owns the payload. A timer that fires once is *pending*; a periodic one is *waiting* between
+//!   two calls of its handler, and *preparing*, then *running*, while its owner is at one.
 //! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
 //!   the same node never matches again (48 bits: at 20 million arms of one node per second it would
 //!   take five months to come round).
-//! * *holds* `HANDLE`, `MOVING`, `TAKING`: somebody besides the winner still looks at the node. `HANDLE`
-//!   belongs to a `Timeout`, `MOVING` to a thread that is changing the deadline, `TAKING` to a winner
-//!   that is reading the payload while one of the other two exists. Whoever lets go last recycles.
-//! * `MOVED`: the deadline has changed since the owner last looked. Only movers set it, only the owner
+//! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVING` to a
+//!   thread that is changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to a
+//!   winner that is reading the payload while one of the others exists. Whoever lets go last recycles the node.
+//! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
-//! * `P` (`PERIODIC`): the owner has more to do when the timer fires; see `shard::periodic`.
 //! * *hint*: which of a node's entries is the current one. Moving a deadline *forward in time* files
 //!   nothing; moving it *earlier* files a second entry and grows this number, which turns the first
-//!   entry into a zombie.
+//!   entry into a zombie. Each period of a periodic timer grows it as well.
 //!
-//! Callable from any thread, except `arm` (the thread that took the node from a magazine) and `due`
-//! (the shard's owner).
+//! Both node tables use this: the shared one through [`StateWord`], which lets threads change it, the single-threaded
+//! one as it is.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "shard")]
+mod word;
+
+#[cfg(feature = "shard")]
+pub(crate) use word::{Ending, Finished, Move, Moved, StateWord};
+
 use crate::types::GENERATION_BITS;
+use alloc::vec::Vec;
 
-const PHASE_BITS: u32 = 3;
-const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
-const HANDLE: u64 = 1 << PHASE_BITS;
-const MOVING: u64 = HANDLE << 1;
-const TAKING: u64 = MOVING << 1;
-const MOVED: u64 = TAKING << 1;
-const PERIODIC: u64 = MOVED << 1;
-const HOLDS: u64 = HANDLE | MOVING | TAKING;
+const LIVE: u64 = 1;
+const PHASE_MASK: u64 = 0b111;
+/// Set in *preparing* and *running* besides [`LIVE`]: no entry makes such a timer fire.
+const AT_A_CALL: u64 = 0b100;
+const HANDLE: u64 = 1 << 3;
+const MOVING: u64 = 1 << 4;
+const TAKING: u64 = 1 << 5;
+const MOVED: u64 = 1 << 6;
+const BUSY: u64 = 1 << 7;
+const HOLDS: u64 = HANDLE | MOVING | TAKING | BUSY;
 const HINT_SHIFT: u32 = 8;
 const HINT_BITS: u32 = 8;
 const HINT_ONE: u64 = 1 << HINT_SHIFT;
 const HINT_MASK: u64 = ((1 << HINT_BITS) - 1) << HINT_SHIFT;
 const GENERATION_SHIFT: u32 = HINT_SHIFT + HINT_BITS;
 const GENERATION_ONE: u64 = 1 << GENERATION_SHIFT;
-const _: () = assert!(PERIODIC < HINT_ONE);
+const GENERATION_MASK: u64 = !(GENERATION_ONE - 1);
+const _: () = assert!((PHASE_MASK | HOLDS | MOVED) == HINT_ONE - 1);
 const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
 
-/// Bits of a mark: what an entry or message remembers of the state word (hint and low generation bits).
+/// Bits of a mark: what an entry or message remembers of the state (hint and low generation bits). One bit of a
+/// message is the inbox's own.
 const MARK_BITS: u32 = 31;
 const MARK_MASK: u64 = (1 << MARK_BITS) - 1;
 
@@ -55,30 +77,45 @@ const MARK_MASK: u64 = (1 << MARK_BITS) - 1;
 #[repr(u64)]
 pub(crate) enum Phase {
     /// Never armed. The all-zero word, so that fresh segments come zeroed from the allocator.
-    Idle = 0,
-    /// Armed: it will be cancelled, fire, or be returned.
-    Pending = 1,
+    Idle = 0b000,
+    /// Armed, to fire once.
+    Pending = 0b001,
     /// A canceller won.
-    Cancelled = 2,
+    Cancelled = 0b010,
+    /// Periodic, between two calls.
+    Waiting = 0b011,
     /// The owner won.
-    Fired = 3,
+    Fired = 0b100,
+    /// Periodic and due: its owner copies the payload and has not called the handler yet.
+    Preparing = 0b101,
     /// `stop` won.
-    Returned = 4,
+    Returned = 0b110,
+    /// Periodic, and its handler has been called.
+    Running = 0b111,
 }
 
-/// A decoded state word.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What a state word says.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State(u64);
 
 impl State {
+    /// A node that was never armed; its first timer has the generation after this one.
     #[inline]
-    pub(crate) fn phase(self) -> Phase {
-        match self.0 & PHASE_MASK {
-            1 => Phase::Pending,
-            2 => Phase::Cancelled,
-            3 => Phase::Fired,
-            4 => Phase::Returned,
-            _ => Phase::Idle,
+    pub(crate) const fn unarmed(generation: u64) -> Self {
+        Self(generation << GENERATION_SHIFT)
+    }
+
+    #[inline]
+    pub(crate) const fn phase(self) -> Phase {
+        match (self.has(0b100), self.has(0b010), self.has(LIVE)) {
+            (false, false, false) => Phase::Idle,
+            (false, false, true) => Phase::Pending,
+            (false, true, false) => Phase::Cancelled,
+            (false, true, true) => Phase::Waiting,
+            (true, false, false) => Phase::Fired,
+            (true, false, true) => Phase::Preparing,
+            (true, true, false) => Phase::Returned,
+            (true, true, true) => Phase::Running,
         }
     }
 
@@ -93,20 +130,57 @@ impl State {
         (self.0 >> HINT_SHIFT & MARK_MASK) as u32
     }
 
-    /// Whether the timer is one period of a periodic one.
+    /// Whether the timer has not ended.
+    #[inline]
+    pub(crate) const fn is_live(self) -> bool {
+        self.has(LIVE)
+    }
+
+    /// Whether the timer lives and is periodic. Of an ended one nobody asks.
     #[inline]
     pub(crate) const fn is_periodic(self) -> bool {
-        self.has(PERIODIC)
+        self.is_live() & (self.0 & PHASE_MASK != Phase::Pending as u64)
+    }
+
+    /// Whether the timer lives and this is its generation.
+    #[inline]
+    pub(crate) const fn is_named(self, generation: u64) -> bool {
+        (self.0 ^ (generation << GENERATION_SHIFT | LIVE)) & (GENERATION_MASK | LIVE) == 0
+    }
+
+    /// Whether an entry with this mark stands for a living timer. Without a branch: nobody can guess which
+    /// entries are dead.
+    #[inline]
+    pub(crate) const fn is_current(self, mark: u32) -> bool {
+        self.is_live() & (self.mark() == mark)
+    }
+
+    /// Whether the owner is at a call.
+    #[inline]
+    pub(crate) const fn is_busy(self) -> bool {
+        self.has(BUSY)
     }
 
     #[inline]
-    const fn is_pending(self) -> bool {
-        self.0 & PHASE_MASK == Phase::Pending as u64
+    pub(crate) const fn is_moving(self) -> bool {
+        self.has(MOVING)
     }
 
     #[inline]
-    const fn names(self, generation: u64) -> bool {
-        self.generation() == generation
+    pub(crate) const fn is_moved(self) -> bool {
+        self.has(MOVED)
+    }
+
+    /// Whether a winner has not read the payload yet.
+    #[inline]
+    pub(crate) const fn is_taken(self) -> bool {
+        self.has(TAKING)
+    }
+
+    /// Whether the timer has ended and nobody looks at the node any more.
+    #[inline]
+    pub(crate) const fn is_free(self) -> bool {
+        self.0 & (LIVE | HOLDS) == 0
     }
 
     #[inline]
@@ -114,287 +188,147 @@ impl State {
         self.0 & flag != 0
     }
 
+    const fn without(self, flag: u64) -> Self {
+        Self(self.0 & !flag)
+    }
+
+    const fn with(self, flag: u64) -> Self {
+        Self(self.0 | flag)
+    }
+
     #[inline]
-    const fn ended(self, phase: Phase) -> u64 {
-        self.0 & !PHASE_MASK | phase as u64
+    const fn in_phase(self, phase: Phase) -> Self {
+        Self(self.0 & !PHASE_MASK | phase as u64)
+    }
+
+    /// Alive, in the next generation, held by nobody.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn armed(self, phase: Phase) -> Self {
+        Self((self.0 & GENERATION_MASK).wrapping_add(GENERATION_ONE) | phase as u64)
+    }
+
+    /// Ended. The holds stay.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn ended(self, phase: Phase) -> Self {
+        self.in_phase(phase)
+    }
+
+    /// As before, with a mark that no entry carries yet: those that are filed are zombies.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn with_new_mark(self) -> Self {
+        Self(self.0 & !HINT_MASK | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
+    }
+
+    /// The move that is under way has ended; `anew`: an entry will be filed for it.
+    #[must_use]
+    const fn moved(self, anew: bool) -> Self {
+        let moved = self.without(MOVING).with(MOVED);
+        if anew { moved.with_new_mark() } else { moved }
+    }
+
+    /// The owner begins with a call of a periodic timer.
+    #[must_use]
+    const fn preparing(self) -> Self {
+        self.in_phase(Phase::Preparing).with(BUSY)
+    }
+
+    /// The owner is done with a periodic timer, which goes on; `called`: its handler was called.
+    #[must_use]
+    const fn waiting(self, called: bool) -> Self {
+        let waiting = self.in_phase(Phase::Waiting).without(BUSY);
+        if called { waiting.with_new_mark() } else { waiting }
     }
 }
 
-/// The answer to an attempt to end a timer.
-#[must_use = "the winner owns the payload and may have to release or recycle the node"]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    /// The caller won and nobody else looks at the node: take the payload, then recycle.
-    WonSole,
-    /// The caller won; take the payload, then call [`StateWord::release_taking`].
-    WonShared,
-    /// The timer has ended before, or the key is stale.
-    Lost,
-}
-
-/// The answer to the owner's question whether an entry is due.
-#[must_use = "a due timer must be fired, any other entry filed again or dropped"]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Due {
-    /// Fired: the owner owns the payload.
-    Fired(Ending),
-    /// Still pending, at this later deadline: file the entry again.
-    Later(u64),
-    /// Somebody is changing the deadline right now: look again at the next tick.
-    Moving,
-    /// A zombie: drop the entry.
-    Dead,
-}
-
-/// The answer to an attempt to begin a move.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Move {
-    /// The caller alone may write the deadline until it calls [`StateWord::finish_move`].
-    Begun,
-    /// Another thread is moving the same timer: this move counts as the earlier of the two.
-    Superseded,
-    /// The timer has ended, or the key is stale.
-    Gone,
-}
-
-/// The answer to the end of a move.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Moved {
-    /// The move holds. An entry with this mark is the current one.
-    Done { mark: u32 },
-    /// The timer was cancelled or returned meanwhile; `recycle` if the caller was the last to hold it.
-    Ended { recycle: bool },
-}
-
-/// The answer to a `Timeout` letting go of its node.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Release {
-    /// Somebody else still holds the node, or the timer is still pending.
-    Held,
-    /// The caller was the last: recycle.
-    Recycle,
-}
-
-/// The atomic state of one node.
-#[derive(Debug)]
-pub(crate) struct StateWord(AtomicU64);
-
-impl Default for StateWord {
-    fn default() -> Self {
-        Self(AtomicU64::new(Phase::Idle as u64))
+impl core::fmt::Debug for State {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let flags = [(HANDLE, "HANDLE"), (MOVING, "MOVING"), (TAKING, "TAKING")];
+        let flags = flags.into_iter().chain([(MOVED, "MOVED"), (BUSY, "BUSY")]);
+        let flags: Vec<_> =
+            flags.filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name).collect();
+        write!(f, "{:?} #{} {flags:?}", self.phase(), self.generation())
     }
 }
 
-impl StateWord {
-    #[inline]
-    pub(crate) fn load(&self) -> State {
-        // ORDERING: Acquire pairs with the Release in `arm`, `finish_move` and the AcqRel in `end`, so
-        // what the caller reads of the node next is at least as new as this state. [P1]
-        State(self.0.load(Ordering::Acquire))
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Idle or ended -> pending, next generation. The caller owns the node alone and has written it.
-    #[inline]
-    pub(crate) fn arm(&self, held: bool) -> State {
-        self.arm_with(if held { HANDLE } else { 0 })
-    }
+    const ALL: [Phase; 8] = [
+        Phase::Idle,
+        Phase::Pending,
+        Phase::Cancelled,
+        Phase::Waiting,
+        Phase::Fired,
+        Phase::Preparing,
+        Phase::Returned,
+        Phase::Running,
+    ];
 
-    /// As [`StateWord::arm`], for one period of a periodic timer.
-    pub(crate) fn arm_periodic(&self) -> State {
-        self.arm_with(PERIODIC)
-    }
-
-    #[inline]
-    fn arm_with(&self, flags: u64) -> State {
-        // ORDERING: Relaxed, because the caller alone holds the node; the magazine ordered it.
-        let old = self.0.load(Ordering::Relaxed);
-        let generation = (old & !(GENERATION_ONE - 1)).wrapping_add(GENERATION_ONE);
-        let new = generation | Phase::Pending as u64 | flags;
-        // ORDERING: Release publishes payload and deadline to whoever acquires this state. [P1]
-        self.0.store(new, Ordering::Release);
-        State(new)
-    }
-
-    /// pending -> `phase` for the timer that `generation` names.
-    ///
-    /// `by_handle`: the caller is the `Timeout` itself, whose own hold keeps the node.
-    #[inline]
-    pub(crate) fn end(&self, generation: u64, phase: Phase, by_handle: bool) -> Ending {
-        let mut seen = self.load();
-        loop {
-            if !seen.is_pending() || !seen.names(generation) {
-                return Ending::Lost;
-            }
-            match self.try_end(seen, phase, by_handle) {
-                Ok(ending) => return ending,
-                // Only a move beginning or ending, or a detach, brings us here: somebody made progress.
-                Err(now) => seen = now,
-            }
+    #[test]
+    fn every_phase_is_read_as_it_was_written() {
+        for (code, phase) in ALL.into_iter().enumerate() {
+            assert_eq!(phase as usize, code);
+            let state = State::default().armed(Phase::Pending).with(HOLDS | MOVED).in_phase(phase);
+            assert_eq!(state.phase(), phase);
+            let lives = match phase {
+                Phase::Idle | Phase::Cancelled | Phase::Fired | Phase::Returned => false,
+                Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => true,
+            };
+            assert_eq!(state.is_live(), lives);
+            assert_eq!(state.is_periodic(), lives && phase != Phase::Pending);
+            assert!(!state.is_free());
+            assert_eq!(state.without(HOLDS).is_free(), !lives);
         }
     }
 
-    /// One attempt of [`StateWord::end`].
-    #[inline]
-    fn try_end(&self, seen: State, phase: Phase, by_handle: bool) -> Result<Ending, State> {
-        let others = seen.has(MOVING) || (seen.has(HANDLE) && !by_handle);
-        let taking = if others && !by_handle { TAKING } else { 0 };
-        // ORDERING: AcqRel. Acquire pairs with `arm`: the winner reads the payload [P1]. Release is for
-        // whoever recycles after reading the ended state, as in `release` [P2]. Acquire on failure as in `load`.
-        match self.0.compare_exchange(
-            seen.0,
-            seen.ended(phase) | taking,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            Ok(_) if others || by_handle => Ok(Ending::WonShared),
-            Ok(_) => Ok(Ending::WonSole),
-            Err(now) => Err(State(now)),
+    #[test]
+    fn a_key_names_one_generation_of_a_living_node() {
+        let first = State::default().armed(Phase::Pending);
+        let key = first.generation();
+        assert!(first.is_named(key) && !first.ended(Phase::Fired).is_named(key));
+        let second = first.ended(Phase::Fired).armed(Phase::Waiting);
+        assert_eq!((first.generation(), second.generation()), (1, 2));
+        assert!(!second.is_named(key) && second.is_periodic() && !first.is_periodic());
+        assert!(second.preparing().is_named(2) && !second.ended(Phase::Fired).is_named(2));
+    }
+
+    #[test]
+    fn the_generation_comes_round_without_touching_the_rest() {
+        let last = State(u64::MAX << GENERATION_SHIFT).armed(Phase::Waiting);
+        assert_eq!((last.generation(), last.0), (0, Phase::Waiting as u64));
+    }
+
+    #[test]
+    fn an_entry_is_current_until_its_timer_ends_or_is_moved_earlier_or_called() {
+        let state = State::default().armed(Phase::Pending);
+        assert!(state.is_current(state.mark()));
+        assert!(!state.ended(Phase::Fired).is_current(state.mark()));
+        let mut moved = state;
+        for _ in 1..1 << HINT_BITS {
+            moved = moved.with_new_mark();
+            assert!(moved.is_current(moved.mark()) && !moved.is_current(state.mark()));
+            assert_eq!(moved.generation(), state.generation());
         }
+        // Round once: an old entry looks current again, which `local::table` says is harmless.
+        assert_eq!(moved.with_new_mark(), state);
+        let next = state.ended(Phase::Fired).armed(Phase::Pending);
+        assert!(!next.is_current(state.mark()), "the next timer's mark differs");
+        let periodic = State::default().armed(Phase::Waiting);
+        assert_ne!(periodic.preparing().waiting(true).mark(), periodic.mark());
+        assert_eq!(periodic.preparing().waiting(false), periodic, "looked at, and not due");
     }
 
-    /// Ends a winner's reading of the payload after [`Ending::WonShared`] without `by_handle`.
-    #[inline]
-    pub(crate) fn release_taking(&self) -> Release {
-        self.release(TAKING)
-    }
-
-    /// A `Timeout` lets go: of an ended timer, or of a pending one that runs on without it.
-    #[inline]
-    pub(crate) fn release_handle(&self) -> Release {
-        let seen = self.load();
-        if !seen.is_pending() && !seen.has(HOLDS & !HANDLE) {
-            // No other hold, and none can begin on an ended timer: no need for a read-modify-write.
-            // The flag may stay: `arm` overwrites it.
-            return Release::Recycle;
-        }
-        self.release(HANDLE)
-    }
-
-    #[inline]
-    fn release(&self, hold: u64) -> Release {
-        // ORDERING: AcqRel. Release hands what this holder did with the node to the last one; Acquire
-        // lets the last one see what all the others did before it recycles. [P2]
-        let left = State(self.0.fetch_and(!hold, Ordering::AcqRel) & !hold);
-        if !left.is_pending() && !left.has(HOLDS) { Release::Recycle } else { Release::Held }
-    }
-
-    /// Owner: is the timer behind an entry due, and if so, fire it.
-    ///
-    /// `deadline` reads the node's deadline.
-    #[inline]
-    pub(crate) fn due(&self, mark: u32, now: u64, deadline: impl Fn() -> u64) -> Due {
-        let mut seen = self.load();
-        loop {
-            if !seen.is_pending() || seen.mark() != mark {
-                return Due::Dead;
-            }
-            if seen.has(MOVING) {
-                return Due::Moving;
-            }
-            if seen.has(MOVED) {
-                match self.acknowledge_move(seen) {
-                    Ok(clean) => seen = clean,
-                    Err(now) => {
-                        seen = now;
-                        continue;
-                    }
-                }
-            }
-            let deadline = deadline();
-            if deadline > now {
-                return Due::Later(deadline);
-            }
-            match self.try_end(seen, Phase::Fired, false) {
-                Ok(ending) => return Due::Fired(ending),
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Clears `MOVED` before the owner reads the deadline, so that a later move cannot go unnoticed.
-    fn acknowledge_move(&self, seen: State) -> Result<State, State> {
-        let clean = seen.0 & !MOVED;
-        // ORDERING: Acquire pairs with the Release in `finish_move`: the deadline read next is the moved
-        // one [P3]. Release keeps the chain for later acquirers of the payload.
-        self.0
-            .compare_exchange(seen.0, clean, Ordering::AcqRel, Ordering::Acquire)
-            .map(|_| State(clean))
-            .map_err(State)
-    }
-
-    /// Claims the right to write the deadline of the timer that `generation` names.
-    #[inline]
-    pub(crate) fn begin_move(&self, generation: u64) -> Move {
-        let mut seen = self.load();
-        loop {
-            if !seen.is_pending() || !seen.names(generation) {
-                return Move::Gone;
-            }
-            if seen.has(MOVING) {
-                return Move::Superseded;
-            }
-            // ORDERING: Acquire pairs with `finish_move`: the caller reads the last mover's deadline [P3].
-            // Release keeps the chain from `arm` for later acquirers.
-            match self.0.compare_exchange(
-                seen.0,
-                seen.0 | MOVING,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Move::Begun,
-                Err(now) => seen = State(now),
-            }
-        }
-    }
-
-    /// Ends a move after the deadline was written. `earlier`: a second entry will be filed.
-    #[inline]
-    pub(crate) fn finish_move(&self, earlier: bool) -> Moved {
-        // ORDERING: Relaxed is enough to guess; the compare-and-swap below decides.
-        let mut seen = State(self.0.load(Ordering::Relaxed));
-        loop {
-            if !seen.is_pending() {
-                let recycle = self.release(MOVING) == Release::Recycle;
-                return Moved::Ended { recycle };
-            }
-            let mut new = seen.0 & !MOVING | MOVED;
-            if earlier {
-                new = new & !HINT_MASK | new.wrapping_add(HINT_ONE) & HINT_MASK;
-            }
-            // ORDERING: AcqRel. Release publishes the new deadline to the owner and to the next mover [P3],
-            // Acquire keeps the chain from `arm`; Relaxed on failure: the loop decides anew.
-            match self.0.compare_exchange(seen.0, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => {
-                    return Moved::Done { mark: State(new).mark() };
-                }
-                Err(now) => seen = State(now),
-            }
-        }
-    }
-
-    /// Gives a pending timer with this mark a new one, unless it is being moved: then it gets one anyway, or soon.
-    pub(crate) fn renew_mark(&self, mark: u32) -> Option<State> {
-        let seen = self.load();
-        if !seen.is_pending() || seen.mark() != mark || seen.has(MOVING) {
-            return None;
-        }
-        let new = seen.0 & !HINT_MASK | seen.0.wrapping_add(HINT_ONE) & HINT_MASK;
-        // ORDERING: Acquire pairs with `finish_move`: the caller reads the last mover's deadline [P3]. Release keeps
-        // the chain from `arm` for later acquirers. Relaxed on failure: somebody else was faster, and nothing is read.
-        let renewed =
-            self.0.compare_exchange(seen.0, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        renewed.then_some(State(new))
-    }
-
-    /// Whether an entry with this mark still stands for a pending timer.
-    #[inline]
-    pub(crate) fn is_live(&self, mark: u32) -> bool {
-        // ORDERING: Relaxed: a hint. Whoever acts on the answer does so through a compare-and-swap.
-        let seen = State(self.0.load(Ordering::Relaxed));
-        // Without a branch: nobody can guess which entries are dead.
-        seen.is_pending() & (seen.mark() == mark)
+    #[test]
+    fn holds_outlive_the_timer_and_a_move_ends_its_own() {
+        let moving = State::default().armed(Phase::Waiting).with(MOVING | HANDLE);
+        let ended = moving.preparing().ended(Phase::Cancelled);
+        assert!(ended.has(MOVING) && ended.has(HANDLE) && ended.is_busy());
+        let moved = moving.moved(true);
+        assert!(moved.is_moved() && !moved.is_moving() && moved.mark() != moving.mark());
+        assert_eq!(moving.moved(false).mark(), moving.mark());
     }
 }

@@ -10,10 +10,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Builder, Cancel, Clock, Drive, EngineState, Executor, Expired,
-    IdleStrategy, Key, LatenessHistogram, ManualClock, MonotonicClock, PanicReport, Pinning,
-    Reschedule, Routing, ScheduleError, ScheduleErrorKind, ShardStats, StartError, Stats,
-    StopError, Task, Time, Timeout, Timer, TurnError, Unfired, WheelKind,
+    Budget, BuildError, Builder, Cancel, Clock, Drive, EngineState, EventLoopTimer, Executor,
+    Expired, FixedTimer, IdleStrategy, Key, LatenessHistogram, LocalTimer, ManualClock,
+    MonotonicClock, PanicReport, Pinning, RawKey, Reschedule, Routing, ScheduleError,
+    ScheduleErrorKind, ShardStats, StartError, Stats, StopError, Task, Time, Timeout, Timer,
+    TurnError, Unfired, WheelKind,
 };
 
 const fn send<T: Send>() {}
@@ -62,7 +63,10 @@ fn handles_cross_threads_and_only_timers_can_be_cloned() {
 
 #[test]
 fn names_times_and_settings_are_plain_data() {
-    copy::<Key>();
+    copy::<Key<String>>();
+    copy::<RawKey>();
+    send::<Key<std::rc::Rc<u8>>>();
+    sync::<Key<std::cell::Cell<u8>>>();
     copy::<Time>();
     copy::<Budget>();
     copy::<Drive>();
@@ -82,19 +86,22 @@ fn names_times_and_settings_are_plain_data() {
     clone::<PanicReport>();
     send::<Stats>();
     sync::<Stats>();
-    assert!(is!(Key: std::hash::Hash) && is!(Key: Ord) && is!(Time: std::hash::Hash));
+    assert!(is!(Key<f32>: std::hash::Hash) && is!(Key<f32>: Ord) && is!(Time: std::hash::Hash));
+    assert!(is!(Key<f32>: std::fmt::Display) && is!(Key<SendOnly>: Debug));
+    assert!(is!(RawKey: std::fmt::Display) && is!(RawKey: Ord));
 }
 
 #[test]
 fn sizes_are_pinned() {
-    assert_eq!((size_of::<Key>(), align_of::<Key>()), (12, 4));
-    assert_eq!(size_of::<Option<(Key, u32)>>(), 16, "a key packs well beside other data");
+    assert_eq!((size_of::<Key<String>>(), align_of::<Key<String>>()), (12, 4));
+    assert_eq!((size_of::<Option<Key<u8>>>(), size_of::<Option<RawKey>>()), (12, 12));
+    assert_eq!(size_of::<Option<(Key<u64>, u32)>>(), 16, "a key packs well beside other data");
     assert!(size_of::<Timeout<u64>>() <= 24);
     assert!(size_of::<Timeout<[u8; 1000]>>() <= 24, "a handle does not hold the payload");
     assert_eq!(size_of::<Option<Timeout<u64>>>(), size_of::<Timeout<u64>>());
-    assert_eq!(size_of::<Timer<u64>>(), 2 * size_of::<usize>());
+    assert_eq!(size_of::<Timer<u64>>(), size_of::<usize>());
     assert_eq!(size_of::<Time>(), 8);
-    assert_eq!(size_of::<Task>(), 2 * size_of::<usize>());
+    assert_eq!(size_of::<Task>(), 4 * size_of::<usize>());
     assert!(size_of::<ScheduleError<()>>() <= 48);
 }
 
@@ -106,16 +113,32 @@ fn errors_are_send_sync_and_static() {
     error::<StartError>();
     error::<StopError>();
     error::<TurnError>();
-    fixed::<ScheduleError<u64>>();
-    send::<ScheduleError<u64>>();
-    sync::<ScheduleError<u64>>();
+    fn of_any_payload<T: Send + 'static>() {
+        fixed::<ScheduleError<T>>();
+        send::<ScheduleError<T>>();
+        sync::<ScheduleError<T>>();
+    }
+    of_any_payload::<u64>();
+    of_any_payload::<Task>();
+    of_any_payload::<SendOnly>();
+    assert!(!is!(ScheduleError<std::rc::Rc<u8>>: Send));
     // `?` works in a function that returns any error, whatever the payload is.
-    fn boxed(timer: &Timer<SendlessDebug>) -> Result<Key, Box<dyn Error + Send + Sync>> {
+    fn boxed(
+        timer: &Timer<SendlessDebug>,
+    ) -> Result<Key<SendlessDebug>, Box<dyn Error + Send + Sync>> {
         Ok(timer.schedule_key(HOUR, SendlessDebug)?)
     }
     let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
     timer.stop().unwrap();
     assert!(boxed(&timer).is_err());
+    fn closure(timer: &Timer) -> Result<Timeout<Task>, Box<dyn Error + Send + Sync>> {
+        Ok(timer.run_after(HOUR, || ())?)
+    }
+    let timer = one_shard().build().unwrap();
+    timer.stop().unwrap();
+    let error = closure(&timer).unwrap_err();
+    let error = error.downcast::<ScheduleError<Task>>().unwrap();
+    assert_eq!(ScheduleErrorKind::from(*error), ScheduleErrorKind::Stopped);
 }
 
 /// A payload without `Debug`.
@@ -258,14 +281,69 @@ fn an_engine_says_how_it_was_built() {
 fn closures_are_the_default_payload() {
     let timer: Timer = Timer::builder().shards(1).pinning(Pinning::Off).build().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
-    timer.schedule(Duration::ZERO, move || sender.send(1).unwrap()).unwrap();
+    timer.run_after(Duration::ZERO, move || sender.send(1).unwrap()).unwrap();
     assert_eq!(receiver.recv(), Ok(1));
     // A cancelled closure comes back and may still be run, by hand.
     let (sender, receiver) = std::sync::mpsc::channel();
-    let timeout = timer.schedule(HOUR, move || sender.send(2).unwrap()).unwrap();
+    let timeout = timer.run_after(HOUR, move || sender.send(2).unwrap()).unwrap();
     timeout.cancel().payload().unwrap().run();
     assert_eq!(receiver.recv(), Ok(2));
     // A task that was made beforehand is taken as it is.
     timer.schedule_key(HOUR, Task::new(|| ())).unwrap();
     assert_eq!(timer.stop().unwrap().len(), 1);
+}
+
+/// Everything that can be done with a key, to a timer that did not hand it out.
+macro_rules! refuses {
+    ($timer:expr, $key:expr $(, $now:expr)?) => {{
+        assert!(!$timer.is_pending($key));
+        assert!(!$timer.cancel($key).won());
+        assert!(!$timer.reschedule($($now,)? $key, HOUR).moved());
+    }};
+}
+
+/// Keys of many timers, all of them with the same numbers of shard, node and generation, but for what keeps
+/// them apart.
+#[test]
+fn a_key_of_another_timer_is_stale() {
+    let engines: Vec<_> =
+        (0..20).map(|_| one_shard().build_with(|_: Expired<u64>| ()).unwrap()).collect();
+    let mut loops: Vec<_> = (0..20)
+        .map(|_| EventLoopTimer::builder().build_with_waker::<u64>(|| ()).unwrap())
+        .collect();
+    let mut locals: Vec<LocalTimer<u64>> =
+        (0..20).map(|_| LocalTimer::new(ms(1)).unwrap()).collect();
+    let mut fixed: Vec<FixedTimer<u64>> = (0..20).map(|_| FixedTimer::new(HOUR)).collect();
+    let mut keys: Vec<Key<u64>> = Vec::new();
+    for engine in &engines {
+        keys.push(engine.schedule_key(HOUR, 1).unwrap());
+    }
+    for timer in &mut loops {
+        keys.push(timer.schedule(Time::ZERO, HOUR, 1u64).unwrap());
+    }
+    for timer in &mut locals {
+        keys.push(timer.schedule(Time::ZERO, HOUR, 1).unwrap());
+    }
+    for timer in &mut fixed {
+        keys.push(timer.schedule(Time::ZERO, 1).unwrap());
+    }
+    for (n, key) in keys.iter().copied().enumerate() {
+        engines.iter().enumerate().filter(|(i, _)| *i != n).for_each(|(_, it)| refuses!(it, key));
+        for (i, timer) in loops.iter_mut().enumerate().filter(|(i, _)| 20 + *i != n) {
+            refuses!(timer, key, Time::ZERO);
+            refuses!(timer.remote(), key);
+            assert_eq!(timer.pending(), 1, "{i}");
+        }
+        for (_, timer) in locals.iter_mut().enumerate().filter(|(i, _)| 40 + *i != n) {
+            refuses!(timer, key, Time::ZERO);
+        }
+        for (_, timer) in fixed.iter_mut().enumerate().filter(|(i, _)| 60 + *i != n) {
+            assert!(!timer.is_pending(key) && !timer.cancel(key).won());
+            assert!(!timer.reschedule(Time::ZERO, key).moved());
+        }
+    }
+    assert!(engines.iter().zip(&keys).all(|(it, key)| it.cancel(*key).won()));
+    assert!(loops.iter_mut().zip(&keys[20..]).all(|(it, key)| it.cancel(*key).won()));
+    assert!(locals.iter_mut().zip(&keys[40..]).all(|(it, key)| it.cancel(*key).won()));
+    assert!(fixed.iter_mut().zip(&keys[60..]).all(|(it, key)| it.cancel(*key).won()));
 }

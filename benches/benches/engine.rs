@@ -7,7 +7,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, EventLoopTimer, Expired, Key, Remote, Timer};
+use tickwheel::{Builder, EventLoopTimer, Expired, Key, Remote, Task, Timer};
 
 const BATCH: usize = 1024;
 const DELAY: Duration = Duration::from_secs(20);
@@ -32,8 +32,8 @@ enum Half {
 fn halves(
     pairs: u64,
     timed: Half,
-    mut schedule: impl FnMut() -> Key,
-    mut cancel: impl FnMut(Key),
+    mut schedule: impl FnMut() -> Key<u64>,
+    mut cancel: impl FnMut(Key<u64>),
 ) -> Duration {
     let (mut keys, mut taken, mut left) = (Vec::with_capacity(BATCH), Duration::ZERO, pairs);
     while left > 0 {
@@ -90,7 +90,7 @@ fn engine(criterion: &mut Criterion) {
     group.bench_function("schedule_key + cancel, a closure", |bencher| {
         bencher.iter(|| {
             let captured = black_box(17_u64);
-            let key = closures.schedule_key(DELAY, move || _ = black_box(captured));
+            let key = closures.schedule_key(DELAY, Task::new(move || _ = black_box(captured)));
             closures.cancel(key.expect("no limit")).won()
         });
     });

@@ -6,9 +6,6 @@ use crate::{cross, local};
 use clap::ValueEnum;
 use std::process::{Command, Stdio};
 
-/// What came out: names with their units, in the order of the columns.
-pub type Metrics = Vec<(&'static str, f64)>;
-
 /// Measures in this process and prints what came out.
 pub fn run(figure: Figure, peer: Peer, scale: Scale) {
     let measure = if figure.is_local() { local::measure } else { cross::measure };

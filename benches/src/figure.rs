@@ -273,6 +273,40 @@ impl Figure {
         peers.retain(|peer| peer.is_built());
         peers
     }
+
+    /// What a peer leaves out, or how it was helped, in this figure.
+    #[must_use]
+    pub fn remark(self, peer: Peer) -> &'static str {
+        let local = self.is_local();
+        match peer {
+            Peer::LockedWheel => "this project's own wheel behind a lock",
+            Peer::Nexus => "bounded, `poll_and_rebalance`",
+            Peer::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
+            Peer::Tokio if local => "one waker for all: the payload is not delivered",
+            Peer::TokioAlt | Peer::Tokio if self.fires() => "one task per timer",
+            Peer::Tokio => "on the runtime's workers, boxed",
+            Peer::TokioAlt => "on the runtime's workers, boxed; tokio_unstable",
+            Peer::Pingora => "10 ms slots; never removes cancelled timers",
+            Peer::AsyncIo if self.fires() => "booked in the waker, no executor",
+            Peer::AsyncIo => "polled once; no executor",
+            Peer::FuturesTimer if self.fires() => "booked in the waker, no executor",
+            Peer::FuturesTimer => "polled once; no executor",
+            Peer::HashWheelTimer => {
+                "unbounded channel to its thread; time until it is empty counts"
+            }
+            Peer::Heap => "cancelled timers stay until they are half of it",
+            Peer::Floor => "payloads and handles, nothing ever fires: the floor",
+            Peer::TimerHandles => "each schedule returns an owned `Timeout`",
+            Peer::TimerClosures => "a closure of two words per timer",
+            Peer::IndexedHeap | Peer::LockedHeaps => "removes a cancelled timer at once",
+            Peer::LocalTimer
+            | Peer::EventLoopTimer
+            | Peer::Timer
+            | Peer::LockedTree
+            | Peer::LockedTrees
+            | Peer::Tree => "",
+        }
+    }
 }
 
 /// `1_000` as `1k`, `1_000_000` as `1M`.

@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use tickwheel::{Builder, Drive, EventLoopTimer, Expired, Key, ManualClock};
+use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout};
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
@@ -66,6 +66,12 @@ enum Operation {
     RemotePair,
     /// The same through the engine, turned by hand.
     EnginePair,
+    /// As `engine-pair`, with owned handles.
+    EngineHandles,
+    /// As `engine-pair`, with closures of three words.
+    EngineClosures,
+    /// As `engine-pair`, with owned handles of closures: the calls of the README's first page.
+    EngineFirstPage,
     /// Schedule through the engine and fire, a thousand per tick.
     EngineLife,
 }
@@ -182,6 +188,9 @@ fn perform(operation: Operation, times: usize) {
         Operation::LoopLife => _ = black_box(life::<EventLoopPeer>(times)),
         Operation::RemotePair => remote_pairs(times),
         Operation::EnginePair => engine_pairs(times),
+        Operation::EngineHandles => engine_handles(times),
+        Operation::EngineClosures => engine_closures(times),
+        Operation::EngineFirstPage => engine_first_page(times),
         Operation::EngineLife => engine_lives(times),
     }
 }
@@ -201,13 +210,13 @@ fn rearms<P: LocalPeer>(times: usize) {
 const DELAY: Duration = Duration::from_secs(20);
 
 /// Keeps a thousand timers in flight; `now_and_then` is called once per thousand pairs.
-fn pairs(
+fn pairs<N>(
     times: usize,
-    mut schedule: impl FnMut() -> Key,
-    mut cancel: impl FnMut(Key),
+    mut schedule: impl FnMut() -> N,
+    mut cancel: impl FnMut(N),
     mut now_and_then: impl FnMut(),
 ) {
-    let mut keys: VecDeque<Key> = (0..RESIDENTS).map(|_| schedule()).collect();
+    let mut keys: VecDeque<N> = (0..RESIDENTS).map(|_| schedule()).collect();
     for pair in 0..times {
         if let Some(oldest) = keys.pop_front() {
             cancel(oldest);
@@ -240,6 +249,45 @@ fn engine_pairs(times: usize) {
         times,
         || timer.schedule_key(DELAY, 17).expect("there is no limit"),
         |key| _ = black_box(timer.cancel(key)),
+        || _ = timer.turn(),
+    );
+}
+
+fn engine_handles(times: usize) {
+    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
+    let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    pairs(
+        times,
+        || timer.schedule(DELAY, 17).expect("there is no limit"),
+        |timeout: Timeout<u64>| _ = black_box(timeout.cancel()),
+        || _ = timer.turn(),
+    );
+}
+
+/// Captures three words.
+fn closure() -> impl FnOnce() + Send {
+    let captured = black_box([17_usize; 3]);
+    move || _ = black_box(captured)
+}
+
+fn engine_closures(times: usize) {
+    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
+    let timer = engine.build().expect("the settings are valid");
+    pairs(
+        times,
+        || timer.schedule_key(DELAY, Task::new(closure())).expect("there is no limit"),
+        |key| _ = black_box(timer.cancel(key)),
+        || _ = timer.turn(),
+    );
+}
+
+fn engine_first_page(times: usize) {
+    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
+    let timer = engine.build().expect("the settings are valid");
+    pairs(
+        times,
+        || timer.run_after(DELAY, closure()).expect("there is no limit"),
+        |timeout: Timeout<Task>| _ = black_box(timeout.cancel()),
         || _ = timer.turn(),
     );
 }

@@ -4,6 +4,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::time::Duration;
 
+/// What came out: names with their units, in the order of the columns.
+pub type Metrics = Vec<(&'static str, f64)>;
+
 /// What this process has used so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {

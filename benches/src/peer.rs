@@ -1,6 +1,5 @@
 //! Who is measured.
 
-use crate::figure::Figure;
 use clap::ValueEnum;
 
 /// tickwheel's timers and their peers.
@@ -97,40 +96,6 @@ impl Peer {
     #[must_use]
     pub fn is_rival(self) -> bool {
         !self.is_ours() && self != Self::Floor
-    }
-
-    /// What it leaves out, or how it was helped, in this figure.
-    #[must_use]
-    pub fn remark(self, figure: Figure) -> &'static str {
-        let local = figure.is_local();
-        match self {
-            Self::LockedWheel => "this project's own wheel behind a lock",
-            Self::Nexus => "bounded, `poll_and_rebalance`",
-            Self::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
-            Self::Tokio if local => "one waker for all: the payload is not delivered",
-            Self::TokioAlt | Self::Tokio if figure.fires() => "one task per timer",
-            Self::Tokio => "on the runtime's workers, boxed",
-            Self::TokioAlt => "on the runtime's workers, boxed; tokio_unstable",
-            Self::Pingora => "10 ms slots; never removes cancelled timers",
-            Self::AsyncIo if figure.fires() => "booked in the waker, no executor",
-            Self::AsyncIo => "polled once; no executor",
-            Self::FuturesTimer if figure.fires() => "booked in the waker, no executor",
-            Self::FuturesTimer => "polled once; no executor",
-            Self::HashWheelTimer => {
-                "unbounded channel to its thread; time until it is empty counts"
-            }
-            Self::Heap => "cancelled timers stay until they are half of it",
-            Self::Floor => "payloads and handles, nothing ever fires: the floor",
-            Self::TimerHandles => "each schedule returns an owned `Timeout`",
-            Self::TimerClosures => "a closure of two words per timer",
-            Self::IndexedHeap | Self::LockedHeaps => "removes a cancelled timer at once",
-            Self::LocalTimer
-            | Self::EventLoopTimer
-            | Self::Timer
-            | Self::LockedTree
-            | Self::LockedTrees
-            | Self::Tree => "",
-        }
     }
 
     /// Whether this program was built so that it can run this peer.

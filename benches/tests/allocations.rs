@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tickwheel_benches::book::Book;
 use tickwheel_benches::counting::{Count, Counting};
-use tickwheel_benches::cross::{CrossPeer, EnginePeer, InFlight, Session, Setup};
+use tickwheel_benches::cross::{
+    ClosuresPeer, CrossPeer, EnginePeer, HandlesPeer, InFlight, Session, Setup,
+};
 use tickwheel_benches::local::{
     Churn, DelayQueuePeer, EventLoopPeer, LONG, LocalPeer, LocalTimerPeer, NexusPeer, SHORT,
     TokioSleepPeer,
@@ -41,8 +43,8 @@ fn churn<P: LocalPeer>(what: &str, per_tick: Option<usize>) -> f64 {
     report(what, count)
 }
 
-fn engine(in_flight: usize) -> f64 {
-    let peer = EnginePeer::start(Setup::new(Arc::new(Book::new(0))));
+fn engine<P: CrossPeer>(what: &str, in_flight: usize) -> f64 {
+    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
     let mut timers = InFlight::new(peer.session(0), in_flight);
     timers.run(PAIRS);
     // The worker has caught up and sleeps.
@@ -50,7 +52,7 @@ fn engine(in_flight: usize) -> f64 {
     let before = ALLOCATOR.count();
     timers.run(PAIRS);
     let count = ALLOCATOR.count().since(before);
-    report(&format!("Timer, schedule_key + cancel, {in_flight} in flight"), count)
+    report(&format!("Timer, {what} + cancel, {in_flight} in flight"), count)
 }
 
 /// Many timers that fire, so that the worker's side is seen too.
@@ -94,7 +96,13 @@ fn a_steady_state_does_not_allocate() {
 
     // Timers reach their shard through an inbox of blocks, and epochs are collected in bags: amortised, that
     // is a small fraction of an allocation per pair.
-    let amortised = [engine(1024), engine(100_000), engine_firing()];
+    let amortised = [
+        engine::<EnginePeer>("schedule_key", 1024),
+        engine::<EnginePeer>("schedule_key", 100_000),
+        engine::<HandlesPeer>("schedule (owned handle)", 1024),
+        engine::<ClosuresPeer>("schedule_key (closure of two words)", 1024),
+        engine_firing(),
+    ];
     assert!(amortised.iter().all(|calls| *calls < AMORTISED), "{amortised:?}");
 }
 

@@ -20,7 +20,7 @@ pub(crate) enum State {
 
 /// One accepted timer.
 pub(crate) struct Record {
-    pub(crate) key: Key,
+    pub(crate) key: Key<Tracked>,
     /// The tick at which it fires.
     pub(crate) due: u64,
     pub(crate) state: State,
@@ -36,27 +36,41 @@ pub(crate) trait Subject {
     /// The time that a call through `by` counts delays from.
     fn now(&self, by: Self::By) -> Time;
 
-    /// The time before which a deadline given to `by` is rounded down.
-    fn floor(&self, by: Self::By) -> Time;
+    /// For subjects that take a point in time which had passed when they were polled for due: when that was.
+    fn polled(&self) -> Option<Time> {
+        None
+    }
 
     fn schedule(&mut self, by: Self::By, delay: Duration, payload: Tracked) -> Armed;
 
     fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Tracked) -> Armed;
 
-    fn cancel(&mut self, by: Self::By, id: u32, key: Key) -> Cancel<Tracked>;
+    fn cancel(&mut self, by: Self::By, id: u32, key: Key<Tracked>) -> Cancel<Tracked>;
 
-    fn reschedule(&mut self, by: Self::By, id: u32, key: Key, delay: Duration) -> Reschedule;
+    fn reschedule(
+        &mut self,
+        by: Self::By,
+        id: u32,
+        key: Key<Tracked>,
+        delay: Duration,
+    ) -> Reschedule;
 
-    fn reschedule_at(&mut self, by: Self::By, id: u32, key: Key, deadline: Time) -> Reschedule;
+    fn reschedule_at(
+        &mut self,
+        by: Self::By,
+        id: u32,
+        key: Key<Tracked>,
+        deadline: Time,
+    ) -> Reschedule;
 
-    fn is_pending(&self, by: Self::By, id: u32, key: Key) -> bool;
+    fn is_pending(&self, by: Self::By, id: u32, key: Key<Tracked>) -> bool;
 
     /// Timers that came through `by` and were due in the future fire in the order of deadlines and calls among
     /// those with the same number; `None` if their order is not promised.
-    fn queue(&self, by: Self::By, key: Key) -> Option<usize>;
+    fn queue(&self, by: Self::By, key: Key<Tracked>) -> Option<usize>;
 }
 
-pub(crate) type Armed = Result<Key, ScheduleError<Tracked>>;
+pub(crate) type Armed = Result<Key<Tracked>, ScheduleError<Tracked>>;
 
 /// What an operation has done to the model.
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +206,9 @@ impl Book {
 
     fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
         let deadline = offset.from(subject.now(by), back, self.ticks);
-        (deadline, self.ticks.deadline(subject.floor(by), deadline))
+        let due = self.ticks.at(deadline);
+        let passed = subject.polled().filter(|polled| deadline <= *polled);
+        (deadline, passed.map_or(due, |polled| due.min(self.ticks.current(polled))))
     }
 
     fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {
@@ -217,7 +233,7 @@ impl Book {
     }
 
     pub(crate) fn refused(&self, id: u32, error: &ScheduleError<Tracked>) {
-        assert_eq!(error.payload.id, id, "the payload comes back");
+        assert_eq!(error.payload().id, id, "the payload comes back");
         match *error.kind() {
             ScheduleErrorKind::Stopped => assert!(self.stopped, "refused as stopped"),
             ScheduleErrorKind::TooManyPending { pending, max_pending } => {

@@ -56,7 +56,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn keep(&mut self, id: u32, timeout: Timeout<Tracked>) -> Key {
+    fn keep(&mut self, id: u32, timeout: Timeout<Tracked>) -> Key<Tracked> {
         let key = timeout.key();
         assert!(timeout.is_pending() && !timeout.is_cancelled() && !timeout.is_expired());
         assert!(self.handles.insert(id, timeout).is_none());
@@ -75,10 +75,6 @@ impl Subject for Engine {
         self.timer.now()
     }
 
-    fn floor(&self, _: Name) -> Time {
-        self.timer.now()
-    }
-
     fn schedule(&mut self, by: Name, delay: Duration, payload: Tracked) -> Armed {
         let id = payload.id;
         match by {
@@ -90,34 +86,40 @@ impl Subject for Engine {
     fn schedule_at(&mut self, by: Name, deadline: Time, payload: Tracked) -> Armed {
         let id = payload.id;
         match by {
-            Name::Key => self.timer.schedule_key_at(deadline, payload),
-            Name::Handle => self.timer.schedule_at(deadline, payload).map(|it| self.keep(id, it)),
+            Name::Key => self.timer.schedule_key(deadline, payload),
+            Name::Handle => self.timer.schedule(deadline, payload).map(|it| self.keep(id, it)),
         }
     }
 
-    fn cancel(&mut self, by: Name, id: u32, key: Key) -> Cancel<Tracked> {
+    fn cancel(&mut self, by: Name, id: u32, key: Key<Tracked>) -> Cancel<Tracked> {
         self.handle(by, id).map_or_else(|| self.timer.cancel(key), Timeout::cancel)
     }
 
-    fn reschedule(&mut self, by: Name, id: u32, key: Key, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, by: Name, id: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
         match self.handle(by, id) {
             Some(handle) => handle.reschedule(delay),
             None => self.timer.reschedule(key, delay),
         }
     }
 
-    fn reschedule_at(&mut self, by: Name, id: u32, key: Key, deadline: Time) -> Reschedule {
+    fn reschedule_at(
+        &mut self,
+        by: Name,
+        id: u32,
+        key: Key<Tracked>,
+        deadline: Time,
+    ) -> Reschedule {
         match self.handle(by, id) {
-            Some(handle) => handle.reschedule_at(deadline),
-            None => self.timer.reschedule_at(key, deadline),
+            Some(handle) => handle.reschedule(deadline),
+            None => self.timer.reschedule(key, deadline),
         }
     }
 
-    fn is_pending(&self, by: Name, id: u32, key: Key) -> bool {
+    fn is_pending(&self, by: Name, id: u32, key: Key<Tracked>) -> bool {
         self.handle(by, id).map_or_else(|| self.timer.is_pending(key), Timeout::is_pending)
     }
 
-    fn queue(&self, _: Name, key: Key) -> Option<usize> {
+    fn queue(&self, _: Name, key: Key<Tracked>) -> Option<usize> {
         // A message that stays behind in the inbox may be filed after its tick has passed.
         self.drains_all.then_some(key.shard())
     }

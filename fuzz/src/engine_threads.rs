@@ -76,7 +76,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// One timer of the books.
 #[derive(Default)]
 struct Line {
-    key: OnceLock<Key>,
+    key: OnceLock<Key<Tracked>>,
     accepted: AtomicBool,
     /// How often it has ended.
     ends: AtomicU8,
@@ -228,7 +228,7 @@ impl Producer<'_> {
                 self.handle = timeout.map(|timeout| (id, timeout)).or(self.handle.take());
             }
             Err(error) => {
-                assert_eq!(error.payload.id, id as u32, "the payload comes back");
+                assert_eq!(error.payload().id, id as u32, "the payload comes back");
                 let kind = error.kind();
                 let known = [
                     matches!(kind, ScheduleErrorKind::Stopped),

@@ -5,7 +5,7 @@ use crate::ticks::{Ticks, later};
 use crate::tracked::{Live, Tracked};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, VecDeque};
-use tickwheel::{Expired, FixedTimer, Key, ManualClock, Polled, ScheduleErrorKind, Time};
+use tickwheel::{Expired, FixedTimer, Key, ManualClock, ScheduleErrorKind, Time};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -53,7 +53,7 @@ struct World {
     delay: Span,
     limit: Option<usize>,
     /// Every timer's name, by number, and its place in the order if it is pending.
-    timers: Vec<(Key, Option<u64>)>,
+    timers: Vec<(Key<Tracked>, Option<u64>)>,
     /// The pending ones in the order in which they fire, with deadlines.
     order: BTreeMap<u64, (u32, Time)>,
     next_place: u64,
@@ -97,7 +97,7 @@ impl World {
                 let Some(id) = self.pick(pick) else { return };
                 let (key, place) = self.timers[id];
                 let now = self.behind(behind);
-                assert_eq!(timer.reschedule(key, now).moved(), place.is_some(), "timer {id}");
+                assert_eq!(timer.reschedule(now, key).moved(), place.is_some(), "timer {id}");
                 if let Some(place) = place {
                     self.order.remove(&place);
                     self.timers[id].1 = Some(self.enter(id as u32, now));
@@ -119,7 +119,7 @@ impl World {
             Err(error) => {
                 let (pending, max_pending) = (self.order.len(), self.limit.unwrap_or(0));
                 let reason = ScheduleErrorKind::TooManyPending { pending, max_pending };
-                assert_eq!((error.kind(), full, error.payload.id), (&reason, true, id));
+                assert_eq!((error.kind(), full, error.payload().id), (&reason, true, id));
             }
         }
     }
@@ -157,7 +157,7 @@ impl World {
         if let Some(act) = self.reactions.pop_front() {
             if matches!(act, Act::PollInside) {
                 let polled = timer.poll(Time::MAX, 100, |_| panic!("fires inside a handler"));
-                assert_eq!(polled, Polled { fired: 0, more: false });
+                assert_eq!((polled.fired, polled.more), (0, false));
             }
             self.act(timer, act);
         }
@@ -192,7 +192,7 @@ impl World {
     }
 
     fn iterate(&self, timer: &FixedTimer<Tracked>) {
-        let told: BTreeMap<u32, (Key, Time)> =
+        let told: BTreeMap<u32, (Key<Tracked>, Time)> =
             timer.iter().map(|(key, deadline, payload)| (payload.id, (key, deadline))).collect();
         let pending = self.order.values();
         let name = |id: u32| self.timers[id as usize].0;

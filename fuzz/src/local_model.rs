@@ -7,7 +7,7 @@ use crate::tracked::Tracked;
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use tickwheel::{Cancel, Expired, Key, LocalTimer, ManualClock, Polled, Reschedule, Time};
+use tickwheel::{Cancel, Expired, Key, LocalTimer, ManualClock, Reschedule, Time};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -48,7 +48,7 @@ enum Reaction {
 
 /// A periodic timer of the model.
 struct Periodic {
-    key: Key,
+    key: Key<Tracked>,
     due: u64,
     nominal: Time,
     length: Duration,
@@ -73,8 +73,8 @@ impl Subject for Local<'_> {
         self.now
     }
 
-    fn floor(&self, (): ()) -> Time {
-        self.latest
+    fn polled(&self) -> Option<Time> {
+        Some(self.latest)
     }
 
     fn schedule(&mut self, (): (), delay: Duration, payload: Tracked) -> Armed {
@@ -82,29 +82,29 @@ impl Subject for Local<'_> {
     }
 
     fn schedule_at(&mut self, (): (), deadline: Time, payload: Tracked) -> Armed {
-        self.timer.schedule_at(deadline, payload)
+        self.timer.schedule(Time::ZERO, deadline, payload)
     }
 
-    fn cancel(&mut self, (): (), _: u32, key: Key) -> Cancel<Tracked> {
+    fn cancel(&mut self, (): (), _: u32, key: Key<Tracked>) -> Cancel<Tracked> {
         self.timer.cancel(key)
     }
 
-    fn reschedule(&mut self, (): (), _: u32, key: Key, delay: Duration) -> Reschedule {
-        self.timer.reschedule(key, self.now, delay)
+    fn reschedule(&mut self, (): (), _: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
+        self.timer.reschedule(self.now, key, delay)
     }
 
-    fn reschedule_at(&mut self, (): (), _: u32, key: Key, deadline: Time) -> Reschedule {
-        self.timer.reschedule_at(key, deadline)
+    fn reschedule_at(&mut self, (): (), _: u32, key: Key<Tracked>, deadline: Time) -> Reschedule {
+        self.timer.reschedule(Time::ZERO, key, deadline)
     }
 
-    fn is_pending(&self, (): (), id: u32, key: Key) -> bool {
+    fn is_pending(&self, (): (), id: u32, key: Key<Tracked>) -> bool {
         let pending = self.timer.is_pending(key);
         assert_eq!(self.timer.get(key).map(|payload| payload.id), pending.then_some(id));
         assert_eq!(self.timer.deadline(key).is_some(), pending);
         pending
     }
 
-    fn queue(&self, (): (), _: Key) -> Option<usize> {
+    fn queue(&self, (): (), _: Key<Tracked>) -> Option<usize> {
         Some(0)
     }
 }
@@ -147,10 +147,12 @@ impl World {
         let length = span.duration(self.book.ticks);
         let Some(period) = rhythm.period(length) else { return };
         let id = self.next_periodic;
-        match timer.schedule_periodic(first, period, self.book.live.payload(id)) {
+        match timer.schedule_periodic(Time::ZERO, first, period, self.book.live.payload(id)) {
             Err(error) => self.book.refused(id, &error),
             Ok(key) => {
-                let due = self.book.ticks.deadline(self.latest, first);
+                let due = self.book.ticks.at(first);
+                let has_passed = first <= self.latest;
+                let due = if has_passed { due.min(self.book.ticks.current(self.latest)) } else { due };
                 self.next_periodic += 1;
                 self.book.others += 1;
                 self.touched.insert(id);
@@ -178,7 +180,7 @@ impl World {
         let Some(id) = self.pick_periodic(pick) else { return };
         let (now, ticks) = (self.clock.now(), self.book.ticks);
         let Some(periodic) = self.periodics.get_mut(&id) else { return };
-        assert!(timer.reschedule(periodic.key, now, delay.duration(ticks)).moved());
+        assert!(timer.reschedule(now, periodic.key, delay.duration(ticks)).moved());
         periodic.nominal = crate::ticks::later(now, delay.duration(ticks));
         periodic.due = ticks.deadline(now, periodic.nominal);
         self.touched.insert(id);
@@ -198,7 +200,7 @@ impl World {
         if let Some(reaction) = self.reactions.pop_front() {
             if matches!(reaction, Reaction::PollInside) {
                 let polled = timer.poll(Time::MAX, 100, |_| panic!("fires inside a handler"));
-                assert_eq!(polled, Polled { fired: 0, more: false });
+                assert_eq!((polled.fired, polled.more), (0, false));
             }
             self.react(timer, reaction);
         }
@@ -216,7 +218,7 @@ impl World {
         assert_eq!(expired.lateness, self.latest.saturating_duration_since(start));
         let next = periodic.rhythm.next(periodic.length, periodic.nominal, self.latest);
         periodic.nominal = next;
-        periodic.due = self.book.ticks.deadline(Time::ZERO, next);
+        periodic.due = self.book.ticks.at(next);
         self.periods_fired += 1;
         Some(next)
     }
@@ -228,7 +230,7 @@ impl World {
         let counts = periodic.rhythm == Rhythm::FixedDelay && periodic.nominal == nominal;
         if counts && next > nominal {
             periodic.nominal = next;
-            periodic.due = self.book.ticks.deadline(Time::ZERO, next);
+            periodic.due = self.book.ticks.at(next);
             self.book.has_zombies = true;
         }
     }
@@ -288,7 +290,7 @@ impl World {
     }
 
     fn iterate(&self, timer: &LocalTimer<Tracked>) {
-        let told: BTreeMap<u32, (Key, Time)> =
+        let told: BTreeMap<u32, (Key<Tracked>, Time)> =
             timer.iter().map(|(key, deadline, payload)| (payload.id, (key, deadline))).collect();
         let start = |due| self.book.ticks.start(due);
         let once = self.book.all_pending().map(|(id, timer)| (id, (timer.key, start(timer.due))));

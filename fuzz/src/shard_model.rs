@@ -61,13 +61,6 @@ impl Subject for Sides<'_> {
         }
     }
 
-    fn floor(&self, by: Side) -> Time {
-        match by {
-            Side::Owner => Time::ZERO,
-            Side::Remote => self.remote.now(),
-        }
-    }
-
     fn schedule(&mut self, by: Side, delay: Duration, payload: Tracked) -> Armed {
         match by {
             Side::Owner => self.timer.schedule(self.timer.now(), delay, payload),
@@ -77,40 +70,40 @@ impl Subject for Sides<'_> {
 
     fn schedule_at(&mut self, by: Side, deadline: Time, payload: Tracked) -> Armed {
         match by {
-            Side::Owner => self.timer.schedule_at(deadline, payload),
-            Side::Remote => self.remote.schedule_at(deadline, payload),
+            Side::Owner => self.timer.schedule(Time::ZERO, deadline, payload),
+            Side::Remote => self.remote.schedule(deadline, payload),
         }
     }
 
-    fn cancel(&mut self, by: Side, _: u32, key: Key) -> Cancel<Tracked> {
+    fn cancel(&mut self, by: Side, _: u32, key: Key<Tracked>) -> Cancel<Tracked> {
         match by {
             Side::Owner => self.timer.cancel(key),
             Side::Remote => self.remote.cancel(key),
         }
     }
 
-    fn reschedule(&mut self, by: Side, _: u32, key: Key, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, by: Side, _: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
         match by {
-            Side::Owner => self.timer.reschedule(key, self.timer.now(), delay),
+            Side::Owner => self.timer.reschedule(self.timer.now(), key, delay),
             Side::Remote => self.remote.reschedule(key, delay),
         }
     }
 
-    fn reschedule_at(&mut self, by: Side, _: u32, key: Key, deadline: Time) -> Reschedule {
+    fn reschedule_at(&mut self, by: Side, _: u32, key: Key<Tracked>, deadline: Time) -> Reschedule {
         match by {
-            Side::Owner => self.timer.reschedule_at(key, deadline),
-            Side::Remote => self.remote.reschedule_at(key, deadline),
+            Side::Owner => self.timer.reschedule(Time::ZERO, key, deadline),
+            Side::Remote => self.remote.reschedule(key, deadline),
         }
     }
 
-    fn is_pending(&self, by: Side, _: u32, key: Key) -> bool {
+    fn is_pending(&self, by: Side, _: u32, key: Key<Tracked>) -> bool {
         match by {
             Side::Owner => self.timer.is_pending(key),
             Side::Remote => self.remote.is_pending(key),
         }
     }
 
-    fn queue(&self, by: Side, _: Key) -> Option<usize> {
+    fn queue(&self, by: Side, _: Key<Tracked>) -> Option<usize> {
         match by {
             Side::Owner => Some(0),
             // A message that stays behind in the inbox may be filed after its tick has passed.

@@ -71,7 +71,7 @@ pub fn check(case: &Case) {
         let (now, (deadline, after)) = (clock.now(), point(clock.now(), delay));
         let key = match after {
             Some(delay) => local.schedule(now, delay, ()),
-            None => local.schedule_at(deadline, ()),
+            None => local.schedule(Time::ZERO, deadline, ()),
         };
         let told = local.deadline(key.expect("there is a place"));
         rounded(
@@ -83,7 +83,7 @@ pub fn check(case: &Case) {
     }
     if let (Some(mut timer), Some(delay)) = (event_loop, end) {
         let (deadline, _) = point(clock.now(), delay);
-        let key = timer.schedule_at(deadline, ()).expect("there is a place");
+        let key = timer.schedule(Time::ZERO, deadline, ()).expect("there is a place");
         let unfired = timer.close();
         assert_eq!((unfired.len(), unfired[0].key), (1, key));
         rounded(unfired[0].deadline, Time::ZERO, deadline, ticks);
@@ -101,7 +101,7 @@ fn point(now: Time, delay: Delay) -> (Time, Option<Duration>) {
     }
 }
 
-/// `told` is what `deadline`, asked for at `now`, has to be rounded to.
+/// `told` is what `deadline` has to be rounded to; `now` is where its delay was counted from, if it was one.
 fn rounded(told: Time, now: Time, deadline: Time, ticks: Ticks) {
     if deadline <= now {
         assert!(told <= now && (now - told).as_nanos() < u128::from(ticks.0), "due at once");
@@ -119,11 +119,12 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
     let (now, (deadline, after)) = (clock.now(), point(clock.now(), delay));
     let timeout = match after {
         Some(delay) => timer.schedule(delay, ()),
-        None => timer.schedule_at(deadline, ()),
+        None => timer.schedule(deadline, ()),
     };
     let timeout = timeout.expect("there is a place");
-    rounded(timeout.deadline(), now, deadline, ticks);
-    let due = ticks.deadline(now, deadline);
+    let floor = if after.is_some() { now } else { Time::ZERO };
+    rounded(timeout.deadline(), floor, deadline, ticks);
+    let due = if after.is_some() { ticks.deadline(now, deadline) } else { ticks.at(deadline) };
     assert_eq!(timeout.deadline(), ticks.start(due));
     let before = fired.load(Ordering::SeqCst);
     if timeout.deadline() > now {

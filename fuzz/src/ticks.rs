@@ -31,15 +31,15 @@ impl Ticks {
         now.as_nanos() / self.0
     }
 
-    /// The tick of a timer for `deadline`: rounded up; the current one where it is not after `now`.
+    /// The tick of a timer whose delay, counted from `now`, ends at `deadline`: rounded up; the current one for
+    /// no delay.
     pub(crate) fn deadline(self, now: Time, deadline: Time) -> u64 {
-        if deadline <= now {
-            self.current(now)
-        } else if deadline == Time::MAX {
-            NEVER
-        } else {
-            deadline.as_nanos().div_ceil(self.0)
-        }
+        if deadline <= now { self.current(now) } else { self.at(deadline) }
+    }
+
+    /// The tick of a timer for `deadline`: rounded up, whether or not that has passed.
+    pub(crate) fn at(self, deadline: Time) -> u64 {
+        if deadline == Time::MAX { NEVER } else { deadline.as_nanos().div_ceil(self.0) }
     }
 
     /// When `tick` begins.

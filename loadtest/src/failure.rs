@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit code of a run whose books show a breach.
+/// Exit code of a run whose ledger shows a breach.
 pub(crate) const BREACH: u8 = 1;
 /// Exit code for options or a workload file that cannot be used; nothing was run.
 pub(crate) const USAGE: u8 = 2;

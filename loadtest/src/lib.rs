@@ -1,27 +1,40 @@
-//! Runs the tickwheel engine under real load and judges it by its own books.
+//! Runs the tickwheel engine under real load and judges it by a ledger of its own.
 //!
-//! Only [`main`] and the workload parser are public; the rooms are:
+//! Only [`main`] and the workload parser are public. The rooms, each of which knows only those below it:
 //!
 //! * `cli` - the options, and which command they lead to
-//! * `book` - the program's own record of every timer, and the verdict
-//! * `run` - producers, engine and monitor of a load run; `record` writes one down
+//! * `run` - producers, engine and monitor of a load run; it also records one
+//! * `replay` - runs a recorded workload in real time or on the manual clock
+//! * `server` - drives an idle server with real connections and judges when it closes them
+//! * `host` - that server, in a process of its own
+//! * `diff` - compares the results of two runs
+//! * `outcome` - what a run or a replay came to, as a part of a report
+//! * `report` - one model of what a run came to, and its views: terminal, page, JSON
+//! * `ledger` - the program's own record of every timer, and the verdict
 //! * [`workload`] - the CSV form of a recorded run, checked line by line
-//! * `replay` - runs such a file in real time or on the manual clock
-//! * `server` - drives the example `idle_server` with real connections and judges when it closes them
-//! * `report` - table, HTML and JSON
-//! * `machine`, `progress`, `delays`, `failure` - what all of them share
+//! * `settings` - what a command is made of
+//! * `machine`, `usage`, `measure`, `findings`, `numbers`, `progress`, `interrupt`, `limits`, `failure` -
+//!   the ground that all of them share
 
-mod book;
 mod cli;
-mod delays;
+mod diff;
 mod failure;
+mod findings;
+mod host;
 mod interrupt;
+mod ledger;
+mod limits;
 mod machine;
+mod measure;
+mod numbers;
+mod outcome;
 mod progress;
 mod replay;
 mod report;
 mod run;
 mod server;
+mod settings;
+mod usage;
 pub mod workload;
 
 pub use cli::main;

@@ -1,11 +1,7 @@
-//! What the run costs the machine: CPU, context switches, memory; and which machine it was.
-//!
-//! CPU and context switches come from `getrusage` (threads that ended are still counted), memory
-//! and names from `/proc`. What a system does not tell is `None`, shown as "n/a".
+//! Which machine it is, and how much memory processes hold; from `/proc`. What a system does not tell
+//! is `None`, shown as "n/a".
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The machine, for the head of a report.
 #[derive(Clone, Debug, Serialize)]
@@ -41,69 +37,6 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What the process has used since it started.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
-    cpu: Option<(Duration, Duration)>,
-    switches: Option<(u64, u64)>,
-}
-
-impl Usage {
-    /// Reads the counters of the whole process.
-    #[cfg(unix)]
-    pub(crate) fn now() -> Self {
-        use nix::sys::resource::{UsageWho, getrusage};
-        use nix::sys::time::TimeVal;
-        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
-            return Self::default();
-        };
-        let duration = |time: TimeVal| {
-            let micros = time.tv_sec() * 1_000_000 + time.tv_usec();
-            Duration::from_micros(u64::try_from(micros).unwrap_or(0))
-        };
-        let count = |value| u64::try_from(value).unwrap_or(0);
-        Self {
-            cpu: Some((duration(usage.user_time()), duration(usage.system_time()))),
-            switches: Some((
-                count(usage.voluntary_context_switches()),
-                count(usage.involuntary_context_switches()),
-            )),
-        }
-    }
-
-    /// Other systems do not tell.
-    #[cfg(not(unix))]
-    pub(crate) fn now() -> Self {
-        Self::default()
-    }
-
-    /// What was used between `earlier` and `self`.
-    pub(crate) fn since(&self, earlier: &Self) -> Cost {
-        let cpu = self.cpu.zip(earlier.cpu);
-        let switches = self.switches.zip(earlier.switches);
-        let seconds = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64();
-        Cost {
-            cpu_user_s: cpu.map(|(now, then)| seconds(now.0, then.0)),
-            cpu_system_s: cpu.map(|(now, then)| seconds(now.1, then.1)),
-            voluntary_switches: switches.map(|(now, then)| now.0.saturating_sub(then.0)),
-            involuntary_switches: switches.map(|(now, then)| now.1.saturating_sub(then.1)),
-        }
-    }
-}
-
-/// Use of the machine over a span of time, all threads of the process together.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Cost {
-    /// Seconds of CPU in user mode.
-    pub(crate) cpu_user_s: Option<f64>,
-    /// Seconds of CPU in the kernel.
-    pub(crate) cpu_system_s: Option<f64>,
-    /// Times a thread gave its core up (slept, waited).
-    pub(crate) voluntary_switches: Option<u64>,
-    /// Times a thread was pushed off its core.
-    pub(crate) involuntary_switches: Option<u64>,
-}
-
 /// Resident memory of this process in bytes, now.
 pub(crate) fn resident_bytes() -> Option<u64> {
     kibibytes(&field(&read("/proc/self/status")?, "VmRSS")?)
@@ -119,7 +52,7 @@ pub(crate) fn peak_resident_bytes() -> Option<u64> {
     kibibytes(&field(&read("/proc/self/status")?, "VmHWM")?)
 }
 
-fn read(path: &str) -> Option<String> {
+pub(crate) fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
@@ -146,16 +79,5 @@ mod tests {
         assert_eq!(kibibytes(&field(text, "VmRSS").unwrap()), Some(2048 * 1024));
         assert_eq!(field(text, "VmSwap"), None);
         assert_eq!(kibibytes("lots"), None);
-    }
-
-    #[test]
-    fn usage_only_grows() {
-        let before = Usage::now();
-        let end = std::time::Instant::now() + Duration::from_millis(30);
-        while std::time::Instant::now() < end {}
-        let cost = Usage::now().since(&before);
-        if cfg!(unix) {
-            assert!(cost.cpu_user_s.unwrap() + cost.cpu_system_s.unwrap() > 0.0);
-        }
     }
 }

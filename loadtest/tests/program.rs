@@ -33,15 +33,17 @@ fn json(folder: &TempDir, name: &str) -> Value {
     serde_json::from_str(&file).expect("valid JSON")
 }
 
+/// A count of the whole run.
 fn number(json: &Value, name: &str) -> u64 {
-    json[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", json[name]))
+    let found = &json["counts"][name];
+    found.as_u64().unwrap_or_else(|| panic!("{name} is {found}"))
 }
 
 /// Verdict ok, nothing wrong, and the sum of all ends is right.
 fn assert_sound(json: &Value) {
     assert_eq!(json["verdict"], "ok", "{json:#}");
     for breach in ["early", "twice", "lost", "mismatches"] {
-        assert_eq!(number(json, breach), 0, "{breach}: {json:#}");
+        assert_eq!(json["breaches"][breach], 0, "{breach}: {json:#}");
     }
     let ended = number(json, "fired") + number(json, "cancelled") + number(json, "returned");
     assert_eq!(number(json, "accepted"), ended, "{json:#}");
@@ -56,19 +58,64 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
     for part in ["schedule call", "firing lateness", "p99.9", "context switches", "verdict: OK"] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
+    let (paced, full) = (out.find("paced, 0.5 s"), out.find("full speed, 0.5 s"));
+    assert!(paced.is_some() && paced < full, "the paced phase comes first:\n{out}");
     let json = json(&folder, "out.json");
     assert_sound(&json);
     assert!(number(&json, "fired") > 0 && number(&json, "cancelled") > 1000, "{json:#}");
-    assert!(json["pairs_per_second"].as_f64().unwrap() > 1000.0);
-    for name in ["schedule", "cancel", "lateness"] {
-        let at = |what: &str| number(&json, &format!("{name}_{what}_ns"));
-        assert!(at("p50") <= at("p99") && at("p99") <= at("p99_9") && at("p99_9") <= at("max"));
+    assert_eq!(json["settings"]["tick_ns"], 1_000_000);
+    assert!(json["settings"]["max_pending"].is_null(), "no limit is null");
+    assert!(json["command"].as_str().unwrap().starts_with("loadtest --duration 1s"));
+    for name in ["started", "ended"] {
+        assert!(json[name].as_str().unwrap().ends_with('Z'), "{name}: {}", json[name]);
+    }
+    for name in ["version", "commit", "compiler", "profile"] {
+        assert!(!json["build"][name].as_str().unwrap().is_empty(), "{name}");
+    }
+    for (phase, rate) in [(0, Some(50_000.0)), (1, None)] {
+        let phase = &json["phases"][phase];
+        assert_eq!(phase["settings"]["rate_per_second"].as_f64(), rate, "{phase:#}");
+        assert!(phase["figures"]["pairs_per_second"]["value"].as_f64().unwrap() > 1000.0);
+        for name in ["schedule", "cancel", "lateness"] {
+            let at = |what: &str| phase["distributions"][name][what].as_u64().unwrap();
+            assert!(at("p50_ns") <= at("p99_ns") && at("p99_ns") <= at("p99_9_ns"));
+            assert!(at("p99_9_ns") <= at("max_ns"), "{phase:#}");
+        }
     }
     let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
-    assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= 5);
+    assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= 14);
     let outside = ["src=", "href=", "url(", "@import", "http://", "https://"];
     assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
     assert!(out.contains("tickwheel-report.html"), "the path is printed:\n{out}");
+}
+
+#[test]
+fn two_runs_can_be_compared() {
+    let folder = folder();
+    for name in ["old.json", "new.json"] {
+        let run = ["--duration", "200ms", "--rate", "2k", "--in-flight", "32", "--json", name];
+        let output = loadtest(&folder, &[&run[..], &["--no-report", "--quiet"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    }
+    let same = loadtest(&folder, &["diff", "old.json", "old.json"]);
+    let out = text(&same.stdout);
+    assert_eq!(same.status.code(), Some(0), "{out}");
+    assert!(out.contains("paced: lateness_p99_ns") && out.contains("verdict: NO WORSE"), "{out}");
+
+    let mut forged = json(&folder, "new.json");
+    forged["phases"][0]["figures"]["pairs_per_second"]["value"] = 1.0.into();
+    std::fs::write(folder.path().join("forged.json"), forged.to_string()).unwrap();
+    let worse = loadtest(&folder, &["diff", "old.json", "forged.json", "--tolerance", "0.5"]);
+    let out = text(&worse.stdout);
+    assert_eq!(worse.status.code(), Some(1), "{out}");
+    assert!(out.contains("WORSE") && out.ends_with("verdict: WORSE\n"), "{out}");
+
+    std::fs::write(folder.path().join("other.json"), "{}").unwrap();
+    for (file, hint) in [("other.json", "--json"), ("none.json", "cannot read")] {
+        let output = loadtest(&folder, &["diff", "old.json", file]);
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        assert!(text(&output.stderr).contains(hint), "{}", text(&output.stderr));
+    }
 }
 
 #[test]
@@ -146,13 +193,25 @@ fn a_bad_workload_is_refused_line_by_line() {
 }
 
 #[test]
+fn an_empty_workload_is_an_error() {
+    let folder = folder();
+    std::fs::write(folder.path().join("empty.csv"), "time_us,op,id,delay_us\n# nothing\n").unwrap();
+    for way in [&["replay", "empty.csv"][..], &["replay", "empty.csv", "--fast"]] {
+        let output = loadtest(&folder, way);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains("no operation"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn bad_options_exit_with_2_and_say_what_is_allowed() {
     let folder = folder();
     for (arguments, hint) in [
         (&["--duration", "soon"][..], "not a duration like"),
         (&["--wheel", "square"], "hierarchical, hashed or hashed:512"),
-        (&["--tick", "1ns", "--duration", "1s"], "1us"),
-        (&["--shards", "100000", "--duration", "1s"], "1024"),
+        (&["--tick", "1ns", "--duration", "1s"], "--tick 1ns is out of range; use 1us"),
+        (&["--shards", "100000", "--duration", "1s"], "--shards 100000 is out of range"),
+        (&["server", "--idle-timeout", "5ms"], "--idle-timeout 5ms is too short"),
         (&["replay", "no-such-file.csv"], "no-such-file.csv"),
         (&["--no-such-option"], "--help"),
     ] {
@@ -164,12 +223,28 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_an_error_after_the_verdict() {
+fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let folder = folder();
-    let output = loadtest(&folder, &["--duration", "100ms", "--report", "no/such/place.html"]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("verdict: OK"));
-    assert!(text(&output.stderr).contains("no/such/place.html"));
+    for option in ["--report", "--json"] {
+        let output = loadtest(&folder, &["--duration", "1h", option, "no/such/place"]);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "nothing was run");
+        assert!(text(&output.stderr).contains("cannot write no/such/place"));
+    }
+    let record = ["record", "no/such/place", "--duration", "1h"];
+    assert_eq!(loadtest(&folder, &record).status.code(), Some(3));
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+    assert!(left.is_empty(), "a run that does not begin leaves no files: {left:?}");
+}
+
+#[test]
+fn results_replace_older_ones_and_may_go_to_a_device() {
+    let folder = folder();
+    std::fs::write(folder.path().join("out.json"), "x".repeat(1 << 20)).unwrap();
+    let run = ["--duration", "100ms", "--quiet", "--json", "out.json", "--report", "/dev/null"];
+    let output = loadtest(&folder, &run);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_sound(&json(&folder, "out.json"));
 }
 
 /// The first Ctrl-C ends the run early, and everything is judged and written all the same.

@@ -46,10 +46,21 @@ fn number(json: &Value, name: &str) -> u64 {
     json[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", json[name]))
 }
 
+/// A figure of the run.
+fn figure(json: &Value, name: &str) -> u64 {
+    number(&json["phases"][0]["figures"][name], "value")
+}
+
+/// What the table says of one kind of connections.
+fn of_kind<'a>(json: &'a Value, kind: &str) -> &'a Value {
+    let kinds = json["phases"][0]["tables"]["kinds"].as_array().expect("there is such a table");
+    kinds.iter().find(|row| row["kind"] == kind).unwrap_or(&Value::Null)
+}
+
 fn assert_sound(json: &Value) {
     assert_eq!(json["verdict"], "ok", "{json:#}");
     for breach in ["early", "forgotten", "corrupt", "mismatches"] {
-        assert_eq!(number(json, breach), 0, "{breach}: {json:#}");
+        assert_eq!(json["breaches"][breach], 0, "{breach}: {json:#}");
     }
 }
 
@@ -66,17 +77,17 @@ fn two_hundred_connections_are_closed_in_time() {
     assert!(err.contains("full load") && err.contains("closed"), "progress:\n{err}");
     let json = json(&folder);
     assert_sound(&json);
-    let (opened, closed) = (number(&json, "opened"), number(&json, "closed"));
+    let counts = &json["counts"];
+    let (opened, closed) = (number(counts, "opened"), number(counts, "closed"));
     assert!(opened > 200 && opened == closed, "closed ones are replaced: {json:#}");
-    assert_eq!(number(&json["server"], "closed_idle"), closed, "{json:#}");
     let kinds = ["chatty", "fading", "silent", "half-open", "flooding"];
-    let of = |kind: &str, name: &str| number(&json["kinds"][kind], name);
+    let of = |kind: &str, name: &str| number(of_kind(&json, kind), name);
     assert_eq!(kinds.map(|kind| of(kind, "opened")).iter().sum::<u64>(), opened);
     // Floods that have begun end unseen.
-    assert!(kinds[..4].iter().all(|kind| of(kind, "lateness_count") > 0), "{json:#}");
-    assert!(of("chatty", "echoed_bytes") > 0 && of("chatty", "round_trip_count") > 100);
+    assert!(kinds[..4].iter().all(|kind| of(kind, "lateness_max_ns") > 0), "{json:#}");
+    assert!(of("chatty", "echoed_bytes") > 0 && figure(&json, "messages") > 100);
     assert_eq!(of("half-open", "echoed_bytes"), 0, "they never read");
-    assert!(number(&json["server"], "heartbeats") >= number(&json, "heartbeats"));
+    assert!(figure(&json, "heartbeats") >= figure(&json, "heartbeats_read"));
     let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
     assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= 6);
     let outside = ["src=", "href=", "url(", "@import", "http://", "https://"];
@@ -97,8 +108,8 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
         assert_eq!(output.status.code(), Some(1), "{out}\n{}", text(&output.stderr));
         assert!(out.contains(word) && out.contains("verdict: BREACH"), "{out}");
         let json = json(&folder);
-        assert!(number(&json, breach) > 0, "{json:#}");
-        assert!(json["evidence"][0].as_str().unwrap().starts_with(breach), "{json:#}");
+        assert!(number(&json["breaches"], breach) > 0, "{json:#}");
+        assert!(json["phases"][0]["findings"][0].as_str().unwrap().starts_with(breach), "{json:#}");
         let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
         assert!(page.contains("Verdict BREACH") && page.contains(word));
     }
@@ -115,8 +126,8 @@ fn quiet_says_only_the_verdict_and_kinds_can_be_chosen() {
     assert_eq!(out.lines().count(), 3, "{out}");
     let json = json(&folder);
     assert_sound(&json);
-    assert_eq!(json["kinds"]["silent"]["opened"], json["opened"]);
-    assert_eq!(number(&json, "sent_bytes"), 0);
+    assert_eq!(of_kind(&json, "silent")["opened"], json["counts"]["opened"]);
+    assert_eq!(json["phases"][0]["figures"]["sent_bytes_per_second"]["value"], 0.0);
 }
 
 /// A limit of 140 files has room for 140 - 64 - 2 * 4 connections.
@@ -158,8 +169,9 @@ fn ctrl_c_ends_a_run_with_its_verdict() {
     let json = json(&folder);
     assert_sound(&json);
     assert_eq!(json["interrupted"], true);
-    let ended = number(&json, "closed") + number(&json, "open_at_end");
-    assert_eq!(number(&json, "opened"), ended, "{json:#}");
+    let counts = &json["counts"];
+    let ended = number(counts, "closed") + number(counts, "open_at_end");
+    assert_eq!(number(counts, "opened"), ended, "{json:#}");
 }
 
 #[test]
@@ -167,7 +179,10 @@ fn impossible_options_exit_with_2() {
     let folder = folder();
     for (arguments, hint) in [
         (&["server", "--chatty-share", "0.9", "--fading-share", "0.2"][..], "make 1 or less"),
-        (&["server", "--idle-timeout", "5ms"], "use 100ms or more"),
+        (
+            &["server", "--idle-timeout", "5ms"],
+            "--idle-timeout 5ms is too short to be judged; use 100ms",
+        ),
         (&["server", "--connections", "many"], "whole number from 1"),
     ] {
         let output = loadtest(&folder, arguments);

@@ -3,40 +3,56 @@
 
 use super::harness::{Bound, Probe, bounded, explore, spawn};
 use crate::inbox::pool::Pool;
-use crate::inbox::{Inbox, Message, Pushed, Reader, SLOTS};
+use crate::inbox::{Desk, FIRST, Inbox, Message, Reader, Written};
 use std::sync::Arc;
 
-/// Messages that fill all but `room` slots of the first block, on real threads. Under loom a block has two
+/// Messages that fill all but `room` slots of a first block, on real threads. Under loom a block has two
 /// slots, and the scenarios cross its border anyway.
 const fn filler(room: usize) -> usize {
-    if cfg!(tickwheel_loom) { 0 } else { SLOTS - room }
+    if cfg!(tickwheel_loom) { 0 } else { FIRST - room }
 }
 
 /// Words from here on are filler.
 const FILLER: u64 = 1 << 40;
 
 struct Line {
-    inbox: Inbox,
+    inbox: Arc<Inbox>,
+    /// One per producer.
+    desks: Vec<Desk>,
     /// One cell per message, written before the push.
     probes: Vec<Probe>,
 }
 
 impl Line {
-    fn new(producers: u64, room: usize) -> (Arc<Self>, Taker) {
-        let (inbox, reader) = Inbox::new();
+    fn new(producers: usize, room: usize) -> (Arc<Self>, Taker) {
+        let reader = Reader::new();
+        let inbox = Arc::clone(reader.inbox());
         let mut probes = Vec::new();
-        probes.resize_with((producers * PER_PRODUCER) as usize, Probe::new);
-        for _ in 0..filler(room) {
-            assert_ne!(inbox.push(Message { tick: 0, word: FILLER }), Pushed::Closed);
+        probes.resize_with(producers * PER_PRODUCER as usize, Probe::new);
+        let mut desks = Vec::new();
+        desks.resize_with(producers, Desk::default);
+        let line = Self { inbox, desks, probes };
+        for desk in &line.desks {
+            (0..filler(room)).for_each(|_| line.write(desk, Message { tick: 0, word: FILLER }));
         }
-        (Arc::new(Self { inbox, probes }), Taker { reader, words: Vec::new() })
+        (Arc::new(line), Taker { reader, words: Vec::new() })
     }
 
-    /// Pushes message `number` of a producer; whether it was accepted.
-    fn push(&self, producer: u64, number: u64) -> bool {
+    /// As a shard sends a message, but for the alarm.
+    fn write(&self, desk: &Desk, message: Message) {
+        if !desk.is_ready() {
+            self.inbox.prepare(desk).unwrap();
+        }
+        if let Written::First(block) = desk.write(message) {
+            let _ = self.inbox.hand_over(block);
+        }
+    }
+
+    /// Pushes message `number` of a producer.
+    fn push(&self, producer: u64, number: u64) {
         let word = producer * PER_PRODUCER + number;
         self.probes[word as usize].set(word + 1);
-        self.inbox.push(Message { tick: word + 100, word }) != Pushed::Closed
+        self.write(&self.desks[producer as usize], Message { tick: word + 100, word });
     }
 }
 
@@ -51,7 +67,7 @@ struct Taker {
 impl Taker {
     fn drain(&mut self, line: &Line, limit: usize) {
         let Self { reader, words } = self;
-        let _ = reader.drain(&line.inbox, limit, |message| {
+        let _ = reader.drain(limit, |message| {
             if message.word != FILLER {
                 assert_eq!(message.tick, message.word + 100, "tick and word belong together");
                 let probe = line.probes[message.word as usize].get();
@@ -85,24 +101,26 @@ const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand
     bounded(3, 2)
 };
 
+/// The stand-in reclaims at once in the next line, and checks what is reached.
+fn reclaim_at_once() {
+    #[cfg(tickwheel_epoch_stand_in)]
+    crate::sync::epoch::check_the_next_domain();
+}
+
 fn producer(line: &Arc<Line>, producer: u64, count: u64) -> super::harness::JoinHandle<()> {
     let line = Arc::clone(line);
-    spawn(move || {
-        for number in 0..count {
-            assert!(line.push(producer, number));
-        }
-    })
+    spawn(move || (0..count).for_each(|number| line.push(producer, number)))
 }
 
 #[test]
 fn push_or_drain_across_blocks() {
     explore(TWO_THREADS, || {
         let (line, mut taker) = Line::new(1, 2);
-        let pushing = producer(&line, 0, 3);
+        let pushing = producer(&line, 0, 4);
         taker.drain(&line, usize::MAX);
         taker.drain(&line, usize::MAX);
         pushing.join().unwrap();
-        taker.finish(&line, &[3]);
+        taker.finish(&line, &[4]);
     });
 }
 
@@ -118,22 +136,59 @@ fn drain_with_a_limit() {
     });
 }
 
-/// A producer holds on to a block that the reader has read to its end and retires. One that pins after that
-/// does not reach the block any more, which the stand-in checks.
+/// A producer looks at a block that the reader has read to its end and retires: it is protected, or it does not
+/// reach that block any more.
 #[test]
-fn push_or_retire() {
+fn hand_over_or_retire() {
     explore(TWO_THREADS, || {
-        #[cfg(tickwheel_epoch_stand_in)]
-        crate::sync::epoch::check_the_next_domain();
+        reclaim_at_once();
         let (line, mut taker) = Line::new(2, 2);
-        assert!(line.push(1, 0) && line.push(1, 1));
+        line.push(1, 0);
+        line.push(1, 1);
         let pushing = producer(&line, 0, 1);
         taker.drain(&line, usize::MAX);
-        // The other producer may stand between the link to the next block and the move of the tail.
-        assert!(line.push(1, 2));
+        // The other producer may stand between the link to its block and the move of the tail.
+        line.push(1, 2);
         taker.drain(&line, usize::MAX);
         pushing.join().unwrap();
         taker.finish(&line, &[1, 3]);
+    });
+}
+
+/// A block that comes back from the pool carries the last lap's messages: the reader takes none of them for new.
+#[test]
+fn a_block_serves_again() {
+    explore(TWO_THREADS, || {
+        reclaim_at_once();
+        let (line, mut taker) = Line::new(1, 2);
+        (0..4).for_each(|number| line.push(0, number));
+        // The first block is given up here, and the third one is that again.
+        taker.drain(&line, usize::MAX);
+        let pushing = {
+            let line = Arc::clone(&line);
+            spawn(move || (4..6).for_each(|number| line.push(0, number)))
+        };
+        taker.drain(&line, usize::MAX);
+        pushing.join().unwrap();
+        taker.finish(&line, &[6]);
+    });
+}
+
+/// The same while the reader gives a block up and its producer is already looking for one.
+#[test]
+fn a_block_is_given_up_or_fetched() {
+    explore(TWO_THREADS, || {
+        reclaim_at_once();
+        let (line, mut taker) = Line::new(1, 2);
+        (0..2).for_each(|number| line.push(0, number));
+        let pushing = {
+            let line = Arc::clone(&line);
+            spawn(move || (2..6).for_each(|number| line.push(0, number)))
+        };
+        taker.drain(&line, usize::MAX);
+        taker.drain(&line, usize::MAX);
+        pushing.join().unwrap();
+        taker.finish(&line, &[6]);
     });
 }
 
@@ -160,21 +215,6 @@ fn a_box_at_rest_has_one_holder() {
     });
 }
 
-#[test]
-fn push_or_close() {
-    explore(TWO_THREADS, || {
-        let (line, taker) = Line::new(1, 2);
-        let pushing = spawn({
-            let line = Arc::clone(&line);
-            move || (0..3).take_while(|&number| line.push(0, number)).count() as u64
-        });
-        line.inbox.close(&taker.reader);
-        let accepted = pushing.join().unwrap();
-        assert!(!line.push(0, 7), "closed for good");
-        taker.finish(&line, &[accepted]);
-    });
-}
-
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod three_threads {
     use super::*;
@@ -190,45 +230,39 @@ mod three_threads {
         });
     }
 
-    /// One producer claims a slot and is slow; the others' messages do not wait for it, and its own later
-    /// messages do not overtake it.
+    /// Both hand their first block over behind the same one, and another block is full by then.
     #[test]
-    fn a_hole_keeps_order_per_producer() {
+    fn two_hand_over_or_drain() {
         explore(bounded(2, 1), || {
-            let (line, mut taker) = Line::new(2, 2);
-            let pushing = [producer(&line, 0, 2), producer(&line, 1, 1)];
-            taker.drain(&line, usize::MAX);
+            reclaim_at_once();
+            let (line, mut taker) = Line::new(3, 2);
+            line.push(2, 0);
+            line.push(2, 1);
+            let pushing = [producer(&line, 0, 1), producer(&line, 1, 1)];
             taker.drain(&line, usize::MAX);
             pushing.into_iter().for_each(|thread| thread.join().unwrap());
-            taker.finish(&line, &[2, 1]);
-        });
-    }
-
-    /// Both find the block full and make the next one.
-    #[test]
-    fn two_link_the_next_block() {
-        explore(bounded(5, 3), || {
-            let (line, taker) = Line::new(3, 2);
-            assert!(line.push(2, 0) && line.push(2, 1));
-            let pushing = producer(&line, 0, 1);
-            assert!(line.push(1, 0));
-            pushing.join().unwrap();
             taker.finish(&line, &[1, 1, 2]);
         });
     }
 
+    /// The thread that inherits a desk goes on with its block, while the reader is at it.
     #[test]
-    fn push_or_push_or_close() {
-        explore(bounded(3, 2), || {
-            let (line, taker) = Line::new(3, 2);
-            assert!(line.push(2, 0));
-            let pushing = [0, 1].map(|producer| {
+    fn a_desk_is_inherited() {
+        explore(bounded(2, 2), || {
+            let (line, mut taker) = Line::new(1, 2);
+            let dying = producer(&line, 0, 1);
+            let draining = spawn({
                 let line = Arc::clone(&line);
-                spawn(move || (0..2).take_while(|&number| line.push(producer, number)).count())
+                move || {
+                    taker.drain(&line, usize::MAX);
+                    taker
+                }
             });
-            line.inbox.close(&taker.reader);
-            let [first, second] = pushing.map(|thread| thread.join().unwrap() as u64);
-            taker.finish(&line, &[first, second, 1]);
+            dying.join().unwrap();
+            line.push(0, 1);
+            line.push(0, 2);
+            let taker = draining.join().unwrap();
+            taker.finish(&line, &[3]);
         });
     }
 }

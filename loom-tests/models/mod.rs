@@ -23,9 +23,13 @@ mod shard;
 mod stop;
 
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod linger;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod magazine;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod park;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod periodic;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod state;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]

@@ -235,7 +235,7 @@ fn two_producers_and_the_owner() {
         scheduling.join().unwrap();
         let cancelled = cancelling.join().unwrap();
         if asleep && engine.fired.is_empty() {
-            assert!(next <= 5 || engine.bell.rings() == 1, "slept through the timer");
+            assert!(next <= 5 || engine.bell.rings() > 0, "slept through the timer");
         }
         engine.owner.rise();
         engine.run_out(5);

@@ -2,7 +2,7 @@
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, yield_now};
 use super::world::{Settled, World};
-use crate::node::table::Rearm;
+use crate::node::table::Rescheduled;
 use crate::state::Phase;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -45,11 +45,11 @@ fn moved_later_or_fire() {
         let timer = world.arm(0, 10, 1, false);
         let mover = spawn({
             let world = Arc::clone(&world);
-            move || world.rearm(1, timer, 20)
+            move || world.reschedule(1, timer, 20)
         });
         let settled = world.due(timer, timer.mark, 10);
         let moved = mover.join().unwrap();
-        assert_eq!(moved, if settled.fired() { Rearm::Gone } else { Rearm::Later });
+        assert_eq!(moved, if settled.fired() { Rescheduled::Gone } else { Rescheduled::Later });
         if !settled.fired() {
             assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(20));
         }
@@ -64,7 +64,7 @@ fn moved_later_twice_or_fire() {
         let timer = world.arm(0, 10, 1, false);
         let mover = spawn({
             let world = Arc::clone(&world);
-            move || [world.rearm(1, timer, 20), world.rearm(1, timer, 30)]
+            move || [world.reschedule(1, timer, 20), world.reschedule(1, timer, 30)]
         });
         let mut settled = world.due(timer, timer.mark, 10);
         if let Settled::Again(tick, mark) = settled {
@@ -72,12 +72,12 @@ fn moved_later_twice_or_fire() {
         }
         let moved = mover.join().unwrap();
         match settled {
-            Settled::Fired(10) => assert_eq!(moved, [Rearm::Gone, Rearm::Gone]),
-            Settled::Fired(20) => assert_eq!(moved, [Rearm::Later, Rearm::Gone]),
-            Settled::Fired(30) => assert_eq!(moved, [Rearm::Later, Rearm::Later]),
+            Settled::Fired(10) => assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone]),
+            Settled::Fired(20) => assert_eq!(moved, [Rescheduled::Later, Rescheduled::Gone]),
+            Settled::Fired(30) => assert_eq!(moved, [Rescheduled::Later, Rescheduled::Later]),
             Settled::Fired(deadline) => panic!("nobody asked for {deadline}"),
             _ => {
-                assert_eq!(moved, [Rearm::Later, Rearm::Later]);
+                assert_eq!(moved, [Rescheduled::Later, Rescheduled::Later]);
                 assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(30));
             }
         }
@@ -92,12 +92,12 @@ fn moved_earlier_or_fire() {
         let timer = world.arm(0, 20, 1, false);
         let mover = spawn({
             let world = Arc::clone(&world);
-            move || world.rearm(1, timer, 10)
+            move || world.reschedule(1, timer, 10)
         });
         let settled = world.due(timer, timer.mark, 20);
         match mover.join().unwrap() {
-            Rearm::Gone => assert_eq!(settled, Settled::Fired(20)),
-            Rearm::Earlier { mark } => {
+            Rescheduled::Gone => assert_eq!(settled, Settled::Fired(20)),
+            Rescheduled::Earlier { mark } => {
                 assert!(!settled.fired(), "the first entry is a zombie once the second exists");
                 let mut entries = settled.entries();
                 entries.push((10, mark));
@@ -116,10 +116,10 @@ fn move_or_cancel() {
         let timer = world.arm(0, 10, 1, false);
         let mover = spawn({
             let world = Arc::clone(&world);
-            move || world.rearm(1, timer, 20)
+            move || world.reschedule(1, timer, 20)
         });
         assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
-        assert!(matches!(mover.join().unwrap(), Rearm::Later | Rearm::Gone));
+        assert!(matches!(mover.join().unwrap(), Rescheduled::Later | Rescheduled::Gone));
         assert_eq!(world.due(timer, timer.mark, 10), Settled::Dead);
         world.finish();
     });
@@ -133,18 +133,18 @@ fn move_or_move_or_fire() {
         let movers: Vec<_> = [(1, 20), (2, 30)]
             .map(|(thread, deadline)| {
                 let world = Arc::clone(&world);
-                spawn(move || world.rearm(thread, timer, deadline))
+                spawn(move || world.reschedule(thread, timer, deadline))
             })
             .into();
         let settled = world.due(timer, timer.mark, 10);
         let moved: Vec<_> = movers.into_iter().map(|mover| mover.join().unwrap()).collect();
         if settled.fired() {
-            assert_eq!(moved, [Rearm::Gone, Rearm::Gone], "fired though it was moved");
+            assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone], "fired though it was moved");
         } else {
             let mut entries = settled.entries();
             // The second mover moves backwards if the first one has overtaken it.
             entries.extend(moved.iter().filter_map(|moved| match moved {
-                Rearm::Earlier { mark } => Some((20, *mark)),
+                Rescheduled::Earlier { mark } => Some((20, *mark)),
                 _ => None,
             }));
             let fired = world.fire_the_rest(timer, entries);
@@ -161,22 +161,22 @@ fn earlier_or_later_or_fire() {
         let timer = world.arm(0, 10, 1, false);
         let earlier = spawn({
             let world = Arc::clone(&world);
-            move || world.rearm(1, timer, 5)
+            move || world.reschedule(1, timer, 5)
         });
         let later = spawn({
             let world = Arc::clone(&world);
-            move || world.rearm(2, timer, 30)
+            move || world.reschedule(2, timer, 30)
         });
         let settled = world.due(timer, timer.mark, 10);
         let mut entries = settled.entries();
         let (earlier, later) = (earlier.join().unwrap(), later.join().unwrap());
-        if let Rearm::Earlier { mark } = earlier {
+        if let Rescheduled::Earlier { mark } = earlier {
             entries.push((5, mark));
         }
         let rest = world.fire_the_rest(timer, entries);
         assert!(settled.fired() ^ rest.is_some(), "fires exactly once: {settled:?}, {rest:?}");
         if settled.fired() {
-            assert_eq!(later, Rearm::Gone, "fired at the old deadline though moved later");
+            assert_eq!(later, Rescheduled::Gone, "fired at the old deadline though moved later");
         }
         world.finish();
     });
@@ -210,7 +210,10 @@ fn handle_cancels_and_drops_or_fire() {
         let holder = spawn({
             let world = Arc::clone(&world);
             move || {
-                let won = world.table.cancel_held(timer.index, timer.generation).is_some();
+                let won = world
+                    .table
+                    .cancel_held(&world.caches[1], timer.index, timer.generation)
+                    .is_some();
                 world.release(1, timer);
                 won
             }
@@ -228,14 +231,14 @@ fn move_or_drop_handle_or_cancel() {
         let timer = world.arm(0, 10, 1, true);
         let mover = spawn({
             let world = Arc::clone(&world);
-            move || world.rearm(1, timer, 20)
+            move || world.reschedule(1, timer, 20)
         });
         let holder = spawn({
             let world = Arc::clone(&world);
             move || world.release(2, timer)
         });
         assert_eq!(world.cancel(0, timer), Some(1));
-        assert!(matches!(mover.join().unwrap(), Rearm::Later | Rearm::Gone));
+        assert!(matches!(mover.join().unwrap(), Rescheduled::Later | Rescheduled::Gone));
         holder.join().unwrap();
         world.finish();
     });
@@ -268,7 +271,7 @@ fn stale_key_or_recycled_node() {
         let stranger = spawn({
             let world = Arc::clone(&world);
             move || {
-                let moved = world.rearm(1, timer, 99);
+                let moved = world.reschedule(1, timer, 99);
                 (moved, world.cancel(1, timer))
             }
         });

@@ -1,10 +1,10 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
 use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
-use crate::shard::periodic::Plan;
 use crate::shard::thread_state::ThreadState;
 use crate::shard::{Limit, Owner, Refusal, ShardHandle};
-use crate::time::{MissedTicks, Period, TickRate, Time};
+use crate::state::State;
+use crate::time::{Course, MissedTicks, Period, Repeat, TickRate, Time};
 use crate::types::Key;
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn schedule(
     ledger: &Arc<Ledger>,
     id: u64,
     held: bool,
-) -> Option<Key> {
+) -> Option<Key<Payload>> {
     match handle.schedule(thread, 10, ledger.payload(id), held) {
         Ok(key) => Some(key),
         Err(Refusal::Closed(payload)) => {
@@ -143,7 +143,6 @@ fn stop_or_move() {
     });
 }
 
-/// A periodic timer enters a book of its own before its first period is armed.
 #[test]
 fn stop_or_schedule_periodic() {
     explore(TWO_THREADS, || {
@@ -152,14 +151,9 @@ fn stop_or_schedule_periodic() {
             let (handle, ledger) = engine.handle();
             move || {
                 let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
-                let plan = Plan {
-                    payload: ledger.payload(1),
-                    again: Payload::again,
-                    period: every.unwrap(),
-                    nominal: Time::from_nanos(10),
-                    rate: TickRate::new(2),
-                };
-                let accepted = handle.schedule_periodic(handle.thread(0), plan);
+                let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
+                let repeat = Repeat { payload: ledger.payload(1), clone: Payload::again, course };
+                let accepted = handle.schedule_periodic(handle.thread(0), repeat);
                 if let Ok(key) = accepted {
                     return Some(key);
                 }
@@ -170,7 +164,8 @@ fn stop_or_schedule_periodic() {
         let returned = engine.close();
         let accepted = producer.join().unwrap();
         assert_eq!(returned, if accepted.is_some() { vec![1] } else { vec![] });
-        assert!(accepted.is_none_or(|key| !engine.owner.handle().is_active(key)), "still active");
+        let alive = |key| engine.owner.handle().state(key).is_some_and(State::is_live);
+        assert!(!accepted.is_some_and(alive), "still alive");
         engine.finish();
     });
 }

@@ -7,7 +7,7 @@
 use super::harness::{Ledger, Payload};
 use crate::drive::Fate;
 use crate::node::magazine::ThreadCache;
-use crate::node::table::{Armed, Rearm, Table};
+use crate::node::table::{Armed, Rescheduled, Table};
 use crate::state::Phase;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,11 +26,20 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Arc<Self> {
         let caches = std::array::from_fn(|_| ThreadCache::default());
-        Arc::new(Self { table: Table::new(NODES), caches, ledger: Ledger::new() })
+        Arc::new(Self { table: Table::new(0, NODES), caches, ledger: Ledger::new() })
+    }
+
+    pub(super) fn payload(&self, id: u64) -> Payload {
+        self.ledger.payload(id)
+    }
+
+    pub(super) fn owners_cache(&self) -> &ThreadCache {
+        &self.caches[OWNER]
     }
 
     pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Armed {
-        self.table.arm(&self.caches[thread], deadline, self.ledger.payload(id), held).unwrap()
+        let payload = self.ledger.payload(id);
+        self.table.arm(&self.caches[thread], deadline, payload, held, || ()).unwrap()
     }
 
     pub(super) fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {
@@ -39,8 +48,8 @@ impl World {
             .map(|payload| payload.id())
     }
 
-    pub(super) fn rearm(&self, thread: usize, timer: Armed, deadline: u64) -> Rearm {
-        self.table.rearm(&self.caches[thread], timer.index, timer.generation, deadline)
+    pub(super) fn reschedule(&self, thread: usize, timer: Armed, deadline: u64) -> Rescheduled {
+        self.table.reschedule(&self.caches[thread], timer.index, timer.generation, deadline)
     }
 
     pub(super) fn release(&self, thread: usize, timer: Armed) {
@@ -51,7 +60,7 @@ impl World {
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Settled {
         match self.table.due(&self.caches[OWNER], timer.index, mark, now) {
             Fate::Fire(fired) => {
-                assert_eq!(fired.generation, timer.generation, "another timer fired");
+                assert_eq!(fired.key.generation(), timer.generation, "another timer fired");
                 assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
                 assert_ne!(fired.payload.id(), 0);
                 Settled::Fired(fired.deadline)
@@ -88,7 +97,7 @@ impl World {
         let Some(world) = Arc::into_inner(self) else { panic!("a thread is not joined") };
         let mut free = HashSet::new();
         for cache in &world.caches {
-            while let Ok(armed) = world.table.arm(cache, 0, world.ledger.payload(0), false) {
+            while let Ok(armed) = world.table.arm(cache, 0, world.ledger.payload(0), false, || ()) {
                 assert!(free.insert(armed.index), "node {} was recycled twice", armed.index);
             }
         }

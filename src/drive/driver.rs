@@ -113,7 +113,7 @@ impl<W: Drivable> Driver<W> {
 
     /// Whether a handler may be running.
     #[inline]
-    fn is_turning(&mut self) -> bool {
+    pub(crate) fn is_turning(&mut self) -> bool {
         self.has_fired = self.has_fired && self.token.is_held();
         self.has_fired
     }

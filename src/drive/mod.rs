@@ -21,5 +21,5 @@ mod turn;
 pub(crate) use bound::too_many;
 pub(crate) use driver::Driver;
 use staging::StagingBuffer;
-pub(crate) use store::{Fate, TimerStore};
+pub(crate) use store::{Fate, Fired, TimerStore};
 pub(crate) use turn::TurnState;

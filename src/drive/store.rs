@@ -1,8 +1,9 @@
 //! What the driver asks about an entry.
 
+use crate::types::Key;
 use crate::wheel::Entry;
 
-/// What a table says about an entry that came due.
+/// What a table decides about an entry that came due.
 #[must_use]
 pub(crate) enum Fate<F> {
     /// The timer fires now.
@@ -11,6 +12,17 @@ pub(crate) enum Fate<F> {
     Refile(u64),
     /// A zombie.
     Drop,
+}
+
+/// A timer that has fired, or that `stop` has returned, on its way out.
+#[derive(Debug)]
+pub(crate) struct Fired<T> {
+    pub(crate) payload: T,
+    pub(crate) key: Key<T>,
+    /// The tick at or after which the timer was to fire.
+    pub(crate) deadline: u64,
+    /// One call of a periodic timer.
+    pub(crate) periodic: bool,
 }
 
 /// The timers behind the entries.

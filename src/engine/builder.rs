@@ -1,14 +1,17 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
 use super::handler::{Executor, Handler, Outcome, PanicHook, PanicReport, through_executor};
+use super::hold::{Hold, TimerRef};
 use super::inner::{Inner, Plan};
 use super::lifecycle::{Lifecycle, ShardWorker};
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::settings::{Drive, IdleStrategy};
+use super::task::Task;
 use super::timer::Timer;
 use crate::park::sleeper::{SleepWaker, Sleeper};
-use crate::shard::{Limit, Owner, Task, WakeOwner};
+use crate::shard::{Limit, Owner, WakeOwner};
+use crate::sync::fence;
 use crate::sync::process::{AtomicU64, Ordering};
 use crate::time::{Clock, TickRate, TimeSource};
 use crate::types::WheelKind;
@@ -203,6 +206,44 @@ impl Builder {
         })
     }
 
+    /// As [`build_with`](Self::build_with), with a handler that is given the timer: to schedule, cancel, move and ask.
+    ///
+    /// The timer is lent for the call and does not keep the engine alive; a clone of it does, and a
+    /// [`WeakTimer`](crate::WeakTimer) does not.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Builder, Expired, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (done, tries) = std::sync::mpsc::channel();
+    /// let timer = Builder::new().build_with_timer(move |timer: &Timer<u32>, expired: Expired<u32>| {
+    ///     // Three tries, each after twice the pause.
+    ///     let tried = expired.payload + 1;
+    ///     if tried == 3 || timer.schedule_key(Duration::from_millis(1 << tried), tried).is_err() {
+    ///         done.send(tried).unwrap();
+    ///     }
+    /// })?;
+    /// timer.schedule_key(Duration::from_millis(1), 0)?;
+    /// assert_eq!(tries.recv()?, 3);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_with_timer<T, H>(self, handler: H) -> Result<Timer<T>, BuildError>
+    where
+        T: Send + 'static,
+        H: Fn(&Timer<T>, Expired<T>) + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.build_per_shard_with_timer(move |_| {
+            let handler = Arc::clone(&handler);
+            move |timer: &Timer<T>, expired| handler(timer, expired)
+        })
+    }
+
     /// An engine with a handler of its own for each shard, so that handlers need no locks.
     ///
     /// `factory` is called once per shard, in order, before this returns.
@@ -216,10 +257,28 @@ impl Builder {
         F: FnMut(usize) -> H,
         H: FnMut(Expired<T>) + Send + 'static,
     {
+        self.build_per_shard_with_timer(|shard| {
+            let mut handler = factory(shard);
+            move |_timer: &Timer<T>, expired| handler(expired)
+        })
+    }
+
+    /// As [`build_per_shard`](Self::build_per_shard), with handlers that are given the timer; see
+    /// [`build_with_timer`](Self::build_with_timer).
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_per_shard_with_timer<T, F, H>(self, mut factory: F) -> Result<Timer<T>, BuildError>
+    where
+        T: Send + 'static,
+        F: FnMut(usize) -> H,
+        H: FnMut(&Timer<T>, Expired<T>) + Send + 'static,
+    {
         self.build_handlers(|shard| {
             let mut handler = factory(shard);
-            Box::new(move |expired| {
-                handler(expired);
+            Box::new(move |timer, expired| {
+                handler(timer, expired);
                 Outcome::Done
             })
         })
@@ -289,21 +348,22 @@ impl Builder {
         let router = Router::new(self.routing, handles.len());
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
-        Timer::from_inner(Arc::new(Inner::new(
-            id,
-            Plan {
-                handles,
-                rate,
-                source: self.source,
-                router,
-                budget: self.budget,
-                idle: self.idle,
-                drive: self.drive,
-                panic_hook: self.panic_hook,
-                thread_name: self.thread_name,
-                lifecycle: Lifecycle::new(unstarted),
-            },
-        )))
+        // Decided before the first handle is made, so that dropping handles is light from the first one on.
+        fence::is_asymmetric();
+        let plan = Plan {
+            handles,
+            rate,
+            source: self.source,
+            router,
+            budget: self.budget,
+            idle: self.idle,
+            drive: self.drive,
+            panic_hook: self.panic_hook,
+            thread_name: self.thread_name,
+            lifecycle: Lifecycle::new(unstarted),
+        };
+        let hold = Hold::new(|hold| Inner::new(id, plan, hold));
+        Timer::from_ref(TimerRef::first(&hold))
     }
 }
 

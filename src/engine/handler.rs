@@ -1,11 +1,19 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
-use crate::types::{Expired, Key};
+use super::hold::TimerRef;
+use super::inner::Inner;
+use super::timer::Timer;
+use crate::types::{Expired, RawKey};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot take expired timers of `{T}` off the workers' hands",
+    label = "does not implement `Executor<{T}>`",
+    note = "to handle timers with a closure, use `Builder::build_with` in place of `Builder::build_on`"
+)]
 pub trait Executor<T>: Send + Sync + 'static {
     /// Accepts an expired timer, or gives it back if it cannot (a full queue, a shutdown).
     ///
@@ -21,13 +29,74 @@ pub trait Executor<T>: Send + Sync + 'static {
     fn rejected(&self, expired: Expired<T>);
 }
 
+/// A shared executor is an executor: several engines can hand over to one.
+impl<T, E: Executor<T> + ?Sized> Executor<T> for Arc<E> {
+    fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>> {
+        (**self).execute(expired)
+    }
+
+    fn rejected(&self, expired: Expired<T>) {
+        (**self).rejected(expired);
+    }
+}
+
+/// An executor made of two closures: one that takes expired timers or gives them back, one that gets what was
+/// given back.
+///
+/// ```
+/// use std::sync::mpsc::sync_channel;
+/// use tickwheel::{Builder, Expired, executor_fn};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (queue, expired) = sync_channel::<Expired<u64>>(1024);
+/// let executor = executor_fn(
+///     move |expired| queue.try_send(expired).map_err(|refused| match refused {
+///         std::sync::mpsc::TrySendError::Full(it) => it,
+///         std::sync::mpsc::TrySendError::Disconnected(it) => it,
+///     }),
+///     |expired| eprintln!("no room for {}", expired.payload),
+/// );
+/// let timer = Builder::new().shards(1).build_on(executor)?;
+/// timer.schedule(std::time::Duration::ZERO, 17u64)?;
+/// assert_eq!(expired.recv()?.payload, 17);
+/// # Ok(()) }
+/// ```
+pub fn executor_fn<T, F, R>(execute: F, rejected: R) -> impl Executor<T>
+where
+    F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
+    R: Fn(Expired<T>) + Send + Sync + 'static,
+{
+    Closures { execute, rejected }
+}
+
+/// See [`executor_fn`].
+struct Closures<F, R> {
+    execute: F,
+    rejected: R,
+}
+
+impl<T, F, R> Executor<T> for Closures<F, R>
+where
+    F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
+    R: Fn(Expired<T>) + Send + Sync + 'static,
+{
+    fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>> {
+        (self.execute)(expired)
+    }
+
+    fn rejected(&self, expired: Expired<T>) {
+        (self.rejected)(expired);
+    }
+}
+
 /// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PanicReport {
     /// The shard whose worker ran the handler.
     pub shard: usize,
     /// The timer that was being handled.
-    pub key: Key,
+    pub key: RawKey,
     /// The panic's message, if it had one.
     pub message: String,
 }
@@ -35,7 +104,7 @@ pub struct PanicReport {
 impl fmt::Display for PanicReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shard, key, message } = self;
-        write!(f, "a handler on shard {shard} panicked while it ran {key:?}: {message}")
+        write!(f, "a handler on shard {shard} panicked while it ran timer {key}: {message}")
     }
 }
 
@@ -48,17 +117,16 @@ pub(super) enum Outcome {
 }
 
 /// The handler of one shard.
-pub(super) type Handler<T> = Box<dyn FnMut(Expired<T>) -> Outcome + Send>;
+pub(super) type Handler<T> = Box<dyn FnMut(&Timer<T>, Expired<T>) -> Outcome + Send>;
 
 /// Called with every panic of a handler.
 pub(super) type PanicHook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
 
 /// A handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
-    Box::new(move |expired| match executor.execute(expired) {
+    Box::new(move |_timer, expired| match executor.execute(expired) {
         Ok(()) => Outcome::Done,
         Err(expired) => {
-            log::warn!("the executor refused {:?}; it goes to Executor::rejected", expired.key);
             executor.rejected(expired);
             Outcome::Refused
         }
@@ -68,19 +136,20 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
 /// Runs a handler so that a panic in it stays there; `None` if it panicked.
 pub(super) fn run_caught<T>(
     handler: &mut Handler<T>,
-    hook: Option<&PanicHook>,
+    inner: &Inner<T>,
     expired: Expired<T>,
 ) -> Option<Outcome> {
-    let (shard, key) = (expired.shard, expired.key);
+    let (shard, key) = (expired.shard, expired.key.to_raw());
     // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
     // as it is with a thread that panics. The engine's state is not touched by handlers.
-    match catch_unwind(AssertUnwindSafe(|| handler(expired))) {
+    match catch_unwind(AssertUnwindSafe(|| TimerRef::lend(inner, |timer| handler(timer, expired))))
+    {
         Ok(outcome) => Some(outcome),
         Err(panic) => {
             let message = message_of(&*panic);
             // Dropping a panic's payload may panic in turn.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            report(hook, &PanicReport { shard, key, message });
+            report(inner.panic_hook.as_ref(), &PanicReport { shard, key, message });
             None
         }
     }

@@ -1,18 +1,19 @@
 //! What timers, timeouts and workers of one engine share.
 
 use super::handler::PanicHook;
+use super::hold;
+use super::hold::{AnyShelf, Hold, Retire};
 use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::state::EngineState;
 use crate::shard::{Refusal, ShardHandle};
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::{TickRate, Time, TimeSource};
+use crate::time::{TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Weak};
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
@@ -20,6 +21,8 @@ pub(super) struct Inner<T> {
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
+    /// Where the engine waits for its last handle.
+    pub(super) shelf: &'static AnyShelf,
     /// An `EngineState`; written under the lifecycle's lock only.
     state: AtomicU8,
     /// Names the engine in the thread-local that says which engine's handlers run on this thread.
@@ -31,6 +34,11 @@ pub(super) struct Inner<T> {
     pub(super) thread_name: String,
     pub(super) rejected: CachePadded<AtomicU64>,
     pub(super) lifecycle: Mutex<Lifecycle<T>>,
+    /// Counted `Timer`s; see `hold`.
+    pub(super) timers: CachePadded<AtomicUsize>,
+    /// What keeps this engine's memory.
+    pub(super) hold: Weak<Hold<T>>,
+    pub(super) retire: Retire<T>,
 }
 
 /// The parts of a core that the builder decides.
@@ -48,8 +56,15 @@ pub(super) struct Plan<T> {
 }
 
 impl<T> Inner<T> {
-    pub(super) fn new(id: u64, plan: Plan<T>) -> Self {
+    pub(super) fn new(id: u64, plan: Plan<T>, hold: Weak<Hold<T>>) -> Self
+    where
+        T: Send + 'static,
+    {
         Self {
+            shelf: hold::shelf(id),
+            timers: CachePadded::new(AtomicUsize::new(0)),
+            hold,
+            retire: hold::retire,
             handles: plan.handles,
             rate: plan.rate,
             source: plan.source,
@@ -87,14 +102,14 @@ impl<T> Inner<T> {
     }
 
     /// The tick of a timer that is set now.
-    #[inline]
-    pub(super) fn deadline(&self, delay: Duration) -> u64 {
-        self.rate.deadline(self.source.start_of_delay(), delay)
+    #[inline(always)] // see `When::tick`
+    pub(super) fn tick(&self, when: impl Into<When>) -> u64 {
+        self.source.tick(&self.rate, when.into())
     }
 
     /// The shard that a key names, if it can be one of this engine's.
     #[inline]
-    pub(super) fn handle(&self, key: Key) -> Option<&ShardHandle<T>> {
+    pub(super) fn handle(&self, key: Key<T>) -> Option<&ShardHandle<T>> {
         self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
@@ -117,7 +132,7 @@ impl<T> Inner<T> {
     #[inline]
     pub(super) fn with_thread<R>(
         &self,
-        key: Key,
+        key: Key<T>,
         f: impl FnOnce(&ShardHandle<T>, &crate::shard::thread_state::ThreadState) -> R,
     ) -> Option<R> {
         let handle = self.handle(key)?;

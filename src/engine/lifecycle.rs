@@ -5,12 +5,12 @@ use super::inner::Inner;
 use super::settings::Drive;
 use super::state::EngineState;
 use super::worker;
+use crate::drive::Fired;
 use crate::park::sleeper::Sleeper;
-use crate::shard::periodic::{Again, PeriodicKey, Plan};
-use crate::shard::{Expiry, Owner, Turn};
+use crate::shard::{Owner, Turn};
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::{Period, Time, saturating_ns};
+use crate::time::{Course, Period, Repeat, Time, When, saturating_ns};
 use crate::types::{
     Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
     Unfired,
@@ -117,29 +117,28 @@ impl<T> ShardWorker<T> {
         let Some(mut turn) = begun else {
             return Turn { fired: 0, more: false, next: u64::MAX };
         };
-        while let Some(expiry) = self.owner.next_expiry(&mut turn) {
+        while let Some(fired) = self.owner.next_fired(&mut turn) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.now();
             }
-            let periodic = expiry.periodic;
-            self.handle(inner, expiry, now);
-            if periodic {
-                self.owner.finish_period(inner.now());
+            if let Some(fired) = self.owner.confirm(&mut turn, fired) {
+                self.handle(inner, fired, now);
+                self.owner.finish_call(|| inner.now());
             }
         }
         self.owner.finish_turn(turn, &inner.budget)
     }
 
     /// Runs the handler for one timer.
-    fn handle(&mut self, inner: &Inner<T>, expiry: Expiry<T>, now: Time) {
+    fn handle(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
         let counters = self.owner.handle().counters();
-        let Expiry { payload, key, deadline, .. } = expiry;
+        let Fired { payload, key, deadline, .. } = fired;
         let deadline = inner.rate.start_of(deadline);
         let lateness = now.saturating_duration_since(deadline);
         counters.lateness.record(saturating_ns(lateness));
         let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
-        match run_caught(&mut self.handler, inner.panic_hook.as_ref(), expired) {
+        match run_caught(&mut self.handler, inner, expired) {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
             None => drop(counters.panics.bump()),
@@ -149,7 +148,7 @@ impl<T> ShardWorker<T> {
     /// Ends the shard and collects what has not ended.
     pub(super) fn close(&mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
-        self.owner.close(|Expiry { payload, key, deadline, .. }| {
+        self.owner.close(|Fired { payload, key, deadline, .. }| {
             unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
         });
         unfired
@@ -163,7 +162,7 @@ impl<T> Inner<T> {
     }
 
     #[inline]
-    pub(super) fn reschedule(&self, key: Key, tick: u64) -> Reschedule {
+    pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
         let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
     }
@@ -254,7 +253,7 @@ impl<T> Inner<T> {
 impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be; the payload comes back either way.
     #[inline]
-    pub(super) fn ready(self: &Arc<Self>, payload: T) -> Result<T, ScheduleError<T>> {
+    pub(super) fn ready(&self, payload: T) -> Result<T, ScheduleError<T>> {
         if self.state() == EngineState::Started {
             return Ok(payload);
         }
@@ -266,24 +265,25 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     pub(super) fn begin_periodic(
-        self: &Arc<Self>,
-        first: Duration,
+        &self,
+        first: When,
         period: Period,
         payload: T,
-        again: Again<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>> {
+        clone: fn(&T) -> T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let payload = self.ready(payload)?;
-        let nominal = self.now().saturating_add(first);
+        let nominal = self.source.time(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let handle = &self.handles[shard];
-            let plan = Plan { payload, again, period, nominal, rate: self.rate };
-            let begun = handle.schedule_periodic(handle.thread(slot), plan);
+            let course = Course::new(nominal, period, self.rate);
+            let repeat = Repeat { payload, clone, course };
+            let begun = handle.schedule_periodic(handle.thread(slot), repeat);
             begun.map_err(|refusal| self.rejected(refusal, shard))
         })
     }
 
-    pub(super) fn start(self: &Arc<Self>) -> Result<(), StartError> {
+    pub(super) fn start(&self) -> Result<(), StartError> {
         match self.state() {
             EngineState::Started => return Ok(()),
             EngineState::Stopped => return Err(StartError::Stopped),
@@ -307,12 +307,10 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Gives a shard_worker its thread. On failure the shard_worker stays where it is, for another attempt.
-    fn spawn(
-        self: &Arc<Self>,
-        shard_worker: Handover<T>,
-    ) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
+    fn spawn(&self, shard_worker: Handover<T>) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
         let shard = locked(&shard_worker).as_ref().map_or(0, |shard_worker| shard_worker.shard);
-        let inner = Arc::clone(self);
+        // Never missing: whoever starts the engine has a `Timer`, or is one of its workers.
+        let Some(inner) = self.hold() else { return Err(StartError::Stopped) };
         std::thread::Builder::new()
             .name(format!("{}-{shard}", self.thread_name))
             .spawn(move || {

@@ -15,6 +15,7 @@ use thiserror::Error;
 /// choice acts like [`Pinning::Off`]; a pin that fails is logged and shown in the statistics, never
 /// fatal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pinning {
     /// Worker `i` on the `i`-th core that the building thread may use, starting over when there are
     /// more workers than cores.

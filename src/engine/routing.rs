@@ -5,6 +5,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// How timers are spread over the shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Routing {
     /// Each thread has a home shard, dealt out in turn when the thread first schedules with this engine,
     /// so `n` threads use `min(n, shards)` shards, whatever the affinity mask. A worker's home is its own

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// What a worker does when nothing is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum IdleStrategy {
     /// Sleep until the next deadline. The default.
     #[default]

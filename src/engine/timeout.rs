@@ -1,99 +1,111 @@
 //! `Timeout`: the owned handle of one timer.
 
-use super::inner::Inner;
-use crate::state::Phase;
-use crate::time::Time;
+use super::hold::HandleRef;
+use crate::state::{Phase, State};
+use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
-/// A `Timeout` keeps its timer's record, so its answers hold for ever, and it keeps the engine's memory
-/// (not its workers). It cannot be cloned; [`key`](Self::key) gives a plain copy of its name.
+/// A `Timeout` keeps its timer's record, so its answers stay right for as long as it exists, and it keeps the engine's
+/// memory (not its workers). It cannot be cloned; [`key`](Self::key) gives a plain copy of its name. Making and
+/// dropping one writes nothing that other threads write.
 ///
-/// Dropping a `Timeout` leaves the timer armed.
+/// Dropping a `Timeout` leaves the timer armed; [`cancel_on_drop`](Self::cancel_on_drop) makes a guard that does not.
 pub struct Timeout<T> {
-    inner: Arc<Inner<T>>,
-    key: Key,
+    inner: HandleRef<T>,
+}
+
+/// Where the timer of a [`Timeout`] stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum TimeoutState {
+    /// It will fire, be cancelled, or be returned.
+    Pending,
+    /// It has fired; its handler may still be running.
+    Fired,
+    /// It was cancelled.
+    Cancelled,
+    /// It was returned by `stop`, or dropped with the engine.
+    Returned,
 }
 
 impl<T> Timeout<T> {
-    pub(super) fn new(inner: Arc<Inner<T>>, key: Key) -> Self {
-        Self { inner, key }
+    pub(super) fn new(inner: HandleRef<T>) -> Self {
+        Self { inner }
     }
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
-        let key = self.key;
+        let key = self.key();
         Cancel::from_payload(
             self.inner.with_thread(key, |handle, thread| handle.cancel_held(thread, key)).flatten(),
         )
     }
 
-    /// Moves the timer to fire `delay` from now instead; see [`Timer::reschedule`](crate::Timer::reschedule).
-    pub fn reschedule(&self, delay: Duration) -> Reschedule {
-        self.inner.reschedule(self.key, self.inner.deadline(delay))
+    /// Moves the timer to fire after a delay or at a point in time instead; see [`Timer::reschedule`](crate::Timer::reschedule).
+    pub fn reschedule(&self, when: impl Into<When>) -> Reschedule {
+        self.inner.reschedule(self.key(), self.inner.tick(when))
     }
 
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    pub fn reschedule_at(&self, deadline: Time) -> Reschedule {
-        self.inner.reschedule(self.key, self.inner.rate.deadline_at(self.inner.now(), deadline))
-    }
-
-    fn phase(&self) -> Phase {
-        let state = self.inner.handle(self.key).and_then(|handle| handle.state(self.key));
-        state.map_or(Phase::Idle, |state| state.phase())
+    /// Where the timer stands. One read, so that two questions cannot get answers of different moments.
+    #[must_use]
+    pub fn state(&self) -> TimeoutState {
+        let key = self.key();
+        let state = self.inner.handle(key).and_then(|handle| handle.state(key));
+        match state.map_or(Phase::Idle, State::phase) {
+            Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
+                TimeoutState::Pending
+            }
+            Phase::Fired => TimeoutState::Fired,
+            Phase::Cancelled => TimeoutState::Cancelled,
+            // The node is held, so it is this timer's, and it has been armed: it is never idle.
+            Phase::Returned | Phase::Idle => TimeoutState::Returned,
+        }
     }
 
     /// Whether the timer has not ended.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.phase() == Phase::Pending
+        self.state() == TimeoutState::Pending
     }
 
     /// Whether the timer was cancelled, or returned by `stop`.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.phase(), Phase::Cancelled | Phase::Returned)
+        matches!(self.state(), TimeoutState::Cancelled | TimeoutState::Returned)
     }
 
     /// Whether the timer has fired (its handler may still be running).
     #[must_use]
     pub fn is_expired(&self) -> bool {
-        self.phase() == Phase::Fired
+        self.state() == TimeoutState::Fired
     }
 
     /// When the timer is or was due: the time asked for, rounded up to a tick.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        let tick = self.inner.handle(self.key).map_or(u64::MAX, |handle| handle.deadline(self.key));
+        let key = self.key();
+        let tick = self.inner.handle(key).map_or(u64::MAX, |handle| handle.deadline(key));
         self.inner.rate.start_of(tick)
     }
 
     /// The timer's name.
     #[must_use]
-    pub fn key(&self) -> Key {
-        self.key
+    pub fn key(&self) -> Key<T> {
+        self.inner.key()
     }
 
     /// Gives up the handle and keeps the name; the timer stays armed.
     #[must_use = "to let the timer run without a name, drop the Timeout"]
-    pub fn detach(self) -> Key {
-        self.key
-    }
-}
-
-impl<T> Drop for Timeout<T> {
-    fn drop(&mut self) {
-        let key = self.key;
-        self.inner.with_thread(key, |handle, thread| handle.release(thread, key));
+    pub fn detach(self) -> Key<T> {
+        self.key()
     }
 }
 
 impl<T> fmt::Debug for Timeout<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeout").field("key", &self.key).field("phase", &self.phase()).finish()
+        f.debug_struct("Timeout").field("key", &self.key()).field("state", &self.state()).finish()
     }
 }

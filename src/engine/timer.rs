@@ -1,27 +1,26 @@
 //! `Timer`: the engine as its users hold it.
 
 use super::Builder;
-use super::inner::Inner;
+use super::hold::{HandleRef, TimerRef};
 use super::state::EngineState;
 use super::stats::Stats;
+use super::task::Task;
 use super::timeout::Timeout;
-use crate::shard::periodic::PeriodicKey;
-use crate::shard::{IntoPayload, Task};
-use crate::state::Phase;
+use crate::state::State;
 use crate::sync::slot;
-use crate::time::{Period, Time};
+use crate::time::{Period, Time, When};
 use crate::types::{
     BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
 /// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
-/// Note that a payload which holds a clone keeps its own engine alive.
+/// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
+/// does not.
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
@@ -38,22 +37,22 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    inner: Arc<Inner<T>>,
-    /// Stops the engine with the last handle.
-    _last: Arc<StopOnDrop<T>>,
+    inner: TimerRef<T>,
 }
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), _last: Arc::clone(&self._last) }
+        Self { inner: self.inner.clone() }
     }
 }
 
-struct StopOnDrop<T>(Arc<Inner<T>>);
+impl<T> Timer<T> {
+    pub(super) fn from_ref(inner: TimerRef<T>) -> Self {
+        Self { inner }
+    }
 
-impl<T> Drop for StopOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abandon();
+    pub(super) fn engine(&self) -> &TimerRef<T> {
+        &self.inner
     }
 }
 
@@ -73,6 +72,33 @@ impl Timer<Task> {
         Builder::new()
     }
 
+    /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
+    ///
+    /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
+    /// the returned [`Timeout`] leaves the timer armed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = tickwheel::Timer::new()?;
+    /// let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
+    /// assert!(deadline.cancel().won());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    #[inline]
+    pub fn run_after(
+        &self,
+        when: impl Into<When>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout<Task>, ScheduleError<Task>> {
+        self.schedule(when, Task::new(run))
+    }
+
     /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
@@ -81,27 +107,22 @@ impl Timer<Task> {
     /// As [`schedule`](Self::schedule).
     pub fn repeat(
         &self,
-        first: Duration,
+        first: impl Into<When>,
         period: Period,
         run: impl FnMut() + Send + 'static,
-    ) -> Result<PeriodicKey, ScheduleError<Task>> {
-        self.inner.begin_periodic(first, period, Task::repeating(run), Task::again)
+    ) -> Result<Key<Task>, ScheduleError<Task>> {
+        self.inner.begin_periodic(first.into(), period, Task::repeating(run), Task::again)
     }
 }
 
 impl<T: Send + 'static> Timer<T> {
-    pub(super) fn from_inner(inner: Arc<Inner<T>>) -> Self {
-        let last = Arc::new(StopOnDrop(Arc::clone(&inner)));
-        Self { inner, _last: last }
-    }
-
-    /// Schedules `payload` to fire `delay` from now, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// A zero delay fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
     ///
     /// The returned [`Timeout`] may be dropped: the timer stays armed. Where a plain name is enough,
-    /// [`schedule_key`](Self::schedule_key) is cheaper, because it touches no reference count.
+    /// [`schedule_key`](Self::schedule_key) gives one that is smaller and can be copied.
     ///
     /// # Errors
     ///
@@ -109,25 +130,11 @@ impl<T: Send + 'static> Timer<T> {
     /// The payload is in the error.
     pub fn schedule(
         &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
+        when: impl Into<When>,
+        payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick; at once if that is past.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload.into_payload(), true).map(|key| self.timeout(key))
+        let tick = self.inner.tick(when);
+        self.arm_held(tick, payload)
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -138,116 +145,95 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     pub fn schedule_key(
         &self,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.inner.deadline(delay);
-        self.arm(tick, payload.into_payload(), false)
-    }
-
-    /// As [`schedule_at`](Self::schedule_at), but returns a plain key.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline]
-    pub fn schedule_key_at(
-        &self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.inner.rate.deadline_at(self.inner.now(), deadline);
-        self.arm(tick, payload.into_payload(), false)
+        when: impl Into<When>,
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = self.inner.tick(when);
+        self.arm(tick, payload)
     }
 
     /// Schedules a clone of `payload` once per period, the first time `first` from now.
     ///
-    /// The next period is armed when the handler has returned, so a timer never piles up on itself, and
+    /// The key stays the same over all periods: [`cancel`](Self::cancel) hands `payload` back, and no call of the
+    /// handler begins after that; one that has begun goes on to its end. [`reschedule`](Self::reschedule) moves the
+    /// coming call, from within one as well, and the later ones are counted from there. Both may come from the
+    /// handler itself.
+    ///
+    /// The next period begins when the handler has returned, so a timer never piles up on itself, and
     /// [`Period`] says what happens to periods that were missed. It does not drift: each deadline is counted
     /// from the one before, not from the time of its handling. A period counts as one timer scheduled and one
-    /// fired; under `max_pending` the timer keeps one place until it is cancelled.
+    /// fired; under `max_pending` the timer keeps one place until it ends.
     ///
-    /// Beginning, cancelling and each period take a short lock of the shard that one-shot timers do not touch.
+    /// `T::clone` runs here for the first call, and on the worker, ahead of each call, for the next one, from the
+    /// payload of that call. No lock is held meanwhile. If it panics on the worker, the call that it was ahead of is
+    /// the timer's last, and the panic counts in [`stats`](Self::stats).
+    ///
+    /// Lock-free; allocates once.
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// As [`schedule`](Self::schedule), and if `T::clone` panics.
     pub fn schedule_periodic(
         &self,
-        first: Duration,
+        first: impl Into<When>,
         period: Period,
-        payload: impl IntoPayload<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.inner.begin_periodic(first, period, payload.into_payload(), T::clone)
-    }
-
-    /// Ends a periodic timer and hands back the payload that it kept, if it has not been ended before.
-    ///
-    /// No handler call for it begins after this returns; one that runs already goes on to its end. May be
-    /// called from the handler itself. From any thread.
-    pub fn cancel_periodic(&self, key: PeriodicKey) -> Cancel<T> {
-        let handle = self.inner.handles.get(key.shard());
-        Cancel::from_payload(
-            handle.and_then(|it| slot::with(|slot| it.cancel_periodic(it.thread(slot), key))),
-        )
-    }
-
-    /// Whether a periodic timer goes on: it has been neither cancelled nor returned.
-    #[must_use]
-    pub fn is_active(&self, key: PeriodicKey) -> bool {
-        self.inner.handles.get(key.shard()).is_some_and(|handle| handle.is_active(key))
+        self.inner.begin_periodic(first.into(), period, payload, T::clone)
     }
 
     #[inline]
-    fn arm(&self, tick: u64, payload: T, held: bool) -> Result<Key, ScheduleError<T>> {
+    fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let payload = self.inner.ready(payload)?;
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, held)
+                .schedule(handle.thread(slot), tick, payload, false)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }
 
-    fn timeout(&self, key: Key) -> Timeout<T> {
-        Timeout::new(Arc::clone(&self.inner), key)
+    #[inline]
+    fn arm_held(&self, tick: u64, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
+        let payload = self.inner.ready(payload)?;
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            HandleRef::schedule(&self.inner, (shard, slot), tick, payload)
+                .map(Timeout::new)
+                .map_err(|refusal| self.inner.rejected(refusal, shard))
+        })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     ///
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
-    pub fn cancel(&self, key: Key) -> Cancel<T> {
+    pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         Cancel::from_payload(
             self.inner.with_thread(key, |handle, thread| handle.cancel(thread, key)).flatten(),
         )
     }
 
-    /// Moves the timer that `key` names to fire `delay` from now instead.
+    /// Moves the timer that `key` names to fire after a delay or at a point in time instead; see [`When`].
     ///
     /// Pushing a deadline out moves nothing in the wheel and sends nothing to the worker; pulling it in
     /// costs about as much as a schedule. The key stays valid.
     #[inline]
-    pub fn reschedule(&self, key: Key, delay: Duration) -> Reschedule {
-        self.inner.reschedule(key, self.inner.deadline(delay))
+    pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        self.inner.reschedule(key, self.inner.tick(when))
     }
 
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&self, key: Key, deadline: Time) -> Reschedule {
-        self.inner.reschedule(key, self.inner.rate.deadline_at(self.inner.now(), deadline))
-    }
-
-    /// Whether the timer that `key` names has neither fired, nor been cancelled, nor returned.
+    /// Whether the timer that `key` names has not ended: neither fired, nor cancelled, nor returned. A periodic timer
+    /// has not while its handler runs.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         let state = self.inner.handle(key).and_then(|handle| handle.state(key));
-        state.is_some_and(|state| state.phase() == Phase::Pending)
+        state.is_some_and(State::is_live)
     }
 
     /// The engine's time, for deadlines.

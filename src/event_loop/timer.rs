@@ -2,14 +2,14 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::shard::IntoPayload;
-use crate::shard::periodic::PeriodicKey;
-use crate::shard::{Expiry, Owner, Turn};
-use crate::state::Phase;
-use crate::time::{Period, TickRate, Time, TimeSource, saturating_ns};
+use crate::drive::Fired;
+use crate::shard::{Owner, Turn};
+use crate::state::State;
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
 use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,11 @@ use std::time::Duration;
 /// let mut fired = 0;
 /// while fired == 0 {
 ///     // Sleep until a socket is ready, a timer is due, or a remote schedules something earlier.
-///     poll.poll(&mut events, timer.poll_timeout(timer.now()))?;
+///     match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
+///         // A signal: an empty round.
+///         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+///         polled => polled?,
+///     }
 ///     // ... serve the sockets in `events` ...
 ///     let now = timer.now(); // one clock read per round
 ///     fired += timer.poll(now, |expired| assert_eq!(expired.payload, 17)).fired;
@@ -53,6 +57,26 @@ pub struct EventLoopTimer<T> {
     source: Arc<TimeSource>,
     /// A sleep has been announced to the remotes.
     asleep: bool,
+}
+
+/// A poll under way. Its end is noted even if a handler panics.
+struct Polling<'a, T> {
+    timer: &'a mut EventLoopTimer<T>,
+    /// The time of the poll.
+    now: Time,
+}
+
+impl<T> Drop for Polling<'_, T> {
+    fn drop(&mut self) {
+        let EventLoopTimer { owner, source, .. } = &mut *self.timer;
+        if owner.is_turning() {
+            // The clock is the user's, and it is asked while a panic is on its way: a second one must not get out.
+            owner.finish_call(|| {
+                let now = catch_unwind(AssertUnwindSafe(|| source.now()));
+                now.unwrap_or(self.now).max(self.now)
+            });
+        }
+    }
 }
 
 impl EventLoopTimer<()> {
@@ -91,7 +115,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Remote::new(Arc::clone(self.owner.handle()), self.rate, Arc::clone(&self.source))
     }
 
-    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
+    /// up to the next tick.
     ///
     /// `now` may be a cached reading of this round: the timer then fires that much earlier relative to the
     /// true time of the call, never earlier than `now + delay`. A timer scheduled from a handler fires in
@@ -104,34 +129,19 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn schedule(
         &mut self,
         now: Time,
-        delay: Duration,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.rate.deadline(now, delay);
-        self.arm(tick, payload.into_payload())
-    }
-
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    #[inline]
-    pub fn schedule_at(
-        &mut self,
-        deadline: Time,
-        payload: impl IntoPayload<T>,
-    ) -> Result<Key, ScheduleError<T>> {
-        let tick = self.rate.deadline_at(Time::ZERO, deadline);
-        self.arm(tick, payload.into_payload())
+        when: impl Into<When>,
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = self.source.tick_from(&self.rate, now, when.into());
+        self.arm(tick, payload)
     }
 
     #[inline]
-    fn arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         self.owner.schedule(tick, payload).map_err(|refusal| refusal.into_error(0))
     }
 
-    /// Schedules a clone of `payload` once per period, the first time `first` after `now`; see
+    /// Schedules a clone of `payload` once per period, the first time at `first`, where a delay counts from `now`; see
     /// [`Timer::schedule_periodic`](crate::Timer::schedule_periodic).
     ///
     /// # Errors
@@ -140,47 +150,37 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn schedule_periodic(
         &mut self,
         now: Time,
-        first: Duration,
+        first: impl Into<When>,
         period: Period,
-        payload: impl IntoPayload<T>,
-    ) -> Result<PeriodicKey, ScheduleError<T>>
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
-        self.remote().begin_periodic(now, first, period, payload.into_payload())
-    }
-
-    /// Ends a periodic timer and hands back the payload that it kept; from its own handler, too.
-    pub fn cancel_periodic(&mut self, key: PeriodicKey) -> Cancel<T> {
-        self.remote().cancel_periodic(key)
+        let course = Course::new(self.source.time_from(now, first.into()), period, self.rate);
+        let repeat = Repeat { payload, clone: T::clone, course };
+        self.owner.schedule_periodic(repeat).map_err(|refusal| refusal.into_error(0))
     }
 
     /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
     /// pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         Cancel::from_payload(self.owner.cancel(key))
     }
 
-    /// Moves the timer that `key` names to fire `delay` after `now` instead. Pushing a deadline out moves
-    /// nothing in the wheel.
+    /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
+    /// instead. Pushing a deadline out moves nothing in the wheel.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
-        let tick = self.rate.deadline(now, delay);
-        Reschedule::from_moved(self.owner.reschedule(key, tick))
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time.
-    #[inline]
-    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
-        let tick = self.rate.deadline_at(Time::ZERO, deadline);
+    pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        let tick = self.source.tick_from(&self.rate, now, when.into());
         Reschedule::from_moved(self.owner.reschedule(key, tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
-        self.owner.handle().state(key).is_some_and(|state| state.phase() == Phase::Pending)
+    pub fn is_pending(&self, key: Key<T>) -> bool {
+        self.owner.handle().state(key).is_some_and(State::is_live)
     }
 
     /// Timers that are pending. O(threads).
@@ -241,15 +241,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// # Panics
     ///
     /// Only if `handler` does; the timer that it was called for counts as fired, and the next poll goes on
-    /// with the others.
+    /// with the others. A periodic timer goes on with its next period, as if the handler had returned.
     pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
         self.poll_with(now, |_, expired| handler(expired))
     }
 
-    /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
-    ///
-    /// A poll from inside a handler does nothing. A handler that swaps the timer for another one ends the poll;
-    /// what was due in the first one fires in a later poll of it.
+    /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour. A poll from
+    /// inside a handler does nothing. A handler that swaps the timer for another one ends the poll; what was due
+    /// in the first one fires in a later poll of it.
     ///
     /// # Panics
     ///
@@ -259,39 +258,45 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         now: Time,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
+        if self.owner.is_turning() {
+            return Polled { fired: 0, more: false };
+        }
         if std::mem::take(&mut self.asleep) {
             self.owner.rise();
         }
         let budget = self.budget;
+        // A call is left over where its handler has swapped the timer for another one.
+        self.owner.finish_call(|| now);
         let Some(mut turn) = self.owner.begin_turn(self.rate.current(now), &budget) else {
             return Polled { fired: 0, more: false };
         };
-        while let Some(expiry) = self.owner.next_expiry(&mut turn) {
-            let periodic = expiry.periodic;
-            let expired = self.expired(now, expiry);
-            handler(self, expired);
-            // The handler may have put another timer in this one's place.
-            if periodic && self.owner.owns(&turn) {
-                let ended = self.source.now();
-                self.owner.finish_period(ended);
+        let polling = Polling { timer: self, now };
+        let timer = &mut *polling.timer;
+        while let Some(fired) = timer.owner.next_fired(&mut turn) {
+            let Some(fired) = timer.owner.confirm(&mut turn, fired) else { continue };
+            let expired = timer.expired(now, fired);
+            handler(timer, expired);
+            if !timer.owner.owns(&turn) {
+                break;
             }
+            timer.owner.finish_call(|| timer.source.now());
         }
-        let Turn { fired, more, .. } = self.owner.finish_turn(turn, &budget);
+        let Turn { fired, more, .. } = timer.owner.finish_turn(turn, &budget);
         Polled { fired, more }
     }
 
-    fn expired(&self, now: Time, expiry: Expiry<T>) -> Expired<T> {
-        let deadline = self.rate.start_of(expiry.deadline);
+    fn expired(&self, now: Time, fired: Fired<T>) -> Expired<T> {
+        let deadline = self.rate.start_of(fired.deadline);
         let lateness = now.saturating_duration_since(deadline);
         self.owner.handle().counters().lateness.record(saturating_ns(lateness));
-        Expired { payload: expiry.payload, key: expiry.key, deadline, lateness, shard: 0 }
+        Expired { payload: fired.payload, key: fired.key, deadline, lateness, shard: 0 }
     }
 
     /// Ends the timer and returns everything that has not fired; remotes are refused from now on.
     pub fn close(mut self) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let rate = self.rate;
-        self.owner.close(|Expiry { payload, key, deadline, .. }| {
+        self.owner.close(|Fired { payload, key, deadline, .. }| {
             unfired.push(Unfired { payload, key, deadline: rate.start_of(deadline) });
         });
         unfired
@@ -301,7 +306,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard that nobody turns.
-        self.owner.close(|expiry| drop(expiry.payload));
+        self.owner.close(|returned| drop(returned.payload));
     }
 }
 

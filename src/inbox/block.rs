@@ -1,169 +1,113 @@
-//! One block of the inbox: claim, publish, read, close.
+//! One block of the inbox: a row of slots that one thread writes and the reader reads.
 
-use super::Message;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::cell::Tracked;
+use std::ptr;
 
-/// Slots in a block: 2 KiB of messages, so that a new block is rare and yet costs its producer little. Two under loom,
-/// so that models cross it.
+/// Slots in the blocks of a busy thread: 2 KiB of messages, so that a new block is rare and yet costs little.
+/// Two under loom, so that models cross it.
 #[cfg(not(tickwheel_loom))]
 pub(crate) const SLOTS: usize = 128;
 #[cfg(tickwheel_loom)]
 pub(crate) const SLOTS: usize = 2;
 
-const PUBLISHED: u64 = 1 << 63;
-const CONSUMED: u64 = u64::MAX;
-const CLOSED: u64 = 1 << 63;
+/// Slots in a thread's first block, and how many times more the next one has, up to [`SLOTS`]. A thousand threads
+/// that each set a timer now and then hold little.
+#[cfg(not(tickwheel_loom))]
+pub(crate) const FIRST: usize = 8;
+#[cfg(tickwheel_loom)]
+pub(crate) const FIRST: usize = 2;
+const GROWTH: usize = 4;
 
-/// One message's place.
+/// In a slot's word: the lap of the block in which it was written.
+pub(super) const LAP: u64 = 1 << 63;
+
+/// What a producer hands over: a tick, and a word of the shard's making below 2^63.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Message {
+    pub(crate) tick: u64,
+    pub(crate) word: u64,
+}
+
+/// One message's place. Aligned, so that none lies in two cache lines.
 #[derive(Debug)]
-struct Slot {
+#[repr(align(16))]
+pub(super) struct Slot {
     tick: AtomicU64,
     word: AtomicU64,
 }
 
+impl Slot {
+    /// Writes and publishes a message. The writer's alone, once per lap.
+    #[inline(always)]
+    pub(super) fn write(&self, message: Message, lap: u64) {
+        debug_assert!(message.word < LAP);
+        // ORDERING: Relaxed: published by the next store.
+        self.tick.store(message.tick, Ordering::Relaxed);
+        // ORDERING: Release pairs with the Acquire in `read`: the tick, and everything the producer did before. [P6]
+        self.word.store(message.word | lap, Ordering::Release);
+    }
+
+    /// The message of this lap, if it is published. The reader's alone.
+    #[inline(always)]
+    pub(super) fn read(&self, lap: u64) -> Option<Message> {
+        // ORDERING: Acquire pairs with `write`. [P6]
+        let word = self.word.load(Ordering::Acquire);
+        // ORDERING: Relaxed: published with the word.
+        (word & LAP == lap)
+            .then(|| Message { tick: self.tick.load(Ordering::Relaxed), word: word & !LAP })
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Block {
-    /// Slots claimed so far, refused attempts included; `CLOSED` once nothing more is accepted here.
-    claim: AtomicU64,
-    /// Messages in all blocks before this one.
-    pub(super) first: u64,
+pub(crate) struct Block {
+    /// The block that was handed over after this one.
     pub(super) next: AtomicPtr<Block>,
-    slots: [Slot; SLOTS],
+    /// What the words of this lap carry in bit 63. Every slot is written in each lap, so the other value means a
+    /// message of the lap before, which the reader has read. Written before the block is handed over.
+    lap: AtomicU64,
+    slots: Box<[Slot]>,
     _tracked: Tracked,
 }
 
-/// The answer to a claim.
-#[must_use]
-pub(super) enum Claim {
-    Slot(usize),
-    Full,
-    Closed,
-}
-
-/// What the reader finds in a slot.
-#[must_use]
-pub(super) enum Found {
-    Message(Message),
-    /// Claimed, perhaps, but not written yet.
-    Hole,
-    /// Read before, out of order.
-    Consumed,
-}
-
 impl Block {
-    /// A block for the messages from number `first` on.
-    #[cfg(tickwheel_loom)]
-    pub(super) fn new(first: u64) -> Box<Self> {
-        Box::new(Self {
-            claim: AtomicU64::new(0),
-            first,
-            next: AtomicPtr::new(std::ptr::null_mut()),
-            slots: std::array::from_fn(|_| Slot {
-                tick: AtomicU64::new(0),
-                word: AtomicU64::new(0),
-            }),
+    /// A block with this many slots, in its first lap; `None` if there is no memory.
+    pub(super) fn new(slots: usize) -> Option<Box<Self>> {
+        let mut row = Vec::new();
+        row.try_reserve_exact(slots).ok()?;
+        row.resize_with(slots, || Slot { tick: AtomicU64::new(0), word: AtomicU64::new(0) });
+        let mut block = Vec::new();
+        block.try_reserve_exact(1).ok()?;
+        block.push(Self {
+            next: AtomicPtr::new(ptr::null_mut()),
+            lap: AtomicU64::new(LAP),
+            slots: row.into_boxed_slice(),
             _tracked: Tracked::new(),
-        })
+        });
+        // The only way to a box that can be refused: a row of one.
+        let block: Box<[Self; 1]> = block.into_boxed_slice().try_into().ok()?;
+        // SAFETY: an array of one has the layout of its element, so the box may free it as one.
+        Some(unsafe { Box::from_raw(Box::into_raw(block).cast::<Self>()) })
     }
 
-    /// A block for the messages from number `first` on.
-    #[cfg(not(tickwheel_loom))]
-    pub(super) fn new(first: u64) -> Box<Self> {
-        let layout = std::alloc::Layout::new::<Self>();
-        // SAFETY: the layout is not empty; zero bytes are a block: atomic integers and a null pointer.
-        let block = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<Self>();
-        if block.is_null() {
-            std::alloc::handle_alloc_error(layout);
-        }
-        // SAFETY: allocated with the layout that the box frees it with, and initialised.
-        let mut block = unsafe { Box::from_raw(block) };
-        block.first = first;
-        block
+    /// Makes a block that was read to its end ready for its next lap.
+    pub(super) fn renew(&mut self) {
+        // ORDERING: Relaxed: nobody else has the block; its hand-over publishes both.
+        self.next.store(ptr::null_mut(), Ordering::Relaxed);
+        self.lap.store(self.lap() ^ LAP, Ordering::Relaxed);
     }
 
-    /// The same of a block that has served before.
-    #[cfg(not(tickwheel_loom))]
-    pub(super) fn again(block: Box<Self>, first: u64) -> Box<Self> {
-        let block = Box::into_raw(block);
-        // SAFETY: it came from a box, so it is ours alone; zero bytes are a block, as in `new`.
-        let mut block = unsafe {
-            block.write_bytes(0, 1);
-            Box::from_raw(block)
-        };
-        block.first = first;
-        block
+    pub(super) fn lap(&self) -> u64 {
+        // ORDERING: Relaxed: the hand-over (or being alone with the block) orders it after `renew`.
+        self.lap.load(Ordering::Relaxed)
     }
 
-    #[cfg(tickwheel_loom)]
-    pub(super) fn again(_: Box<Self>, first: u64) -> Box<Self> {
-        Self::new(first)
+    pub(super) fn slots(&self) -> &[Slot] {
+        &self.slots
     }
 
-    #[inline]
-    pub(super) fn claim(&self) -> Claim {
-        // ORDERING: Release pairs with the Acquire in `close`: a producer whose claim came first has armed
-        // its timer where `stop` will look for it, even if it has not written the slot yet [P10]. It pairs
-        // with the Acquire in `claimed` as well: this producer's earlier messages are no holes any more
-        // [P13]. This one's contents are published per slot. The counter cannot reach bit 63: that would
-        // take 2^63 refused attempts.
-        let claim = self.claim.fetch_add(1, Ordering::Release);
-        if claim & CLOSED != 0 {
-            Claim::Closed
-        } else if claim < SLOTS as u64 {
-            Claim::Slot(claim as usize)
-        } else {
-            Claim::Full
-        }
-    }
-
-    /// Writes and publishes a claimed slot.
-    #[inline]
-    pub(super) fn publish(&self, slot: usize, message: Message) {
-        debug_assert!(message.word < PUBLISHED);
-        let place = &self.slots[slot];
-        // ORDERING: Relaxed: published by the next store.
-        place.tick.store(message.tick, Ordering::Relaxed);
-        // ORDERING: Release pairs with the Acquire in `read`: tick, and everything the producer did before. [P6]
-        place.word.store(message.word | PUBLISHED, Ordering::Release);
-    }
-
-    /// Slots that have been claimed. A lower bound: the handshake's fences make it include every push that
-    /// does not raise its own alarm (see `park`).
-    #[inline]
-    pub(super) fn claimed(&self) -> usize {
-        // ORDERING: Acquire pairs with `claim`: whatever the producers of these slots published before they
-        // claimed them is read as published from here on. Order per producer rests on that. [P13]
-        let claim = self.claim.load(Ordering::Acquire) & !CLOSED;
-        claim.min(SLOTS as u64) as usize
-    }
-
-    #[inline]
-    pub(super) fn read(&self, slot: usize) -> Found {
-        let place = &self.slots[slot];
-        // ORDERING: Acquire pairs with `publish`. [P6]
-        match place.word.load(Ordering::Acquire) {
-            0 => Found::Hole,
-            CONSUMED => Found::Consumed,
-            // ORDERING: Relaxed: published with the word.
-            word => Found::Message(Message {
-                tick: place.tick.load(Ordering::Relaxed),
-                word: word & !PUBLISHED,
-            }),
-        }
-    }
-
-    /// Marks a slot that was read while an earlier one was still a hole.
-    pub(super) fn consume(&self, slot: usize) {
-        // ORDERING: Relaxed: only the reader looks at a published slot.
-        self.slots[slot].word.store(CONSUMED, Ordering::Relaxed);
-    }
-
-    /// Refuses everything from now on; whether the block had room left, so that nothing can follow it.
-    pub(super) fn close(&self) -> bool {
-        // ORDERING: Acquire pairs with every earlier `claim` on this word: read-modify-writes continue each
-        // other's release sequences. [P10]
-        let claim = self.claim.fetch_or(CLOSED, Ordering::Acquire);
-        claim & !CLOSED < SLOTS as u64
+    /// Slots of the block that follows one with this many, or none, at a desk.
+    pub(super) fn next_size(slots: usize) -> usize {
+        if slots == 0 { FIRST } else { (slots * GROWTH).min(SLOTS) }
     }
 }

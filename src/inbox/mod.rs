@@ -1,47 +1,62 @@
 //! The inbox: how other threads hand timers to a shard's owner.
 //!
-//! A queue of linked blocks with any number of producers and one reader. It knows nothing of timers: a
-//! [`Message`] is two plain words. Since the owner may leave messages unread for a long time (the inbox
-//! is the staging buffer of the engine), a block costs no more than its slots.
+//! Any number of producers and one reader. It knows nothing of timers: a [`Message`] is two plain words. Since the
+//! owner may leave messages unread for a long time (the inbox is the staging buffer of the engine), a block costs no more
+//! than its slots.
 //!
 //! ```text
-//!   reader.head                                   tail
-//!       |                                          |
-//!   +---v----+ next +--------+ next          +-----v--+
-//!   | block  |----->| block  |----->  ...    | block  |---> null
-//!   +--------+      +--------+               +--------+
-//!     claim: how many slots producers have taken (may exceed the block; bit 63: closed)
-//!     slot:  {tick, word}   word = 0: claimed or free, unwritten
-//!                           word = PUBLISHED | ..: readable
-//!                           word = CONSUMED: read out of order
+//!   thread A's desk      thread B's desk          Each thread fills a block of its own, slot by slot.
+//!        |                    |
+//!        v                    v
+//!   [m m m . . . . .]    [m m m m m m . .]        A slot: {tick, word}; bit 63 of the word says in which lap of the
+//!        |                    |                   block it was written, so a block is not zeroed between two uses.
+//!        |   handed over with the first message
+//!        v                    v
+//!   head ---> block ---> block ---> block ---> null      The outer queue carries blocks, and each of them once.
+//!    (dummy)                        ^ tail
+//!
+//!   reader.open:  [A's block, 3 read] [B's block, 1 read] ..   blocks in hand-over order, not read to their end
+//!
+//!   pool  <--- epoch <--- blocks that are read to their end
 //! ```
 //!
-//! * **Push** (any thread, lock-free): pin the epoch; claim a slot by `fetch_add`; write; publish. A
-//!   producer that finds the block full links a new one (whoever comes first wins, the others use it) and
-//!   goes on; nobody waits for anybody.
-//! * **Drain** (the reader alone): reads published slots in order. A slot that is claimed and not yet
-//!   published (its producer was preempted) is passed over and remembered as a hole, so that one slow
-//!   producer delays nobody else's timers. Order per producer holds, because a producer publishes a slot
-//!   before it claims the next, and a drain that has met a hole takes nothing that was claimed after that.
-//! * **Retire**: a block that is read to its end is unlinked and handed to the epoch, because a slow
-//!   producer that loaded `tail` earlier may still look at it. Then it rests in a pool until it is linked again.
-//! * **Close** (once): sets a bit in the tail block's claim word. Each push is accepted or refused by its
-//!   one `fetch_add` on that word, so nothing can slip in after the close and nothing accepted is lost.
+//! * **Write** (`desk`, any thread, wait-free): one slot of the thread's own block: two stores, the second of which
+//!   publishes. No read-modify-write, no pin, no claim, hence no hole that a stopped producer could leave.
+//! * **Prepare** (any thread, lock-free): before it arms a timer a producer whose block is full fetches the next one,
+//!   from the pool or the allocator. If there is no memory, nothing has happened yet.
+//! * **Hand over** (`queue`, any thread, lock-free, once per block): with its first message a block goes into the
+//!   outer queue, which the epoch protects: a producer looks at the queue's last block, which another thread's reader
+//!   may be done with.
+//! * **Drain** (`reader`, the owner alone): first takes every block that was handed over; then reads each open block,
+//!   in the order of their hand-overs, up to what is published. A block that is read to its end leaves the list.
+//! * **Retire**: such a block goes through the epoch, because a slow producer may still look at its link, and then
+//!   rests in a pool until a thread fills it again.
+//!
+//! Order: messages of one thread are read in the order of their writing. A thread's next block is handed over when
+//! the last one is full, and a drain takes all hand-overs before it reads; so whenever it reads a block, it has seen
+//! the whole of the blocks before. Messages of different threads come in no particular order.
+//!
+//! A thread that ends leaves its block to the thread that inherits its place (`sync::slot`), which goes on with it. A
+//! thread that stops costs each drain one look at the next slot of its block, and holds back nobody's messages; only if
+//! it stops in the middle of a hand-over, it holds the epoch, and blocks are allocated instead of used again until
+//! it goes on.
 //!
 //! Bound on memory: unread messages, plus what the epoch still holds, plus 128 blocks at rest (260 KiB), plus one
-//! block that is part full.
+//! open block per thread: of 8 slots at first, of 32 then, and of 128 for threads that have sent more than that.
 
 mod block;
+mod desk;
+mod open;
 pub(crate) mod pool;
 mod queue;
+mod reader;
 
 #[cfg(test)]
-pub(crate) use block::SLOTS;
-pub(crate) use queue::{Inbox, Pushed, Reader};
+pub(crate) use block::FIRST;
+pub(crate) use block::Message;
+pub(crate) use desk::{Desk, Written};
+pub(crate) use queue::{Inbox, NoMemory};
+pub(crate) use reader::Reader;
 
-/// What a producer hands over: a tick, and a word of the shard's making below 2^63.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Message {
-    pub(crate) tick: u64,
-    pub(crate) word: u64,
-}
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests;

@@ -3,6 +3,7 @@
 use super::table::{Due, MAX_NODES, Table};
 use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::{Driver, Fate, TimerStore};
+use crate::state::Phase;
 use crate::time::Time;
 use crate::types::checks;
 use crate::types::{BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Unfired};
@@ -26,7 +27,7 @@ use core::time::Duration;
 /// let first = idle.schedule(seconds(0), "first connection")?;
 /// let second = idle.schedule(seconds(5), "second connection")?;
 ///
-/// assert!(idle.reschedule(first, seconds(10)).moved()); // it has sent something
+/// assert!(idle.reschedule(seconds(10), first).moved()); // it has sent something
 /// assert_eq!(idle.next_deadline(), Some(seconds(35)));
 /// assert_eq!(idle.cancel(second).payload(), Some("second connection")); // closed
 /// assert_eq!(idle.next_deadline(), Some(seconds(40)));
@@ -45,8 +46,6 @@ use core::time::Duration;
 /// Operations are O(1), those that end or move the oldest timer on average; they allocate only while the
 /// number of timers grows. What cancelled and moved timers leave in the queue, 16 bytes each, is swept away
 /// piece by piece, so that there are never many more of these than pending timers.
-///
-/// A key of another timer is not recognised as such: keep the keys of different timers apart.
 pub struct FixedTimer<T> {
     delay: Duration,
     table: Table<T>,
@@ -129,7 +128,7 @@ impl<T> FixedTimer<T> {
     /// If as many timers are pending as `max_pending` allows (without it, 2^32 - 1). The payload comes back
     /// in the error.
     #[inline]
-    pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key, ScheduleError<T>> {
+    pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
@@ -155,8 +154,8 @@ impl<T> FixedTimer<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
-        let Some(payload) = self.table.end(key) else {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
         self.count_zombie(key);
@@ -165,12 +164,12 @@ impl<T> FixedTimer<T> {
 
     /// Moves the timer that `key` names to the back: it fires one delay after `now` instead.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time) -> Reschedule {
+    pub fn reschedule(&mut self, now: Time, key: Key<T>) -> Reschedule {
         if !self.is_pending(key) {
             return Reschedule::Gone;
         }
         let deadline = self.next_last(now).as_nanos();
-        if let Some(armed) = self.table.rearm_anew(key, deadline) {
+        if let Some(armed) = self.table.reschedule_anew(key, deadline) {
             self.push(armed.entry(deadline));
             self.count_zombie(key);
         }
@@ -179,7 +178,7 @@ impl<T> FixedTimer<T> {
 
     /// The entry that the timer `key` had is dead now.
     #[inline]
-    fn count_zombie(&mut self, key: Key) {
+    fn count_zombie(&mut self, key: Key<T>) {
         self.driver.trim_after(&Exact(&mut self.table), key.index());
         self.unlooked += 1;
         if self.unlooked >= ZOMBIES_PER_LOOK {
@@ -197,28 +196,28 @@ impl<T> FixedTimer<T> {
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: Key<T>) -> Option<&T> {
         self.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, if it is pending.
     #[inline]
     #[must_use]
-    pub fn deadline(&self, key: Key) -> Option<Time> {
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table.deadline(key).map(Time::from_nanos)
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.table.deadline(key).is_some()
     }
 
@@ -315,7 +314,7 @@ impl<T> FixedTimer<T> {
     }
 
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Time, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
     }
 

@@ -10,7 +10,6 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `word` | a node's state: generation, hint, pending or not |
 //! | `node` | a node: what it carries, told by its state |
 //! | `table` | the nodes: arming, ending, moving, settling |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
@@ -24,7 +23,6 @@ mod node;
 mod poll;
 mod table;
 mod timer;
-mod word;
 
 use crate::time::Time;
 use crate::types::{ScheduleError, ScheduleErrorKind};

@@ -1,26 +1,16 @@
 //! The record of one single-threaded timer: 24 bytes with a payload of up to eight.
 //!
-//! What a node carries is told by its word, so that it needs no tag of its own: eight bytes less in every
+//! What a node carries is told by its state, so that it needs no tag of its own: eight bytes less in every
 //! node, and a cancel in a large population is one cache miss on a node. Everything that touches the load
 //! without looking is in this file, behind functions that look.
 
-use super::word::{PERIODIC, Word};
-use crate::time::{Period, Time};
+use crate::state::{Phase, State};
+use crate::time::Repeat;
 use crate::types::Key;
 use alloc::boxed::Box;
 use core::mem::{self, ManuallyDrop};
 
-/// What a periodic timer needs beyond a node.
-pub(super) struct Repeat<T> {
-    pub(super) period: Period,
-    /// The deadline before it was rounded to a tick.
-    pub(super) nominal: Time,
-    pub(super) payload: T,
-    /// `T::clone`, kept here so that only those who schedule periodic timers need a `T: Clone`.
-    pub(super) clone: fn(&T) -> T,
-}
-
-/// What a node carries: `once` while it is pending, `every` while it is pending and periodic, else nothing.
+/// What a node carries: `once` while it is pending, `every` while it is waiting, else nothing.
 union Load<T> {
     nothing: (),
     once: ManuallyDrop<T>,
@@ -31,21 +21,25 @@ const _: () = assert!(size_of::<Node<u64>>() == 24);
 
 /// See the module.
 pub(super) struct Node<T> {
-    word: Word,
+    state: State,
     /// Pending: the tick at or after which the timer may fire. Free: the next free node.
     deadline: u64,
     load: Load<T>,
 }
 
 impl<T> Node<T> {
-    /// A node that has never been armed.
-    pub(super) fn free(next: u32) -> Self {
-        Self { word: Word::default(), deadline: u64::from(next), load: Load { nothing: () } }
+    /// A node that has never been armed: its first timer is in the generation after `generation`.
+    pub(super) fn free(next: u32, generation: u64) -> Self {
+        Self {
+            state: State::unarmed(generation),
+            deadline: u64::from(next),
+            load: Load { nothing: () },
+        }
     }
 
     #[inline]
-    pub(super) const fn word(&self) -> Word {
-        self.word
+    pub(super) const fn state(&self) -> State {
+        self.state
     }
 
     /// The deadline of a pending node.
@@ -55,47 +49,47 @@ impl<T> Node<T> {
     }
 
     #[inline]
-    pub(super) const fn is_named_by(&self, key: Key) -> bool {
-        self.word.is_named_by(key)
+    pub(super) const fn is_named_by(&self, key: Key<T>) -> bool {
+        self.state.is_named(key.generation())
     }
 
-    /// Arms a free node; the next free one comes back with its new word.
+    /// Arms a free node; the next free one comes back with its new state.
     #[inline(always)]
-    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> (Word, u32) {
-        self.take_up(deadline, Load { once: ManuallyDrop::new(payload) }, 0)
+    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> (State, u32) {
+        self.take_up(deadline, Load { once: ManuallyDrop::new(payload) }, Phase::Pending)
     }
 
     /// As [`arm`](Self::arm), for a periodic timer.
-    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Box<Repeat<T>>) -> (Word, u32) {
-        self.take_up(deadline, Load { every: ManuallyDrop::new(repeat) }, PERIODIC)
+    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Box<Repeat<T>>) -> (State, u32) {
+        self.take_up(deadline, Load { every: ManuallyDrop::new(repeat) }, Phase::Waiting)
     }
 
     #[inline(always)]
-    fn take_up(&mut self, deadline: u64, load: Load<T>, flags: u64) -> (Word, u32) {
-        debug_assert!(!self.word.is_pending(), "what a pending node carries would be leaked");
+    fn take_up(&mut self, deadline: u64, load: Load<T>, phase: Phase) -> (State, u32) {
+        debug_assert!(!self.state.is_live(), "what a living node carries would be leaked");
         let next = self.deadline as u32;
-        self.word = self.word.armed(flags);
+        self.state = self.state.armed(phase);
         self.deadline = deadline;
         self.load = load;
-        (self.word, next)
+        (self.state, next)
     }
 
     /// Ends a pending node, which makes it the first of the free ones, and takes the payload.
     #[inline]
-    pub(super) fn end(&mut self, next: u32) -> Option<T> {
-        if !self.word.is_pending() {
+    pub(super) fn end(&mut self, next: u32, phase: Phase) -> Option<T> {
+        if !self.state.is_live() {
             return None;
         }
-        let periodic = self.word.is_periodic();
-        self.word = self.word.ended();
+        let periodic = self.state.is_periodic();
+        self.state = self.state.ended(phase);
         self.deadline = u64::from(next);
         let load = mem::replace(&mut self.load, Load { nothing: () });
         if periodic {
-            // SAFETY: the word said pending and periodic, so this is what the node carried.
+            // SAFETY: the state said alive and periodic, so this is what the node carried.
             let repeat = ManuallyDrop::into_inner(unsafe { load.every });
             return Some(repeat.payload);
         }
-        // SAFETY: the word said pending and not periodic, so this is what the node carried.
+        // SAFETY: the state said alive and not periodic, so this is what the node carried.
         Some(ManuallyDrop::into_inner(unsafe { load.once }))
     }
 
@@ -105,11 +99,11 @@ impl<T> Node<T> {
         self.deadline = deadline;
     }
 
-    /// Turns a pending node's entry into a zombie; the word that a new one must carry.
+    /// Turns a pending node's entry into a zombie; the state that a new one must carry.
     #[inline]
-    pub(super) fn supersede_entry(&mut self) -> Word {
-        self.word = self.word.superseding_entry();
-        self.word
+    pub(super) fn supersede_entry(&mut self) -> State {
+        self.state = self.state.with_new_mark();
+        self.state
     }
 
     /// The payload of a pending node.
@@ -119,16 +113,16 @@ impl<T> Node<T> {
             return Some(&repeat.payload);
         }
         // SAFETY: pending and not periodic, or `repeat` would have answered: this is what it carries.
-        self.word.is_pending().then(|| unsafe { &*self.load.once })
+        self.state.is_live().then(|| unsafe { &*self.load.once })
     }
 
     /// The payload of a pending node, to be changed.
     #[inline]
     pub(super) fn payload_mut(&mut self) -> Option<&mut T> {
-        if !self.word.is_pending() {
+        if !self.state.is_live() {
             return None;
         }
-        if self.word.is_periodic() {
+        if self.state.is_periodic() {
             return self.repeat_mut().map(|repeat| &mut repeat.payload);
         }
         // SAFETY: pending and not periodic: this is what the node carries.
@@ -151,12 +145,12 @@ impl<T> Node<T> {
 
     #[inline]
     const fn carries_repeat(&self) -> bool {
-        self.word.is_pending() & self.word.is_periodic()
+        self.state.is_periodic()
     }
 }
 
 impl<T> Drop for Node<T> {
     fn drop(&mut self) {
-        drop(self.end(0));
+        drop(self.end(0, Phase::Cancelled));
     }
 }

@@ -119,7 +119,7 @@ impl<T> LocalTimer<T> {
     }
 
     #[inline]
-    fn expired(&self, now: Time, key: Key, tick: u64, payload: T) -> Expired<T> {
+    fn expired(&self, now: Time, key: Key<T>, tick: u64, payload: T) -> Expired<T> {
         let deadline = self.rate.start_of(tick);
         let lateness = now.saturating_duration_since(deadline);
         Expired { payload, key, deadline, lateness, shard: 0 }
@@ -137,7 +137,7 @@ impl<T> LocalTimer<T> {
         ended: impl Fn() -> Option<Time>,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) {
-        let renewed = self.table.renew(index, now, &self.rate);
+        let renewed = self.table.renew(index, now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
         while !self.driver.file_at_once(renewed.entry) {
@@ -153,7 +153,7 @@ impl<T> LocalTimer<T> {
         };
         // The handler may have put another timer in this one's place.
         if self.driver.owns(turn) {
-            self.table.rest(renewed.key, nominal, ended, &self.rate);
+            self.table.rest(renewed.key, nominal, ended);
         }
     }
 }

@@ -1,16 +1,16 @@
 //! The nodes of a single-threaded timer: arming, ending, moving and settling.
 //!
 //! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
-//! A mark may come round (after 2^24 armings, or 256 pull-ins); an old entry with the same mark then looks
-//! current, is filed again for the node's deadline, and dies with the timer. One entry too many does no harm; where
-//! they are many, the driver merges them ([`TimerStore::renew_entry`]).
+//! A mark may come round (after 2^24 armings, or 256 moves to an earlier deadline); an old entry with the same mark then looks
+//! current, is filed again for the node's deadline, and dies with the timer. One entry too many does no harm; where they
+//! are many, the driver merges them ([`TimerStore::renew_entry`]).
 
-use super::node::{Node, Repeat};
-use super::word::Word;
+use super::node::Node;
 use crate::drive::{Fate, TimerStore};
+use crate::state::{Phase, State};
 use crate::sync::prefetch::prefetch;
-use crate::time::{TickRate, Time};
-use crate::types::Key;
+use crate::time::{Repeat, Time};
+use crate::types::{Key, salt};
 use crate::wheel::Entry;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,33 +27,33 @@ pub(super) const MAX_NODES: usize = NIL as usize;
 /// in parts and read back as a whole; that stall would double the cost of a schedule.
 #[derive(Clone, Copy)]
 pub(super) struct Armed {
-    word: Word,
+    state: State,
     index: u32,
 }
 
 impl Armed {
     #[inline(always)]
-    pub(super) const fn key(self) -> Key {
-        Key::new(0, self.index, self.word.generation())
+    pub(super) const fn key<T>(self) -> Key<T> {
+        Key::new(0, self.index, self.state.generation())
     }
 
     #[inline(always)]
     pub(super) const fn entry(self, deadline: u64) -> Entry {
-        Entry { deadline, index: self.index, mark: self.word.mark() }
+        Entry { deadline, index: self.index, mark: self.state.mark() }
     }
 }
 
 /// A timer that is due.
 pub(super) enum Due<T> {
     /// It has fired and is gone.
-    Once { payload: T, key: Key, deadline: u64 },
+    Once { payload: T, key: Key<T>, deadline: u64 },
     /// It fires and stays: call [`Table::renew`] and file the entry that comes of it.
     Every { index: u32 },
 }
 
 /// A periodic timer on its way to its next deadline.
-pub(super) struct Renewed {
-    pub(super) key: Key,
+pub(super) struct Renewed<T> {
+    pub(super) key: Key<T>,
     /// The tick that it fires for.
     pub(super) deadline: u64,
     /// What must be filed for the next one.
@@ -64,7 +64,7 @@ pub(super) struct Renewed {
 
 /// What a change of deadline came to.
 #[must_use]
-pub(super) enum Rearm {
+pub(super) enum Rescheduled {
     /// Done; the entry that is filed finds the new deadline when it comes due.
     Later,
     /// Done; an entry must be filed, because the new deadline is earlier.
@@ -79,11 +79,13 @@ pub(super) struct Table<T> {
     /// The free node that is taken next: the one that was freed last, whose line is still in cache.
     free: u32,
     pending: usize,
+    /// Where the nodes begin to count generations: at random, so that other tables' keys are stale here.
+    salt: u64,
 }
 
 impl<T> Table<T> {
-    pub(super) const fn new() -> Self {
-        Self { nodes: Vec::new(), free: NIL, pending: 0 }
+    pub(super) fn new() -> Self {
+        Self { nodes: Vec::new(), free: NIL, pending: 0, salt: salt() }
     }
 
     #[inline]
@@ -96,12 +98,12 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn node(&self, key: Key) -> Option<&Node<T>> {
+    fn node(&self, key: Key<T>) -> Option<&Node<T>> {
         self.nodes.get(key.index() as usize).filter(|node| node.is_named_by(key))
     }
 
     #[inline]
-    fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
+    fn node_mut(&mut self, key: Key<T>) -> Option<&mut Node<T>> {
         self.nodes.get_mut(key.index() as usize).filter(|node| node.is_named_by(key))
     }
 
@@ -118,15 +120,15 @@ impl<T> Table<T> {
     }
 
     #[inline(always)]
-    fn arm_with(&mut self, arm: impl FnOnce(&mut Node<T>) -> (Word, u32)) -> Armed {
+    fn arm_with(&mut self, arm: impl FnOnce(&mut Node<T>) -> (State, u32)) -> Armed {
         if self.free == NIL {
             self.grow();
         }
         let index = self.free;
-        let (word, next) = arm(&mut self.nodes[index as usize]);
+        let (state, next) = arm(&mut self.nodes[index as usize]);
         self.free = next;
         self.pending += 1;
-        Armed { word, index }
+        Armed { state, index }
     }
 
     /// Adds a free node.
@@ -134,14 +136,14 @@ impl<T> Table<T> {
     #[inline(never)]
     fn grow(&mut self) {
         self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-        self.nodes.push(Node::free(NIL));
+        self.nodes.push(Node::free(NIL, self.salt));
     }
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.
     #[inline]
-    pub(super) fn end(&mut self, key: Key) -> Option<T> {
+    pub(super) fn end(&mut self, key: Key<T>, phase: Phase) -> Option<T> {
         let free = self.free;
-        let payload = self.node_mut(key)?.end(free);
+        let payload = self.node_mut(key)?.end(free, phase);
         self.free = key.index();
         self.pending -= 1;
         payload
@@ -149,33 +151,33 @@ impl<T> Table<T> {
 
     /// Moves a pending timer to the tick `deadline`; `nominal` is the same unrounded.
     #[inline]
-    pub(super) fn rearm(&mut self, key: Key, deadline: u64, nominal: Time) -> Rearm {
+    pub(super) fn reschedule(&mut self, key: Key<T>, deadline: u64, nominal: Time) -> Rescheduled {
         let Some(node) = self.node_mut(key) else {
-            return Rearm::Gone;
+            return Rescheduled::Gone;
         };
-        if node.word().is_periodic() {
+        if node.state().is_periodic() {
             Self::restart(node, nominal);
         }
         let later = deadline >= node.deadline();
         node.move_to(deadline);
         if later {
-            return Rearm::Later;
+            return Rescheduled::Later;
         }
-        Rearm::Earlier(Armed { word: node.supersede_entry(), index: key.index() })
+        Rescheduled::Earlier(Armed { state: node.supersede_entry(), index: key.index() })
     }
 
     /// Moves a pending timer to `deadline` and turns its entry into a zombie, whichever is earlier.
     #[inline]
-    pub(super) fn rearm_anew(&mut self, key: Key, deadline: u64) -> Option<Armed> {
+    pub(super) fn reschedule_anew(&mut self, key: Key<T>, deadline: u64) -> Option<Armed> {
         let node = self.node_mut(key)?;
         node.move_to(deadline);
-        Some(Armed { word: node.supersede_entry(), index: key.index() })
+        Some(Armed { state: node.supersede_entry(), index: key.index() })
     }
 
     #[cold]
     fn restart(node: &mut Node<T>, nominal: Time) {
         if let Some(repeat) = node.repeat_mut() {
-            repeat.nominal = nominal;
+            repeat.course.move_to(nominal);
         }
     }
 
@@ -184,60 +186,58 @@ impl<T> Table<T> {
     /// # Panics
     ///
     /// If the node is not a periodic one: only for what [`Due::Every`] says.
-    pub(super) fn renew(&mut self, index: u32, now: Time, rate: &TickRate) -> Renewed {
+    pub(super) fn renew(&mut self, index: u32, now: Time) -> Renewed<T> {
         let node = &mut self.nodes[index as usize];
         let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
-        repeat.nominal = repeat.period.next(repeat.nominal, now);
-        let next = rate.deadline_at(Time::ZERO, repeat.nominal);
-        let resting = repeat.period.is_fixed_delay().then_some(repeat.nominal);
+        repeat.course.advance(now);
+        let (next, resting) = (repeat.course.tick(), repeat.course.resting());
         let deadline = node.deadline();
         node.move_to(next);
-        let armed = Armed { word: node.word(), index };
+        let armed = Armed { state: node.supersede_entry(), index };
         Renewed { key: armed.key(), deadline, entry: armed.entry(next), resting }
     }
 
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it away from
     /// `nominal`, to which [`Table::renew`] sent it. A later deadline needs no new entry.
-    pub(super) fn rest(&mut self, key: Key, nominal: Time, ended: Time, rate: &TickRate) {
+    pub(super) fn rest(&mut self, key: Key<T>, nominal: Time, ended: Time) {
         let Some(node) = self.node_mut(key) else {
             return;
         };
         let Some(repeat) = node.repeat_mut() else {
             return;
         };
-        let next = repeat.period.next(nominal, ended);
-        if repeat.nominal == nominal && next > nominal {
-            repeat.nominal = next;
-            node.move_to(rate.deadline_at(Time::ZERO, next));
+        if repeat.course.rest(nominal, ended) {
+            let next = repeat.course.tick();
+            node.move_to(next);
         }
     }
 
     /// A clone of a periodic timer's payload.
-    pub(super) fn clone_payload(&self, key: Key) -> Option<T> {
+    pub(super) fn clone_payload(&self, key: Key<T>) -> Option<T> {
         let repeat = self.node(key)?.repeat()?;
         Some((repeat.clone)(&repeat.payload))
     }
 
     #[inline]
-    pub(super) fn deadline(&self, key: Key) -> Option<u64> {
+    pub(super) fn deadline(&self, key: Key<T>) -> Option<u64> {
         self.node(key).map(Node::deadline)
     }
 
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&T> {
+    pub(super) fn get(&self, key: Key<T>) -> Option<&T> {
         self.node(key).and_then(Node::payload)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.node_mut(key)?.payload_mut()
     }
 
     /// All pending timers, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key<T>, u64, &T)> {
         self.nodes.iter().zip(0..).filter_map(|(node, index)| {
             let payload = node.payload()?;
-            Some((Key::new(0, index, node.word().generation()), node.deadline(), payload))
+            Some((Key::new(0, index, node.state().generation()), node.deadline(), payload))
         })
     }
 
@@ -251,7 +251,7 @@ impl<T> Table<T> {
     #[inline]
     pub(super) fn is_exact(&self, entry: &Entry) -> bool {
         self.nodes.get(entry.index as usize).is_some_and(|node| {
-            node.word().is_current(entry.mark) & (node.deadline() == entry.deadline)
+            node.state().is_current(entry.mark) & (node.deadline() == entry.deadline)
         })
     }
 }
@@ -264,16 +264,16 @@ pub(super) struct Drain<'a, T> {
 }
 
 impl<T> Iterator for Drain<'_, T> {
-    type Item = (Key, u64, T);
+    type Item = (Key<T>, u64, T);
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.table.nodes.get(self.from..)?;
-        let index = self.from + rest.iter().position(|node| node.word().is_pending())?;
+        let index = self.from + rest.iter().position(|node| node.state().is_live())?;
         self.from = index + 1;
         let node = &self.table.nodes[index];
         let (key, deadline) =
-            (Key::new(0, index as u32, node.word().generation()), node.deadline());
-        Some((key, deadline, self.table.end(key)?))
+            (Key::new(0, index as u32, node.state().generation()), node.deadline());
+        Some((key, deadline, self.table.end(key, Phase::Returned)?))
     }
 }
 
@@ -288,7 +288,7 @@ impl<T> TimerStore for Table<T> {
 
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
-        self.nodes.get(entry.index as usize).is_some_and(|node| node.word().is_current(entry.mark))
+        self.nodes.get(entry.index as usize).is_some_and(|node| node.state().is_current(entry.mark))
     }
 
     #[inline]
@@ -304,19 +304,19 @@ impl<T> TimerStore for Table<T> {
         let Some(node) = self.nodes.get_mut(entry.index as usize) else {
             return Fate::Drop;
         };
-        let word = node.word();
-        if !word.is_current(entry.mark) {
+        let state = node.state();
+        if !state.is_current(entry.mark) {
             return Fate::Drop;
         }
         let deadline = node.deadline();
         if deadline > now {
             return Fate::Refile(deadline);
         }
-        if word.is_periodic() {
+        if state.is_periodic() {
             return Fate::Fire(Due::Every { index: entry.index });
         }
-        let key = Key::new(0, entry.index, word.generation());
-        let Some(payload) = node.end(free) else {
+        let key = Key::new(0, entry.index, state.generation());
+        let Some(payload) = node.end(free, Phase::Fired) else {
             return Fate::Drop;
         };
         self.free = entry.index;
@@ -326,11 +326,11 @@ impl<T> TimerStore for Table<T> {
 
     fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
         let node = self.nodes.get_mut(entry.index as usize)?;
-        if !node.word().is_current(entry.mark) {
+        if !node.state().is_current(entry.mark) {
             return None;
         }
         let deadline = node.deadline();
-        let armed = Armed { word: node.supersede_entry(), index: entry.index };
+        let armed = Armed { state: node.supersede_entry(), index: entry.index };
         Some(armed.entry(deadline))
     }
 

@@ -1,11 +1,10 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-
 use super::builder::LocalBuilder;
-use super::node::Repeat;
-use super::table::{MAX_NODES, Rearm, Table};
+use super::table::{MAX_NODES, Rescheduled, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
-use crate::time::{Period, TickRate, Time};
+use crate::state::Phase;
+use crate::time::{Course, Period, Repeat, TickRate, Time, When};
 use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
 use core::fmt;
@@ -31,7 +30,7 @@ use core::time::Duration;
 /// assert_eq!(timer.next_deadline(), Some(ms(100)));
 ///
 /// // Something was read: the idle timeout moves out, which moves nothing in the wheel.
-/// assert!(timer.reschedule(idle, ms(80), Duration::from_millis(100)).moved());
+/// assert!(timer.reschedule(ms(80), idle, Duration::from_millis(100)).moved());
 /// // The response came: the payload is handed back.
 /// assert_eq!(timer.cancel(request).payload(), Some("request"));
 ///
@@ -54,8 +53,6 @@ use core::time::Duration;
 /// swept away piece by piece, so that there are never many more of these than pending timers; now and then a
 /// cancel therefore takes a few microseconds.
 ///
-/// A key of another timer is not recognised as such: keep the keys of different timers apart.
-///
 /// # A loop that sleeps
 ///
 /// ```no_run
@@ -67,7 +64,7 @@ use core::time::Duration;
 /// loop {
 ///     let timeout_ms = timer.poll_timeout_ms(clock.now());
 ///     serve_sockets(&mut timer, timeout_ms); // epoll_wait, then read and write
-///     let _ = timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
+///     timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
 /// }
 /// # }
 /// ```
@@ -111,9 +108,11 @@ impl<T> LocalTimer<T> {
         }
     }
 
-    /// Schedules `payload` to fire `delay` after `now`, rounded up to the next tick.
+    /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
+    /// up to the next tick.
     ///
-    /// A zero delay is due at once: it fires in the next poll.
+    /// A zero delay is due at once, and so is a point in time that has passed: it fires in the next poll, however
+    /// long a tick is.
     ///
     /// # Errors
     ///
@@ -123,25 +122,28 @@ impl<T> LocalTimer<T> {
     pub fn schedule(
         &mut self,
         now: Time,
-        delay: Duration,
+        when: impl Into<When>,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>> {
-        self.try_arm(self.rate.deadline(now, delay), payload)
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = self.tick_of(now, when.into());
+        self.try_arm(tick, payload)
     }
 
-    /// Schedules `payload` to fire at `deadline`, rounded up to the next tick. A deadline that had passed at the
-    /// last poll is due at once: it fires in the next poll, however long a tick is.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
+    /// The tick of a deadline: rounded up, unless it has passed. Then it is due, however long a tick is.
     #[inline(always)]
-    pub fn schedule_at(&mut self, deadline: Time, payload: T) -> Result<Key, ScheduleError<T>> {
-        self.try_arm(self.rate.deadline_at(self.latest, deadline), payload)
+    fn tick_of(&mut self, now: Time, when: When) -> u64 {
+        let tick = when.tick_from(&self.rate, now);
+        let present = self.latest.max(now);
+        if when.time_from(now) > present || tick <= self.rate.current(present) {
+            return tick;
+        }
+        // Polls know of this present, too: a clock that goes back must not make the timer early.
+        self.latest = present;
+        self.rate.current(present)
     }
 
     #[inline(always)]
-    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key, ScheduleError<T>> {
+    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
@@ -186,7 +188,7 @@ impl<T> LocalTimer<T> {
     /// let second = Duration::from_secs(1);
     /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
     /// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;
-    /// let heartbeat = timer.schedule_periodic(Time::ZERO + second, every_second, "heartbeat")?;
+    /// let heartbeat = timer.schedule_periodic(Time::ZERO, second, every_second, "heartbeat")?;
     ///
     /// let mut beats = 0;
     /// while let Some(now) = timer.next_deadline() {
@@ -207,18 +209,21 @@ impl<T> LocalTimer<T> {
     /// As [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &mut self,
-        first: Time,
+        now: Time,
+        first: impl Into<When>,
         period: Period,
         payload: T,
-    ) -> Result<Key, ScheduleError<T>>
+    ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Clone,
     {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let tick = self.rate.deadline_at(self.latest, first);
-        let repeat = Repeat { period, nominal: first, payload, clone: T::clone };
+        let first = first.into();
+        let course = Course::new(first.time_from(now), period, self.rate);
+        let tick = self.tick_of(now, first);
+        let repeat = Repeat { payload, clone: T::clone, course };
         let armed = self.table.arm_periodic(tick, repeat);
         self.file(armed.entry(tick));
         Ok(armed.key())
@@ -226,35 +231,32 @@ impl<T> LocalTimer<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key) -> Cancel<T> {
-        let Some(payload) = self.table.end(key) else {
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
         self.count_zombie();
         Cancel::Won(payload)
     }
 
-    /// Moves the timer that `key` names to fire `delay` after `now` instead, rounded up to the next tick.
+    /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
+    /// instead; rounded up to the next tick.
     ///
     /// Pushing a deadline out only writes it down. Pulling it in files a second entry in the wheel, which
     /// counts as a cancel towards what has to be swept.
     #[inline]
-    pub fn reschedule(&mut self, key: Key, now: Time, delay: Duration) -> Reschedule {
-        self.rearm(key, self.rate.deadline(now, delay), now + delay)
-    }
-
-    /// As [`reschedule`](Self::reschedule), to a point in time; see [`schedule_at`](Self::schedule_at).
-    #[inline]
-    pub fn reschedule_at(&mut self, key: Key, deadline: Time) -> Reschedule {
-        self.rearm(key, self.rate.deadline_at(self.latest, deadline), deadline)
+    pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        let when = when.into();
+        let tick = self.tick_of(now, when);
+        self.reschedule_to(key, tick, when.time_from(now))
     }
 
     #[inline]
-    fn rearm(&mut self, key: Key, tick: u64, nominal: Time) -> Reschedule {
-        match self.table.rearm(key, tick, nominal) {
-            Rearm::Gone => return Reschedule::Gone,
-            Rearm::Later => {}
-            Rearm::Earlier(armed) => {
+    fn reschedule_to(&mut self, key: Key<T>, tick: u64, nominal: Time) -> Reschedule {
+        match self.table.reschedule(key, tick, nominal) {
+            Rescheduled::Gone => return Reschedule::Gone,
+            Rescheduled::Later => {}
+            Rescheduled::Earlier(armed) => {
                 self.file(armed.entry(tick));
                 self.count_zombie();
             }
@@ -281,28 +283,28 @@ impl<T> LocalTimer<T> {
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: Key<T>) -> Option<&T> {
         self.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
     #[inline]
     #[must_use]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, rounded up to a tick, if it is pending.
     #[inline]
     #[must_use]
-    pub fn deadline(&self, key: Key) -> Option<Time> {
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table.deadline(key).map(|tick| self.rate.start_of(tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
-    pub fn is_pending(&self, key: Key) -> bool {
+    pub fn is_pending(&self, key: Key<T>) -> bool {
         self.table.deadline(key).is_some()
     }
 
@@ -359,7 +361,7 @@ impl<T> LocalTimer<T> {
     }
 
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Time, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
     }
 

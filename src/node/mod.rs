@@ -16,6 +16,11 @@
 //! The owner of the shard writes no part of a node while it files the node's entry: the canceller's
 //! compare-and-swap finds the line where the producer left it.
 
+mod cycle;
 pub(crate) mod magazine;
+pub(crate) mod periodic;
+mod record;
 pub(crate) mod segments;
 pub(crate) mod table;
+
+pub(crate) use cycle::{drop_quietly, quietly};

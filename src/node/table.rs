@@ -1,39 +1,14 @@
 //! The node table of one shard: arming, ending and moving timers.
 
+use super::cycle::drop_quietly;
 use super::magazine::{Depot, ThreadCache};
-use super::segments::{Segments, Zeroable};
-use crate::drive::Fate;
-use crate::state::{Due, Ending, Move, Moved, Phase, Release, State, StateWord};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::cell::UnsafeCell;
+use super::record::{Load, Node};
+use super::segments::Segments;
+use crate::drive::{Fate, Fired};
+use crate::state::{Ending, Move, Moved, Phase, State};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
-use std::mem::MaybeUninit;
-
-/// One timer's record: 24 bytes with an eight-byte payload.
-pub(crate) struct Node<T> {
-    state: StateWord,
-    /// The tick at or after which the timer may fire. Entries may name an earlier tick, never a later one.
-    deadline: AtomicU64,
-    payload: UnsafeCell<MaybeUninit<T>>,
-}
-
-// SAFETY: state and deadline are atomic integers (zero is idle), the payload is `MaybeUninit`.
-unsafe impl<T> Zeroable for Node<T> {
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self {
-        Self {
-            state: StateWord::default(),
-            deadline: AtomicU64::new(0),
-            payload: UnsafeCell::new(MaybeUninit::uninit()),
-        }
-    }
-}
-
-// SAFETY: the payload moves between threads (hence T: Send) and is only ever touched by one at a time:
-// the armer before it publishes the node, then the one winner of the state word.
-unsafe impl<T: Send> Sync for Node<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Send for Node<T> {}
+use crate::types::{Key, salt};
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,19 +18,10 @@ pub(crate) struct Armed {
     pub(crate) mark: u32,
 }
 
-/// A timer that the owner has just fired.
-pub(crate) struct Fired<T> {
-    pub(crate) payload: T,
-    pub(crate) generation: u64,
-    pub(crate) deadline: u64,
-    /// It was one period of a periodic timer.
-    pub(crate) periodic: bool,
-}
-
-/// What a move came to.
+/// What a reschedule came to.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Rearm {
+pub(crate) enum Rescheduled {
     /// Done; the entry that is already filed finds the new deadline when it comes due.
     Later,
     /// Done; an entry with this mark must be handed to the owner, because the new deadline is earlier.
@@ -70,15 +36,53 @@ pub(crate) enum Rearm {
 pub(crate) struct Table<T> {
     nodes: Segments<Node<T>>,
     depot: Depot,
+    shard: u16,
+    /// What the generations in keys are mixed with, so that another table's keys are stale here.
+    salt: u64,
+    /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
+    periodic: AtomicBool,
 }
 
 impl<T> Table<T> {
-    /// A table of at most `limit` nodes (fewer than 2^32 in any case).
-    pub(crate) fn new(limit: u64) -> Self {
-        Self { nodes: Segments::new(), depot: Depot::new(limit) }
+    /// The table of a shard, of at most `limit` nodes (fewer than 2^32 in any case).
+    pub(crate) fn new(shard: u16, limit: u64) -> Self {
+        let depot = Depot::new(limit);
+        Self {
+            nodes: Segments::new(),
+            depot,
+            shard,
+            salt: salt(),
+            periodic: AtomicBool::new(false),
+        }
     }
 
-    /// Arms a node; gives the payload back if the table is full.
+    /// The name of one of this table's timers.
+    #[inline]
+    pub(crate) const fn key(&self, index: u32, generation: u64) -> Key<T> {
+        Key::new(self.shard, index, generation ^ self.salt)
+    }
+
+    /// The generation that a key names.
+    #[inline]
+    pub(crate) const fn generation(&self, key: Key<T>) -> u64 {
+        key.generation() ^ self.salt
+    }
+
+    pub(super) const fn depot(&self) -> &Depot {
+        &self.depot
+    }
+
+    pub(super) fn node(&self, index: u32) -> Option<&Node<T>> {
+        self.nodes.get(index)
+    }
+
+    pub(super) fn note_periodic(&self) {
+        // ORDERING: Relaxed: read when nobody else uses the table any more.
+        self.periodic.store(true, Ordering::Relaxed);
+    }
+
+    /// Arms a node; gives the payload back if the table is full. `count` is called before anybody else can see the
+    /// timer.
     #[inline]
     pub(crate) fn arm(
         &self,
@@ -86,44 +90,37 @@ impl<T> Table<T> {
         deadline: u64,
         payload: T,
         held: bool,
-    ) -> Result<Armed, T> {
-        self.arm_by(cache, deadline, payload, |state| state.arm(held))
-    }
-
-    /// As [`Table::arm`], for one period of a periodic timer.
-    pub(crate) fn arm_periodic(
-        &self,
-        cache: &ThreadCache,
-        deadline: u64,
-        payload: T,
-    ) -> Result<Armed, T> {
-        self.arm_by(cache, deadline, payload, StateWord::arm_periodic)
-    }
-
-    #[inline]
-    fn arm_by(
-        &self,
-        cache: &ThreadCache,
-        deadline: u64,
-        payload: T,
-        arm: impl FnOnce(&StateWord) -> State,
+        count: impl FnOnce(),
     ) -> Result<Armed, T> {
         let Some(index) = cache.take(&self.depot) else {
             return Err(payload);
         };
-        let node = self.nodes.get_or_alloc(index);
-        node.payload.with_mut(|cell| {
-            // SAFETY: the node came from our thread cache, so nobody else writes or reads its payload; an earlier
-            // payload was moved out by the winner of its state word.
-            unsafe { cell.write(MaybeUninit::new(payload)) };
-        });
-        // ORDERING: Relaxed: published by the Release in `arm`. [P1]
-        node.deadline.store(deadline, Ordering::Relaxed);
-        let state = arm(&node.state);
-        Ok(Armed { index, generation: state.generation(), mark: state.mark() })
+        Ok(self.arm_node(index, Phase::Pending, deadline, Load::once(payload), held, count))
     }
 
-    /// Ends a pending timer as cancelled or returned and takes its payload; `None` if it had ended.
+    /// Arms the node `index`, which the caller has taken.
+    #[inline]
+    pub(super) fn arm_node(
+        &self,
+        index: u32,
+        phase: Phase,
+        deadline: u64,
+        load: Load<T>,
+        held: bool,
+        count: impl FnOnce(),
+    ) -> Armed {
+        let node = self.nodes.get_or_alloc(index);
+        // SAFETY: the node came from the caller's thread cache, so nobody else uses what it carries; an earlier
+        // payload was moved out by the winner of its state word.
+        unsafe { node.put(load) };
+        // ORDERING: Relaxed: published by the Release in `arm`. [P1]
+        node.deadline.store(deadline, Ordering::Relaxed);
+        count();
+        let state = node.state.arm(phase, held);
+        Armed { index, generation: state.generation(), mark: state.mark() }
+    }
+
+    /// Ends a living timer as cancelled or returned and takes its payload; `None` if it had ended.
     #[inline]
     pub(crate) fn end(
         &self,
@@ -133,22 +130,19 @@ impl<T> Table<T> {
         phase: Phase,
     ) -> Option<T> {
         let node = self.nodes.get(index)?;
-        match node.state.end(generation, phase, false) {
-            Ending::Lost => None,
-            won => Some(self.collect(cache, index, node, won)),
-        }
+        self.collect(cache, index, node, node.state.end(generation, phase, false))
     }
 
     /// As [`Table::end`] for the `Timeout` that holds the node: the node stays until [`Table::release`].
     #[inline]
-    pub(crate) fn cancel_held(&self, index: u32, generation: u64) -> Option<T> {
+    pub(crate) fn cancel_held(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        generation: u64,
+    ) -> Option<T> {
         let node = self.nodes.get(index)?;
-        match node.state.end(generation, Phase::Cancelled, true) {
-            Ending::Lost => None,
-            // The caller's own hold keeps the node; nothing to release.
-            // SAFETY: we won, so the payload is ours, and this is the only time it is taken.
-            _won => Some(unsafe { Self::take_payload(node) }),
-        }
+        self.collect(cache, index, node, node.state.end(generation, Phase::Cancelled, true))
     }
 
     /// A `Timeout` lets go of its node.
@@ -157,7 +151,7 @@ impl<T> Table<T> {
         let Some(node) = self.nodes.get(index) else {
             return;
         };
-        if node.state.release_handle() == Release::Recycle {
+        if node.state.release_handle() {
             cache.give(&self.depot, index);
         }
     }
@@ -174,77 +168,133 @@ impl<T> Table<T> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
-        // ORDERING: Relaxed: the Acquire on the state, before, makes the latest completed move visible, and
-        // the compare-and-swap after rejects any later one. [P3]
-        match node.state.due(mark, now, || node.deadline.load(Ordering::Relaxed)) {
-            Due::Dead => Fate::Drop,
-            Due::Moving => Fate::Refile(now.saturating_add(1)),
-            Due::Later(deadline) => Fate::Refile(deadline),
-            Due::Fired(won) => {
-                let state = node.state.load();
-                // ORDERING: Relaxed: as above; no move can begin on a fired timer.
-                let deadline = node.deadline.load(Ordering::Relaxed);
-                Fate::Fire(Fired {
-                    payload: self.collect(cache, index, node, won),
-                    generation: state.generation(),
-                    deadline,
-                    periodic: state.is_periodic(),
-                })
+        let mut seen = node.state.load();
+        loop {
+            if !seen.is_current(mark) {
+                return Fate::Drop;
+            }
+            if seen.is_periodic() {
+                return self.due_periodic(cache, index, node, mark, now);
+            }
+            if seen.is_moving() {
+                return Fate::Refile(now.saturating_add(1));
+            }
+            if seen.is_moved() {
+                match node.state.acknowledge_move(seen) {
+                    Ok(clean) => seen = clean,
+                    Err(now) => {
+                        seen = now;
+                        continue;
+                    }
+                }
+            }
+            // ORDERING: Relaxed: the Acquire on the state, before, makes the latest completed move visible, and
+            // the compare-and-swap after rejects any later one. [P3]
+            let deadline = node.deadline.load(Ordering::Relaxed);
+            if deadline > now {
+                return Fate::Refile(deadline);
+            }
+            match node.state.try_end(seen, Phase::Fired, false) {
+                Ok(won) => {
+                    let key = self.key(index, seen.generation());
+                    let Some(payload) = self.collect(cache, index, node, won) else {
+                        return Fate::Drop;
+                    };
+                    return Fate::Fire(Fired { payload, key, deadline, periodic: false });
+                }
+                Err(now) => seen = now,
             }
         }
     }
 
     /// Takes the payload of a timer that the caller has ended, and recycles the node or lets go of it.
     #[inline]
-    fn collect(&self, cache: &ThreadCache, index: u32, node: &Node<T>, won: Ending) -> T {
-        // SAFETY: the caller won, so the payload is its own, and this is the only time it is taken.
-        let payload = unsafe { Self::take_payload(node) };
-        if won == Ending::WonSole || node.state.release_taking() == Release::Recycle {
+    fn collect(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        node: &Node<T>,
+        ending: Ending,
+    ) -> Option<T> {
+        match ending {
+            Ending::Lost => None,
+            Ending::Sole(was) => {
+                let (payload, _) = Self::take(node, was);
+                cache.give(&self.depot, index);
+                Some(payload)
+            }
+            // The caller's own hold keeps the node; nothing to release.
+            Ending::Held(was) => Some(Self::take(node, was).0),
+            Ending::Shared(was) => {
+                let (payload, _) = Self::take(node, was);
+                self.release_taking(cache, index, node, was);
+                Some(payload)
+            }
+        }
+    }
+
+    /// Takes the payload of a timer that the caller has ended, which was in the state `was`; of a periodic timer also
+    /// the tick of its coming call, if that is known.
+    #[inline]
+    fn take(node: &Node<T>, was: State) -> (T, Option<u64>) {
+        if was.is_periodic() {
+            return Self::take_periodic(node, was);
+        }
+        // SAFETY: `arm` wrote the payload and published it with the state that the caller acquired; the caller
+        // is the one winner and takes it once.
+        (unsafe { node.take_once() }, None)
+    }
+
+    /// The winner has read the payload, while others look at the node.
+    #[inline]
+    fn release_taking(&self, cache: &ThreadCache, index: u32, node: &Node<T>, was: State) {
+        // SAFETY: the winner has not let go yet, and the timer was periodic if its owner was busy with it.
+        let link = was.is_busy().then(|| unsafe { node.link() });
+        let left = node.state.release_taking();
+        if let Some(link) = link {
+            // SAFETY: as above; this is the winner's last release.
+            unsafe { Self::winner_let_go(link, left) };
+        }
+        self.give_if_free(cache, index, left);
+    }
+
+    #[inline]
+    pub(super) fn give_if_free(&self, cache: &ThreadCache, index: u32, left: State) {
+        if left.is_free() {
             cache.give(&self.depot, index);
         }
-        payload
     }
 
-    /// # Safety
-    ///
-    /// The caller must have won the transition out of *pending* and must not have taken the payload yet.
+    /// Moves a living timer's deadline.
     #[inline]
-    unsafe fn take_payload(node: &Node<T>) -> T {
-        node.payload.with(|cell| {
-            // SAFETY: `arm` initialised the payload and published it with the state that the caller
-            // acquired; the winner takes it once (the function's contract).
-            unsafe { cell.read().assume_init() }
-        })
-    }
-
-    /// Moves a pending timer's deadline.
-    #[inline]
-    pub(crate) fn rearm(
+    pub(crate) fn reschedule(
         &self,
         cache: &ThreadCache,
         index: u32,
         generation: u64,
         deadline: u64,
-    ) -> Rearm {
+    ) -> Rescheduled {
         let Some(node) = self.nodes.get(index) else {
-            return Rearm::Gone;
+            return Rescheduled::Gone;
         };
-        match node.state.begin_move(generation) {
-            Move::Gone => return Rearm::Gone,
-            Move::Superseded => return Rearm::Superseded,
-            Move::Begun => {}
-        }
-        // ORDERING: Relaxed: between begin and finish the caller alone writes; `finish_move` publishes. [P3]
+        let periodic = match node.state.begin_move(generation) {
+            Move::Gone => return Rescheduled::Gone,
+            Move::Superseded => return Rescheduled::Superseded,
+            Move::Begun { periodic } => periodic,
+        };
+        // ORDERING: Relaxed: between begin and finish the caller alone writes; `finish_move` publishes [P3]. Release
+        // tells the owner of a periodic timer, who may read it before that, that the move is under way [P18].
         let old = node.deadline.load(Ordering::Relaxed);
-        node.deadline.store(deadline, Ordering::Relaxed);
-        match node.state.finish_move(deadline < old) {
-            Moved::Done { mark } if deadline < old => Rearm::Earlier { mark },
-            Moved::Done { .. } => Rearm::Later,
+        node.deadline.store(deadline, Ordering::Release);
+        // Only its owner knows when a periodic timer is due.
+        match node.state.finish_move(periodic || deadline < old) {
+            Moved::Anew { mark } => Rescheduled::Earlier { mark },
+            Moved::Noted => Rescheduled::Later,
             Moved::Ended { recycle } => {
                 if recycle {
                     cache.give(&self.depot, index);
                 }
-                Rearm::Gone
+                Rescheduled::Gone
             }
         }
     }
@@ -289,22 +339,33 @@ impl<T> Table<T> {
         self.nodes.get(index).map_or(u64::MAX, |node| node.deadline.load(Ordering::Relaxed))
     }
 
-    /// Returns every pending timer; for `stop`, when no further one can be accepted.
+    /// Returns every living timer; for `stop`, when no further one can be accepted.
     ///
     /// Nodes armed by producers that are about to be refused are returned as well; those producers
     /// then lose the race for their own node and report the timer as accepted.
-    pub(crate) fn return_all(&self, cache: &ThreadCache, mut take: impl FnMut(u32, Fired<T>)) {
+    pub(crate) fn return_all(&self, cache: &ThreadCache, mut take: impl FnMut(Fired<T>)) {
         self.nodes.for_each(self.depot.end(), |index, node| {
             let state = node.state.load();
-            if state.phase() != Phase::Pending {
+            if !state.is_live() {
                 return;
             }
             // ORDERING: Relaxed: reported only.
             let deadline = node.deadline.load(Ordering::Relaxed);
-            let (generation, periodic) = (state.generation(), state.is_periodic());
-            if let Some(payload) = self.end(cache, index, generation, Phase::Returned) {
-                take(index, Fired { payload, generation, deadline, periodic });
+            let ending = node.state.end(state.generation(), Phase::Returned, false);
+            let (was, shared) = match ending {
+                Ending::Lost => return,
+                Ending::Sole(was) | Ending::Held(was) => (was, false),
+                Ending::Shared(was) => (was, true),
+            };
+            let (payload, due) = Self::take(node, was);
+            if shared {
+                self.release_taking(cache, index, node, was);
+            } else {
+                cache.give(&self.depot, index);
             }
+            let key = self.key(index, was.generation());
+            let (deadline, periodic) = (due.unwrap_or(deadline), was.is_periodic());
+            take(Fired { payload, key, deadline, periodic });
         });
     }
 
@@ -316,11 +377,14 @@ impl<T> Table<T> {
 
 impl<T> Drop for Table<T> {
     fn drop(&mut self) {
-        if !std::mem::needs_drop::<T>() {
+        // ORDERING: Relaxed: `&mut self` means that everything happened before.
+        if !std::mem::needs_drop::<T>() && !self.periodic.load(Ordering::Relaxed) {
             return;
         }
         let cache = ThreadCache::default();
-        self.return_all(&cache, |_, returned| drop(returned));
+        // An owner that went away during a call has let go of nothing.
+        self.nodes.for_each(self.depot.end(), |index, _| self.abandon_call(&cache, index));
+        self.return_all(&cache, |returned| drop_quietly(returned.payload));
     }
 }
 

@@ -1,8 +1,9 @@
-//! The two words between producers and a shard's owner: what lies in the inbox, and until when the owner
-//! sleeps. Read `README.md` beside this file first: it has both protocols, the bad interleavings and the
-//! proof sketch.
+//! What producers and a shard's owner tell each other beside the inbox: the earliest message, until when the owner
+//! sleeps, and that the shard is closed. Read `README.md` beside this file first: it has the protocols, the bad
+//! interleavings and the proof sketch.
 
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::fence;
 use crossbeam_utils::CachePadded;
 
 /// The value of `inbox_due` when nothing in the inbox needs the owner.
@@ -10,15 +11,34 @@ const NOTHING: u64 = u64::MAX;
 /// The value of `wake_at` while the owner is awake. A sleeping owner's tick is stored plus one.
 const AWAKE: u64 = 0;
 
+/// In `mode`: the shard takes no timers any more.
+const CLOSED: u32 = 1;
+/// In `mode`: producers execute a full fence, and the owner's drains need no more than that.
+const FULL: u32 = 2;
+
 /// Whether a producer has to end the owner's sleep.
-#[must_use = "the one producer that gets `Needed` must wake the owner"]
+#[must_use = "a producer that gets `Needed` must wake the owner"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wake {
-    Needed,
+    /// Wake the owner, then tell with [`WakeState::called`] that it is done.
+    Needed(Call),
     NotNeeded,
 }
 
-/// See the module. Producers read both words on every push, so they share a line; they write rarely.
+/// The sleep that a producer is about to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Call(u64);
+
+/// The answer to a producer.
+#[must_use = "the owner may have to be woken, and a closed shard takes no timers"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Announced {
+    pub(crate) wake: Wake,
+    /// The shard takes no timers any more: what was armed before may be found by `stop` or not.
+    pub(crate) closed: bool,
+}
+
+/// See the module. Producers read the first three words on every message, so they share a line; they write rarely.
 #[derive(Debug)]
 pub(crate) struct WakeState {
     words: CachePadded<Words>,
@@ -26,69 +46,105 @@ pub(crate) struct WakeState {
 
 #[derive(Debug)]
 struct Words {
-    /// The earliest tick among the messages pushed since the last drain began; `NOTHING` if none.
+    /// The earliest tick among the messages announced since the last drain began; `NOTHING` if none.
     inbox_due: AtomicU64,
-    /// `AWAKE`, or one plus the tick until which the owner sleeps.
+    /// `AWAKE`, or one plus the tick until which the owner sleeps. The owner's.
     wake_at: AtomicU64,
+    /// `CLOSED` and `FULL`. The owner's.
+    mode: AtomicU32,
+    /// The number of the sleep that `wake_at` notifies, or announced last. The owner's.
+    sleep: AtomicU64,
+    /// The last sleep that a producer has set out to end.
+    calling: AtomicU64,
+    /// The last sleep for which a producer's wake call has returned.
+    called: AtomicU64,
 }
 
 impl WakeState {
     pub(crate) fn new() -> Self {
-        let words = Words { inbox_due: AtomicU64::new(NOTHING), wake_at: AtomicU64::new(AWAKE) };
+        let mode = if fence::is_asymmetric() { 0 } else { FULL };
+        let words = Words {
+            inbox_due: AtomicU64::new(NOTHING),
+            wake_at: AtomicU64::new(AWAKE),
+            mode: AtomicU32::new(mode),
+            sleep: AtomicU64::new(0),
+            calling: AtomicU64::new(0),
+            called: AtomicU64::new(0),
+        };
         Self { words: CachePadded::new(words) }
     }
 
-    /// Producer: a message for `tick` has been published. Any thread, lock-free.
+    /// Producer: a message for `tick` has been published. Any thread, wait-free but for the lowering of the word.
     #[inline]
-    pub(crate) fn notify(&self, tick: u64) -> Wake {
-        // ORDERING: SeqCst fence, pairs with the one in `begin_drain`: either that drain sees the message
-        // pushed before this fence, or the load below sees that the word was reset. [F1]
+    pub(crate) fn notify(&self, tick: u64) -> Announced {
+        let closed = self.fence_after_push() & CLOSED != 0;
+        // ORDERING: Relaxed, both: ordered by the fence.
+        let can_wait = tick >= self.words.inbox_due.load(Ordering::Relaxed);
+        if can_wait && tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Relaxed) {
+            return Announced { wake: Wake::NotNeeded, closed };
+        }
+        Announced { wake: self.raise(tick), closed }
+    }
+
+    /// The producer's side of two handshakes: with a drain, by `inbox_due`, and with a close, by the mode itself.
+    #[inline(always)]
+    fn fence_after_push(&self) -> u32 {
+        // The message comes before the look at the mode, and that before what follows: where the fence is the owner's
+        // business alone, it finds a thread on this side of the look, its message written, or on the other.
+        fence::compiler();
+        // ORDERING: Relaxed: either the fence that the owner executes for all threads orders it, or the next one.
+        let mode = self.words.mode.load(Ordering::Relaxed);
+        fence::compiler();
+        if mode & FULL == 0 {
+            return mode;
+        }
+        // ORDERING: SeqCst fence, pairs with the ones in `begin_drain` and `close`: either that drain sees the message
+        // pushed before this fence, or the load of `inbox_due` sees that it was reset [F1]; either the close finds
+        // what was armed before, or the load below sees that the shard is closed [F5].
         fence(Ordering::SeqCst);
         // ORDERING: Relaxed: ordered by the fence.
+        self.words.mode.load(Ordering::Relaxed)
+    }
+
+    /// Raises the alarm for a message that the owner does not know to be this early, or would sleep through.
+    #[cold]
+    fn raise(&self, tick: u64) -> Wake {
+        // ORDERING: Relaxed: ordered by the fence in `notify`.
         if tick < self.words.inbox_due.load(Ordering::Relaxed) && self.lower(tick) {
             // ORDERING: SeqCst fence, pairs with the one in `fall_asleep`: either the owner sees the lowered
             // word, or the load of `wake_at` below sees the sleep. [F2]
             fence(Ordering::SeqCst);
         }
-        // ORDERING: Relaxed: ordered by the fences.
-        let wake_at = self.words.wake_at.load(Ordering::Relaxed);
-        if tick.saturating_add(1) < wake_at {
-            self.claim_wake(tick, wake_at)
-        } else {
-            Wake::NotNeeded
+        // ORDERING: Acquire pairs with `fall_asleep`: the number below is that sleep's or a later one's. [P10]
+        if tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Acquire) {
+            return Wake::NotNeeded;
         }
+        // ORDERING: Relaxed, all three. Nobody relies on a wake that was not called: `called` is written after the
+        // call has returned. An older number in any of them costs one more wake.
+        let sleep = self.words.sleep.load(Ordering::Relaxed);
+        if self.words.called.load(Ordering::Relaxed) == sleep {
+            return Wake::NotNeeded;
+        }
+        self.words.calling.store(sleep, Ordering::Relaxed);
+        Wake::Needed(Call(sleep))
+    }
+
+    /// Producer: the wake call that `notify` asked for has returned, so others may rely on it.
+    pub(crate) fn called(&self, call: Call) {
+        // ORDERING: Relaxed: as in `raise`.
+        self.words.called.store(call.0, Ordering::Relaxed);
     }
 
     /// Any thread: makes the owner look now, whatever its deadlines.
     pub(crate) fn request_turn(&self) -> Wake {
-        self.notify(0)
+        self.notify(0).wake
     }
 
     /// Lowers `inbox_due` to `tick`; false if it was that low already.
-    #[cold]
     fn lower(&self, tick: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
         // the message behind it. [P8]
         self.words.inbox_due.fetch_min(tick, Ordering::AcqRel) > tick
-    }
-
-    /// One producer among those that are early enough gets to wake the owner.
-    #[cold]
-    fn claim_wake(&self, tick: u64, mut wake_at: u64) -> Wake {
-        while tick.saturating_add(1) < wake_at {
-            // ORDERING: Relaxed: the wake itself (a system call, or the loom model's channel) carries the
-            // happens-before; the word only elects the waker.
-            match self.words.wake_at.compare_exchange(
-                wake_at,
-                AWAKE,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Wake::Needed,
-                Err(now) => wake_at = now,
-            }
-        }
-        Wake::NotNeeded
     }
 
     /// Owner: the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
@@ -105,16 +161,55 @@ impl WakeState {
         // ORDERING: Acquire pairs with `lower` [P8]. Release shows `is_idle`, if it finds the word reset,
         // that the owner is awake [P9].
         self.words.inbox_due.swap(NOTHING, Ordering::AcqRel);
-        // ORDERING: SeqCst fence, pairs with the first one in `notify`. [F1]
+        // ORDERING: Relaxed: the owner's own word.
+        if self.words.mode.load(Ordering::Relaxed) & FULL == 0 {
+            return fence::heavy();
+        }
+        // ORDERING: SeqCst fence, pairs with the one in `fence_after_push`. [F1]
         fence(Ordering::SeqCst);
+    }
+
+    /// Owner: who pays for the handshake of pushes and drains: each producer each time, or each drain for all.
+    ///
+    /// Without effect where the system cannot do the latter.
+    pub(super) fn set_full_fences(&self, full: bool) {
+        if !fence::is_asymmetric() {
+            return;
+        }
+        // ORDERING: Relaxed, both: the owner's own word; what it means for producers is ordered by the next fence.
+        let mode = self.words.mode.load(Ordering::Relaxed);
+        self.words.mode.store(if full { mode | FULL } else { mode & !FULL }, Ordering::Relaxed);
+        if full {
+            // From here on each producer sees the mode, or the next drain its message: see `fence_after_push`.
+            // The other way round, drains fence for all from now on, and who still fences itself does no harm.
+            fence::heavy();
+        }
+    }
+
+    /// Owner: whoever finds the shard open from now on has armed its timer where the caller will see it.
+    pub(crate) fn close(&self) {
+        // ORDERING: Relaxed, both: the owner's own word, ordered by the fence.
+        let mode = self.words.mode.load(Ordering::Relaxed);
+        self.words.mode.store(mode | CLOSED, Ordering::Relaxed);
+        // ORDERING: a `SeqCst` fence for all, pairs with the one in `fence_after_push`. [F5]
+        fence::heavy();
+    }
+
+    /// Any thread: whether the shard is closed. A hint, unless the answer is yes.
+    pub(crate) fn is_closed(&self) -> bool {
+        // ORDERING: Relaxed: nothing is read through it.
+        self.words.mode.load(Ordering::Relaxed) & CLOSED != 0
     }
 
     /// Owner: notifies a sleep until `tick`. False if the inbox needs it earlier: then it is still awake.
     pub(crate) fn fall_asleep(&self, tick: u64) -> bool {
-        // ORDERING: Release shows `is_idle` what the handlers did [P9]; the handshake itself needs only
-        // the fence below.
+        // ORDERING: Relaxed, both: the owner's own word, published by the next store.
+        let sleep = self.words.sleep.load(Ordering::Relaxed) + 1;
+        self.words.sleep.store(sleep, Ordering::Relaxed);
+        // ORDERING: Release shows `is_idle` what the handlers did [P9], and producers the number of the sleep
+        // [P10]; the handshake itself needs only the fence below.
         self.words.wake_at.store(tick.saturating_add(1), Ordering::Release);
-        // ORDERING: SeqCst fence, pairs with the second one in `notify`. [F2]
+        // ORDERING: SeqCst fence, pairs with the one in `raise`. [F2]
         fence(Ordering::SeqCst);
         if self.inbox_due() < tick {
             self.rise();
@@ -123,12 +218,14 @@ impl WakeState {
         true
     }
 
-    /// Owner: the sleep is over; true if a producer ended it.
+    /// Owner: the sleep is over; true if a producer has set out to end it.
     #[inline]
     pub(crate) fn rise(&self) -> bool {
-        // ORDERING: Relaxed: producers that still read the old value wake an owner that is awake, which is
-        // harmless.
-        self.words.wake_at.swap(AWAKE, Ordering::Relaxed) == AWAKE
+        // ORDERING: Relaxed, all: producers that still read the old value wake an owner that is awake, which is
+        // harmless. The answer is a statistic.
+        self.words.wake_at.store(AWAKE, Ordering::Relaxed);
+        let sleep = self.words.sleep.load(Ordering::Relaxed);
+        self.words.calling.load(Ordering::Relaxed) == sleep
     }
 
     /// Any thread: the owner is asleep and nothing that was pushed before this call is due at `now`.

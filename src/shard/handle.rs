@@ -2,28 +2,17 @@
 
 use super::counters::Counters;
 use super::limit::Limit;
-use super::periodic::Periodics;
 use super::thread_state::ThreadState;
 use crate::drive::too_many;
-use crate::inbox::{Inbox, Message, Pushed};
+use crate::inbox::Inbox;
 use crate::node::segments::{MAX_SLOTS, Segments};
-use crate::node::table::{Armed, Rearm, Table};
-use crate::park::{Wake, WakeState};
+use crate::node::table::{Armed, Rescheduled, Table};
+use crate::park::WakeState;
 use crate::state::{Phase, State};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::types::{Key, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
-
-/// Unread messages after which a producer calls the owner, whatever their deadlines.
-///
-/// The inbox is the staging buffer: what is cancelled while it lies here never reaches the wheel, so the owner
-/// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
-/// ten thousand, and 256 KiB of messages is as much as should lie around.
-#[cfg(not(tickwheel_loom))]
-const MOST_UNREAD: u64 = 16 * 1024;
-#[cfg(tickwheel_loom)]
-const MOST_UNREAD: u64 = 4;
 
 /// A thread looks at the zombie bound every so many of its cancels.
 pub(super) const CANCELS_PER_LOOK: u64 = 4096;
@@ -48,6 +37,8 @@ pub(crate) enum Refusal<T> {
     Full(T),
     /// The `Clone` of a periodic timer's payload panicked.
     NotCopied(T),
+    /// There is no memory for the message to the owner.
+    NoMemory(T),
 }
 
 impl<T> Refusal<T> {
@@ -60,6 +51,7 @@ impl<T> Refusal<T> {
                 (ScheduleErrorKind::TooManyPending { pending, max_pending: max }, payload)
             }
             Self::NotCopied(payload) => (ScheduleErrorKind::PayloadClonePanicked, payload),
+            Self::NoMemory(payload) => (ScheduleErrorKind::OutOfMemory, payload),
             Self::Full(payload) => {
                 (ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
             }
@@ -72,32 +64,30 @@ impl<T> Refusal<T> {
 pub(crate) struct ShardHandle<T> {
     pub(super) id: u16,
     pub(super) table: Table<T>,
-    pub(super) inbox: Inbox,
+    pub(super) inbox: Arc<Inbox>,
     pub(super) wake_state: WakeState,
     pub(super) counters: Counters,
     pub(super) limit: Option<Arc<Limit>>,
-    pub(super) periodics: Periodics<T>,
     threads: Segments<CachePadded<ThreadState>>,
     /// One past the highest thread state in use.
     threads_end: AtomicU32,
-    waker: Box<dyn WakeOwner>,
+    pub(super) waker: Box<dyn WakeOwner>,
 }
 
 impl<T> ShardHandle<T> {
     pub(super) fn new(
         id: u16,
-        inbox: Inbox,
+        inbox: Arc<Inbox>,
         limit: Option<Arc<Limit>>,
         waker: Box<dyn WakeOwner>,
     ) -> Self {
         Self {
             id,
-            table: Table::new(u64::MAX),
+            table: Table::new(id, u64::MAX),
             inbox,
             wake_state: WakeState::new(),
             counters: Counters::default(),
             limit,
-            periodics: Periodics::new(),
             threads: Segments::new(),
             threads_end: AtomicU32::new(0),
             waker,
@@ -106,14 +96,14 @@ impl<T> ShardHandle<T> {
 
     /// Whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
     #[inline]
-    pub(crate) fn owns(&self, key: Key) -> bool {
+    pub(crate) fn owns(&self, key: Key<T>) -> bool {
         key.shard() == usize::from(self.id)
     }
 
     /// The name of one of this shard's timers.
     #[inline]
-    pub(super) fn key(&self, index: u32, generation: u64) -> Key {
-        Key::new(self.id, index, generation)
+    pub(super) fn key(&self, index: u32, generation: u64) -> Key<T> {
+        self.table.key(index, generation)
     }
 
     /// The thread state of the thread that holds `slot`.
@@ -143,31 +133,37 @@ impl<T> ShardHandle<T> {
         deadline: u64,
         payload: T,
         held: bool,
-    ) -> Result<Key, Refusal<T>> {
+    ) -> Result<Key<T>, Refusal<T>> {
         let payload = self.acquire_permit(payload)?;
-        let armed = match self.table.arm(&thread.cache, deadline, payload, held) {
+        let payload = self.prepare(thread, payload)?;
+        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
+        let count = || {
+            thread.scheduled.bump();
+        };
+        let armed = match self.table.arm(&thread.cache, deadline, payload, held, count) {
             Ok(armed) => armed,
             Err(payload) => {
                 self.release_permit();
                 return Err(Refusal::Full(payload));
             }
         };
-        // Counted before the push: the owner may fire the timer before `send` returns.
-        thread.scheduled.bump();
-        if !self.send(deadline, armed.index, armed.mark) {
+        if !self.send(thread, deadline, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, held) {
                 return Err(Refusal::Closed(payload));
             }
             // `stop` has found the timer and returned it: it was accepted after all.
         }
+        if held {
+            thread.handles_made.bump();
+        }
         Ok(self.key(armed.index, armed.generation))
     }
 
-    /// The inbox has refused the timer: take its payload back, unless `stop` has returned it already.
+    /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.
     #[cold]
-    fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
+    pub(super) fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
         let payload = if held {
-            let payload = self.table.cancel_held(armed.index, armed.generation)?;
+            let payload = self.table.cancel_held(&thread.cache, armed.index, armed.generation)?;
             self.table.release(&thread.cache, armed.index);
             payload
         } else {
@@ -178,52 +174,24 @@ impl<T> ShardHandle<T> {
         Some(payload)
     }
 
-    /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the inbox is closed.
-    #[inline]
-    pub(super) fn send(&self, tick: u64, index: u32, mark: u32) -> bool {
-        let word = u64::from(mark) << 32 | u64::from(index);
-        match self.inbox.push(Message { tick, word }) {
-            Pushed::Accepted => self.notify(tick),
-            Pushed::BlockBegun { unread } => {
-                self.notify(if unread >= MOST_UNREAD { 0 } else { tick });
-            }
-            Pushed::Closed => return false,
-        }
-        true
-    }
-
-    #[inline]
-    fn notify(&self, tick: u64) {
-        if self.wake_state.notify(tick) == Wake::Needed {
-            self.waker.wake();
-        }
-    }
-
-    /// Makes the owner turn now.
-    pub(crate) fn request_turn(&self) {
-        if self.wake_state.request_turn() == Wake::Needed {
-            self.waker.wake();
-        }
-    }
-
-    /// Wakes the owner even if it does not sleep by the handshake; for a clock that was moved by hand.
-    pub(crate) fn unpark(&self) {
-        self.waker.wake();
-    }
-
     /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
-    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key) -> Option<T> {
-        let payload =
-            self.table.end(&thread.cache, key.index(), key.generation(), Phase::Cancelled)?;
+    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
+        let payload = self.table.end(
+            &thread.cache,
+            key.index(),
+            self.table.generation(key),
+            Phase::Cancelled,
+        )?;
         self.count_cancel(thread);
         Some(payload)
     }
 
     /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
     #[inline]
-    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key) -> Option<T> {
-        let payload = self.table.cancel_held(key.index(), key.generation())?;
+    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
+        let payload =
+            self.table.cancel_held(&thread.cache, key.index(), self.table.generation(key))?;
         self.count_cancel(thread);
         Some(payload)
     }
@@ -246,20 +214,22 @@ impl<T> ShardHandle<T> {
 
     /// A `Timeout` lets go of its node.
     #[inline]
-    pub(crate) fn release(&self, thread: &ThreadState, key: Key) {
+    pub(crate) fn release(&self, thread: &ThreadState, key: Key<T>) {
         self.table.release(&thread.cache, key.index());
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
-    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key, deadline: u64) -> bool {
-        match self.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
-            Rearm::Gone => return false,
-            Rearm::Later | Rearm::Superseded => {}
-            Rearm::Earlier { mark } => {
-                // A closed inbox is no loss: `stop` finds the timer in the table.
-                let _ = self.send(deadline, key.index(), mark);
-            }
+    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key<T>, deadline: u64) -> bool {
+        match self.table.reschedule(
+            &thread.cache,
+            key.index(),
+            self.table.generation(key),
+            deadline,
+        ) {
+            Rescheduled::Gone => return false,
+            Rescheduled::Later | Rescheduled::Superseded => {}
+            Rescheduled::Earlier { mark } => self.send_move(thread, deadline, key.index(), mark),
         }
         thread.moved.bump();
         true
@@ -267,12 +237,12 @@ impl<T> ShardHandle<T> {
 
     /// The state behind a key, if it is not stale.
     #[inline]
-    pub(crate) fn state(&self, key: Key) -> Option<State> {
-        self.table.state(key.index(), key.generation())
+    pub(crate) fn state(&self, key: Key<T>) -> Option<State> {
+        self.table.state(key.index(), self.table.generation(key))
     }
 
     /// The deadline of a timer whose node the caller holds.
-    pub(crate) fn deadline(&self, key: Key) -> u64 {
+    pub(crate) fn deadline(&self, key: Key<T>) -> u64 {
         self.table.deadline(key.index())
     }
 
@@ -326,6 +296,12 @@ impl<T> ShardHandle<T> {
         // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
         let ended = self.cancelled() + self.counters.fired.get() + self.counters.returned.get();
         self.scheduled().saturating_sub(ended)
+    }
+
+    /// Owned handles made and not dropped. Exact once no more are made; before that it may be too large. O(threads).
+    pub(crate) fn handles_left(&self) -> u64 {
+        let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
+        self.threads_sum(|thread| thread.handles_made.get()).wrapping_sub(dropped)
     }
 
     /// Whether the owner sleeps and nothing that the caller pushed is due at `now`.

@@ -1,20 +1,19 @@
 //! What the owner of a shard does: turns.
 //!
-//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_expiry`] for each timer that fires, and
+//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_fired`] for each timer that fires, and
 //! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
-//! second way. Firing is pulled rather than pushed, so a handler may use the owner again.
+//! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler's call
+//! come [`Owner::confirm`] and [`Owner::finish_call`], which are in `repeat`.
 
-use super::Expiry;
 use super::handle::{Refusal, ShardHandle, WakeOwner};
 use super::limit::Limit;
-use super::periodic::Step;
-use super::store::{Nodes, drop_quietly};
+use super::store::Nodes;
 use super::thread_state::ThreadState;
-use crate::drive::{Driver, TurnState};
-use crate::inbox::{Inbox, Reader};
-use crate::node::table::{Fired, Rearm};
+use crate::drive::{Driver, Fired, TurnState};
+use crate::inbox::Reader;
+use crate::node::table::Rescheduled;
+use crate::park::Balance;
 use crate::state::Phase;
-use crate::time::Time;
 use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
@@ -43,11 +42,12 @@ pub(crate) struct Turn {
 
 /// See the module.
 pub(crate) struct Owner<T> {
-    handle: Arc<ShardHandle<T>>,
+    pub(super) handle: Arc<ShardHandle<T>>,
     reader: Reader,
     driver: Driver,
     /// The owner's own thread state; its counters stay zero.
-    thread: ThreadState,
+    pub(super) thread: ThreadState,
+    balance: Balance,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain filed.
@@ -57,8 +57,8 @@ pub(crate) struct Owner<T> {
     closed: bool,
     /// Entries that the owner's own moves have turned into zombies.
     superseded: u64,
-    /// The periodic timer whose handler runs at the moment.
-    running: Option<u64>,
+    /// The node of the periodic timer that is at a call: it is kept until [`Owner::finish_call`].
+    pub(super) calling: Option<u32>,
 }
 
 impl<T> Owner<T> {
@@ -69,18 +69,20 @@ impl<T> Owner<T> {
         limit: Option<Arc<Limit>>,
         waker: Box<dyn WakeOwner>,
     ) -> Self {
-        let (inbox, reader) = Inbox::new();
+        let reader = Reader::new();
+        let inbox = Arc::clone(reader.inbox());
         Self {
             handle: Arc::new(ShardHandle::new(id, inbox, limit, waker)),
             reader,
             driver: Driver::new(wheel),
             thread: ThreadState::default(),
+            balance: Balance::default(),
             draining: false,
             filed: 0,
             turn_requested: false,
             closed: false,
             superseded: 0,
-            running: None,
+            calling: None,
         }
     }
 
@@ -98,11 +100,14 @@ impl<T> Owner<T> {
         &mut self,
         now: u64,
         budget: &Budget,
-        mut fire: impl FnMut(Expiry<T>),
+        mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
         let mut turn = self.begin_turn(now, budget).expect("no handler is running");
-        while let Some(expiry) = self.next_expiry(&mut turn) {
-            fire(expiry);
+        while let Some(fired) = self.next_fired(&mut turn) {
+            if let Some(fired) = self.confirm(&mut turn, fired) {
+                fire(fired);
+                self.finish_call(|| crate::time::Time::from_nanos(now));
+            }
         }
         self.finish_turn(turn, budget)
     }
@@ -110,7 +115,7 @@ impl<T> Owner<T> {
     /// The first part of a turn: take the tick, drain the inbox. `None` if a handler of this shard is running.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
         let turn = self.driver.begin(now, budget.fire)?;
-        self.open_turn(&turn);
+        self.handle.counters.turns.bump();
         self.drain(turn.now, budget.drain);
         Some(turn)
     }
@@ -119,90 +124,44 @@ impl<T> Owner<T> {
     /// the last drain left, so that handlers which schedule for now cannot keep this up for ever.
     pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
         let turn = self.driver.resume(now, budget.fire)?;
-        self.open_turn(&turn);
+        self.handle.counters.turns.bump();
         if self.draining {
             self.drain(turn.now, budget.drain);
         }
         Some(turn)
     }
 
-    /// What every turn begins with, once it is certain that no handler is running.
-    fn open_turn(&mut self, turn: &TurnState) {
-        debug_assert!(self.owns(turn));
-        self.finish_period(Time::ZERO);
-        self.handle.counters.turns.bump();
+    /// The second part: the next timer that fires in this turn, if any; to be confirmed before it is handled. The
+    /// turn must be this shard's: see [`Owner::owns`].
+    #[inline]
+    pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
+        debug_assert!(self.calling.is_none(), "a call is finished before the next one");
+        let Self { handle, driver, thread, calling, .. } = self;
+        let fired = driver.next(turn, &mut Nodes { handle, thread })?;
+        if fired.periodic {
+            *calling = Some(fired.key.index());
+        }
+        Some(fired)
     }
 
-    /// Whether a turn is this shard's, and not that of another one that was here when it began.
+    /// Whether a turn is this shard's, and not that of another one that a handler has put in its place.
+    #[inline]
     pub(crate) fn owns(&self, turn: &TurnState) -> bool {
         self.driver.owns(turn)
     }
 
-    /// The second part: the next timer that fires in this turn, if any.
-    #[inline]
-    pub(crate) fn next_expiry(&mut self, turn: &mut TurnState) -> Option<Expiry<T>> {
-        if !self.owns(turn) {
-            return None;
-        }
-        self.finish_period(Time::ZERO);
-        let Self { handle, driver, thread, running, .. } = self;
-        driver.next(turn, &mut Nodes { handle, thread, running })
-    }
-
-    /// A periodic timer has been handled, at `now`: arms its next period, if it was not cancelled meanwhile.
-    ///
-    /// To be called after the handler; if a panic prevents that, the next step of the owner does it as if
-    /// the handler had ended at once.
-    #[inline]
-    pub(crate) fn finish_period(&mut self, now: Time) {
-        if let Some(id) = self.running.take() {
-            self.begin_next_period(id, now);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn begin_next_period(&mut self, id: u64, now: Time) {
-        let Self { handle, thread, .. } = self;
-        let next = match handle.periodics.next(id, now) {
-            Step::Arm(next) => next,
-            Step::Cancelled => return,
-            Step::Failed => {
-                handle.counters.panics.bump();
-                handle.release_permit();
-                return;
-            }
-        };
-        let Ok(armed) = handle.table.arm_periodic(&thread.cache, next.tick, next.payload) else {
-            log::error!("the node table is full: a periodic timer ends");
-            handle.release_permit();
-            if let Some(payload) = handle.periodics.forget(id) {
-                drop_quietly(payload);
-            }
-            return;
-        };
-        let (index, generation) = (armed.index, armed.generation);
-        if handle.periodics.armed(id, handle.key(index, generation)) {
-            handle.counters.own_scheduled.bump();
-            self.file(Entry { deadline: next.tick, index, mark: armed.mark });
-        } else if let Some(payload) =
-            handle.table.end(&thread.cache, index, generation, Phase::Cancelled)
-        {
-            // Cancelled between the two looks into the book.
-            drop_quietly(payload);
-        }
+    /// Whether a handler is running, or panicking.
+    pub(crate) fn is_turning(&mut self) -> bool {
+        self.driver.is_turning()
     }
 
     /// The last part: sweep, report, look ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
         let TurnState { now, fired, cut_short, .. } = turn;
-        if self.owns(&turn) {
-            self.finish_period(Time::ZERO);
-        }
-        let Self { handle, driver, thread, running, .. } = self;
+        let Self { handle, driver, thread, .. } = self;
         driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
-        let mut nodes = Nodes { handle, thread, running };
+        let mut nodes = Nodes { handle, thread };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
         let sweeping = driver.keep_bounded(&mut nodes, turn_requested, sweep.max(budget.sweep));
         self.report();
@@ -220,22 +179,25 @@ impl<T> Owner<T> {
 
     /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
     #[inline]
-    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key, Refusal<T>> {
+    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key<T>, Refusal<T>> {
         let Self { handle, thread, .. } = self;
         let payload = handle.acquire_permit(payload)?;
-        let armed =
-            handle.table.arm(&thread.cache, deadline, payload, false).map_err(|payload| {
+        let count = || {
+            handle.counters.own_scheduled.bump();
+        };
+        let armed = handle.table.arm(&thread.cache, deadline, payload, false, count).map_err(
+            |payload| {
                 handle.release_permit();
                 Refusal::Full(payload)
-            })?;
-        handle.counters.own_scheduled.bump();
+            },
+        )?;
         let key = handle.key(armed.index, armed.generation);
         self.file(Entry { deadline, index: armed.index, mark: armed.mark });
         Ok(key)
     }
 
     #[inline(always)]
-    fn file(&mut self, entry: Entry) {
+    pub(super) fn file(&mut self, entry: Entry) {
         while !self.driver.file(entry) {
             self.evict_dead();
         }
@@ -244,18 +206,18 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn evict_dead(&mut self) {
-        let Self { handle, driver, thread, running, .. } = self;
-        driver.evict_dead(&Nodes { handle, thread, running });
+        let Self { handle, driver, thread, .. } = self;
+        driver.evict_dead(&Nodes { handle, thread });
     }
 
     /// Cancels a timer of this shard, whoever scheduled it.
     #[inline]
-    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+    pub(crate) fn cancel(&mut self, key: Key<T>) -> Option<T> {
         let Self { handle, thread, .. } = self;
         if !handle.owns(key) {
             return None;
         }
-        let (index, generation) = (key.index(), key.generation());
+        let (index, generation) = (key.index(), handle.table.generation(key));
         let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
         handle.release_permit();
         if handle.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
@@ -268,21 +230,26 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
-        let Self { handle, driver, thread, running, .. } = self;
-        driver.keep_bounded(&mut Nodes { handle, thread, running }, true, SWEEP_PER_LOOK);
+        let Self { handle, driver, thread, .. } = self;
+        driver.keep_bounded(&mut Nodes { handle, thread }, true, SWEEP_PER_LOOK);
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
-    pub(crate) fn reschedule(&mut self, key: Key, deadline: u64) -> bool {
+    pub(crate) fn reschedule(&mut self, key: Key<T>, deadline: u64) -> bool {
         let Self { handle, thread, .. } = self;
         if !handle.owns(key) {
             return false;
         }
-        match handle.table.rearm(&thread.cache, key.index(), key.generation(), deadline) {
-            Rearm::Gone => return false,
-            Rearm::Later | Rearm::Superseded => {}
-            Rearm::Earlier { mark } => {
+        match handle.table.reschedule(
+            &thread.cache,
+            key.index(),
+            handle.table.generation(key),
+            deadline,
+        ) {
+            Rescheduled::Gone => return false,
+            Rescheduled::Later | Rescheduled::Superseded => {}
+            Rescheduled::Earlier { mark } => {
                 self.file(Entry { deadline, index: key.index(), mark });
                 self.superseded += 1;
                 if self.superseded % OWN_CANCELS_PER_LOOK == 0 {
@@ -327,7 +294,7 @@ impl<T> Owner<T> {
         self.handle.wake_state.begin_drain();
         let Self { handle, reader, driver, .. } = self;
         let (mut dead, mut filed) = (0, 0);
-        let drained = reader.drain(&handle.inbox, limit, |message| {
+        let drained = reader.drain(limit, |message| {
             let (index, mark) = (message.word as u32, (message.word >> 32) as u32);
             if handle.table.is_live(index, mark) {
                 filed += 1;
@@ -337,37 +304,29 @@ impl<T> Owner<T> {
             }
         });
         handle.counters.cancelled_in_inbox.add(dead);
+        self.balance.drained(&self.handle.wake_state, drained.taken);
         self.draining = drained.more;
         self.filed = filed;
     }
 
     /// Ends the shard: refuses every further timer and returns all that have not ended.
     ///
-    /// A timer is accepted if its push came before the close; then it is pending in the table, where this
-    /// finds it, whether or not its message has been read or even written.
+    /// A timer is accepted if it was armed, and its message written, before the close; then this finds it in the
+    /// table. A producer that finds the shard closed takes its timer back, if this was not faster.
     ///
     /// A second close does nothing.
-    pub(crate) fn close(&mut self, mut take: impl FnMut(Expiry<T>)) {
+    pub(crate) fn close(&mut self, mut take: impl FnMut(Fired<T>)) {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
-        self.finish_period(Time::ZERO);
-        let Self { handle, reader, thread, .. } = self;
-        handle.inbox.close(reader);
-        handle.table.return_all(&thread.cache, |index, returned| {
-            let Fired { payload, generation, deadline, periodic } = returned;
-            let key = handle.key(index, generation);
-            if periodic && !handle.periodics.returned(key) {
-                // A cancel was faster; it has handed out the payload and freed the place.
-                handle.counters.own_cancelled.bump();
-                drop_quietly(payload);
-                return;
-            }
+        self.abandon_call();
+        let Self { handle, thread, .. } = self;
+        handle.wake_state.close();
+        handle.table.return_all(&thread.cache, |returned| {
             handle.counters.returned.bump();
             handle.release_permit();
-            take(Expiry { payload, key, deadline, periodic: false });
+            take(returned);
         });
-        handle.periodics.clear();
         self.driver.clear();
         self.draining = false;
         self.report();

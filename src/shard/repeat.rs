@@ -1,75 +1,132 @@
-//! What any thread may do with a shard's periodic timers; their book is in `periodic`.
+//! Periodic timers of a shard: how they begin, on any thread, and their calls, on the owner's.
+//!
+//! Everything else is as with other timers: one key, one `cancel`, one `reschedule`. A call counts as one timer
+//! fired, and the next one as one scheduled; the permit under `max_pending` is kept from schedule to end.
 
 use super::handle::{Refusal, ShardHandle};
-use super::periodic::{PeriodicKey, Plan};
-use super::thread_state::ThreadState;
-use crate::state::Phase;
+use super::owner::Owner;
+use super::thread_state::{Counter, ThreadState};
+use crate::drive::{Fired, TurnState};
+use crate::node::periodic::Call;
+use crate::node::table::Armed;
+use crate::node::{drop_quietly, quietly};
+use crate::time::{Repeat, Time};
+use crate::types::Key;
+use crate::wheel::Entry;
 
 impl<T> ShardHandle<T> {
-    /// Begins a periodic timer. Takes a lock that only periodic timers use.
+    /// Begins a periodic timer. Lock-free; allocates once.
     pub(crate) fn schedule_periodic(
         &self,
         thread: &ThreadState,
-        plan: Plan<T>,
-    ) -> Result<PeriodicKey, Refusal<T>> {
-        let plan = self.acquire_permit_for(plan)?;
-        let (id, first) = self.periodics.begin(plan).map_err(|plan| self.give_up(plan.payload))?;
-        let armed = match self.table.arm_periodic(&thread.cache, first.tick, first.payload) {
-            Ok(armed) => armed,
-            Err(payload) => {
-                self.release_permit();
-                drop(self.periodics.forget(id));
-                return Err(Refusal::Full(payload));
-            }
-        };
-        let node = self.key(armed.index, armed.generation);
-        thread.scheduled.bump();
-        self.periodics.armed(id, node);
-        if !self.send(first.tick, armed.index, armed.mark) {
-            // Nobody else knows the number yet, so what is kept is ours to drop.
-            let period =
-                self.table.end(&thread.cache, armed.index, armed.generation, Phase::Cancelled);
-            self.periodics.unlink(node, id);
-            drop(self.periodics.forget(id));
-            if let Some(payload) = period {
-                thread.scheduled.undo();
-                self.release_permit();
+        repeat: Repeat<T>,
+    ) -> Result<Key<T>, Refusal<T>> {
+        let tick = repeat.course.tick();
+        let armed = self.arm_periodic(thread, &thread.scheduled, repeat, true)?;
+        if !self.send(thread, tick, armed.index, armed.mark) {
+            if let Some(payload) = self.take_back(thread, armed, false) {
                 return Err(Refusal::Closed(payload));
             }
-            // `stop` has found the period and returned it: the timer was accepted after all.
+            // `stop` has found the timer and returned it: it was accepted after all.
         }
-        Ok(PeriodicKey { id, shard: self.id })
+        Ok(self.key(armed.index, armed.generation))
     }
 
-    fn acquire_permit_for(&self, plan: Plan<T>) -> Result<Plan<T>, Refusal<T>> {
-        let Plan { payload, again, period, nominal, rate } = plan;
+    /// `send`: a message is to follow, for which there must be a slot.
+    fn arm_periodic(
+        &self,
+        thread: &ThreadState,
+        scheduled: &Counter,
+        repeat: Repeat<T>,
+        send: bool,
+    ) -> Result<Armed, Refusal<T>> {
+        let Repeat { payload, clone, course } = repeat;
         let payload = self.acquire_permit(payload)?;
-        Ok(Plan { payload, again, period, nominal, rate })
+        let Some(first) = quietly("Clone", || clone(&payload)) else {
+            self.release_permit();
+            return Err(Refusal::NotCopied(payload));
+        };
+        // After the last that is the user's: a Clone may schedule timers, too.
+        let payload = if send { self.prepare(thread, payload)? } else { payload };
+        let repeat = Repeat { payload, clone, course };
+        let count = || {
+            scheduled.bump();
+        };
+        self.table.arm_periodic(&thread.cache, repeat, first, count).map_err(|payload| {
+            self.release_permit();
+            Refusal::Full(payload)
+        })
+    }
+}
+
+impl<T> Owner<T> {
+    /// As [`ShardHandle::schedule_periodic`], past the inbox.
+    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Result<Key<T>, Refusal<T>> {
+        let deadline = repeat.course.tick();
+        let Self { handle, thread, .. } = self;
+        let armed = handle.arm_periodic(thread, &handle.counters.own_scheduled, repeat, false)?;
+        let key = handle.key(armed.index, armed.generation);
+        self.file(Entry { deadline, index: armed.index, mark: armed.mark });
+        Ok(key)
     }
 
-    /// A periodic timer whose payload cannot be copied.
-    fn give_up(&self, payload: T) -> Refusal<T> {
-        self.release_permit();
-        Refusal::NotCopied(payload)
+    /// Directly before the handler is called for a timer that fired: the timer, unless it is a periodic one that
+    /// somebody has ended since. Nothing of the user's may run between this and the handler.
+    #[inline]
+    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
+        if fired.periodic { self.confirm_call(turn, fired) } else { Some(fired) }
     }
 
-    /// Ends a periodic timer: no handler call begins after this returns. The kept payload, if it was active.
-    pub(crate) fn cancel_periodic(&self, thread: &ThreadState, key: PeriodicKey) -> Option<T> {
-        let cancelled = self.periodics.cancel(key.id)?;
-        self.release_permit();
-        if let Some(node) = cancelled.node {
-            let (index, generation) = (node.index(), node.generation());
-            if self.table.end(&thread.cache, index, generation, Phase::Cancelled).is_some() {
-                thread.cancelled.bump();
-                self.periodics.unlink(node, key.id);
+    #[cold]
+    #[inline(never)]
+    fn confirm_call(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
+        let Self { handle, thread, calling, .. } = self;
+        let index = fired.key.index();
+        // The next call is counted before this one counts as over, so that the timer always counts as pending. If it
+        // is the last call after all, nobody has been told of it.
+        match handle.table.confirm_call(&thread.cache, index) {
+            Call::Begins => {
+                handle.counters.own_scheduled.bump();
             }
-            // Otherwise the owner has won the node: it looks the period up, and finds that its timer is gone.
+            Call::Last => {
+                *calling = None;
+                handle.counters.panics.bump();
+                handle.release_permit();
+            }
+            Call::Ended => {
+                *calling = None;
+                turn.fired -= 1;
+                drop_quietly(fired.payload);
+                return None;
+            }
         }
-        Some(cancelled.payload)
+        handle.counters.fired.bump();
+        Some(fired)
     }
 
-    /// Whether a periodic timer goes on.
-    pub(crate) fn is_active(&self, key: PeriodicKey) -> bool {
-        self.periodics.is_active(key.id)
+    /// The handler has returned, or has panicked: sends a periodic timer on to its next deadline, counted from
+    /// `now`. Does nothing after a timer that fires once, and does not ask for the time then.
+    #[inline]
+    pub(crate) fn finish_call(&mut self, now: impl FnOnce() -> Time) {
+        if self.calling.is_some() {
+            self.go_on(now());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn go_on(&mut self, now: Time) {
+        let Some(index) = self.calling.take() else { return };
+        let filed = self.handle.table.finish_call(&self.thread.cache, index, now);
+        if let Some((deadline, mark)) = filed {
+            self.file(Entry { deadline, index, mark });
+        }
+    }
+
+    /// Gives up the call that is prepared or under way, if there is one; for the end of the shard.
+    pub(super) fn abandon_call(&mut self) {
+        if let Some(index) = self.calling.take() {
+            self.handle.table.abandon_call(&self.thread.cache, index);
+        }
     }
 }

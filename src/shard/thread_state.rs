@@ -1,9 +1,10 @@
 //! A thread state: the part of a shard that belongs to one thread at a time.
 //!
 //! A thread's slot number picks its thread state. The slot is exclusive (see `sync::slot`), so a thread state has one
-//! writer: its counters need no read-modify-write and its thread cache no synchronisation. A thread state whose thread has
-//! ended is inherited, nodes and counts and all, by the next thread with that slot.
+//! writer: its counters need no read-modify-write, its thread cache and its desk no synchronisation. A thread state whose thread has
+//! ended is inherited, nodes, open block, counts and all, by the next thread with that slot.
 
+use crate::inbox::Desk;
 use crate::node::magazine::ThreadCache;
 use crate::node::segments::Zeroable;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +25,8 @@ impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) -> u64 {
         // ORDERING: Relaxed load: only this thread writes. Release store pairs with the Acquire in `get`, so
-        // that whoever reads an end (fired, cancelled) and then a beginning (scheduled) sees the beginning. [P11]
+        // that whoever reads an end (fired, cancelled) and then a beginning (scheduled) sees the beginning [P11], and
+        // whoever sees a handle counted as dropped is behind everything that was done through it [P20].
         let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
         self.0.store(value, Ordering::Release);
         value
@@ -37,7 +39,7 @@ impl Counter {
 
     #[inline]
     pub(crate) fn get(&self) -> u64 {
-        // ORDERING: Acquire pairs with `add` [P11].
+        // ORDERING: Acquire pairs with `add` [P11], [P20].
         self.0.load(Ordering::Acquire)
     }
 }
@@ -46,17 +48,23 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadState {
     pub(crate) cache: ThreadCache,
+    /// Its open block of the inbox.
+    pub(crate) desk: Desk,
     /// Timers accepted through this thread state.
     pub(crate) scheduled: Counter,
     /// Timers cancelled through this thread state.
     pub(crate) cancelled: Counter,
     /// Deadlines moved through this thread state.
     pub(crate) moved: Counter,
+    /// Owned handles made of timers that were accepted through this thread state.
+    pub(crate) handles_made: Counter,
+    /// Owned handles, of any thread's timers, that this thread has dropped. Written as the last access to the engine.
+    pub(crate) handles_dropped: Counter,
     /// Whether the thread state has been counted among those in use.
     pub(crate) joined: AtomicBool,
 }
 
-// SAFETY: every part is an atomic integer or bool, for which zero bytes mean zero or false.
+// SAFETY: every part is an atomic integer, bool or pointer, for which zero bytes mean zero, false or null.
 unsafe impl Zeroable for CachePadded<ThreadState> {
     #[cfg(tickwheel_loom)]
     fn idle() -> Self {

@@ -7,7 +7,6 @@ pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(tickwheel_loom))]
 impl<T> UnsafeCell<T> {
-    #[cfg(test)]
     pub(crate) const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
@@ -32,6 +31,13 @@ pub(crate) use loom::cell::UnsafeCell;
 #[cfg(not(tickwheel_loom))]
 #[derive(Debug)]
 pub(crate) struct Tracked;
+
+#[cfg(not(tickwheel_loom))]
+impl Tracked {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
 
 #[cfg(tickwheel_loom)]
 pub(crate) struct Tracked(

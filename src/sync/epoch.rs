@@ -1,26 +1,43 @@
 //! Epoch-based reclamation as the inbox uses it: pin, and retire a block.
 //!
-//! Three forms behind one face, [`Domain`] and [`Guard`]. In production the process-wide collector of
-//! `crossbeam-epoch`. Under loom a fresh collector for each model (the global one would carry state from
-//! one execution into the next). With `--cfg tickwheel_epoch_stand_in` a thin replacement whose pin is
-//! free: it lets loom explore three and more threads, which the real collector does not allow in
-//! reasonable time.
+//! Three forms behind one face, [`Domain`] and [`Guard`]:
 //!
-//! The stand-in frees nothing before the domain itself goes, so it cannot show a use after free as
-//! such. Instead it checks the two rules that make the real collector safe to use: nothing is retired
-//! twice, and nobody who pins after a retirement reaches what was retired. The second check needs the
-//! fence that the real pin has, and a fence in every push would cover up weak orderings elsewhere; so
-//! only a model that asks for it ([`check_the_next_domain`]) gets both.
+//! * In production a collector of `crossbeam-epoch` that only this library knows. The one that the crate shares
+//!   between all its users will not do: a guard that anybody holds there keeps our blocks from being reused, and
+//!   what others defer there would run, and panic, inside our calls.
+//! * Under loom a fresh collector for each model, because one for all would carry state from one execution into
+//!   the next.
+//! * With `--cfg tickwheel_epoch_stand_in` a replacement (`epoch/stand_in.rs`) that reclaims as early as the rules
+//!   allow, and whose pin is free where a model does not ask for more; so loom can explore three threads.
+
+#[cfg(tickwheel_epoch_stand_in)]
+mod stand_in;
 
 #[cfg(not(tickwheel_epoch_stand_in))]
 pub(crate) use crossbeam_epoch::Guard;
 #[cfg(tickwheel_epoch_stand_in)]
 pub(crate) use stand_in::{Domain, Guard, check_the_next_domain};
 
-/// A reclamation domain; zero-sized in production.
+/// A reclamation domain; zero-sized in production, where all engines share one collector.
 #[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]
 #[derive(Debug)]
 pub(crate) struct Domain;
+
+#[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]
+mod ours {
+    use crossbeam_epoch::{Collector, LocalHandle};
+    use std::sync::OnceLock;
+
+    static COLLECTOR: OnceLock<Collector> = OnceLock::new();
+
+    pub(super) fn register() -> LocalHandle {
+        COLLECTOR.get_or_init(Collector::new).register()
+    }
+
+    thread_local! {
+        pub(super) static HANDLE: LocalHandle = register();
+    }
+}
 
 #[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]
 impl Domain {
@@ -28,10 +45,14 @@ impl Domain {
         Self
     }
 
-    /// Keeps everything that is retired from now on alive until the guard is dropped.
+    /// Keeps everything that is retired from now on alive until the guard is dropped. Allocates in a thread's first
+    /// call, and in the destructors of its thread-locals.
     #[inline]
     pub(crate) fn pin(&self) -> Guard {
-        crossbeam_epoch::pin()
+        ours::HANDLE.try_with(crossbeam_epoch::LocalHandle::pin).unwrap_or_else(|_| {
+            // The thread ends and its handle is gone already: one for this guard, which keeps it as long as need be.
+            ours::register().pin()
+        })
     }
 }
 
@@ -68,118 +89,82 @@ impl Domain {
         unsafe { guard.defer_unchecked(move || heir(Box::from_raw(retired))) };
     }
 
+    /// Hands out what no guard protects any more, so that the threads that push seldom find anything to do.
+    pub(crate) fn collect(&self) {
+        self.pin().flush();
+    }
+
     /// A place where the stand-in checks that `_reached` may be looked at under the guard.
     #[inline(always)]
     pub(crate) fn check<T>(&self, _guard: &Guard, _reached: *const T) {}
+
+    /// A place where the stand-in is told that a box serves again.
+    #[inline(always)]
+    pub(crate) fn serves_again<T>(&self, _served: *const T) {}
 }
 
-#[cfg(tickwheel_epoch_stand_in)]
-mod stand_in {
-    use crate::sync::atomic::{Ordering, fence};
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
     use std::cell::Cell;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::{Duration, Instant};
 
-    thread_local! {
-        static CHECK_THE_NEXT: Cell<bool> = const { Cell::new(false) };
+    fn retire_one(domain: &Domain, gone: Sender<()>) {
+        // SAFETY: a fresh box that nobody else has seen, retired once.
+        unsafe { domain.retire(Box::into_raw(Box::new(())), move |_| gone.send(()).unwrap()) };
     }
 
-    /// The next domain made on this thread checks what is reached under its guards, and its pins and
-    /// retirements are `SeqCst` fences.
-    #[cfg_attr(not(test), expect(dead_code, reason = "asked for by models"))]
-    pub(crate) fn check_the_next_domain() {
-        CHECK_THE_NEXT.set(true);
-    }
-
-    #[derive(Debug)]
-    pub(crate) struct Domain {
-        /// What was retired, in order. The lock is never held across anything that loom schedules.
-        retired: Mutex<Vec<Retired>>,
-        checked: bool,
-    }
-
-    /// A pin: remembers how much had been retired before it.
-    #[derive(Debug)]
-    pub(crate) struct Guard {
-        retired_before: usize,
-    }
-
-    #[derive(Debug)]
-    struct Retired {
-        address: *mut (),
-        free: unsafe fn(*mut ()),
-    }
-
-    // SAFETY: an address that only `Domain::drop` uses; what lies behind it is `Send` (see `retire`).
-    unsafe impl Send for Retired {}
-
-    impl Domain {
-        pub(crate) fn new() -> Self {
-            Self { retired: Mutex::default(), checked: CHECK_THE_NEXT.take() }
-        }
-
-        fn list(&self) -> MutexGuard<'_, Vec<Retired>> {
-            self.retired.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        pub(crate) fn pin(&self) -> Guard {
-            if self.checked {
-                // ORDERING: SeqCst as in the real collector, pairs with `retire`: whoever pins after a
-                // retirement sees what was unlinked before it. [F3]
-                fence(Ordering::SeqCst);
+    /// Others in this process may be pinned for a moment, so one look is not enough.
+    fn comes(domain: &Domain, gone: &std::sync::mpsc::Receiver<()>) -> bool {
+        let patience = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < patience {
+            domain.collect();
+            if gone.try_recv().is_ok() {
+                return true;
             }
-            Guard { retired_before: self.list().len() }
+            std::thread::yield_now();
         }
-
-        /// As in the real form; frees when the domain is dropped, past the heir.
-        ///
-        /// # Safety
-        ///
-        /// As in the real form.
-        pub(crate) unsafe fn retire<T: Send + 'static>(
-            &self,
-            retired: *mut T,
-            _heir: impl FnOnce(Box<T>) + Send + 'static,
-        ) {
-            if self.checked {
-                // ORDERING: SeqCst as in the real collector, pairs with `pin`. [F3]
-                fence(Ordering::SeqCst);
-            }
-            let address = retired.cast();
-            let mut list = self.list();
-            assert!(list.iter().all(|old| old.address != address), "retired twice");
-            list.push(Retired { address, free: free::<T> });
-        }
-
-        /// Panics if `reached` was retired before the guard was taken: the real collector might have
-        /// freed it.
-        pub(crate) fn check<T>(&self, guard: &Guard, reached: *const T) {
-            if !self.checked {
-                return;
-            }
-            let list = self.list();
-            let retired = list.iter().position(|old| old.address.cast_const() == reached.cast());
-            assert!(
-                retired.is_none_or(|place| place >= guard.retired_before),
-                "reached what was retired before the guard was taken"
-            );
-        }
+        false
     }
 
-    impl Drop for Domain {
-        fn drop(&mut self) {
-            for Retired { address, free } in self.list().drain(..) {
-                // SAFETY: `retire`'s caller handed the box over, once (asserted there), and `&mut self`
-                // means that no guard of this domain is in use.
-                unsafe { free(address) };
+    #[test]
+    fn a_guard_of_ours_protects_and_one_of_another_crate_does_not() {
+        let domain = Domain::new();
+        let (gone, going) = channel();
+        let ours = domain.pin();
+        retire_one(&domain, gone.clone());
+        (0..100).for_each(|_| domain.collect());
+        assert!(going.try_recv().is_err(), "given up under a guard");
+        drop(ours);
+        assert!(comes(&domain, &going));
+        let theirs = crossbeam_epoch::pin();
+        retire_one(&domain, gone);
+        assert!(comes(&domain, &going), "a foreign guard has nothing to say here");
+        drop(theirs);
+    }
+
+    #[test]
+    fn a_thread_pins_in_the_destructor_of_a_thread_local() {
+        struct Late(Option<(Arc<Domain>, Sender<()>)>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let (domain, gone) = self.0.take().unwrap();
+                retire_one(&domain, gone);
             }
         }
-    }
-
-    /// # Safety
-    ///
-    /// `address` must come from `Box::<T>::into_raw` and must not be used afterwards.
-    unsafe fn free<T>(address: *mut ()) {
-        // SAFETY: the caller's promise.
-        drop(unsafe { Box::from_raw(address.cast::<T>()) });
+        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
+        let domain = Arc::new(Domain::new());
+        let (gone, going) = channel();
+        let own = Arc::clone(&domain);
+        std::thread::spawn(move || {
+            // Registered first, so destroyed after the handle, which this thread's own pin makes.
+            LATE.with(|late| late.set(Some(Late(Some((Arc::clone(&own), gone))))));
+            drop(own.pin());
+        })
+        .join()
+        .unwrap();
+        assert!(comes(&domain, &going), "what a dying thread retires is given up too");
     }
 }

@@ -4,9 +4,9 @@
 //! loom can explore. Under `--cfg tickwheel_loom` the flag `--cfg crossbeam_loom` must be set as well:
 //! without it crossbeam-epoch silently keeps std's atomics and the models would prove nothing about it.
 //!
-//! Rooms: `cell` (an `UnsafeCell` whose accesses loom can check), `epoch` (memory reclamation),
-//! `prefetch` (a hint to the processor), `slot` (small dense numbers for threads, std only), `watched` (loom's atomics, with a gap in its search
-//! closed; under loom only).
+//! Rooms: `cell` (an `UnsafeCell` whose accesses loom can check), `epoch` (memory reclamation), `fence` (a pair of
+//! fences of which one side is nearly free), `prefetch` (a hint to the processor), `slot` (small dense numbers for
+//! threads, std only), `watched` (loom's atomics, with a gap in its search closed; under loom only).
 
 #[cfg(all(tickwheel_loom, not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
 compile_error!(
@@ -18,6 +18,8 @@ compile_error!(
 pub(crate) mod cell;
 #[cfg(feature = "shard")]
 pub(crate) mod epoch;
+#[cfg(feature = "shard")]
+pub(crate) mod fence;
 pub(crate) mod prefetch;
 #[cfg(feature = "shard")]
 pub(crate) mod slot;
@@ -36,6 +38,15 @@ pub(crate) mod atomic {
     pub(crate) use super::watched::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
+}
+
+/// The lock of what is rare.
+#[cfg(feature = "shard")]
+pub(crate) mod lock {
+    #[cfg(tickwheel_loom)]
+    pub(crate) use loom::sync::Mutex;
+    #[cfg(not(tickwheel_loom))]
+    pub(crate) use std::sync::Mutex;
 }
 
 /// Atomics of process-wide statics, which loom cannot model (its atomics belong to one execution) and

@@ -15,6 +15,11 @@ use alloc::sync::Arc;
 ///   panic.
 /// * A clock whose time moves only by hand answers `true` to [`is_virtual`](Self::is_virtual) and
 ///   calls every hook given to [`on_advance`](Self::on_advance) each time after its time has moved.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no clock for timers",
+    label = "does not implement `tickwheel::Clock`",
+    note = "use `MonotonicClock`, a `ManualClock` for tests, or implement `Clock` for your own"
+)]
 pub trait Clock: Send + Sync + 'static {
     /// The current time, in nanoseconds since this clock's origin.
     fn now(&self) -> Time;

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `tick` | [`Time`], ticks, and the only rounding of durations in the crate |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
+//! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
+//! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
 //! | `quick` | the same for schedule calls: cheaper, and never behind |
@@ -21,9 +23,11 @@ mod monotonic;
 mod period;
 #[cfg(feature = "shard")]
 mod quick;
+mod repeat;
 #[cfg(feature = "shard")]
 mod source;
 mod tick;
+mod when;
 
 pub use clock::Clock;
 #[cfg(feature = "std")]
@@ -33,7 +37,9 @@ pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
 #[cfg(feature = "shard")]
 pub(crate) use quick::QuickClock;
+pub(crate) use repeat::{Course, Repeat};
 #[cfg(feature = "shard")]
 pub(crate) use source::TimeSource;
 pub use tick::Time;
 pub(crate) use tick::{TickRate, saturating_ns};
+pub use when::When;

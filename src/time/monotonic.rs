@@ -2,26 +2,34 @@
 //!
 //! Immutable after construction: any thread may read it, reads share no memory.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::saturating_ns;
 use super::{Clock, Time};
 
-/// The machine's monotonic clock, counted from the moment this value was made.
+/// Where the process's monotonic time begins.
+static ORIGIN: OnceLock<Instant> = OnceLock::new();
+
+/// The machine's monotonic clock, counted from its first use in this process.
+///
+/// All values of this type are the same clock: their times compare, and are those of every engine and event loop
+/// that was given no clock of its own.
 ///
 /// Reads cost about as much as [`Instant::now`] (some 20 ns) and never go back. As with `Instant`,
 /// whether time passes while the machine is suspended is up to the operating system; on Linux it
-/// does not. Copies share the origin, so their times compare.
+/// does not.
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicClock {
     origin: Instant,
 }
 
 impl MonotonicClock {
-    /// A clock whose origin is now.
+    /// The clock. Its first use in the process is its origin.
+    #[inline]
     #[must_use]
     pub fn new() -> Self {
-        Self { origin: Instant::now() }
+        Self { origin: *ORIGIN.get_or_init(Instant::now) }
     }
 
     /// The time of `instant` on this clock: [`Time::ZERO`] for an instant before the origin,
@@ -42,6 +50,14 @@ impl MonotonicClock {
 impl Default for MonotonicClock {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// The time of an instant on this clock, as [`MonotonicClock::time_of`].
+impl From<Instant> for Time {
+    #[inline]
+    fn from(instant: Instant) -> Self {
+        MonotonicClock::new().time_of(instant)
     }
 }
 
@@ -74,19 +90,20 @@ mod tests {
     #[test]
     fn instants_and_times_convert_exactly() {
         let clock = MonotonicClock::new();
-        let copy = clock;
+        let other = MonotonicClock::new();
         for nanos in [0, 1, 999, 1_000_000_007, 1 << 50] {
             let time = Time::from_nanos(nanos);
             let instant = clock.instant_of(time).unwrap();
             assert_eq!(clock.time_of(instant), time);
-            assert_eq!(copy.time_of(instant), time);
+            assert_eq!(other.time_of(instant), time);
         }
     }
 
     #[test]
     fn an_instant_before_the_origin_is_time_zero() {
-        let before = Instant::now();
-        std::thread::sleep(Duration::from_millis(1));
-        assert_eq!(MonotonicClock::new().time_of(before), Time::ZERO);
+        let clock = MonotonicClock::new();
+        let before = clock.origin.checked_sub(Duration::from_nanos(1)).unwrap();
+        assert_eq!(clock.time_of(before), Time::ZERO);
+        assert_eq!(clock.time_of(clock.origin + Duration::from_nanos(1)), Time::from_nanos(1));
     }
 }

@@ -25,6 +25,7 @@ pub enum PeriodError {
 /// A period counts as missed when the deadline after the one that fires has passed as well. Firing late
 /// within its own period changes nothing: the next deadline stays where it was.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum MissedTicks {
     /// Leave the missed ones out and go on at the next multiple of the period. The default.
     #[default]

@@ -2,8 +2,9 @@
 //!
 //! Any thread; lock-free.
 
-use super::{Clock, MonotonicClock, QuickClock, Time};
+use super::{Clock, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// See the module.
 pub(crate) enum TimeSource {
@@ -47,6 +48,49 @@ impl TimeSource {
             Self::Monotonic { quick, .. } => quick.now(),
             Self::Custom { .. } => self.now(),
         }
+    }
+
+    /// The time of `instant` on this clock: exact on the machine's own, on another one as far from its present
+    /// as it is from the machine's, or later by as long as reading both takes.
+    #[inline]
+    pub(crate) fn time_of(&self, instant: Instant) -> Time {
+        match self {
+            Self::Monotonic { clock, .. } => clock.time_of(instant),
+            Self::Custom { .. } => self.distant(instant),
+        }
+    }
+
+    #[cold]
+    fn distant(&self, instant: Instant) -> Time {
+        // In this order: what passes between the two readings makes a timer later, never earlier.
+        let here = Instant::now();
+        let now = self.now();
+        match instant.checked_duration_since(here) {
+            Some(ahead) => now + ahead,
+            None => now - here.saturating_duration_since(instant),
+        }
+    }
+
+    /// The deadline of a timer that is set now, before it is rounded to a tick.
+    pub(crate) fn time(&self, when: When) -> Time {
+        when.time(|| self.start_of_delay(), |instant| self.time_of(instant))
+    }
+
+    /// As [`time`](Self::time), for a timer that is set at `now`.
+    pub(crate) fn time_from(&self, now: Time, when: When) -> Time {
+        when.time(|| now, |instant| self.time_of(instant))
+    }
+
+    /// The tick of a timer that is set now.
+    #[inline(always)] // see `When::tick`
+    pub(crate) fn tick(&self, rate: &TickRate, when: When) -> u64 {
+        when.tick(rate, || self.start_of_delay(), |instant| self.time_of(instant))
+    }
+
+    /// The tick of a timer that is set at `now`.
+    #[inline(always)]
+    pub(crate) fn tick_from(&self, rate: &TickRate, now: Time, when: When) -> u64 {
+        when.tick(rate, || now, |instant| self.time_of(instant))
     }
 
     pub(crate) fn is_virtual(&self) -> bool {

@@ -55,6 +55,13 @@ impl Time {
         Self(self.0.saturating_add(saturating_ns(duration)))
     }
 
+    /// This time less `duration`, or [`Time::ZERO`] where the difference leaves the scale.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(saturating_ns(duration)))
+    }
+
     /// How long after `earlier` this time is; zero where it is not after it.
     #[inline]
     #[must_use]
@@ -73,6 +80,16 @@ impl Add<Duration> for Time {
     }
 }
 
+/// Subtracts and saturates at [`Time::ZERO`].
+impl Sub<Duration> for Time {
+    type Output = Self;
+
+    #[inline]
+    fn sub(self, duration: Duration) -> Self {
+        self.saturating_sub(duration)
+    }
+}
+
 /// The distance from the right time to the left one; zero where the left one is not the later.
 impl Sub for Time {
     type Output = Duration;
@@ -83,13 +100,20 @@ impl Sub for Time {
     }
 }
 
-impl fmt::Debug for Time {
+/// As a duration since the clock's origin, `1.5s`; `never` at the end of the scale.
+impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::MAX {
-            f.write_str("Time(never)")
+            f.pad("never")
         } else {
-            write!(f, "Time({:?})", Duration::from_nanos(self.0))
+            fmt::Debug::fmt(&Duration::from_nanos(self.0), f)
         }
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Time({self})")
     }
 }
 
@@ -166,24 +190,28 @@ impl TickRate {
     /// which is due at once. A sum beyond the scale gives [`NEVER`].
     #[inline]
     pub(crate) const fn deadline(&self, now: Time, delay: Duration) -> u64 {
-        self.deadline_at(now, now.saturating_add(delay))
-    }
-
-    /// The tick at which a timer for the time `deadline`, set at `now`, may fire.
-    ///
-    /// Rounds up, except that a deadline not after `now` gives the current tick, which is due at
-    /// once. [`Time::MAX`] gives [`NEVER`].
-    #[inline]
-    pub(crate) const fn deadline_at(&self, now: Time, deadline: Time) -> u64 {
+        let deadline = now.saturating_add(delay);
         if deadline.as_nanos() <= now.as_nanos() {
             return self.current(now);
         }
-        if deadline.as_nanos() == u64::MAX {
-            return NEVER;
+        self.ceil(deadline.as_nanos())
+    }
+
+    /// The tick at which a timer for the time `deadline` may fire: rounds up, whether or not that
+    /// time has passed. [`Time::MAX`] gives [`NEVER`].
+    #[inline]
+    pub(crate) const fn deadline_at(&self, deadline: Time) -> u64 {
+        match deadline.as_nanos() {
+            0 => 0,
+            nanos => self.ceil(nanos),
         }
-        // A deadline after `now` is at least 1, and for n >= 1 ceil(n / d) = floor((n - 1) / d) +
-        // 1.
-        self.floor(deadline.as_nanos() - 1) + 1
+    }
+
+    /// `ceil(ns / tick)` for `ns >= 1`, but [`NEVER`] for the end of the scale.
+    #[inline]
+    const fn ceil(&self, ns: u64) -> u64 {
+        // For n >= 1, ceil(n / d) = floor((n - 1) / d) + 1.
+        if ns == u64::MAX { NEVER } else { self.floor(ns - 1) + 1 }
     }
 
     /// The first instant of `tick`; [`Time::MAX`] for [`NEVER`] and for every tick beyond the
@@ -270,7 +298,9 @@ mod tests {
                 u64::try_from(sum.div_ceil(u128::from(tick_ns))).unwrap()
             };
             prop_assert_eq!(rate.deadline(now, delay), expected);
-            prop_assert_eq!(rate.deadline_at(now, now + delay), expected);
+            if !delay.is_zero() && now != Time::MAX {
+                prop_assert_eq!(rate.deadline_at(now + delay), expected);
+            }
             prop_assert_eq!(rate.current(now), now_ns / tick_ns);
         }
 
@@ -318,9 +348,14 @@ mod tests {
         assert_eq!(rate.deadline(Time::ZERO, Duration::from_nanos(5_000_001)), 6);
         assert_eq!(rate.deadline(Time::from_nanos(1), ms(5)), 6);
         assert_eq!(rate.deadline(Time::from_nanos(7_500_000), Duration::ZERO), 7);
-        assert_eq!(rate.deadline_at(Time::from_nanos(7_500_000), Time::ZERO), 7);
+        assert_eq!(rate.deadline_at(Time::ZERO), 0);
+        assert_eq!(
+            rate.deadline_at(Time::from_nanos(7_000_001)),
+            8,
+            "up, whether or not it has passed"
+        );
         assert_eq!(rate.deadline(Time::ZERO, Duration::MAX), NEVER);
-        assert_eq!(rate.deadline_at(Time::ZERO, Time::MAX), NEVER);
+        assert_eq!(rate.deadline_at(Time::MAX), NEVER);
         assert_eq!(rate.start_of(NEVER), Time::MAX);
         assert_eq!((rate.tick(), rate.tick_ns()), (ms(1), 1_000_000));
     }
@@ -344,6 +379,9 @@ mod tests {
             saturating_ns(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1)),
             u64::MAX
         );
+        assert_eq!(Time::MAX - Duration::MAX, Time::ZERO);
+        assert_eq!((Time::ZERO + 2 * second) - second, Time::ZERO + second);
         assert_eq!(format!("{:?} {:?}", Time::ZERO + second, Time::MAX), "Time(1s) Time(never)");
+        assert_eq!(format!("{} {}", Time::ZERO + second / 2, Time::MAX), "500ms never");
     }
 }

@@ -4,7 +4,8 @@
 ///
 /// Exactly one of cancel, fire and stop ends a timer. `Lost` means that another one did, or that the
 /// key is stale.
-#[must_use = "a cancellation that was won hands the payload back; use `let _ =` to drop it"]
+///
+/// Who does not care drops the answer, and with it the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cancel<T> {
     /// The timer will not fire; its payload is yours.
@@ -33,7 +34,6 @@ impl<T> Cancel<T> {
 }
 
 /// The answer to a reschedule.
-#[must_use = "a timer that had ended already was not rescheduled"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reschedule {
     /// The timer has the new deadline and will not fire before it.

@@ -13,6 +13,7 @@ use core::time::Duration;
 use thiserror::Error;
 
 use super::checks::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
+use super::exclusive::Exclusive;
 
 /// Why an engine could not be built. Nothing was started and nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -124,15 +125,42 @@ pub enum BuildError {
         /// The operating system's reason.
         message: String,
     },
+    /// The process has its shared engine already.
+    #[error(
+        "the process's shared engine exists already; \
+         call Builder::build_global before anything calls tickwheel::global"
+    )]
+    GlobalExists,
 }
 
 /// Why a timer was not accepted, together with its payload.
 ///
 /// The timer was not counted and will never fire.
+///
+/// The error is `Sync` whatever the payload is, and `Send` if the payload is, so that `?` works in functions that
+/// return a `Box<dyn Error + Send + Sync>` or an error type built on it:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{ScheduleErrorKind, Timer};
+///
+/// fn remind(timer: &Timer) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     timer.run_after(Duration::from_secs(5), || println!("five seconds"))?;
+///     Ok(())
+/// }
+/// # let timer = Timer::new().unwrap();
+/// remind(&timer).unwrap();
+/// timer.stop().unwrap();
+/// assert!(remind(&timer).is_err());
+///
+/// let error = timer.run_after(Duration::ZERO, || println!("at least here")).unwrap_err();
+/// let (kind, task) = error.into_parts();
+/// assert_eq!(kind, ScheduleErrorKind::Stopped);
+/// task.run();
+/// ```
 pub struct ScheduleError<T> {
     kind: ScheduleErrorKind,
-    /// The payload that was to be scheduled.
-    pub payload: T,
+    payload: Exclusive<T>,
 }
 
 /// The reasons for refusing a timer.
@@ -164,6 +192,9 @@ pub enum ScheduleErrorKind {
         /// The most timers that one shard can hold.
         limit: u64,
     },
+    /// There was no memory for the message that hands the timer to its shard; nothing was armed.
+    #[error("out of memory; free some, or set fewer timers at a time, and try again")]
+    OutOfMemory,
     /// A periodic timer needs a copy of its payload for each period, and making the first one panicked.
     #[error(
         "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone"
@@ -222,7 +253,7 @@ pub enum TurnError {
 
 impl<T> ScheduleError<T> {
     pub(crate) const fn new(kind: ScheduleErrorKind, payload: T) -> Self {
-        Self { kind, payload }
+        Self { kind, payload: Exclusive::new(payload) }
     }
 
     /// Why the timer was not accepted.
@@ -231,16 +262,44 @@ impl<T> ScheduleError<T> {
         &self.kind
     }
 
+    /// The payload that was to be scheduled. For one that is not `Sync` see [`payload_mut`](Self::payload_mut).
+    #[must_use]
+    pub const fn payload(&self) -> &T
+    where
+        T: Sync,
+    {
+        self.payload.get()
+    }
+
     /// The payload that was to be scheduled.
     #[must_use]
-    pub const fn payload(&self) -> &T {
-        &self.payload
+    pub const fn payload_mut(&mut self) -> &mut T {
+        self.payload.get_mut()
     }
 
     /// Gives the payload back.
     #[must_use]
     pub fn into_payload(self) -> T {
-        self.payload
+        self.payload.into_inner()
+    }
+
+    /// Keeps the reason and drops the payload.
+    #[must_use]
+    pub fn into_kind(self) -> ScheduleErrorKind {
+        self.kind
+    }
+
+    /// The reason, and the payload.
+    #[must_use]
+    pub fn into_parts(self) -> (ScheduleErrorKind, T) {
+        (self.kind, self.payload.into_inner())
+    }
+}
+
+/// Drops the payload, as [`ScheduleError::into_kind`] does: for error types that have no place for it.
+impl<T> From<ScheduleError<T>> for ScheduleErrorKind {
+    fn from(error: ScheduleError<T>) -> Self {
+        error.into_kind()
     }
 }
 
@@ -294,6 +353,7 @@ pub(crate) mod tests {
             Kind::OutOfNodes { shard: 1, limit: 77 },
             &["shard 1", "maximum of 77", "more shards"],
         );
+        says(Kind::OutOfMemory, &["out of memory", "try again"]);
         says(StartError::Stopped, &["stopped", "new one"]);
         let spawn = StartError::Spawn { shard: 2, message: "no memory".to_owned() };
         says(spawn, &["shard 2", "no memory", "fewer shards"]);
@@ -314,7 +374,12 @@ pub(crate) mod tests {
         assert!(format!("{error:?}").starts_with("ScheduleError { kind: Start(Spawn"));
         assert_eq!(error.payload().0, 7);
         assert!(error.source().is_none());
-        assert_eq!(error.into_payload().0, 7);
+        let (kind, mut payload) = error.into_parts();
+        payload.0 += 1;
+        let mut error = ScheduleError::new(kind.clone(), payload);
+        error.payload_mut().0 += 1;
+        assert_eq!(error.into_payload().0, 9);
+        assert_eq!(ScheduleErrorKind::from(ScheduleError::new(kind.clone(), 1)), kind);
         let boxed: Box<dyn StdError + Send + Sync> =
             Box::new(ScheduleError::new(ScheduleErrorKind::Stopped, 1_u8));
         assert!(boxed.to_string().contains("stopped"));

@@ -1,6 +1,9 @@
 //! The packed name of a timer.
 
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
 /// Bits of a key's generation.
@@ -9,16 +12,45 @@ pub(crate) const GENERATION_BITS: u32 = 48;
 const SHARD_BITS: u32 = 16;
 const _: () = assert!(GENERATION_BITS + SHARD_BITS == u64::BITS);
 
-/// Names one timer of one engine, for ever.
+/// Names one timer with a payload of type `T`, for ever.
 ///
-/// A key is 12 bytes of plain data, an `Option` of one as well: copy it, store it, send it anywhere. It does not keep anything
-/// alive. Once its timer has ended the key is *stale*: every operation on it answers "gone" and never
-/// touches the timer that uses the same memory next, because the memory's generation (48 bits) is part
-/// of the key.
+/// A key is 12 bytes of plain data, an `Option` of one as well, whatever `T` is: copy it, store it, send it
+/// anywhere. It keeps nothing alive. Once its timer has ended the key is *stale*: every operation on it answers
+/// "gone" and never touches the timer that uses the same memory next, because the memory's generation (48 bits)
+/// is part of the key.
 ///
-/// A key means something only to the engine that handed it out.
+/// A key means something only to the timer that handed it out. Shown to another one, it does not compile if the
+/// payloads differ in type; otherwise it is stale there, because each timer counts its generations from a random
+/// number of its own (that two of them meet has a probability of 2^-48).
+///
+/// Keys can be compared, ordered and hashed; the order means nothing. [`to_raw`](Self::to_raw) forgets the type,
+/// for logs, for maps of keys of several types, for a trip through foreign code.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Key, LocalTimer, RawKey, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// let key: Key<&str> = timer.schedule(Time::ZERO, Duration::from_secs(1), "payload")?;
+///
+/// let number: u128 = key.to_raw().to_bits();
+/// let again = RawKey::from_bits(number).map(Key::from_raw);
+/// assert_eq!(again, Some(key));
+/// # Ok(()) }
+/// ```
+pub struct Key<T> {
+    raw: RawKey,
+    /// Neither owns nor borrows a `T`: a key is `Send`, `Sync` and `Copy` for each of them.
+    payload: PhantomData<fn() -> T>,
+}
+
+/// A [`Key`] without the type of its payload.
+///
+/// Plain data of 12 bytes, an `Option` of one as well. It says nothing by itself; [`Key::from_raw`] makes it a
+/// key again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct RawKey {
     /// Generation and shard, split in two so that a key needs only four-byte alignment.
     high: u32,
     low: u32,
@@ -26,18 +58,7 @@ pub struct Key {
     inverted: NonZeroU32,
 }
 
-impl Key {
-    #[inline]
-    pub(crate) const fn new(shard: u16, index: u32, generation: u64) -> Self {
-        debug_assert!(generation < 1 << GENERATION_BITS && index < u32::MAX);
-        let packed = generation << SHARD_BITS | shard as u64;
-        let inverted = match NonZeroU32::new(!index) {
-            Some(inverted) => inverted,
-            None => NonZeroU32::MIN,
-        };
-        Self { high: (packed >> 32) as u32, low: packed as u32, inverted }
-    }
-
+impl RawKey {
     #[inline]
     const fn packed(self) -> u64 {
         (self.high as u64) << 32 | self.low as u64
@@ -51,19 +72,143 @@ impl Key {
     }
 
     #[inline]
-    pub(crate) const fn index(self) -> u32 {
+    const fn index(self) -> u32 {
         !self.inverted.get()
     }
 
     #[inline]
-    pub(crate) const fn generation(self) -> u64 {
+    const fn generation(self) -> u64 {
         self.packed() >> SHARD_BITS
+    }
+
+    /// The key as a number below 2^96.
+    #[inline]
+    #[must_use]
+    pub const fn to_bits(self) -> u128 {
+        (self.packed() as u128) << 32 | self.index() as u128
+    }
+
+    /// The key that [`to_bits`](Self::to_bits) turned into this number; `None` if it cannot have been one.
+    #[inline]
+    #[must_use]
+    pub const fn from_bits(bits: u128) -> Option<Self> {
+        let inverted = NonZeroU32::new(!(bits as u32));
+        match inverted {
+            Some(inverted) if bits >> 96 == 0 => {
+                Some(Self { high: (bits >> 64) as u32, low: (bits >> 32) as u32, inverted })
+            }
+            _ => None,
+        }
     }
 }
 
-impl fmt::Debug for Key {
+impl<T> Key<T> {
+    #[inline]
+    pub(crate) const fn new(shard: u16, index: u32, generation: u64) -> Self {
+        debug_assert!(generation < 1 << GENERATION_BITS && index < u32::MAX);
+        let packed = generation << SHARD_BITS | shard as u64;
+        let inverted = match NonZeroU32::new(!index) {
+            Some(inverted) => inverted,
+            None => NonZeroU32::MIN,
+        };
+        Self::from_raw(RawKey { high: (packed >> 32) as u32, low: packed as u32, inverted })
+    }
+
+    /// The key without its payload's type.
+    #[inline]
+    #[must_use]
+    pub const fn to_raw(self) -> RawKey {
+        self.raw
+    }
+
+    /// The key that [`to_raw`](Self::to_raw) was called on. If that was a key of another timer, whatever its type,
+    /// this one is stale.
+    #[inline]
+    #[must_use]
+    pub const fn from_raw(raw: RawKey) -> Self {
+        Self { raw, payload: PhantomData }
+    }
+
+    /// The shard that owns the timer, counted from 0.
+    #[inline]
+    #[must_use]
+    pub const fn shard(self) -> usize {
+        self.raw.shard()
+    }
+
+    #[inline]
+    pub(crate) const fn index(self) -> u32 {
+        self.raw.index()
+    }
+
+    #[inline]
+    pub(crate) const fn generation(self) -> u64 {
+        self.raw.generation()
+    }
+}
+
+impl<T> Clone for Key<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Key<T> {}
+
+impl<T> PartialEq for Key<T> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl<T> Eq for Key<T> {}
+
+impl<T> PartialOrd for Key<T> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Key<T> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.raw.cmp(&other.raw)
+    }
+}
+
+impl<T> Hash for Key<T> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.raw.hash(state);
+    }
+}
+
+/// `shard:index#generation`, the last one in hexadecimal.
+impl fmt::Display for RawKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({}:{}#{})", self.shard(), self.index(), self.generation())
+        write!(f, "{}:{}#{:x}", self.shard(), self.index(), self.generation())
+    }
+}
+
+impl fmt::Debug for RawKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawKey({self})")
+    }
+}
+
+/// As the [`RawKey`].
+impl<T> fmt::Display for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+impl<T> fmt::Debug for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
     }
 }
 
@@ -71,18 +216,36 @@ impl fmt::Debug for Key {
 mod tests {
     use super::*;
 
+    const TOP: u64 = (1 << GENERATION_BITS) - 1;
+
     #[test]
     fn packs_every_part() {
         for (shard, index, generation) in
-            [(0, 0, 0), (u16::MAX, u32::MAX - 1, (1 << GENERATION_BITS) - 1), (7, 1 << 31, 1 << 47)]
+            [(0, 0, 0), (u16::MAX, u32::MAX - 1, TOP), (7, 1 << 31, 1 << 47)]
         {
-            let key = Key::new(shard, index, generation);
+            let key: Key<String> = Key::new(shard, index, generation);
             assert_eq!(
                 (key.shard(), key.index(), key.generation()),
                 (usize::from(shard), index, generation)
             );
+            assert_eq!(RawKey::from_bits(key.to_raw().to_bits()).map(Key::from_raw), Some(key));
         }
-        assert_eq!((size_of::<Key>(), size_of::<Option<Key>>()), (12, 12));
-        assert_eq!(format!("{:?}", Key::new(3, 17, 5)), "Key(3:17#5)");
+        assert_eq!((size_of::<Key<String>>(), size_of::<Option<Key<String>>>()), (12, 12));
+    }
+
+    #[test]
+    fn a_number_that_is_no_key_is_refused() {
+        let most = Key::<()>::new(u16::MAX, u32::MAX - 1, TOP).to_raw().to_bits();
+        assert_eq!(RawKey::from_bits(most).map(RawKey::to_bits), Some(most));
+        for other in [most + 1, u128::from(u32::MAX), 1 << 96, u128::MAX] {
+            assert_eq!(RawKey::from_bits(other), None, "{other:x}");
+        }
+    }
+
+    #[test]
+    fn it_is_shown_with_its_parts() {
+        let key: Key<u8> = Key::new(3, 17, 0xa5);
+        assert_eq!(format!("{key} {key:?}"), "3:17#a5 Key(3:17#a5)");
+        assert_eq!(format!("{} {:?}", key.to_raw(), key.to_raw()), "3:17#a5 RawKey(3:17#a5)");
     }
 }

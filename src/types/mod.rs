@@ -4,19 +4,23 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `key` | [`Key`], the packed name of a timer |
+//! | `key` | [`Key`], [`RawKey`]: the packed name of a timer |
+//! | `salt` | what keeps the keys of different timers apart |
 //! | `answer` | [`Cancel`], [`Reschedule`] |
 //! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
 //! | `wheel_kind` | [`WheelKind`] |
 //! | `error` | every error, each with its cure |
+//! | `exclusive` | what lets an error be shared whose payload is not |
 //! | `checks` | what a user may ask a builder for |
 
 mod answer;
 pub(crate) mod checks;
 mod error;
+mod exclusive;
 mod expired;
 mod key;
+mod salt;
 mod turn;
 mod wheel_kind;
 
@@ -24,6 +28,7 @@ pub use answer::{Cancel, Reschedule};
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
-pub use key::Key;
+pub use key::{Key, RawKey};
+pub(crate) use salt::salt;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -21,7 +21,7 @@ impl Default for Budget {
 
 /// What one poll came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a poll that ran out of budget wants to be called again before the loop sleeps"]
+#[non_exhaustive]
 pub struct Polled {
     /// Timers fired.
     pub fired: usize,

@@ -2,6 +2,7 @@
 
 /// Which wheel the shards use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum WheelKind {
     /// Rings of growing tick: right for every mix of delays. The default.
     #[default]

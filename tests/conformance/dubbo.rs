@@ -35,7 +35,7 @@ fn dubbo_creates_tasks_that_each_run_once() {
         let task = move || {
             ran.fetch_add(1, Ordering::SeqCst);
         };
-        timer.schedule(ms(n % 10), task).unwrap();
+        timer.run_after(ms(n % 10), task).unwrap();
     }
     at.advance(&timer, ms(10));
     assert_eq!(ran.load(Ordering::SeqCst), 100);
@@ -46,8 +46,8 @@ fn dubbo_creates_tasks_that_each_run_once() {
 fn dubbo_tolerates_a_task_that_throws() {
     let (sender, receiver) = channel();
     let timer = dubbo().build().unwrap();
-    timer.schedule(Duration::ZERO, || panic!("the task throws")).unwrap();
-    timer.schedule(ms(2), move || sender.send(()).unwrap()).unwrap();
+    timer.run_after(Duration::ZERO, || panic!("the task throws")).unwrap();
+    timer.run_after(ms(2), move || sender.send(()).unwrap()).unwrap();
     receiver.recv_timeout(secs(20)).expect("the worker lives on");
     assert_eq!(timer.stats().panics(), 1);
     timer.stop().unwrap();
@@ -91,8 +91,8 @@ fn dubbo_runs_a_negative_delay_at_once() {
     let (timer, fired) = recording(dubbo().clock(at.clock.clone()));
     at.advance(&timer, secs(5));
     // A delay cannot be negative here; a deadline may lie in the past.
-    timer.schedule_at(Time::ZERO + secs(4), 1).unwrap();
-    timer.schedule_key_at(Time::ZERO, 2).unwrap();
+    timer.schedule(Time::ZERO + secs(4), 1).unwrap();
+    timer.schedule_key(Time::ZERO, 2).unwrap();
     at.settle(&timer);
     assert_eq!(set_of(fired.ids()), set_of([1, 2]));
     timer.stop().unwrap();

@@ -62,7 +62,7 @@ fn kafka_timers_that_are_due_already_all_run_at_once() {
     each_wheel(|clock, timer, fired| {
         clock.advance(secs(1));
         for id in 0..10 {
-            timer.schedule_at(Time::ZERO + ms(1000 - 100 * id), id).unwrap();
+            timer.schedule(Time::ZERO + ms(1000 - 100 * id), id).unwrap();
         }
         assert_eq!(timer.turn(), Ok(10), "without waiting for a tick");
         assert_eq!(set_of(fired.ids()), (0..10).collect());

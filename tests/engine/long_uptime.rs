@@ -10,9 +10,7 @@ use crate::common::{Fired, HOUR, Random, ms, one_shard, recording};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::time::Duration;
-use tickwheel::{
-    Drive, Key, ManualClock, MissedTicks, Period, PeriodicKey, Time, Timer, WheelKind,
-};
+use tickwheel::{Drive, Key, ManualClock, MissedTicks, Period, Time, Timer, WheelKind};
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -43,7 +41,7 @@ enum Action {
 
 /// A timer as the books know it.
 struct Entry {
-    key: Key,
+    key: Key<u64>,
     due: u64,
 }
 
@@ -66,7 +64,7 @@ struct Simulation {
     due: BTreeSet<(u64, u64)>,
     pending: HashMap<u64, Entry>,
     /// Periodic timers by payload: how far apart, in milliseconds.
-    periods: HashMap<u64, (PeriodicKey, u64)>,
+    periods: HashMap<u64, (Key<u64>, u64)>,
     next_id: u64,
     now: u64,
     totals: Totals,
@@ -347,7 +345,7 @@ fn a_server_that_starts_shortly_before_a_boundary_is_exact_with_a_far_timer_pres
             life.run_to(boundary + 20 * MINUTE);
             // The far timer and every lease come to their end, however far the clock jumps.
             let (key, every) = life.periods[&0];
-            assert!(life.timer.cancel_periodic(key).won());
+            assert!(life.timer.cancel(key).won());
             life.due.retain(|(_, id)| *id != 0);
             life.totals.cancelled += 1;
             life.agenda.clear();

@@ -3,6 +3,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
+//! | `handles` | owned handles, weak timers, guards: who keeps an engine |
 //! | `periodic` | periodic timers, of the engine and of event loops |
 //! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
 //! | `threads` | what only races, sleeps and dying threads can show |
@@ -13,6 +14,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod handles;
 mod long_uptime;
 mod manual;
 mod periodic;

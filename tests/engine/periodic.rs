@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Cancel, Drive, EventLoopTimer, Expired, ManualClock, MissedTicks, Period, PeriodicKey,
+    Builder, Cancel, Drive, EventLoopTimer, Expired, Key, ManualClock, MissedTicks, Period,
     ScheduleErrorKind, Time, Timer,
 };
 
@@ -45,11 +45,11 @@ fn fires_once_per_period_until_cancelled_and_hands_the_payload_back() {
     let key = timer.schedule_periodic(3 * MS, period, 7u32).unwrap();
     run_to(&timer, &clock, 35, 1);
     assert_eq!(times(&fires), [3, 13, 23, 33]);
-    assert!(timer.is_active(key));
+    assert!(timer.is_pending(key));
     assert_eq!(timer.pending(), 1);
-    assert_eq!(timer.cancel_periodic(key), Cancel::Won(7));
-    assert_eq!(timer.cancel_periodic(key), Cancel::Lost);
-    assert!(!timer.is_active(key));
+    assert_eq!(timer.cancel(key), Cancel::Won(7));
+    assert_eq!(timer.cancel(key), Cancel::Lost);
+    assert!(!timer.is_pending(key));
     assert_eq!(timer.pending(), 0);
     run_to(&timer, &clock, 200, 1);
     assert_eq!(times(&fires), []);
@@ -116,7 +116,7 @@ fn does_not_drift_over_a_million_periods() {
 #[test]
 fn a_handler_may_cancel_its_own_timer() {
     let clock = ManualClock::new();
-    let slot: Arc<Mutex<Option<(Timer, PeriodicKey)>>> = Arc::default();
+    let slot: Arc<Mutex<Option<(Timer, Key<tickwheel::Task>)>>> = Arc::default();
     let runs = Arc::new(AtomicUsize::new(0));
     let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build().unwrap();
     let (inside, counted) = (Arc::clone(&slot), Arc::clone(&runs));
@@ -125,7 +125,7 @@ fn a_handler_may_cancel_its_own_timer() {
         .repeat(MS, period, move || {
             if counted.fetch_add(1, Ordering::SeqCst) == 2 {
                 let (timer, key) = inside.lock().unwrap().take().unwrap();
-                assert!(timer.cancel_periodic(key).won());
+                assert!(timer.cancel(key).won());
             }
         })
         .unwrap();
@@ -171,7 +171,7 @@ fn keeps_its_place_under_the_limit_between_periods() {
         assert_eq!(timer.schedule_periodic(MS, period, 3u32).unwrap_err().into_payload(), 3);
     }
     assert_eq!(times(&fires).len(), 3);
-    assert!(timer.cancel_periodic(key).won());
+    assert!(timer.cancel(key).won());
     timer.schedule(MS, 2u32).unwrap();
 }
 
@@ -183,11 +183,11 @@ fn stop_returns_the_period_and_frees_every_place() {
     run_to(&timer, &clock, 3, 1);
     let left = timer.stop().unwrap();
     assert_eq!(left.iter().map(|unfired| unfired.payload).collect::<Vec<_>>(), [1]);
-    assert!(!timer.is_active(key));
-    assert_eq!(timer.cancel_periodic(key), Cancel::Lost);
+    assert!(!timer.is_pending(key));
+    assert_eq!(timer.cancel(key), Cancel::Lost);
     assert_eq!(timer.pending(), 0);
     let refused = timer.schedule_periodic(MS, period, 9u32).unwrap_err();
-    assert_eq!((refused.kind(), refused.payload), (&ScheduleErrorKind::Stopped, 9));
+    assert_eq!((refused.kind(), refused.payload()), (&ScheduleErrorKind::Stopped, &9));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn payloads_are_dropped_exactly_as_often_as_they_were_made() {
         timer.wait_idle();
     }
     for key in &keys[..5] {
-        assert!(timer.cancel_periodic(*key).won());
+        assert!(timer.cancel(*key).won());
     }
     drop(timer);
     assert_eq!(Arc::strong_count(&payload), 1);
@@ -229,7 +229,7 @@ fn no_period_begins_after_its_cancellation() {
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        assert!(timer.cancel_periodic(key).won());
+        assert!(timer.cancel(key).won());
         // A call that was running may still look; give it time to, before the flag is set.
         std::thread::sleep(Duration::from_micros(200));
         cancelled.store(1, Ordering::SeqCst);
@@ -252,16 +252,16 @@ fn event_loops_have_periodic_timers_too() {
     let mut fires = Vec::new();
     for ms in 1..=40 {
         clock.advance(MS);
-        let _ = timer.poll_with(clock.now(), |timer, expired| {
+        timer.poll_with(clock.now(), |timer, expired| {
             fires.push((ms, expired.payload));
             if ms == 30 {
-                assert!(timer.cancel_periodic(own).won(), "from its own handler");
+                assert!(timer.cancel(own).won(), "from its own handler");
             }
         });
     }
     assert_eq!(fires, [(10, 1), (15, 2), (20, 1), (25, 2), (30, 1), (35, 2)]);
-    assert!(remote.is_active(theirs) && !remote.is_active(own));
-    assert_eq!(remote.cancel_periodic(theirs), Cancel::Won(2));
+    assert!(remote.is_pending(theirs) && !remote.is_pending(own));
+    assert_eq!(remote.cancel(theirs), Cancel::Won(2));
     assert_eq!(timer.pending(), 0);
 }
 
@@ -274,7 +274,7 @@ fn a_panicking_event_loop_handler_does_not_stop_the_periods() {
     timer.schedule_periodic(clock.now(), 10 * MS, period, 1u32).unwrap();
     clock.advance(10 * MS);
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _ = timer.poll(clock.now(), |_| panic!("boom"));
+        timer.poll(clock.now(), |_| panic!("boom"));
     }));
     assert!(caught.is_err());
     let mut fired = 0;
@@ -317,7 +317,7 @@ fn a_payload_whose_clone_panics_ends_its_timer_and_no_other() {
         while timer.turn().unwrap() > 0 {}
     }
     assert_eq!(fired.load(Ordering::SeqCst), 2 + 5);
-    assert!(!timer.is_active(shy) && timer.is_active(other));
+    assert!(!timer.is_pending(shy) && timer.is_pending(other));
     assert_eq!((timer.pending(), timer.stats().panics()), (1, 1));
     assert_eq!(timer.stop().unwrap().len(), 1);
 }

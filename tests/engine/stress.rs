@@ -151,7 +151,7 @@ fn judge(seed: u64, books: &Books, engine: &Engine, returned: u64) -> Tally {
             u64::from(accepted),
             "seed {seed}: periodic {n}: accepted, and ended so often"
         );
-        assert!(!repeated.key.get().is_some_and(|key| engine.is_active(*key)), "seed {seed}");
+        assert!(!repeated.key.get().is_some_and(|key| engine.is_pending(*key)), "seed {seed}");
     }
     let stats = engine.stats();
     assert_eq!(engine.pending(), 0, "seed {seed}");

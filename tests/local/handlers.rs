@@ -26,7 +26,7 @@ fn timers<T>() -> [LocalTimer<T>; 2] {
 
 fn schedule_all(timer: &mut LocalTimer<i32>, at: Time, payloads: std::ops::Range<i32>) {
     for payload in payloads {
-        timer.schedule_at(at, payload).unwrap();
+        timer.schedule(Time::ZERO, at, payload).unwrap();
     }
 }
 
@@ -34,7 +34,7 @@ fn schedule_all(timer: &mut LocalTimer<i32>, at: Time, payloads: std::ops::Range
 fn a_handler_that_schedules_zero_delays_for_ever_starves_nobody() {
     for mut timer in timers() {
         timer.schedule(ms(5), Duration::ZERO, "again").unwrap();
-        timer.schedule_at(ms(5), "other").unwrap();
+        timer.schedule(Time::ZERO, ms(5), "other").unwrap();
         for round in 0..100 {
             let now = ms(5 + round);
             let polled = timer.poll_with(now, NO_LIMIT, |timer, expired| {
@@ -66,15 +66,15 @@ fn a_fixed_timer_without_delay_starves_nobody() {
 #[test]
 fn a_handler_cancels_and_moves_neighbours_of_its_own_tick() {
     for mut timer in timers() {
-        let keys: Vec<_> = (0..5).map(|n| timer.schedule_at(ms(10), n).unwrap()).collect();
+        let keys: Vec<_> = (0..5).map(|n| timer.schedule(Time::ZERO, ms(10), n).unwrap()).collect();
         let mut fired = Vec::new();
         let polled = timer.poll_with(ms(10), NO_LIMIT, |timer, expired| {
             fired.push(expired.payload);
             if expired.payload == 0 {
                 assert_eq!(timer.cancel(keys[1]), Cancel::Won(1));
-                assert!(timer.reschedule(keys[2], ms(10), for_ms(7)).moved());
+                assert!(timer.reschedule(ms(10), keys[2], for_ms(7)).moved());
                 assert_eq!(timer.cancel(expired.key), Cancel::Lost, "it has fired");
-                assert!(!timer.reschedule_at(expired.key, ms(99)).moved());
+                assert!(!timer.reschedule(Time::ZERO, expired.key, ms(99)).moved());
             }
         });
         assert_eq!((fired, polled.more, timer.len()), (vec![0, 3, 4], false, 1));
@@ -141,7 +141,7 @@ fn a_handler_may_drop_its_timer() {
     schedule_all(&mut timer, ms(1), 0..3);
     let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, _| {
         *timer = LocalTimer::new(for_ms(1)).unwrap();
-        timer.schedule_at(ms(0), 7).unwrap();
+        timer.schedule(ms(1), ms(0), 7).unwrap();
     });
     assert_eq!((polled.fired, timer.len()), (1, 1));
     assert_eq!(timer.poll(ms(1), NO_LIMIT, |expired| assert_eq!(expired.payload, 7)).fired, 1);
@@ -188,11 +188,11 @@ fn a_deadline_that_has_passed_is_due_in_the_next_poll_whatever_the_tick() {
     for kind in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }] {
         let mut timer = LocalTimer::builder().tick(for_ms(3_600_000)).wheel(kind).build().unwrap();
         assert_eq!(timer.poll(at(90), NO_LIMIT, |_| ()).fired, 0);
-        timer.schedule_at(at(70), 0).unwrap();
-        timer.schedule_at(at(90), 1).unwrap();
-        let moved = timer.schedule_at(hour(9), 2).unwrap();
-        assert!(timer.reschedule_at(moved, at(80)).moved());
-        timer.schedule_at(at(91), 3).unwrap();
+        timer.schedule(at(90), at(70), 0).unwrap();
+        timer.schedule(at(0), at(90), 1).unwrap();
+        let moved = timer.schedule(at(90), hour(9), 2).unwrap();
+        assert!(timer.reschedule(at(90), moved, at(80)).moved());
+        timer.schedule(at(90), at(91), 3).unwrap();
         assert_eq!(timer.poll_timeout(at(90)), Some(Duration::ZERO));
         assert_eq!(timer.poll(at(90), NO_LIMIT, |expired| assert!(expired.payload < 3)).fired, 3);
         assert_eq!(timer.next_deadline(), Some(hour(2)));
@@ -215,7 +215,7 @@ fn a_panic_in_a_handler_leaves_the_timer_usable() {
         assert!(poll(&mut timer, &mut fired).is_err());
         assert_eq!((timer.len(), timer.next_deadline()), (2, Some(ms(1))));
         // Not inside a poll any more: what is due now need not wait for a second one.
-        timer.schedule_at(ms(0), 8).unwrap();
+        timer.schedule(Time::ZERO, ms(0), 8).unwrap();
         assert_eq!(poll(&mut timer, &mut fired).unwrap().fired, 3);
         fired.sort_unstable();
         assert_eq!(fired, [0, 1, 2, 3, 8]);
@@ -283,7 +283,7 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
             let key = timer.schedule(ms(0), for_ms(10), n).unwrap();
             for old in &stale {
                 assert_eq!(timer.cancel(*old), Cancel::Lost);
-                assert!(!timer.reschedule(*old, ms(0), for_ms(1)).moved());
+                assert!(!timer.reschedule(ms(0), *old, for_ms(1)).moved());
                 assert_eq!((timer.get(*old), timer.deadline(*old)), (None, None));
             }
             assert_eq!((timer.get(key), timer.len()), (Some(&n), 1));
@@ -339,8 +339,8 @@ fn a_timer_that_is_pulled_in_hundreds_of_times_fires_once() {
     for mut timer in timers() {
         let key = timer.schedule(ms(0), for_ms(10_000), ()).unwrap();
         for n in 1..=1_000 {
-            assert!(timer.reschedule(key, ms(0), for_ms(10_000 - n * 3)).moved());
-            assert!(timer.reschedule(key, ms(0), for_ms(10_000 - n)).moved());
+            assert!(timer.reschedule(ms(0), key, for_ms(10_000 - n * 3)).moved());
+            assert!(timer.reschedule(ms(0), key, for_ms(10_000 - n)).moved());
         }
         assert_eq!(timer.poll(ms(8_999), NO_LIMIT, |_| ()).fired, 0);
         assert_eq!(timer.poll(ms(9_000), NO_LIMIT, |_| ()).fired, 1);
@@ -384,7 +384,7 @@ fn the_limit_is_exact_and_a_handler_may_use_the_place_of_its_own_timer() {
     let mut fixed = FixedTimer::with_max_pending(for_ms(1), 1).unwrap();
     let only = fixed.schedule(ms(0), "a").unwrap();
     assert_eq!(fixed.schedule(ms(0), "b").unwrap_err().into_payload(), "b");
-    assert!(fixed.reschedule(only, ms(5)).moved(), "a move needs no place");
+    assert!(fixed.reschedule(ms(5), only).moved(), "a move needs no place");
     assert_eq!(
         FixedTimer::<()>::with_max_pending(for_ms(1), 0).unwrap_err(),
         BuildError::ZeroMaxPending
@@ -420,10 +420,10 @@ fn timeouts_are_exact_and_rounded_up_to_milliseconds() {
 #[test]
 fn a_clock_that_goes_back_makes_nothing_early_or_lost() {
     for mut timer in timers() {
-        timer.schedule_at(ms(100), 1).unwrap();
+        timer.schedule(Time::ZERO, ms(100), 1).unwrap();
         assert_eq!(timer.poll(ms(50), NO_LIMIT, |_| ()).fired, 0);
         assert_eq!(timer.poll(ms(20), NO_LIMIT, |_| ()).fired, 0);
-        timer.schedule_at(ms(60), 2).unwrap();
+        timer.schedule(Time::ZERO, ms(60), 2).unwrap();
         assert_eq!(timer.poll(ms(30), NO_LIMIT, |_| ()).fired, 0);
         assert_eq!(timer.poll(ms(99), NO_LIMIT, |_| ()).fired, 1);
         assert_eq!(timer.poll(ms(100), NO_LIMIT, |_| ()).fired, 1);

@@ -7,11 +7,9 @@
 //! | `periodic` | periodic timers |
 //! | `order` | the order of what is due at once |
 //! | `memory` | what is allocated and held, with an allocator that counts per thread |
-//! | `simulation` | the simulation example, held against queueing theory |
 
 mod handlers;
 mod memory;
 mod model;
 mod order;
 mod periodic;
-mod simulation;

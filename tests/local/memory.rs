@@ -69,14 +69,19 @@ fn delay(random: &mut Random) -> Duration {
 }
 
 /// `rounds` times: cancel or move one, schedule another, and poll now and then.
-fn churn(timer: &mut LocalTimer<u64>, keys: &mut [Key], now: &mut Time, rounds: usize) -> usize {
+fn churn(
+    timer: &mut LocalTimer<u64>,
+    keys: &mut [Key<u64>],
+    now: &mut Time,
+    rounds: usize,
+) -> usize {
     let mut random = Random(0x5eed);
     let mut fired = 0;
     for round in 0..rounds {
         let victim = random.below(RESIDENT as u64) as usize;
         match round % 8 {
-            0 => drop(timer.reschedule(keys[victim], *now, Duration::from_secs(90)).moved()),
-            1 => drop(timer.reschedule(keys[victim], *now, Duration::from_millis(500)).moved()),
+            0 => drop(timer.reschedule(*now, keys[victim], Duration::from_secs(90)).moved()),
+            1 => drop(timer.reschedule(*now, keys[victim], Duration::from_millis(500)).moved()),
             _ => {}
         }
         if timer.cancel(keys[victim]).won() || timer.len() < RESIDENT {
@@ -94,7 +99,7 @@ fn churn(timer: &mut LocalTimer<u64>, keys: &mut [Key], now: &mut Time, rounds: 
 fn a_steady_state_allocates_nothing() {
     for mut timer in timers() {
         let (mut random, mut now) = (Random(7), Time::ZERO);
-        let mut keys: Vec<Key> = (0..RESIDENT)
+        let mut keys: Vec<Key<u64>> = (0..RESIDENT)
             .map(|n| timer.schedule(now, delay(&mut random), n as u64).unwrap())
             .collect();
         // The wheel's reserve grows until the sweeps keep up with the cancels, rounds of the ring included.
@@ -111,13 +116,14 @@ fn the_queue_allocates_nothing_in_a_steady_state() {
     let mut timer = FixedTimer::new(Duration::from_secs(30));
     let mut now = Time::ZERO;
     let mut random = Random(7);
-    let mut keys: Vec<Key> = (0..RESIDENT).map(|n| timer.schedule(now, n).unwrap()).collect();
+    let mut keys: Vec<Key<usize>> =
+        (0..RESIDENT).map(|n| timer.schedule(now, n).unwrap()).collect();
     let mut pairs = |count: usize| {
         for n in 0..count {
             let victim = random.below(RESIDENT as u64) as usize;
             now = now + Duration::from_micros(100);
             if n % 3 == 0 {
-                assert!(timer.reschedule(keys[victim], now).moved());
+                assert!(timer.reschedule(now, keys[victim]).moved());
             } else {
                 assert!(timer.cancel(keys[victim]).won());
                 keys[victim] = timer.schedule(now, n).unwrap();
@@ -136,7 +142,7 @@ fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
     use tickwheel::{MissedTicks, Period};
     for mut timer in timers() {
         let period = Period::fixed_rate(Duration::from_millis(10), MissedTicks::Skip).unwrap();
-        timer.schedule_periodic(Time::ZERO, period, 1).unwrap();
+        timer.schedule_periodic(Time::ZERO, Time::ZERO, period, 1).unwrap();
         let mut beats = |count: u64| {
             for _ in 0..count {
                 let now = timer.next_deadline().unwrap();
@@ -154,7 +160,7 @@ fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
 #[test]
 fn zombies_are_bounded_by_cancels_alone() {
     for mut timer in timers() {
-        let live: Vec<Key> = (0..1000)
+        let live: Vec<Key<u64>> = (0..1000)
             .map(|n| timer.schedule(Time::ZERO, Duration::from_secs(7200), n).unwrap())
             .collect();
         let mut peak = 0;
@@ -175,7 +181,7 @@ fn zombies_are_bounded_by_cancels_alone() {
 #[test]
 fn entries_go_when_the_timers_are_cancelled() {
     for mut timer in timers() {
-        let keys: Vec<Key> = (0..200_000)
+        let keys: Vec<Key<u64>> = (0..200_000)
             .map(|n| timer.schedule(Time::ZERO, Duration::from_secs(3600 + n % 100), n).unwrap())
             .collect();
         let full = timer.held_bytes();
@@ -194,7 +200,7 @@ fn moving_a_deadline_to_and_fro_is_bounded_as_well() {
         let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), 0).unwrap();
         for n in 0..200_000 {
             let delay = Duration::from_secs(if n % 2 == 0 { 1800 } else { 3600 });
-            assert!(timer.reschedule(key, Time::ZERO, delay).moved());
+            assert!(timer.reschedule(Time::ZERO, key, delay).moved());
         }
         assert!(timer.held_bytes() < 2 << 20, "{} bytes are held", timer.held_bytes());
         assert_eq!(timer.deadline(key), Some(Time::ZERO + Duration::from_secs(3600)));

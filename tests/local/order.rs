@@ -20,7 +20,7 @@ impl Random {
 }
 
 /// What is pending, oldest first: key, deadline in ticks, number.
-type Pending = VecDeque<(Key, u64, u64)>;
+type Pending = VecDeque<(Key<u64>, u64, u64)>;
 
 /// Keeps about `population` timers for `ticks` ticks and checks every one that fires.
 fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Key, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
+    Cancel, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
 };
 
 const NO_LIMIT: usize = usize::MAX;
@@ -43,7 +43,7 @@ fn fire_at(timer: &mut LocalTimer<&'static str>, polls: &[u64]) -> Vec<Vec<u64>>
 fn a_fixed_rate_that_is_polled_in_time_fires_once_per_period() {
     for missed in [MissedTicks::Skip, MissedTicks::Delay, MissedTicks::Burst] {
         for mut timer in timers() {
-            let key = timer.schedule_periodic(ms(10), rate(5, missed), "tick").unwrap();
+            let key = timer.schedule_periodic(Time::ZERO, ms(10), rate(5, missed), "tick").unwrap();
             assert_eq!(timer.deadline(key), Some(ms(10)));
             let fired = fire_at(&mut timer, &[9, 10, 12, 15, 19, 20]);
             assert_eq!(fired, [vec![], vec![10], vec![], vec![15], vec![], vec![20]]);
@@ -58,15 +58,15 @@ fn a_fixed_rate_that_is_polled_in_time_fires_once_per_period() {
 #[test]
 fn missed_periods_follow_the_policy() {
     for mut timer in timers() {
-        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Skip), "skip").unwrap();
+        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Skip), "skip").unwrap();
         assert_eq!(fire_at(&mut timer, &[47, 49, 50, 60]), [vec![10], vec![], vec![50], vec![60]]);
     }
     for mut timer in timers() {
-        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Delay), "delay").unwrap();
+        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Delay), "delay").unwrap();
         assert_eq!(fire_at(&mut timer, &[47, 56, 57, 67]), [vec![10], vec![], vec![57], vec![67]]);
     }
     for mut timer in timers() {
-        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Burst), "burst").unwrap();
+        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Burst), "burst").unwrap();
         assert_eq!(fire_at(&mut timer, &[47, 49, 50]), [vec![10, 20, 30, 40], vec![], vec![50]]);
     }
 }
@@ -74,8 +74,8 @@ fn missed_periods_follow_the_policy() {
 #[test]
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     for mut timer in timers() {
-        timer.schedule_periodic(ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
-        timer.schedule_at(ms(900), "other").unwrap();
+        timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
+        timer.schedule(Time::ZERO, ms(900), "other").unwrap();
         let mut rounds = Vec::new();
         loop {
             let mut payloads = Vec::new();
@@ -98,7 +98,7 @@ fn a_million_periods_do_not_drift() {
     let third = Duration::from_nanos(333_333_333);
     for mut timer in timers() {
         let period = Period::fixed_rate(third, MissedTicks::Skip).unwrap();
-        timer.schedule_periodic(Time::ZERO + third, period, ()).unwrap();
+        timer.schedule_periodic(Time::ZERO, Time::ZERO + third, period, ()).unwrap();
         let mut count = 0_u64;
         while count < 1_000_000 {
             let now = timer.next_deadline().unwrap();
@@ -116,7 +116,7 @@ fn a_million_periods_do_not_drift() {
 #[test]
 fn a_fixed_delay_counts_from_the_poll() {
     for mut timer in timers() {
-        timer.schedule_periodic(ms(10), pause(10), "pause").unwrap();
+        timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "pause").unwrap();
         assert_eq!(fire_at(&mut timer, &[25, 34, 35]), [vec![10], vec![], vec![35]]);
     }
 }
@@ -125,8 +125,8 @@ fn a_fixed_delay_counts_from_the_poll() {
 fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
     for mut timer in timers() {
         let clock = ManualClock::new();
-        let key = timer.schedule_periodic(ms(10), pause(10), "slow").unwrap();
-        timer.schedule_periodic(ms(10), rate(10, MissedTicks::Skip), "rate").unwrap();
+        let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "slow").unwrap();
+        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Skip), "rate").unwrap();
         clock.set(ms(10));
         let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
             assert!(timer.is_pending(expired.key));
@@ -141,7 +141,7 @@ fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
         clock.set(ms(27));
         let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
             // A handler that moves its own timer knows better.
-            assert!(timer.reschedule(expired.key, clock.now(), Duration::from_millis(3)).moved());
+            assert!(timer.reschedule(clock.now(), expired.key, Duration::from_millis(3)).moved());
             clock.advance(Duration::from_millis(1));
         });
         assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(30))));
@@ -153,7 +153,7 @@ fn a_handler_cancels_its_own_periodic_timer() {
     for period in [rate(1, MissedTicks::Burst), rate(1, MissedTicks::Skip), pause(1)] {
         for mut timer in timers() {
             let clock = ManualClock::new();
-            let key = timer.schedule_periodic(ms(1), period, 0).unwrap();
+            let key = timer.schedule_periodic(Time::ZERO, ms(1), period, 0).unwrap();
             clock.set(ms(100));
             let mut fired = 0;
             let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
@@ -176,10 +176,11 @@ fn a_handler_cancels_its_own_periodic_timer() {
 #[test]
 fn a_periodic_timer_is_moved_and_goes_on_from_there() {
     for mut timer in timers() {
-        let key = timer.schedule_periodic(ms(10), rate(10, MissedTicks::Skip), "x").unwrap();
-        assert!(timer.reschedule_at(key, ms(33)).moved());
+        let key =
+            timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Skip), "x").unwrap();
+        assert!(timer.reschedule(Time::ZERO, key, ms(33)).moved());
         assert_eq!(fire_at(&mut timer, &[32, 33, 43, 52]), [vec![], vec![33], vec![43], vec![]]);
-        assert!(timer.reschedule(key, ms(44), Duration::from_millis(1)).moved(), "pulled in");
+        assert!(timer.reschedule(ms(44), key, Duration::from_millis(1)).moved(), "pulled in");
         assert_eq!(fire_at(&mut timer, &[52, 55]), [vec![45], vec![55]]);
     }
 }
@@ -187,7 +188,9 @@ fn a_periodic_timer_is_moved_and_goes_on_from_there() {
 #[test]
 fn the_handler_gets_a_clone_and_may_change_the_original() {
     for mut timer in timers() {
-        timer.schedule_periodic(ms(1), rate(1, MissedTicks::Burst), String::from("a")).unwrap();
+        timer
+            .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), String::from("a"))
+            .unwrap();
         let mut seen = Vec::new();
         let polled = timer.poll_with(ms(3), NO_LIMIT, |timer, expired| {
             seen.push(expired.payload);
@@ -204,7 +207,8 @@ fn the_handler_gets_a_clone_and_may_change_the_original() {
 #[test]
 fn a_panic_does_not_end_a_periodic_timer() {
     for mut timer in timers() {
-        let key = timer.schedule_periodic(ms(1), rate(1, MissedTicks::Skip), ()).unwrap();
+        let key =
+            timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Skip), ()).unwrap();
         for now in 1..5 {
             let poll = || timer.poll(ms(now), NO_LIMIT, |_| panic!("the handler panics"));
             assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
@@ -227,8 +231,9 @@ impl Clone for Fragile {
 #[test]
 fn a_panic_in_the_payloads_clone_does_not_end_it_either() {
     for mut timer in timers() {
-        let key: Key =
-            timer.schedule_periodic(ms(1), rate(1, MissedTicks::Skip), Fragile(1)).unwrap();
+        let key = timer
+            .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Skip), Fragile(1))
+            .unwrap();
         let poll =
             || timer.poll(ms(1), NO_LIMIT, |_| unreachable!("there is nothing to hand over"));
         assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
@@ -247,7 +252,7 @@ fn zero_periods_are_refused_and_tiny_ones_do_not_spin() {
     let nano = Duration::from_nanos(1);
     for period in [Period::fixed_rate(nano, MissedTicks::Skip), Period::fixed_delay(nano)] {
         for mut timer in timers() {
-            timer.schedule_periodic(ms(1), period.unwrap(), ()).unwrap();
+            timer.schedule_periodic(Time::ZERO, ms(1), period.unwrap(), ()).unwrap();
             let polled = timer.poll(ms(1), NO_LIMIT, |_| ());
             assert_eq!((polled.fired, polled.more), (1, false));
             assert_eq!(timer.next_deadline(), Some(ms(2)), "once per tick");
@@ -258,10 +263,13 @@ fn zero_periods_are_refused_and_tiny_ones_do_not_spin() {
 #[test]
 fn periodic_timers_count_towards_the_limit() {
     let mut timer = LocalTimer::builder().max_pending(1).build().unwrap();
-    let key = timer.schedule_periodic(ms(1), pause(1), 1).unwrap();
-    assert_eq!(timer.schedule_periodic(ms(1), pause(1), 2).unwrap_err().into_payload(), 2);
+    let key = timer.schedule_periodic(Time::ZERO, ms(1), pause(1), 1).unwrap();
+    assert_eq!(
+        timer.schedule_periodic(Time::ZERO, ms(1), pause(1), 2).unwrap_err().into_payload(),
+        2
+    );
     assert_eq!(timer.poll(ms(1), NO_LIMIT, |_| ()).fired, 1);
-    assert!(timer.schedule_at(ms(1), 3).is_err(), "it keeps its place");
+    assert!(timer.schedule(Time::ZERO, ms(1), 3).is_err(), "it keeps its place");
     assert!(timer.cancel(key).won());
-    assert!(timer.schedule_at(ms(1), 4).is_ok());
+    assert!(timer.schedule(Time::ZERO, ms(1), 4).is_ok());
 }

@@ -1,6 +1,6 @@
 //! `tickwheel::Timer`, by each of its ways to schedule.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Key, Task, Timeout, Timer};
@@ -39,15 +39,15 @@ impl CrossPeer for EnginePeer {
 }
 
 impl Session for Timer<u64> {
-    type Handle = Key;
+    type Handle = Key<u64>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
         self.schedule_key(delay, payload).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key) {
+    fn cancel(&mut self, key: Key<u64>) {
         assert!(Self::cancel(self, key).won());
     }
 
@@ -58,10 +58,10 @@ impl Session for Timer<u64> {
 }
 
 /// Typed payloads and owned handles.
-pub(super) struct HandlesPeer(Timer<u64>);
+pub struct HandlesPeer(Timer<u64>);
 
-/// One thread's clone.
-pub(super) struct Handles(Timer<u64>);
+/// One thread's clone of it.
+pub struct Handles(Timer<u64>);
 
 impl CrossPeer for HandlesPeer {
     type Session = Handles;
@@ -95,14 +95,14 @@ impl Session for Handles {
 }
 
 /// Closures and plain keys.
-pub(super) struct ClosuresPeer {
+pub struct ClosuresPeer {
     timer: Timer<Task>,
     /// Leaked, so that a closure holds it without a shared count.
     book: &'static Book,
 }
 
-/// One thread's clone.
-pub(super) struct Closures {
+/// One thread's clone of it.
+pub struct Closures {
     timer: Timer<Task>,
     book: &'static Book,
 }
@@ -123,16 +123,17 @@ impl CrossPeer for ClosuresPeer {
 }
 
 impl Session for Closures {
-    type Handle = Key;
+    type Handle = Key<Task>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<Task> {
         let book = self.book;
-        self.timer.schedule_key(delay, move || book.fired(payload)).expect("there is no limit")
+        let task = Task::new(move || book.fired(payload));
+        self.timer.schedule_key(delay, task).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key) {
+    fn cancel(&mut self, key: Key<Task>) {
         assert!(self.timer.cancel(key).won());
     }
 

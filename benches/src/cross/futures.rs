@@ -1,6 +1,6 @@
 //! async-io and futures-timer: futures that any executor can await.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use std::future::Future;
 use std::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! hierarchical_hash_wheel_timer's timer with a thread of its own, fed through an unbounded channel.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use hierarchical_hash_wheel_timer::thread_timer::{TimerRef, TimerWithThread};
 use hierarchical_hash_wheel_timer::{OneshotState, PeriodicClosureState, Timer};

@@ -1,6 +1,6 @@
 //! What one writes by hand: a store behind a mutex, and a thread that waits on a condition variable.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use crate::local::{IndexedHeap, IndexedKey};
 use std::collections::BTreeMap;
@@ -89,17 +89,17 @@ impl Store for IndexedHeap {
 }
 
 impl Store for LocalTimer<u64> {
-    type Handle = Key;
+    type Handle = Key<u64>;
 
     fn new(tick: Duration) -> Self {
         Self::new(tick).expect("the tick is in range")
     }
 
-    fn insert(&mut self, deadline: u64, payload: u64) -> Key {
-        self.schedule_at(Time::from_nanos(deadline), payload).expect("there is no limit")
+    fn insert(&mut self, deadline: u64, payload: u64) -> Key<u64> {
+        self.schedule(Time::ZERO, Time::from_nanos(deadline), payload).expect("there is no limit")
     }
 
-    fn remove(&mut self, key: Key) {
+    fn remove(&mut self, key: Key<u64>) {
         assert!(self.cancel(key).won());
     }
 
@@ -109,7 +109,7 @@ impl Store for LocalTimer<u64> {
 
     fn take_due(&mut self, now: u64, due: &mut Vec<u64>) {
         // What is left over is due at once, so the thread comes back for it.
-        let _ = self.poll(Time::from_nanos(now), BATCH, |expired| due.push(expired.payload));
+        self.poll(Time::from_nanos(now), BATCH, |expired| due.push(expired.payload));
     }
 }
 

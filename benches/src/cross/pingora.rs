@@ -1,6 +1,6 @@
 //! pingora-timeout's `fast_sleep`: slots of 10 ms per thread, shared by all timers of a slot.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use pingora_timeout::fast_timeout::fast_sleep;
 use std::future::Future;

@@ -1,10 +1,9 @@
 //! cross and remote-cancel.
 
-use super::{CrossPeer, Producer, Session, Setup};
+use super::peer::{CrossPeer, Producer, Session, Setup};
 use crate::book::Book;
-use crate::child::Metrics;
 use crate::figure::Scale;
-use crate::measure::{Sorted, Usage, per};
+use crate::measure::{Metrics, Sorted, Usage, per};
 use crate::stream::{Delays, Stream};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -1,11 +1,10 @@
 //! late, burst and wake: when timers fire.
 
+use super::peer::{CrossPeer, Producer, Session, Setup};
 use super::throughput::InFlight;
-use super::{CrossPeer, Producer, Session, Setup};
 use crate::book::Book;
-use crate::child::Metrics;
 use crate::figure::Scale;
-use crate::measure::{Sorted, Usage, per};
+use crate::measure::{Metrics, Sorted, Usage, per};
 use crate::stream::XorShift;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

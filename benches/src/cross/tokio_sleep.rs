@@ -1,6 +1,6 @@
 //! tokio's `sleep` on a multi-thread runtime, with either of its timers.
 
-use super::{CrossPeer, Producer, Session, Setup};
+use super::peer::{CrossPeer, Producer, Session, Setup};
 use crate::book::Book;
 use std::future::Future;
 use std::pin::Pin;

@@ -1,10 +1,9 @@
 //! idle and zombie: what timers cost that do nothing.
 
-use super::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
-use crate::child::Metrics;
 use crate::figure::Scale;
-use crate::measure::{Usage, peak_bytes, resident_bytes};
+use crate::measure::{Metrics, Usage, peak_bytes, resident_bytes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! tokio-util's `DelayQueue` on a current-thread runtime.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use super::tokio_sleep::enter;
 use std::future::poll_fn;
 use std::hint::black_box;

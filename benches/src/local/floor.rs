@@ -3,7 +3,7 @@
 //! Every timer has to do at least this for a schedule and a cancel, so the figure says how much of a pair is the
 //! timer's own work, and how much is waiting for memory and the benchmark's loop.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use std::hint::black_box;
 use std::time::Duration;
 

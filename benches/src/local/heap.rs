@@ -1,6 +1,6 @@
 //! A binary heap with lazy removal.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! `tickwheel::LocalTimer`.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use std::hint::black_box;
 use std::time::Duration;
 use tickwheel::{Key, LocalTimer};
@@ -12,7 +12,7 @@ pub struct LocalTimerPeer {
 }
 
 impl LocalPeer for LocalTimerPeer {
-    type Handle = Key;
+    type Handle = Key<u64>;
 
     fn new(_capacity: usize) -> Self {
         let timer = LocalTimer::new(Duration::from_millis(1)).expect("the tick is in range");
@@ -20,7 +20,7 @@ impl LocalPeer for LocalTimerPeer {
     }
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
         self.timer.schedule(self.now, delay, payload).expect("there is no limit")
     }
 
@@ -30,13 +30,13 @@ impl LocalPeer for LocalTimerPeer {
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key) -> u64 {
+    fn cancel(&mut self, key: Key<u64>) -> u64 {
         self.timer.cancel(key).payload().expect("the timer is pending")
     }
 
     #[inline]
-    fn rearm(&mut self, key: Key, delay: Duration) -> Key {
-        assert!(self.timer.reschedule(key, self.now, delay).moved());
+    fn rearm(&mut self, key: Key<u64>, delay: Duration) -> Key<u64> {
+        assert!(self.timer.reschedule(self.now, key, delay).moved());
         key
     }
 

@@ -7,6 +7,7 @@ mod heap;
 mod indexed_heap;
 mod local_timer;
 mod nexus;
+mod peer;
 mod tokio_sleep;
 mod tree;
 mod workload;
@@ -18,39 +19,15 @@ pub use heap::HeapPeer;
 pub use indexed_heap::{IndexedHeap, IndexedHeapPeer, IndexedKey};
 pub use local_timer::LocalTimerPeer;
 pub use nexus::NexusPeer;
+pub use peer::LocalPeer;
 pub use tokio_sleep::TokioSleepPeer;
 pub use tree::TreePeer;
 pub use workload::{Churn, LONG, SHORT, life, measure, rearm};
 
-use std::time::Duration;
-
-/// A timer of one thread, on a clock that [`advance`](Self::advance) moves.
-pub trait LocalPeer: Sized {
-    /// What names one timer.
-    type Handle;
-
-    /// A timer that will hold at most `capacity` timers at once.
-    fn new(capacity: usize) -> Self;
-
-    /// Schedules `delay` from now.
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Self::Handle;
-
-    /// Schedules without any wish to cancel.
-    fn schedule_forget(&mut self, delay: Duration, payload: u64);
-
-    /// Cancels a timer that has not fired; its payload, 0 where the peer keeps none.
-    fn cancel(&mut self, handle: Self::Handle) -> u64;
-
-    /// Moves a timer to `delay` from now.
-    fn rearm(&mut self, handle: Self::Handle, delay: Duration) -> Self::Handle;
-
-    /// Moves the clock and fires what is due then; how many.
-    fn advance(&mut self, by: Duration) -> usize;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// Every peer has to do the same work: those that do not fire, or fire what was cancelled, would win.
     fn keeps_the_rules<P: LocalPeer>() {

@@ -1,6 +1,6 @@
 //! nexus-timer: bounded, as its page advises where the number of timers is known.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use nexus_timer::{BoundedWheel, TimerHandle};
 use std::hint::black_box;
 use std::time::{Duration, Instant};

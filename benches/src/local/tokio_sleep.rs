@@ -1,6 +1,6 @@
 //! tokio's `sleep` on a current-thread runtime.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

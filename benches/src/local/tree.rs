@@ -1,6 +1,6 @@
 //! A `BTreeMap` ordered by deadline.
 
-use super::LocalPeer;
+use super::peer::LocalPeer;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;

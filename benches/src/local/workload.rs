@@ -4,9 +4,8 @@ use super::{
     DelayQueuePeer, EventLoopPeer, FloorPeer, HeapPeer, IndexedHeapPeer, LocalPeer, LocalTimerPeer,
     NexusPeer, TokioSleepPeer, TreePeer,
 };
-use crate::child::Metrics;
 use crate::figure::{Figure, Scale};
-use crate::measure::{per, resident_bytes};
+use crate::measure::{Metrics, per, resident_bytes};
 use crate::peer::Peer;
 use crate::stream::{Delays, Stream};
 use std::hint::black_box;

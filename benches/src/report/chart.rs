@@ -1,66 +1,66 @@
-//! Bar charts as SVG, without a library: a title, a bar and a number per peer.
+//! Bar charts as SVG, drawn by `plotters`: a title, and a bar with its range and its number per peer.
 
 use crate::bars::number;
+use crate::peer::Peer;
 use crate::results::Table;
-use std::fmt::Write;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const WIDTH: f64 = 760.0;
-const LABELS: f64 = 240.0;
+const WIDTH: i32 = 760;
+const LABELS: i32 = 240;
 const BARS: f64 = 430.0;
-const ROW: f64 = 24.0;
-const TOP: f64 = 40.0;
+const ROW: i32 = 24;
+const TOP: i32 = 40;
+
+const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
+const OURS: RGBColor = RGBColor(0x1F, 0x77, 0xB4);
+const OTHERS: RGBColor = RGBColor(0xB0, 0xB7, 0xBF);
+
+/// One bar: who, the median, the least and the greatest.
+type Bar = (Peer, f64, (f64, f64));
 
 /// The headline metric of a figure; `None` if nobody has one.
 #[must_use]
 pub fn draw(table: &Table) -> Option<String> {
     let (metric, more_is_better) = table.figure.headline();
-    let rows: Vec<_> = table
-        .rows
-        .iter()
-        .filter_map(|row| Some((row.peer, row.median(metric)?, row.range(metric)?)))
-        .collect();
-    let longest = rows.iter().map(|row| row.2.1).reduce(f64::max)?;
-    let scale = BARS / longest.max(f64::MIN_POSITIVE);
-    let height = TOP + ROW * rows.len() as f64 + 12.0;
+    let bar = |peer, median, range| -> Bar { (peer, median, range) };
+    let bars = table.rows.iter();
+    let bars = bars.filter_map(|row| Some(bar(row.peer, row.median(metric)?, row.range(metric)?)));
+    let bars: Vec<Bar> = bars.collect();
+    let longest = bars.iter().map(|bar| bar.2.1).reduce(f64::max)?;
     let direction = if more_is_better { "more is better" } else { "less is better" };
+    let title = format!("{} — {metric} ({direction})", table.figure.id());
     let mut svg = String::new();
-    // Writing to a string does not fail.
-    let _ = write!(
-        svg,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">
-<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>
-<text x="12" y="24" font-size="15" font-weight="bold" fill="#222">{} — {metric} ({direction})</text>
-"##,
-        table.figure.id()
-    );
-    for (n, (peer, median, (least, greatest))) in rows.iter().enumerate() {
-        let y = TOP + ROW * n as f64;
-        let colour = if peer.is_ours() { "#1f77b4" } else { "#b0b7bf" };
-        let (from, to) = (LABELS + least * scale, LABELS + greatest * scale);
-        let _ = write!(
-            svg,
-            r##"<text x="{}" y="{}" text-anchor="end" fill="#222">{}</text>
-<rect x="{LABELS}" y="{}" width="{:.1}" height="16" fill="{colour}"/>
-<line x1="{from:.1}" y1="{mid}" x2="{to:.1}" y2="{mid}" stroke="#222" stroke-width="1.5"/>
-<text x="{:.1}" y="{}" fill="#222">{}</text>
-"##,
-            LABELS - 8.0,
-            y + 14.0,
-            escape(peer.name()),
-            y + 2.0,
-            (median * scale).max(1.0),
-            LABELS + greatest.max(*median) * scale + 6.0,
-            y + 14.0,
-            number(*median),
-            mid = y + 10.0,
-        );
-    }
-    svg.push_str("</svg>\n");
+    plot(&mut svg, &title, &bars, BARS / longest.max(f64::MIN_POSITIVE))
+        .expect("a drawing in memory succeeds");
     Some(svg)
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+fn plot(svg: &mut String, title: &str, bars: &[Bar], scale: f64) -> Drawn {
+    let height = TOP + ROW * bars.len() as i32 + 12;
+    let size = (WIDTH as u32, height as u32);
+    let area = SVGBackend::with_string(svg, size).into_drawing_area();
+    area.fill(&WHITE)?;
+    let text = |size: i32, side| {
+        let style = ("sans-serif", size).into_font().color(&TEXT);
+        style.pos(Pos::new(side, VPos::Center))
+    };
+    let place = |value: f64| LABELS + (value * scale) as i32;
+    area.draw(&Text::new(title.to_owned(), (12, 20), text(17, HPos::Left)))?;
+    for (row, (peer, median, (least, greatest))) in bars.iter().enumerate() {
+        let y = TOP + ROW * row as i32 + 10;
+        let colour = if peer.is_ours() { OURS } else { OTHERS };
+        let end = place(*median).max(LABELS + 1);
+        area.draw(&Rectangle::new([(LABELS, y - 8), (end, y + 8)], colour.filled()))?;
+        let range = [(place(*least), y), (place(*greatest), y)];
+        area.draw(&PathElement::new(range, TEXT.stroke_width(2)))?;
+        area.draw(&Text::new(peer.name(), (LABELS - 8, y), text(14, HPos::Right)))?;
+        let beside = (place(greatest.max(*median)) + 6, y);
+        area.draw(&Text::new(number(*median), beside, text(14, HPos::Left)))?;
+    }
+    area.present()
 }
 
 #[cfg(test)]
@@ -78,8 +78,8 @@ mod tests {
             results.add(figure, peer, Ok(vec![("M pairs/s".to_owned(), value)]));
         }
         let svg = draw(&results.tables[0]).unwrap();
-        assert_eq!(svg.matches("height=\"16\"").count(), 2);
-        assert!(svg.contains("Mutex&lt;BTreeMap&gt;") && svg.ends_with("</svg>\n"));
+        assert_eq!(svg.matches("height=\"16\"").count(), 2, "{svg}");
+        assert!(svg.contains("Mutex&lt;BTreeMap&gt;") && svg.ends_with("</svg>\n"), "{svg}");
         results.tables[0].rows.clear();
         assert!(draw(&results.tables[0]).is_none());
     }

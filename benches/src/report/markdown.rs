@@ -92,7 +92,7 @@ fn figure(page: &mut String, table: &Table, charts: Option<&str>) {
 }
 
 fn remark(table: &Table, row: &Row) -> String {
-    let remark = row.peer.remark(table.figure);
+    let remark = table.figure.remark(row.peer);
     match &row.failure {
         Some(failure) => format!("failed: {failure}"),
         None => remark.to_owned(),

@@ -6,24 +6,25 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::server::{HostArgs, ServerArgs};
-use super::settings::{
-    EngineSettings, IdleChoice, LoadSettings, PayloadChoice, WheelChoice, count, rate, share,
-    some_duration, threads,
-};
-use crate::delays::{Delays, duration};
-use crate::{machine, report};
+use crate::machine;
+use crate::report::outputs::{Destination, default_page};
+use crate::settings::delays::Delays;
+use crate::settings::engine::{EngineSettings, IdleChoice, WheelChoice};
+use crate::settings::load::{LoadSettings, Pace, PayloadChoice, pace};
+use crate::settings::parse::{count, duration, share, some_duration, threads};
 
-/// Run the tickwheel timer engine under real load and prove from independent books that no timer was
+/// Run the tickwheel timer engine under real load and prove from an independent ledger that no timer was
 /// lost, early or fired twice.
 ///
-/// Without arguments: 10 seconds of a server-like mix, one shard and one producer per core.
+/// Without arguments: 10 seconds of a server-like mix, one shard and one producer per core; half of the
+/// time at a steady pace, which shows the lateness of the engine itself, and half at full speed.
 #[derive(Debug, Parser)]
 #[command(
     name = "loadtest",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Exit codes: 0 verdict ok, 1 breach, 2 bad options or workload file (nothing was \
-                  run), 3 the system refused something.\nCtrl-C ends a run early with its full \
+    after_help = "Exit codes: 0 verdict ok, 1 breach (diff: worse), 2 bad options or input file \
+                  (nothing was run), 3 the system refused something.\nCtrl-C ends a run early with its full \
                   verdict; a second Ctrl-C aborts."
 )]
 pub(super) struct Cli {
@@ -65,13 +66,23 @@ pub(super) enum Command {
         #[command(flatten)]
         report: ReportArgs,
     },
-    /// Drive the idle server of the examples with thousands of real connections (by default 2000 for
+    /// Drive an idle server in a process of its own with thousands of real connections (by default 2000 for
     /// 10 s) and judge when it closes them
     Server {
         #[command(flatten)]
         server: ServerArgs,
         #[command(flatten)]
         report: ReportArgs,
+    },
+    /// Compare the JSON results of two runs and judge whether the new one is worse
+    Diff {
+        /// The results to compare with
+        old: PathBuf,
+        /// The results to judge
+        new: PathBuf,
+        /// How much worse a figure may be, 0 to 1; percentiles beyond p99 vary too much to be judged
+        #[arg(long, default_value = "0.1", value_parser = share, value_name = "SHARE")]
+        tolerance: f64,
     },
     /// The server's own process in a run of `server`
     #[command(hide = true)]
@@ -103,10 +114,10 @@ pub(super) struct LoadArgs {
     /// Share of steps that also move a timer in flight, 0 to 1 [default: 0; record: 0.05]
     #[arg(long, value_parser = share, value_name = "SHARE")]
     reschedule_share: Option<f64>,
-    /// Limit of timers per second, all producers together, such as 500, 20k or 1.5M
-    /// [default: unlimited; record: 500]
-    #[arg(long, value_parser = rate, value_name = "RATE")]
-    rate: Option<f64>,
+    /// Timers per second, all producers together, such as 500, 20k, 1.5M or max
+    /// [default: half of the time 50k, half of it max; record: 500]
+    #[arg(long, value_parser = pace, value_name = "RATE")]
+    rate: Option<Pace>,
     /// Seed of the random choices [default: new each time, shown in the report]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -167,21 +178,21 @@ pub(super) struct Defaults {
     duration: Duration,
     in_flight: usize,
     reschedule_share: f64,
-    rate: Option<f64>,
+    pace: Pace,
 }
 
 pub(super) const RUN: Defaults = Defaults {
     duration: Duration::from_secs(10),
     in_flight: 4096,
     reschedule_share: 0.0,
-    rate: None,
+    pace: Pace::Both(50_000.0),
 };
 
 pub(super) const RECORD: Defaults = Defaults {
     duration: Duration::from_secs(2),
     in_flight: 32,
     reschedule_share: 0.05,
-    rate: Some(500.0),
+    pace: Pace::Limited(500.0),
 };
 
 impl LoadArgs {
@@ -192,7 +203,7 @@ impl LoadArgs {
             delays: self.delay.clone(),
             cancel_share: self.cancel_share,
             reschedule_share: self.reschedule_share.unwrap_or(defaults.reschedule_share),
-            rate: self.rate.or(defaults.rate),
+            pace: self.rate.unwrap_or(defaults.pace),
             duration: self.duration.unwrap_or(defaults.duration),
             // Fits JSON readers that know only 53 bits.
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
@@ -216,10 +227,9 @@ impl EngineArgs {
 }
 
 impl ReportArgs {
-    pub(super) fn destination(&self) -> report::Destination {
-        report::Destination {
-            html: (!self.no_report)
-                .then(|| self.report.clone().unwrap_or_else(report::default_html_path)),
+    pub(super) fn destination(&self) -> Destination {
+        Destination {
+            page: (!self.no_report).then(|| self.report.clone().unwrap_or_else(default_page)),
             json: self.json.clone(),
             quiet: self.quiet,
         }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use clap::Args;
-use serde_json::json;
-
-use super::settings::{SettingRow, count, share, show, some_duration, threads};
-use crate::delays::duration;
 use crate::failure::Failure;
 use crate::machine;
+use crate::settings::parse::{count, duration, share, show, some_duration, threads};
+use crate::settings::server::{HostSettings, ServerSettings, Shares};
+use clap::Args;
 
 /// Below this the gaps between two messages of a chatty client would be as short as the delays that an
 /// ordinary scheduler causes.
@@ -76,57 +74,10 @@ pub(super) struct HostArgs {
     loops: usize,
 }
 
-/// How the server is started.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostSettings {
-    pub(crate) idle: Duration,
-    pub(crate) heartbeat: Duration,
-    pub(crate) loops: usize,
-}
-
 impl HostArgs {
     pub(super) fn settings(&self) -> HostSettings {
         HostSettings { idle: self.idle, heartbeat: self.heartbeat, loops: self.loops }
     }
-}
-
-impl HostSettings {
-    /// The options that make the same settings again.
-    pub(crate) fn arguments(&self) -> [String; 6] {
-        ["--idle", &show(self.idle), "--heartbeat", &show(self.heartbeat), "--loops"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([self.loops.to_string()])
-            .collect::<Vec<_>>()
-            .try_into()
-            .expect("five texts and one")
-    }
-}
-
-/// Which part of the connections is of which kind; the rest is silent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shares {
-    pub(crate) chatty: f64,
-    pub(crate) fading: f64,
-    pub(crate) half_open: f64,
-    pub(crate) flooding: f64,
-}
-
-/// What a run against the server is made of.
-#[derive(Clone, Debug)]
-pub(crate) struct ServerSettings {
-    pub(crate) connections: usize,
-    pub(crate) duration: Duration,
-    /// What the server is judged by.
-    pub(crate) idle: Duration,
-    /// What it is told; the same, except in tests of the verdict.
-    pub(crate) told: Duration,
-    pub(crate) heartbeat: Duration,
-    pub(crate) grace: Duration,
-    pub(crate) shares: Shares,
-    pub(crate) loops: usize,
-    pub(crate) client_loops: usize,
-    pub(crate) seed: u64,
 }
 
 impl ServerArgs {
@@ -147,7 +98,7 @@ impl ServerArgs {
         let ServedArgs { idle_timeout: idle, heartbeat, loops, tell_server } = self.served;
         if idle < SHORTEST_IDLE {
             return Err(Failure::Options(format!(
-                "an idle timeout of {} is too short to be judged; use {} or more",
+                "--idle-timeout {} is too short to be judged; use {} or more",
                 show(idle),
                 show(SHORTEST_IDLE)
             )));
@@ -170,35 +121,6 @@ impl ServerArgs {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl ServerSettings {
-    /// What the server's process is told.
-    pub(crate) fn host(&self) -> HostSettings {
-        HostSettings { idle: self.told, heartbeat: self.heartbeat, loops: self.loops }
-    }
-
-    /// For reports.
-    pub(crate) fn rows(&self) -> Vec<SettingRow> {
-        let mut rows = vec![
-            ("connections", json!(self.connections)),
-            ("duration", json!(show(self.duration))),
-            ("idle_timeout", json!(show(self.idle))),
-            ("heartbeat", json!(show(self.heartbeat))),
-            ("grace", json!(show(self.grace))),
-            ("loops", json!(self.loops)),
-            ("client_loops", json!(self.client_loops)),
-            ("chatty_share", json!(self.shares.chatty)),
-            ("fading_share", json!(self.shares.fading)),
-            ("half_open_share", json!(self.shares.half_open)),
-            ("flooding_share", json!(self.shares.flooding)),
-            ("seed", json!(self.seed)),
-        ];
-        if self.told != self.idle {
-            rows.push(("tell_server", json!(show(self.told))));
-        }
-        rows
-    }
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
 //! Replay on the manual clock: worker threads as always, but time stands still until it is turned.
 //!
 //! The clock goes to every moment at which the model says that something fires, and to every
-//! operation's own time. After each firing the engine settles, and books and model must agree on
+//! operation's own time. After each firing the engine goes idle, and ledger and model must agree on
 //! which timers have fired: none missing, none more. So each timer is proven to fire in its own tick.
 
 use std::time::Instant;
 
 use tickwheel::{ManualClock, Time};
 
-use super::desk::{Answer, Desk};
 use super::model::Model;
-use super::{Plan, Played, line, micros_to_ns, open_books};
-use crate::book::{BookClock, Kind, nanos};
-use crate::cli::EngineSettings;
+use super::operator::{Answer, Operator};
+use super::plan::{Plan, Played, line, micros_to_ns, open_ledger};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::ledger::breach::Breach;
+use crate::ledger::table::LedgerClock;
 use crate::machine;
+use crate::measure::nanos;
+use crate::outcome::Sample;
 use crate::progress::Progress;
-use crate::run::Sample;
+use crate::settings::engine::EngineSettings;
 use crate::workload::{Action, Op};
 
 pub(super) fn play(
@@ -29,10 +31,11 @@ pub(super) fn play(
     progress: &mut Progress,
 ) -> Result<Played, Failure> {
     let clock = ManualClock::new();
-    let (book, lane) = open_books(BookClock::Manual(clock.clone()), timers, engine)?;
-    let timer = Desk::engine(engine, Some(clock.clone()), &book)?;
+    let (ledger, writer) = open_ledger(LedgerClock::Manual(clock.clone()), timers, engine)?;
+    let timer = Operator::engine(engine, Some(clock.clone()), &ledger)?;
     let model = Model::new(nanos(engine.tick), engine.max_pending.unwrap_or(usize::MAX));
-    let mut stage = Stage { desk: Desk::new(timer, &book, lane), model, clock, interrupt };
+    let mut stage =
+        Stage { operator: Operator::new(timer, &ledger, writer), model, clock, interrupt };
     let started = Instant::now();
     let mut samples = vec![Sample::default()];
     let sample_every = (ops.len() / SAMPLES).max(1);
@@ -43,8 +46,8 @@ pub(super) fn play(
             break;
         }
         done += 1;
-        let desk = &stage.desk;
-        progress.at(done as u64, || line(done, ops.len(), desk, &desk.book));
+        let operator = &stage.operator;
+        progress.at(done as u64, || line(done, ops.len(), operator, &operator.ledger));
         if done % sample_every == 0 {
             samples.push(stage.sample());
         }
@@ -57,19 +60,19 @@ pub(super) fn play(
     }
     samples.push(stage.sample());
     progress.phase("stopping the engine");
-    let returned = stage.desk.stop()?;
+    let returned = stage.operator.stop()?;
     stage.expect("timers returned by stop", returned.len() as u64, stage.model.pending() as u64);
-    let desk = stage.desk;
+    let operator = stage.operator;
     let seconds = started.elapsed().as_secs_f64();
-    let stats = desk.timer.stats();
-    Ok(Played { book, stats, returned, desk: desk.counts, samples, seconds, interrupted })
+    let stats = operator.timer.stats();
+    Ok(Played { ledger, stats, returned, counts: operator.counts, samples, seconds, interrupted })
 }
 
 /// Samples wanted over the whole replay.
 const SAMPLES: usize = 300;
 
 struct Stage<'a> {
-    desk: Desk,
+    operator: Operator,
     model: Model,
     clock: ManualClock,
     interrupt: &'a Interrupt,
@@ -81,7 +84,7 @@ impl Stage<'_> {
         if !self.turn_to(micros_to_ns(op.time_us)) {
             return Ok(false);
         }
-        let answer = self.desk.apply(op)?;
+        let answer = self.operator.apply(op)?;
         let id = op.id;
         let (yes, no, expected) = match op.action {
             Action::Schedule { delay_us } => {
@@ -114,15 +117,15 @@ impl Stage<'_> {
                 return false;
             }
             self.set(at_ns);
-            self.desk.timer.wait_idle();
+            self.operator.timer.wait_idle();
             for id in self.model.advance(at_ns) {
-                if !self.desk.has_fired(id) {
+                if !self.operator.has_fired(id) {
                     self.breach(format!("id {id} was due at {at_ns} ns and has not fired"));
                 }
             }
             self.expect(
                 &format!("timers fired up to {at_ns} ns"),
-                self.desk.book.fired_so_far(),
+                self.operator.ledger.fired_so_far(),
                 self.model.fired(),
             );
         }
@@ -144,16 +147,16 @@ impl Stage<'_> {
     }
 
     fn breach(&self, text: String) {
-        self.desk.book.breach_text(Kind::Mismatch, text);
+        self.operator.ledger.breach_text(Breach::Mismatch, text);
     }
 
     fn sample(&self) -> Sample {
-        let tally = &self.desk.counts.tally;
+        let totals = &self.operator.counts.totals;
         Sample {
             at_s: self.clock.now().as_nanos() as f64 / 1e9,
-            scheduled: tally.accepted(),
-            cancelled: tally.cancelled,
-            fired: self.desk.book.fired_so_far(),
+            scheduled: totals.accepted(),
+            cancelled: totals.cancelled,
+            fired: self.operator.ledger.fired_so_far(),
             resident_bytes: machine::resident_bytes(),
         }
     }

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::desk::Desk;
-use super::{Plan, Played, line, micros_to_ns, open_books};
-use crate::book::BookClock;
-use crate::cli::EngineSettings;
+use super::operator::Operator;
+use super::plan::{Plan, Played, line, micros_to_ns, open_ledger};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::ledger::table::LedgerClock;
 use crate::machine;
+use crate::outcome::Sample;
 use crate::progress::Progress;
-use crate::run::Sample;
+use crate::settings::engine::EngineSettings;
 use crate::workload::Op;
 
 /// Longest sleep between two looks at Ctrl-C and the progress line.
@@ -27,10 +27,10 @@ pub(super) fn play(
     progress: &mut Progress,
 ) -> Result<Played, Failure> {
     let started = Instant::now();
-    let (book, lane) = open_books(BookClock::Real(started), timers, engine)?;
-    let timer = Desk::engine(engine, None, &book)?;
+    let (ledger, writer) = open_ledger(LedgerClock::Real(started), timers, engine)?;
+    let timer = Operator::engine(engine, None, &ledger)?;
     let mut stage = Stage {
-        desk: Desk::new(timer, &book, lane),
+        operator: Operator::new(timer, &ledger, writer),
         samples: vec![Sample::default()],
         started: Instant::now(),
         interrupt,
@@ -44,7 +44,7 @@ pub(super) fn play(
             interrupted = true;
             break;
         }
-        stage.desk.apply(op)?;
+        stage.operator.apply(op)?;
         done += 1;
     }
     let last = ops.last().map_or(0, |op| micros_to_ns(op.time_us));
@@ -54,15 +54,15 @@ pub(super) fn play(
     }
     stage.sample();
     stage.progress.phase("stopping the engine");
-    let returned = stage.desk.stop()?;
-    let Stage { desk, samples, started, .. } = stage;
+    let returned = stage.operator.stop()?;
+    let Stage { operator, samples, started, .. } = stage;
     let seconds = started.elapsed().as_secs_f64();
-    let stats = desk.timer.stats();
-    Ok(Played { book, stats, returned, desk: desk.counts, samples, seconds, interrupted })
+    let stats = operator.timer.stats();
+    Ok(Played { ledger, stats, returned, counts: operator.counts, samples, seconds, interrupted })
 }
 
 struct Stage<'a> {
-    desk: Desk,
+    operator: Operator,
     samples: Vec<Sample>,
     started: Instant,
     interrupt: &'a Interrupt,
@@ -82,8 +82,8 @@ impl Stage<'_> {
             if since_sample >= SAMPLE_EVERY {
                 self.sample();
             }
-            let (desk, all) = (&self.desk, self.all);
-            self.progress.at(done as u64, || line(done, all, desk, &desk.book));
+            let (operator, all) = (&self.operator, self.all);
+            self.progress.at(done as u64, || line(done, all, operator, &operator.ledger));
             if elapsed >= moment {
                 return true;
             }
@@ -92,12 +92,12 @@ impl Stage<'_> {
     }
 
     fn sample(&mut self) {
-        let tally = &self.desk.counts.tally;
+        let totals = &self.operator.counts.totals;
         self.samples.push(Sample {
             at_s: self.started.elapsed().as_secs_f64(),
-            scheduled: tally.accepted(),
-            cancelled: tally.cancelled,
-            fired: self.desk.book.fired_so_far(),
+            scheduled: totals.accepted(),
+            cancelled: totals.cancelled,
+            fired: self.operator.ledger.fired_so_far(),
             resident_bytes: machine::resident_bytes(),
         });
     }

@@ -1,55 +1,99 @@
-//! The results for machines.
+//! The report for machines: one JSON object, with times in nanoseconds or seconds and sizes in bytes, as
+//! the names say. What was not measured, and what has no limit, is null.
+
+use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, PERCENTILES};
+use super::circumstances::{COMMIT, COMPILER, Circumstances, PROFILE, VERSION, timestamp};
+use super::model::{Cell, Distribution, Figure, PERCENTILES, Phase, Report, Table, Timeline};
+use crate::settings::setting::Setting;
 
-/// One JSON object, times in nanoseconds and sizes in bytes as the names say.
-pub(crate) fn render(outcome: &Outcome) -> String {
-    let verdict = &outcome.verdict;
-    let settings: Map<String, Value> =
-        outcome.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let mut all = json!({
+/// Counts up when a name changes its meaning or goes away.
+pub(crate) const FORMAT: u32 = 2;
+
+/// The whole object.
+pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
+    let all = json!({
+        "format": FORMAT,
         "tool": "tickwheel loadtest",
-        "version": env!("CARGO_PKG_VERSION"),
-        "title": outcome.title,
-        "verdict": verdict.word(),
-        "accepted": verdict.accepted,
-        "fired": verdict.fired,
-        "cancelled": verdict.cancelled,
-        "returned": verdict.returned,
-        "refused": verdict.refused,
-        "refused_after_stop": verdict.refused_after_stop,
-        "rescheduled": verdict.rescheduled,
-        "early": verdict.early,
-        "twice": verdict.twice,
-        "lost": verdict.lost,
-        "mismatches": verdict.mismatches,
-        "evidence": verdict.evidence,
-        "interrupted": outcome.interrupted,
-        "seconds": outcome.seconds,
-        "pairs_per_second": outcome.pairs_per_second(),
-        "cost": outcome.cost,
-        "memory": outcome.memory,
-        "wakes": outcome.wakes,
-        "shards": outcome.shards,
-        "settings": settings,
-        "machine": outcome.machine,
-        "samples": outcome.samples,
+        "kind": report.kind,
+        "verdict": report.word(),
+        "interrupted": report.interrupted,
+        "command": circumstances.command,
+        "started": timestamp(circumstances.started),
+        "ended": timestamp(SystemTime::now()),
+        "build": {
+            "version": VERSION, "commit": COMMIT, "compiler": COMPILER, "profile": PROFILE,
+        },
+        "machine": circumstances.machine,
+        "settings": settings(&report.settings),
+        "seconds": report.seconds(),
+        "counts": object(report.counts()),
+        "breaches": object(report.breaches()),
+        "notes": report.notes,
+        "phases": report.phases.iter().map(phase).collect::<Vec<_>>(),
     });
-    for (name, histogram) in outcome.distributions() {
-        // A distribution without a single value has no percentiles: null, not 0.
-        let value = |ns: u64| {
-            if histogram.is_empty() { Value::Null } else { json!(ns) }
-        };
-        for (_, suffix, percentile) in PERCENTILES {
-            let ns = histogram.value_at_percentile(percentile);
-            all[format!("{name}_{suffix}_ns")] = value(ns);
-        }
-        all[format!("{name}_max_ns")] = value(histogram.max());
-        all[format!("{name}_count")] = json!(histogram.len());
-    }
     let mut text = serde_json::to_string_pretty(&all).expect("plain values always serialize");
     text.push('\n');
     text
+}
+
+fn object<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -> Value {
+    let pairs = pairs.into_iter().map(|(name, value)| (name.to_string(), value.into()));
+    Value::Object(pairs.collect::<Map<_, _>>())
+}
+
+fn settings(settings: &[Setting]) -> Value {
+    object(settings.iter().map(|setting| (&setting.key, setting.value.clone())))
+}
+
+fn phase(phase: &Phase) -> Value {
+    json!({
+        "name": phase.name,
+        "settings": settings(&phase.settings),
+        "seconds": phase.seconds,
+        "counts": object(phase.verdict.counts.iter().copied()),
+        "breaches": object(phase.verdict.breaches.iter().copied()),
+        "findings": phase.verdict.findings,
+        "figures": object(phase.figures.iter().map(figure)),
+        "distributions": object(phase.distributions.iter().map(distribution)),
+        "tables": object(phase.tables.iter().map(table)),
+        "timelines": object(phase.timelines.iter().map(timeline)),
+    })
+}
+
+fn figure(figure: &Figure) -> (String, Value) {
+    let value = figure.value.map(|value| figure.unit.json(value));
+    let better = figure.better.word();
+    (format!("{}{}", figure.key, figure.unit.suffix()), json!({ "value": value, "better": better }))
+}
+
+fn distribution(distribution: &Distribution) -> (&'static str, Value) {
+    let mut all =
+        json!({ "count": distribution.histogram.len(), "max_ns": distribution.at(100.0) });
+    for (_, suffix, percentile) in PERCENTILES {
+        all[format!("{suffix}_ns")] = json!(distribution.at(percentile));
+    }
+    (distribution.key, all)
+}
+
+fn table(table: &Table) -> (&'static str, Value) {
+    let rows = table.rows.iter().map(|row| {
+        object(table.head.iter().zip(row).map(|((key, _), cell)| {
+            let value = match cell {
+                Cell::Text(text) => json!(text),
+                Cell::Value(value, unit) => json!(value.map(|value| unit.json(value))),
+            };
+            (*key, value)
+        }))
+    });
+    (table.key, rows.collect())
+}
+
+fn timeline(timeline: &Timeline) -> (String, Value) {
+    let at: Vec<f64> = timeline.points.iter().map(|point| point.0).collect();
+    let values = timeline.points.iter().map(|point| timeline.unit.json(point.1));
+    let name = format!("{}{}", timeline.key, timeline.unit.suffix());
+    (name, json!({ "at_s": at, "values": values.collect::<Vec<_>>() }))
 }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use super::producer::Live;
-use crate::book::Book;
 use crate::interrupt::Interrupt;
+use crate::ledger::table::Ledger;
 use crate::machine;
+use crate::numbers::{bytes, rate};
+use crate::outcome::Sample;
 use crate::progress::Progress;
-use crate::report::format::{bytes, rate};
 
 /// How often the monitor looks up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -21,20 +20,9 @@ const SAMPLE_AT_LEAST: Duration = Duration::from_millis(100);
 /// Span over which the progress line computes its rates.
 const RATE_OVER: usize = 10;
 
-/// Totals at one moment.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Sample {
-    /// Seconds since the start.
-    pub(crate) at_s: f64,
-    pub(crate) scheduled: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) fired: u64,
-    pub(crate) resident_bytes: Option<u64>,
-}
-
 /// Takes samples until the time is over.
 pub(crate) struct Monitor<'a> {
-    book: &'a Book,
+    ledger: &'a Ledger,
     producers: Vec<Arc<Live>>,
     started: Instant,
     duration: Duration,
@@ -44,14 +32,14 @@ pub(crate) struct Monitor<'a> {
 
 impl<'a> Monitor<'a> {
     pub(crate) fn new(
-        book: &'a Book,
+        ledger: &'a Ledger,
         producers: Vec<Arc<Live>>,
         resident_before: Option<u64>,
         duration: Duration,
     ) -> Self {
         let start = Sample { resident_bytes: machine::resident_bytes(), ..Sample::default() };
         let samples = vec![start];
-        Self { book, producers, started: Instant::now(), duration, samples, resident_before }
+        Self { ledger, producers, started: Instant::now(), duration, samples, resident_before }
     }
 
     /// Seconds of load so far.
@@ -86,7 +74,7 @@ impl<'a> Monitor<'a> {
             at_s: elapsed.as_secs_f64(),
             scheduled: sum(|live| live.scheduled.get()),
             cancelled: sum(|live| live.cancelled.get()),
-            fired: self.book.fired_so_far(),
+            fired: self.ledger.fired_so_far(),
             resident_bytes: machine::resident_bytes(),
         });
     }

@@ -1,27 +1,31 @@
 //! The hot loop: one thread that schedules timers and cancels most of them while they are young.
 //!
 //! Each step ends the oldest timer in flight and schedules a new one. A share of the new ones is left
-//! to fire; those wait in a second queue until the books show that their handler has run.
+//! to fire; those wait in a second queue until the ledger shows that their handler has run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use tickwheel::{Cancel, Key, Reschedule, ScheduleErrorKind, Timer};
+use tickwheel::{Cancel, RawKey, Reschedule, ScheduleErrorKind, Timer};
 
-use super::Session;
-use super::load::{Grip, Link, Load};
 use super::pacer::Pacer;
+use super::payload::{Grip, Link, Load};
 use super::recording::{Logged, LoggedAction};
-use crate::book::{Kind, Lane, LiveCount, Tally, Ticket, histogram, nanos};
-use crate::delays::DelayTable;
+use super::session::Session;
 use crate::interrupt::Interrupt;
+use crate::ledger::breach::Breach;
+use crate::ledger::table::Ticket;
+use crate::ledger::totals::Totals;
+use crate::ledger::writer::Writer;
+use crate::measure::{LiveCount, histogram, nanos};
+use crate::settings::delays::DelayTable;
 
 /// One call in so many is timed, so that reading the clock does not become the load.
 const SAMPLE_EVERY: u64 = 64;
 /// Steps that share one reading of the clock. A reading that is a microsecond old makes a timer's
-/// bound in the books a microsecond earlier than the call, never later. Timers that are left to fire
+/// bound in the ledger a microsecond earlier than the call, never later. Timers that are left to fire
 /// always get a fresh reading.
 const CLOCK_EVERY: u64 = 16;
 /// Timers left to fire that are looked after for each one added: two or more, so that their queue
@@ -37,11 +41,11 @@ pub(crate) struct Live {
 
 /// What a producer leaves behind.
 pub(crate) struct ProducerEnd {
-    pub(crate) tally: Tally,
+    pub(crate) totals: Totals,
     pub(crate) schedule: Histogram<u64>,
     pub(crate) cancel: Histogram<u64>,
     /// Timers without a known end: fired, returned by `stop`, or lost.
-    pub(crate) open: Vec<(Key, Ticket)>,
+    pub(crate) open: Vec<(RawKey, Ticket)>,
     pub(crate) log: Vec<Logged>,
     /// Why it ended before its time.
     pub(crate) trouble: Option<String>,
@@ -61,7 +65,7 @@ enum Step {
 
 pub(crate) struct Producer<L: Load, G> {
     timer: Timer<L::Payload>,
-    lane: Lane,
+    writer: Writer,
     link: Arc<Link>,
     live: Arc<Live>,
     young: VecDeque<Flight<G>>,
@@ -77,7 +81,7 @@ pub(crate) struct Producer<L: Load, G> {
     pacer: Option<Pacer>,
     steps: u64,
     now_ns: u64,
-    tally: Tally,
+    totals: Totals,
     schedule: Histogram<u64>,
     cancel: Histogram<u64>,
     log: Option<Vec<Logged>>,
@@ -87,7 +91,7 @@ pub(crate) struct Producer<L: Load, G> {
 impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
     pub(crate) fn new(
         timer: Timer<L::Payload>,
-        lane: Lane,
+        writer: Writer,
         link: Arc<Link>,
         live: Arc<Live>,
         session: &Session<'_>,
@@ -98,7 +102,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
         let delays = DelayTable::new(&load.delays, &mut rng);
         Self {
             timer,
-            lane,
+            writer,
             link,
             live,
             young: VecDeque::with_capacity(load.in_flight.min(1 << 20) + 1),
@@ -109,10 +113,10 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
             move_below: (load.reschedule_share * 2f64.powi(20)) as u64,
             delays,
             rng,
-            pacer: load.rate.map(|rate| Pacer::new(rate / load.producers as f64)),
+            pacer: session.phase.rate.map(|rate| Pacer::new(rate / load.producers as f64)),
             steps: 0,
             now_ns: 0,
-            tally: Tally::default(),
+            totals: Totals::default(),
             schedule: histogram(),
             cancel: histogram(),
             log: session.record.then(Vec::new),
@@ -124,7 +128,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
     pub(crate) fn run(mut self, halt: &Interrupt) -> ProducerEnd {
         loop {
             if let Some(pacer) = &mut self.pacer {
-                self.now_ns = self.lane.book().now_ns();
+                self.now_ns = self.writer.ledger().now_ns();
                 if let Some(nap) = pacer.nap(self.now_ns) {
                     self.publish();
                     if halt.is_raised() {
@@ -152,9 +156,9 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
 
     fn end(self) -> ProducerEnd {
         let flights = self.young.into_iter().chain(self.left);
-        let open = flights.map(|flight| (flight.grip.key(), flight.ticket)).collect();
+        let open = flights.map(|flight| (flight.grip.key().to_raw(), flight.ticket)).collect();
         ProducerEnd {
-            tally: self.tally,
+            totals: self.totals,
             schedule: self.schedule,
             cancel: self.cancel,
             open,
@@ -164,8 +168,8 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
     }
 
     fn publish(&self) {
-        self.live.scheduled.set(self.tally.accepted());
-        self.live.cancelled.set(self.tally.cancelled);
+        self.live.scheduled.set(self.totals.accepted());
+        self.live.cancelled.set(self.totals.cancelled);
     }
 
     #[inline]
@@ -180,11 +184,11 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
         }
         let leave = (random & 0xFFFF_FFFF) < self.leave_below && self.left.len() < self.max_left;
         if leave || self.log.is_some() || self.steps % CLOCK_EVERY == 0 {
-            self.now_ns = self.lane.book().now_ns();
+            self.now_ns = self.writer.ledger().now_ns();
         }
         let delay = self.delay(random);
         let deadline = self.now_ns.saturating_add(nanos(delay));
-        let Some(ticket) = self.lane.open(deadline) else {
+        let Some(ticket) = self.writer.open(deadline) else {
             return self.wait_for_slots();
         };
         let payload = L::payload(&self.link, ticket);
@@ -217,7 +221,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
 
     #[inline]
     fn accepted(&mut self, grip: G, ticket: Ticket, delay: Duration, leave: bool) {
-        self.tally.accept(grip.key().shard());
+        self.totals.accept(grip.key().shard());
         self.note(ticket, LoggedAction::Schedule(delay));
         let flight = Flight { grip, ticket };
         if leave {
@@ -230,13 +234,13 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
 
     #[cold]
     fn refused(&mut self, ticket: Ticket, kind: ScheduleErrorKind, payload: &L::Payload) -> Step {
-        self.lane.refused(ticket);
+        self.writer.refused(ticket);
         if L::ticket(payload).is_some_and(|back| back != ticket) {
             self.breach(ticket, "was refused, and another timer's payload came back");
         }
         match kind {
             ScheduleErrorKind::Stopped => {
-                self.tally.refused_stopped += 1;
+                self.totals.refused_stopped += 1;
                 Step::End
             }
             ScheduleErrorKind::Start(error) => {
@@ -244,7 +248,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
                 Step::End
             }
             _ => {
-                self.tally.refused_full += 1;
+                self.totals.refused_full += 1;
                 if self.young.is_empty() {
                     return self.wait_for_slots();
                 }
@@ -258,7 +262,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
     #[cold]
     fn wait_for_slots(&mut self) -> Step {
         self.look_after_left(self.left.len());
-        if self.lane.free() == 0 && self.young.len() > 1 {
+        if self.writer.free() == 0 && self.young.len() > 1 {
             self.end_oldest(false);
         }
         std::thread::yield_now();
@@ -281,10 +285,10 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
                 if L::ticket(&payload).is_some_and(|back| back != flight.ticket) {
                     self.breach(flight.ticket, "was cancelled, and another payload came back");
                 }
-                self.lane.cancelled(flight.ticket);
-                self.tally.cancelled += 1;
+                self.writer.cancelled(flight.ticket);
+                self.totals.cancelled += 1;
             }
-            // It has fired, is about to, or `stop` has taken it: the books will tell.
+            // It has fired, is about to, or `stop` has taken it: the ledger will tell.
             Cancel::Lost => self.look_after(flight),
         }
     }
@@ -297,15 +301,15 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
         };
         let random = self.rng.u64(..);
         let delay = self.delay(random);
-        self.now_ns = self.lane.book().now_ns();
+        self.now_ns = self.writer.ledger().now_ns();
         let deadline = self.now_ns.saturating_add(nanos(delay));
         let ticket = self.young[index].ticket;
         self.note(ticket, LoggedAction::Reschedule(delay));
-        self.lane.moving(ticket, deadline);
+        self.writer.moving(ticket, deadline);
         match self.young[index].grip.reschedule(&self.timer, delay) {
             Reschedule::Moved => {
-                self.tally.rescheduled += 1;
-                self.lane.moved(ticket, deadline);
+                self.totals.rescheduled += 1;
+                self.writer.moved(ticket, deadline);
             }
             Reschedule::Gone => {}
         }
@@ -321,18 +325,18 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
     }
 
     fn look_after(&mut self, flight: Flight<G>) {
-        if !self.lane.has_fired(flight.ticket) {
+        if !self.writer.has_fired(flight.ticket) {
             self.left.push_back(flight);
             return;
         }
         if !flight.grip.admits_firing(&self.timer) {
             self.breach(flight.ticket, "has fired, but the engine calls it pending");
         }
-        self.lane.reap(flight.ticket);
+        self.writer.reap(flight.ticket);
     }
 
     fn breach(&self, ticket: Ticket, what: &str) {
-        self.lane.book().breach(Kind::Mismatch, ticket, what);
+        self.writer.ledger().breach(Breach::Mismatch, ticket, what);
     }
 
     /// Notes an action that happens at the time last read.
@@ -346,7 +350,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
     #[inline]
     fn note_now(&mut self, ticket: Ticket, action: LoggedAction) {
         if self.log.is_some() {
-            self.now_ns = self.lane.book().now_ns();
+            self.now_ns = self.writer.ledger().now_ns();
             self.note(ticket, action);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::book::Ticket;
+use crate::ledger::table::Ticket;
 use crate::workload::{Action, Op};
 
 /// One thing a producer did.

@@ -1,4 +1,4 @@
-//! The books on one connection: which of its acts the server must have counted, and whether it was closed
+//! The record of one connection: which of its acts the server must have counted, and whether it was closed
 //! in time.
 //!
 //! All instants are the client's, read from the standard library's clock. An *act* is the connect, or a

@@ -13,9 +13,9 @@ use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 
 use super::activity::Rules;
-use super::connection::{Connection, Desk, Name, Standing};
+use super::connection::{Connection, Name, Shared, Standing};
 use super::kind::{self, Kind};
-use super::tally::{Live, Tally};
+use super::totals::{Live, Totals};
 use crate::interrupt::Interrupt;
 
 /// Connections that all loops together open at a time, and how often. A listener of `mio` queues 128; what
@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signals {
     /// The load is over: open nothing, say nothing, wait until the server has closed everything.
-    pub(super) settle: Interrupt,
+    pub(super) wind_down: Interrupt,
     /// End now.
     pub(super) halt: Interrupt,
 }
@@ -75,7 +75,7 @@ pub(super) struct Client {
     looked_before: Instant,
     looked: Instant,
     rng: fastrand::Rng,
-    desk: Desk,
+    shared: Shared,
 }
 
 impl Client {
@@ -93,7 +93,7 @@ impl Client {
             looked_before: Instant::now(),
             looked: Instant::now(),
             rng: fastrand::Rng::with_seed(task.seed),
-            desk: Desk::new(task.rules),
+            shared: Shared::new(task.rules),
             task,
             signals,
             live,
@@ -108,7 +108,7 @@ impl Client {
         let mut give_up = None;
         while !self.signals.halt.is_raised() {
             let now = Instant::now();
-            if self.signals.settle.is_raised() {
+            if self.signals.wind_down.is_raised() {
                 let Rules { idle, grace } = self.task.rules;
                 let patience = *give_up.get_or_insert_with(|| {
                     self.fall_silent();
@@ -136,19 +136,19 @@ impl Client {
     }
 
     /// Judges what is left.
-    pub(super) fn finish(&mut self) -> Tally {
+    pub(super) fn finish(&mut self) -> Totals {
         let now = Instant::now();
         for connection in self.slots.iter().filter_map(|slot| slot.connection.as_ref()) {
-            connection.left_open(now, &mut self.desk);
+            connection.left_open(now, &mut self.shared);
         }
         self.publish();
-        std::mem::take(&mut self.desk.tally)
+        std::mem::take(&mut self.shared.totals)
     }
 
     fn publish(&self) {
         self.live.opened.set(self.opened - self.connecting as u64);
         self.live.closed.set(self.closed);
-        self.live.bytes.set(self.desk.bytes);
+        self.live.bytes.set(self.shared.bytes);
     }
 
     /// Ends all talk, except for floods that have begun: only one that is stuck is told of its end.
@@ -197,7 +197,7 @@ impl Client {
         let interest = Interest::READABLE | Interest::WRITABLE;
         poll.registry().register(&mut opened.stream, Token(slot), interest)?;
         *connection = Some(opened);
-        self.desk.tally.of_mut(*kind).opened += 1;
+        self.shared.totals.of_mut(*kind).opened += 1;
         self.opened += 1;
         self.connecting += 1;
         Ok(())
@@ -215,7 +215,7 @@ impl Client {
             self.begin(slot);
         }
         let Some(connection) = self.slots[slot].connection.as_mut() else { return Ok(()) };
-        let mut standing = connection.attend(event, &mut self.desk);
+        let mut standing = connection.attend(event, &mut self.shared);
         let flooding = connection.kind == Kind::Flooding && connection.talking;
         if standing == Standing::Open && flooding && event.is_writable() {
             standing = self.flood(slot);
@@ -229,7 +229,7 @@ impl Client {
         let idle = self.task.rules.idle;
         let Some(connection) = self.slots[slot].connection.as_mut() else { return };
         connection.begin_talk(now, connection.kind.talks_for(idle, &mut self.rng));
-        if connection.kind != Kind::Silent && !self.signals.settle.is_raised() {
+        if connection.kind != Kind::Silent && !self.signals.wind_down.is_raised() {
             let at = now + kind::pause(idle, &mut self.rng);
             // A flood starts when it comes up on the agenda.
             connection.talking = connection.kind != Kind::Flooding;
@@ -256,7 +256,7 @@ impl Client {
                 connection.talking = false;
                 Standing::Open
             } else {
-                let said = connection.say(kind::message(&mut self.rng), &mut self.desk);
+                let said = connection.say(kind::message(&mut self.rng), &mut self.shared);
                 let next = Instant::now() + kind::pause(self.task.rules.idle, &mut self.rng);
                 self.agenda.push(Reverse((next, slot, life)));
                 said
@@ -268,24 +268,24 @@ impl Client {
 
     fn flood(&mut self, slot: usize) -> Standing {
         let Some(connection) = self.slots[slot].connection.as_mut() else { return Standing::Open };
-        let flooded = connection.flood(&mut self.desk);
+        let flooded = connection.flood(&mut self.shared);
         flooded.unwrap_or_else(|| {
             self.agenda.push(Reverse((Instant::now(), slot, connection.life())));
             Standing::Open
         })
     }
 
-    /// Puts a connection that has ended into the books, and its slot up for another.
+    /// Puts a connection that has ended into the totals, and its slot up for another.
     fn conclude(&mut self, slot: usize, standing: Standing) -> io::Result<()> {
         if standing == Standing::Open {
             return Ok(());
         }
         let seen = Instant::now();
         let Some(mut connection) = self.slots[slot].connection.take() else { return Ok(()) };
-        connection.closed(seen, &mut self.desk);
+        connection.closed(seen, &mut self.shared);
         self.poll.registry().deregister(&mut connection.stream)?;
         self.closed += 1;
-        if !self.signals.settle.is_raised() {
+        if !self.signals.wind_down.is_raised() {
             self.vacant.push_back(slot);
         }
         Ok(())

@@ -12,8 +12,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::activity::{Activity, Judgement, Rules};
 use super::kind::{HALF_OPEN_MOST, Kind, MESSAGE_MOST};
-use super::tally::{Fault, Tally};
-use crate::book::nanos;
+use super::totals::{Fault, Totals};
+use crate::measure::nanos;
 
 /// Buffers of a flooding connection. Small, so that thousands of them fit into the system's memory.
 const FLOOD_BUFFER: usize = 16 * 1024;
@@ -38,18 +38,18 @@ pub(super) enum Standing {
 }
 
 /// What connections of one loop share.
-pub(super) struct Desk {
+pub(super) struct Shared {
     pub(super) rules: Rules,
-    pub(super) tally: Tally,
+    pub(super) totals: Totals,
     /// Bytes sent and received.
     pub(super) bytes: u64,
     scratch: Box<[u8]>,
 }
 
-impl Desk {
+impl Shared {
     pub(super) fn new(rules: Rules) -> Self {
         let scratch = vec![0; SCRATCH].into_boxed_slice();
-        Self { rules, tally: Tally::default(), bytes: 0, scratch }
+        Self { rules, totals: Totals::default(), bytes: 0, scratch }
     }
 }
 
@@ -172,9 +172,9 @@ impl Connection {
     }
 
     /// Looks after what the event reports, except for writing.
-    pub(super) fn attend(&mut self, event: &Event, desk: &mut Desk) -> Standing {
+    pub(super) fn attend(&mut self, event: &Event, shared: &mut Shared) -> Standing {
         if self.kind.reads() {
-            return self.receive(desk);
+            return self.receive(shared);
         }
         // Who never reads sees the end only in the state of the socket.
         let ended = event.is_read_closed() || event.is_write_closed() || event.is_error();
@@ -182,20 +182,20 @@ impl Connection {
     }
 
     /// Sends a message of about `length` bytes.
-    pub(super) fn say(&mut self, length: usize, desk: &mut Desk) -> Standing {
+    pub(super) fn say(&mut self, length: usize, shared: &mut Shared) -> Standing {
         let most = match self.kind {
             Kind::HalfOpen => usize::try_from(HALF_OPEN_MOST - self.sent).unwrap_or(usize::MAX),
             _ => usize::MAX,
         };
-        let message = &mut desk.scratch[..length.min(most)];
+        let message = &mut shared.scratch[..length.min(most)];
         pattern(self.key, self.sent, message);
         let begun = Instant::now();
         let written = match self.stream.write(message) {
             Ok(written) => written,
             Err(error) => return standing(&error),
         };
-        self.activity.wrote(begun, Instant::now(), &desk.rules);
-        self.count_sent(written, desk);
+        self.activity.wrote(begun, Instant::now(), &shared.rules);
+        self.count_sent(written, shared);
         if self.kind.reads() {
             self.waiting.push_back((self.sent, begun));
         }
@@ -203,38 +203,38 @@ impl Connection {
     }
 
     /// Sends until nothing goes any more; `None` if its turn ended before that.
-    pub(super) fn flood(&mut self, desk: &mut Desk) -> Option<Standing> {
+    pub(super) fn flood(&mut self, shared: &mut Shared) -> Option<Standing> {
         for _ in 0..FLOOD_TURN {
             let begun = Instant::now();
-            let written = match self.stream.write(&desk.scratch[..FLOOD_CHUNK]) {
+            let written = match self.stream.write(&shared.scratch[..FLOOD_CHUNK]) {
                 Ok(written) => written,
                 Err(error) => return Some(standing(&error)),
             };
             if self.sent == 0 {
-                self.activity.wrote(begun, Instant::now(), &desk.rules);
+                self.activity.wrote(begun, Instant::now(), &shared.rules);
             } else {
                 self.activity.wrote_in_vain(begun);
             }
-            self.count_sent(written, desk);
+            self.count_sent(written, shared);
         }
         None
     }
 
-    fn count_sent(&mut self, written: usize, desk: &mut Desk) {
+    fn count_sent(&mut self, written: usize, shared: &mut Shared) {
         self.sent += written as u64;
-        desk.bytes += written as u64;
-        desk.tally.of_mut(self.kind).sent += written as u64;
+        shared.bytes += written as u64;
+        shared.totals.of_mut(self.kind).sent += written as u64;
     }
 
     /// Reads all there is and holds it against what was sent.
-    fn receive(&mut self, desk: &mut Desk) -> Standing {
+    fn receive(&mut self, shared: &mut Shared) -> Standing {
         loop {
-            match self.stream.read(&mut desk.scratch) {
+            match self.stream.read(&mut shared.scratch) {
                 Ok(0) => return Standing::Closed,
                 Ok(read) => {
-                    desk.bytes += read as u64;
-                    self.check(read, desk);
-                    self.complete(desk);
+                    shared.bytes += read as u64;
+                    self.check(read, shared);
+                    self.complete(shared);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return standing(&error),
@@ -243,9 +243,9 @@ impl Connection {
     }
 
     /// Checks what has been read: heartbeats, which are zero bytes, and echo, which has none.
-    fn check(&mut self, read: usize, desk: &mut Desk) {
-        let Desk { scratch, tally, .. } = desk;
-        let figures = tally.of_mut(self.kind);
+    fn check(&mut self, read: usize, shared: &mut Shared) {
+        let Shared { scratch, totals, .. } = shared;
+        let figures = totals.of_mut(self.kind);
         let mut wrong = None;
         for &byte in &scratch[..read] {
             if byte == 0 {
@@ -262,12 +262,12 @@ impl Connection {
             self.corrupt = true;
             let sent = self.sent;
             let text = format!("{self}: byte {at} of the echo ({sent} sent) is {byte}");
-            tally.evidence.add(Fault::Corrupt, text);
+            totals.findings.add(Fault::Corrupt, text);
         }
     }
 
     /// Ends the messages whose echo is complete.
-    fn complete(&mut self, desk: &mut Desk) {
+    fn complete(&mut self, shared: &mut Shared) {
         let now = Instant::now();
         while let Some(&(end, begun)) = self.waiting.front() {
             if end > self.echoed {
@@ -276,29 +276,29 @@ impl Connection {
             self.waiting.pop_front();
             self.activity.answered(begun);
             let round_trip = nanos(now.saturating_duration_since(begun));
-            desk.tally.of_mut(self.kind).round_trip.saturating_record(round_trip);
+            shared.totals.of_mut(self.kind).round_trip.saturating_record(round_trip);
         }
     }
 
     /// Enters the close that was seen at `seen`.
-    pub(super) fn closed(&mut self, seen: Instant, desk: &mut Desk) {
+    pub(super) fn closed(&mut self, seen: Instant, shared: &mut Shared) {
         let talking = self.talking && self.kind != Kind::Flooding;
-        let judgement = self.activity.judge_close(seen, talking, &desk.rules);
-        desk.tally.of_mut(self.kind).closed += 1;
+        let judgement = self.activity.judge_close(seen, talking, &shared.rules);
+        shared.totals.of_mut(self.kind).closed += 1;
         let in_time = matches!(judgement, Judgement::InTime { .. });
         if in_time && self.kind.reads() && !self.corrupt && self.echoed < self.sent {
             let missing = self.sent - self.echoed;
             let text = format!("{self}: closed with {missing} bytes of echo missing");
-            desk.tally.evidence.add(Fault::Corrupt, text);
+            shared.totals.findings.add(Fault::Corrupt, text);
         }
-        desk.tally.enter(self.kind, judgement, &*self);
+        shared.totals.enter(self.kind, judgement, &*self);
     }
 
     /// Enters that it was open when the run ended at `now`.
-    pub(super) fn left_open(&self, now: Instant, desk: &mut Desk) {
-        desk.tally.of_mut(self.kind).open += 1;
-        let judgement = self.activity.judge_open(now, &desk.rules);
-        desk.tally.enter(self.kind, judgement, format_args!("{self}, still open"));
+    pub(super) fn left_open(&self, now: Instant, shared: &mut Shared) {
+        shared.totals.of_mut(self.kind).open += 1;
+        let judgement = self.activity.judge_open(now, &shared.rules);
+        shared.totals.enter(self.kind, judgement, format_args!("{self}, still open"));
     }
 }
 

@@ -3,13 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
-
-use crate::cli::Shares;
+use crate::settings::server::Shares;
 
 /// What a connection does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Never pauses for as long as the idle timeout, until the load ends; reads and checks its echo.
     Chatty,

@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use super::client::Signals;
-use super::tally::Live;
-use crate::cli::ServerSettings;
+use super::totals::Live;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::numbers::{bytes, count, rate};
 use crate::progress::Progress;
-use crate::report::format::{bytes, count, rate};
+use crate::settings::server::ServerSettings;
 
 /// How often the monitor looks up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -24,7 +22,7 @@ const SAMPLE_AT_LEAST: Duration = Duration::from_millis(100);
 const RATE_OVER: usize = 10;
 
 /// Totals at one moment.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     /// Seconds since the start.
     pub(crate) at_s: f64,
@@ -33,7 +31,6 @@ pub(crate) struct Sample {
     /// Bytes that the clients have sent and received.
     pub(crate) bytes: u64,
     pub(crate) server_bytes: Option<u64>,
-    pub(crate) client_bytes: Option<u64>,
 }
 
 impl Sample {
@@ -89,8 +86,8 @@ impl<'a> Monitor<'a> {
             if self.complete.is_none() && self.opened() >= self.settings.connections as u64 {
                 self.complete = Some(elapsed);
             }
-            if self.is_settling(elapsed) {
-                signals.settle.raise();
+            if self.is_winding_down(elapsed) {
+                signals.wind_down.raise();
             }
             if elapsed >= next_sample {
                 next_sample = elapsed + sample_every;
@@ -106,7 +103,7 @@ impl<'a> Monitor<'a> {
         self.live.iter().map(|live| live.opened.get()).sum()
     }
 
-    fn is_settling(&self, elapsed: Duration) -> bool {
+    fn is_winding_down(&self, elapsed: Duration) -> bool {
         self.complete.is_some_and(|complete| elapsed >= complete + self.settings.duration)
     }
 
@@ -119,7 +116,6 @@ impl<'a> Monitor<'a> {
             opened: self.opened(),
             bytes: sum(|live| live.bytes.get()),
             server_bytes: machine::resident_bytes_of(self.server),
-            client_bytes: machine::resident_bytes(),
         });
     }
 
@@ -130,7 +126,7 @@ impl<'a> Monitor<'a> {
         let per_second = |now: u64, then: u64| rate(now.saturating_sub(then) as f64 / seconds);
         let phase = match self.complete {
             None => "opening",
-            Some(_) if self.is_settling(Duration::from_secs_f64(last.at_s)) => "all silent",
+            Some(_) if self.is_winding_down(Duration::from_secs_f64(last.at_s)) => "all silent",
             Some(_) => "full load",
         };
         format!(

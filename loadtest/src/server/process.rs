@@ -6,9 +6,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::de::DeserializeOwned;
 
-use super::host::{Greeting, ServerCounts};
-use crate::cli::HostSettings;
 use crate::failure::Failure;
+use crate::host::protocol::{Greeting, ServerCounts};
+use crate::settings::server::HostSettings;
 
 /// A server in a process of its own. It ends when this is dropped.
 pub(super) struct ServerProcess {

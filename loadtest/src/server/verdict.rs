@@ -1,13 +1,11 @@
 //! The last comparison, and the judgement over a run against the server.
 
-use serde::Serialize;
-
-use super::host::ServerCounts;
 use super::kind::Kind;
-use super::tally::{Fault, KindTally, Tally};
+use super::totals::{Fault, KindTotals, Totals};
+use crate::host::protocol::ServerCounts;
 
 /// The judgement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) opened: u64,
     /// Closed by the server.
@@ -21,45 +19,41 @@ pub(crate) struct Verdict {
     pub(crate) corrupt: u64,
     pub(crate) mismatches: u64,
     /// `kind: description`, the first of each kind.
-    pub(crate) evidence: Vec<String>,
+    pub(crate) findings: Vec<String>,
 }
 
 impl Verdict {
     /// Whether nothing at all was found.
-    pub(crate) fn is_ok(&self) -> bool {
+    #[cfg(test)]
+    fn is_ok(&self) -> bool {
         self.early == 0 && self.forgotten == 0 && self.corrupt == 0 && self.mismatches == 0
-    }
-
-    /// "ok" or "breach".
-    pub(crate) fn word(&self) -> &'static str {
-        if self.is_ok() { "ok" } else { "breach" }
     }
 
     /// Holds the server's counts, or the reason why there are none, against those of the clients.
     pub(super) fn reach(
-        tally: &mut Tally,
+        totals: &mut Totals,
         server: &Result<ServerCounts, String>,
         interrupted: bool,
     ) -> Self {
-        let all = tally.all();
+        let all = totals.all();
         let found = match server {
-            Ok(server) => compare(tally, &all, server, interrupted),
+            Ok(server) => compare(totals, &all, server, interrupted),
             Err(error) => vec![error.clone()],
         };
         for text in found {
-            tally.evidence.add(Fault::Mismatch, text);
+            totals.findings.add(Fault::Mismatch, text);
         }
-        let evidence = &tally.evidence;
+        let findings = &totals.findings;
         Self {
             opened: all.opened,
             closed: all.closed,
             open: all.open,
             excused: all.excused,
-            early: evidence.count(Fault::Early),
-            forgotten: evidence.count(Fault::Forgotten),
-            corrupt: evidence.count(Fault::Corrupt),
-            mismatches: evidence.count(Fault::Mismatch),
-            evidence: evidence.lines(),
+            early: findings.count(Fault::Early),
+            forgotten: findings.count(Fault::Forgotten),
+            corrupt: findings.count(Fault::Corrupt),
+            mismatches: findings.count(Fault::Mismatch),
+            findings: findings.lines(),
         }
     }
 }
@@ -67,12 +61,12 @@ impl Verdict {
 /// What differs. Where a run that was ended early, or bytes that were under way, leave room, the server's
 /// count has to lie in a range.
 fn compare(
-    tally: &Tally,
-    all: &KindTally,
+    totals: &Totals,
+    all: &KindTotals,
     server: &ServerCounts,
     interrupted: bool,
 ) -> Vec<String> {
-    let flood = tally.of(Kind::Flooding).sent;
+    let flood = totals.of(Kind::Flooding).sent;
     // A close that nobody is to blame for may have lost bytes; so may the end of the run.
     let all_read = !interrupted && all.excused == 0;
     let pairs = [
@@ -126,19 +120,19 @@ mod tests {
     use super::super::activity::Judgement;
     use super::*;
 
-    /// Books of ten connections, all closed in time, and the counts of a server that agrees.
-    fn sound() -> (Tally, ServerCounts) {
-        let mut tally = Tally::default();
+    /// The totals of ten connections, all closed in time, and the counts of a server that agrees.
+    fn sound() -> (Totals, ServerCounts) {
+        let mut totals = Totals::default();
         for kind in [Kind::Silent, Kind::Fading] {
-            let figures = tally.of_mut(kind);
+            let figures = totals.of_mut(kind);
             figures.opened = 5;
             figures.closed = 5;
             for _ in 0..5 {
-                tally.enter(kind, Judgement::InTime { late: Some(Duration::from_millis(1)) }, "x");
+                totals.enter(kind, Judgement::InTime { late: Some(Duration::from_millis(1)) }, "x");
             }
         }
-        tally.of_mut(Kind::Fading).sent = 1000;
-        tally.of_mut(Kind::Silent).heartbeats = 7;
+        totals.of_mut(Kind::Fading).sent = 1000;
+        totals.of_mut(Kind::Silent).heartbeats = 7;
         let server = ServerCounts {
             accepted: 10,
             closed_idle: 10,
@@ -146,16 +140,16 @@ mod tests {
             echoed: 1000,
             ..ServerCounts::default()
         };
-        (tally, server)
+        (totals, server)
     }
 
     #[test]
     fn agreement_is_ok() {
-        let (mut tally, server) = sound();
-        let verdict = Verdict::reach(&mut tally, &Ok(server), false);
+        let (mut totals, server) = sound();
+        let verdict = Verdict::reach(&mut totals, &Ok(server), false);
         assert!(verdict.is_ok(), "{verdict:?}");
         assert_eq!((verdict.opened, verdict.closed, verdict.open), (10, 10, 0));
-        assert_eq!(tally.all().lateness.len(), 10);
+        assert_eq!(totals.all().lateness.len(), 10);
     }
 
     #[test]
@@ -165,20 +159,20 @@ mod tests {
             (Judgement::Early { by }, "early: chatty connection: closed 3.00 ms before"),
             (Judgement::Forgotten { late: by }, "forgotten: chatty connection: 3.00 ms late"),
         ] {
-            let (mut tally, server) = sound();
-            tally.enter(Kind::Chatty, judgement, "chatty connection");
-            let verdict = Verdict::reach(&mut tally, &Ok(server), false);
+            let (mut totals, server) = sound();
+            totals.enter(Kind::Chatty, judgement, "chatty connection");
+            let verdict = Verdict::reach(&mut totals, &Ok(server), false);
             assert!(!verdict.is_ok());
             assert_eq!(verdict.early + verdict.forgotten, 1);
-            assert!(verdict.evidence[0].starts_with(word), "{verdict:?}");
+            assert!(verdict.findings[0].starts_with(word), "{verdict:?}");
         }
     }
 
     #[test]
     fn excused_closes_are_counted_and_no_breach() {
-        let (mut tally, server) = sound();
-        tally.enter(Kind::Chatty, Judgement::Excused, "x");
-        let verdict = Verdict::reach(&mut tally, &Ok(server), false);
+        let (mut totals, server) = sound();
+        totals.enter(Kind::Chatty, Judgement::Excused, "x");
+        let verdict = Verdict::reach(&mut totals, &Ok(server), false);
         assert!(verdict.is_ok());
         assert_eq!(verdict.excused, 1);
     }
@@ -196,32 +190,32 @@ mod tests {
             |server| server.timers += 1,
         ];
         for (number, forge) in forgeries.into_iter().enumerate() {
-            let (mut tally, mut server) = sound();
+            let (mut totals, mut server) = sound();
             forge(&mut server);
-            let verdict = Verdict::reach(&mut tally, &Ok(server), false);
+            let verdict = Verdict::reach(&mut totals, &Ok(server), false);
             assert!(verdict.mismatches >= 1, "forgery {number}: {verdict:?}");
         }
     }
 
     #[test]
     fn a_server_that_died_is_a_breach() {
-        let (mut tally, _) = sound();
-        let verdict = Verdict::reach(&mut tally, &Err("it is gone".to_owned()), false);
-        assert_eq!((verdict.mismatches, verdict.word()), (1, "breach"));
-        assert_eq!(verdict.evidence, ["mismatch: it is gone"]);
+        let (mut totals, _) = sound();
+        let verdict = Verdict::reach(&mut totals, &Err("it is gone".to_owned()), false);
+        assert_eq!((verdict.mismatches, verdict.is_ok()), (1, false));
+        assert_eq!(verdict.findings, ["mismatch: it is gone"]);
     }
 
     #[test]
     fn an_early_end_leaves_room_for_what_was_under_way() {
-        let (mut tally, mut server) = sound();
-        tally.of_mut(Kind::Silent).opened += 3;
-        tally.of_mut(Kind::Silent).open += 3;
-        tally.of_mut(Kind::Fading).sent += 10;
+        let (mut totals, mut server) = sound();
+        totals.of_mut(Kind::Silent).opened += 3;
+        totals.of_mut(Kind::Silent).open += 3;
+        totals.of_mut(Kind::Fading).sent += 10;
         server.accepted += 2;
         server.closed_idle += 1;
-        let verdict = Verdict::reach(&mut tally, &Ok(server.clone()), true);
+        let verdict = Verdict::reach(&mut totals, &Ok(server.clone()), true);
         assert!(verdict.is_ok(), "{verdict:?}");
         server.closed_idle += 3;
-        assert!(!Verdict::reach(&mut tally, &Ok(server), true).is_ok());
+        assert!(!Verdict::reach(&mut totals, &Ok(server), true).is_ok());
     }
 }

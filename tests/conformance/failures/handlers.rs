@@ -30,7 +30,7 @@ fn a_handler_may_drop_its_own_timer() {
 #[test]
 fn a_handler_may_cancel_its_neighbour_in_the_same_bucket() {
     each_setup(|at| {
-        let keys = Arc::new(Mutex::new(Vec::<Key>::new()));
+        let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
         let (mine, fired) = (Arc::clone(&keys), Fired::default());
         let log = fired.clone();
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
@@ -40,7 +40,7 @@ fn a_handler_may_cancel_its_neighbour_in_the_same_bucket() {
             }
             log.push(expired);
         });
-        let scheduled: Vec<Key> =
+        let scheduled: Vec<Key<u64>> =
             (0..1_001).map(|id| timer.schedule_key(ms(3), id).unwrap()).collect();
         *keys.lock().unwrap() = scheduled;
         at.advance(&timer, ms(3));

@@ -93,7 +93,7 @@ fn a_cancel_may_race_the_hand_over_into_the_wheel() {
         .tick(us(50))
         .build_with(move |expired: Expired<u64>| fires.fired(expired.payload))
         .unwrap();
-    let (keys, cancelled) = channel::<Key>();
+    let (keys, cancelled) = channel::<Key<u64>>();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Cancels in the order of scheduling, right behind the owner that is filing them.
@@ -120,17 +120,17 @@ fn a_cancel_may_race_the_hand_over_into_the_wheel() {
 #[test]
 fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
     each_setup(|at| {
-        let keys = Arc::new(Mutex::new(Vec::<Key>::new()));
+        let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
         let mine = Arc::clone(&keys);
         let builder = at.builder().max_pending(10);
         let timer = crate::common::reflexive(builder, move |timer: &Timer<u64>, _| {
             for key in mine.lock().unwrap().drain(..) {
-                let _ = timer.cancel(key);
-                let _ = timer.cancel(key);
+                timer.cancel(key);
+                timer.cancel(key);
             }
         });
         for _ in 0..20 {
-            let scheduled: Vec<Key> =
+            let scheduled: Vec<Key<u64>> =
                 (0..10).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
             timer.schedule_key(ms(1), 10).expect_err("the limit still holds");
             *keys.lock().unwrap() = scheduled;

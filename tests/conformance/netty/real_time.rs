@@ -11,7 +11,7 @@ fn netty_a_timer_does_not_run_before_its_delay() {
     // Ten seconds there, with a wait of three.
     let (sender, receiver) = channel();
     let timer = netty().build().unwrap();
-    timer.schedule(secs(1), move || sender.send(()).unwrap()).unwrap();
+    timer.run_after(secs(1), move || sender.send(()).unwrap()).unwrap();
     assert_eq!(receiver.recv_timeout(ms(300)), Err(RecvTimeoutError::Timeout), "not before");
     assert_eq!(timer.stop().unwrap().len(), 1);
 }
@@ -21,7 +21,7 @@ fn netty_a_timer_runs_after_its_delay() {
     let (sender, receiver) = channel();
     let timer = netty().build().unwrap();
     let start = Instant::now();
-    timer.schedule(ms(200), move || sender.send(Instant::now()).unwrap()).unwrap();
+    timer.run_after(ms(200), move || sender.send(Instant::now()).unwrap()).unwrap();
     let at = receiver.recv_timeout(secs(20)).expect("it runs");
     assert!(at - start >= ms(200));
     assert!(timer.stop().unwrap().is_empty());
@@ -59,7 +59,7 @@ fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
         .build_with(move |expired: Expired<u64>| {
             let scheduled_at = Time::from_nanos(expired.payload);
             let took = Clock::now(&clock) - scheduled_at;
-            log.push(Expired { payload: took.as_nanos() as u64, ..expired });
+            log.push(expired.with_payload(took.as_nanos() as u64));
         })
         .unwrap();
     for _ in 0..TIMERS {

@@ -72,8 +72,8 @@ fn netty_runs_zero_and_negative_delays_at_the_next_tick_here_the_next_turn() {
     let (timer, fired) = at.recording();
     timer.schedule(Duration::ZERO, 1).unwrap();
     // A negative delay is a deadline that has passed.
-    timer.schedule_at(Time::ZERO + secs(8), 2).unwrap();
-    timer.schedule_at(Time::ZERO, 3).unwrap();
+    timer.schedule(Time::ZERO + secs(8), 2).unwrap();
+    timer.schedule(Time::ZERO, 3).unwrap();
     assert_eq!(timer.turn(), Ok(3));
     assert_eq!(set_of(fired.ids()), set_of([1, 2, 3]));
     timer.stop().unwrap();
@@ -172,7 +172,7 @@ fn netty_swallows_a_panic_and_the_worker_lives_on() {
             assert!(n % 2 == 0, "the task fails");
             ran.fetch_add(1, Ordering::SeqCst);
         };
-        timer.schedule(ms(1), task).unwrap();
+        timer.run_after(ms(1), task).unwrap();
     }
     at.advance(&timer, ms(1));
     assert_eq!((ran.load(Ordering::SeqCst), timer.stats().panics()), (2, 2), "and counted");
@@ -184,11 +184,11 @@ struct OneThread(std::sync::mpsc::SyncSender<Task>, Arc<Mutex<Vec<Task>>>);
 
 impl Executor<Task> for OneThread {
     fn execute(&self, expired: Expired<Task>) -> Result<(), Expired<Task>> {
-        let Expired { key, deadline, lateness, shard, payload } = expired;
+        let (payload, rest) = expired.split();
         self.0.try_send(payload).map_err(|refused| {
             let (std::sync::mpsc::TrySendError::Full(payload)
             | std::sync::mpsc::TrySendError::Disconnected(payload)) = refused;
-            Expired { payload, key, deadline, lateness, shard }
+            rest.with_payload(payload)
         })
     }
 
@@ -205,7 +205,7 @@ fn netty_runs_tasks_on_a_given_executor() {
     let timer = netty().build_on(OneThread(queue, Arc::default())).unwrap();
     let (sender, receiver) = channel();
     let task = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
-    timer.schedule(ms(1), task).unwrap();
+    timer.run_after(ms(1), task).unwrap();
     assert_eq!(receiver.recv_timeout(secs(20)), Ok(Some("the pool".to_owned())));
     timer.stop().unwrap();
     drop(timer);
@@ -223,7 +223,7 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
     let count = move || {
         task.fetch_add(1, Ordering::SeqCst);
     };
-    timer.schedule(ms(1), count).unwrap();
+    timer.run_after(ms(1), count).unwrap();
     wait_until("it is refused", || refused.lock().unwrap().len() == 1);
     refused.lock().unwrap().pop().unwrap().run();
     assert_eq!(ran.load(Ordering::SeqCst), 1);

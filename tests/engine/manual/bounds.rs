@@ -24,7 +24,7 @@ fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
         assert_eq!(drops.load(Ordering::Relaxed), 0);
         drop(payload);
         assert_eq!(drops.load(Ordering::Relaxed), 1);
-        let _ = owned.cancel();
+        owned.cancel();
         assert_eq!(drops.load(Ordering::Relaxed), 2);
         assert_eq!(timer.pending(), 0);
         timer.stop().unwrap();
@@ -35,9 +35,10 @@ fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
 fn zombies_of_hour_long_timers_stay_bounded() {
     each_setup(|at| {
         let (timer, _fired) = at.recording();
-        let live: Vec<Key> = (0..5_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        let live: Vec<Key<u64>> =
+            (0..5_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         for round in 0..30 {
-            let doomed: Vec<Key> =
+            let doomed: Vec<Key<u64>> =
                 (0..10_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
             file_all(at, &timer);
             assert!(doomed.into_iter().all(|key| timer.cancel(key).won()));
@@ -56,7 +57,8 @@ fn zombies_of_hour_long_timers_stay_bounded() {
 fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
     each_setup(|at| {
         let (timer, _fired) = at.recording();
-        let keys: Vec<Key> = (0..200_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        let keys: Vec<Key<u64>> =
+            (0..200_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         file_all(at, &timer);
         assert_eq!(timer.stats().shards[0].entries, 200_000);
         for key in keys {
@@ -89,7 +91,7 @@ fn what_the_engine_holds_is_told_whether_or_not_it_has_turned() {
     const TIMERS: u64 = 50_000;
     let at = Setup::by_hand();
     let (timer, _fired) = at.recording();
-    let keys: Vec<Key> = (0..TIMERS).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+    let keys: Vec<Key<u64>> = (0..TIMERS).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
     let held = |timer: &Timer<u64>| timer.stats().shards[0].held_bytes;
     assert!(held(&timer) >= TIMERS * 24, "nodes count before the first turn");
     assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
@@ -102,7 +104,8 @@ fn what_the_engine_holds_is_told_whether_or_not_it_has_turned() {
 fn moving_a_deadline_out_and_in_for_ever_holds_no_more_entries() {
     each_setup(|at| {
         let (timer, fired) = at.recording();
-        let keys: Vec<Key> = (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        let keys: Vec<Key<u64>> =
+            (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         for round in 0..2_000 {
             let delay = if round % 2 == 0 { 2 * HOUR } else { HOUR / 2 };
             assert!(keys.iter().all(|key| timer.reschedule(*key, delay).moved()));
@@ -147,7 +150,8 @@ fn due_timers_go_before_housekeeping() {
                 note.store(timer.stats().shards[0].entries, Ordering::SeqCst);
             }
         });
-        let doomed: Vec<Key> = (0..100_000).map(|_| timer.schedule_key(HOUR, 0).unwrap()).collect();
+        let doomed: Vec<Key<u64>> =
+            (0..100_000).map(|_| timer.schedule_key(HOUR, 0).unwrap()).collect();
         timer.schedule(ms(1), 1).unwrap();
         file_all(at, &timer);
         // Fewer than it takes to call the owner about zombies, then the rest and the deadline at once.
@@ -172,7 +176,8 @@ fn the_counters_of_all_shards_add_up() {
     each_setup(|at| {
         let builder = at.builder().shards(3).routing(Routing::Spread);
         let (timer, _fired) = recording(builder);
-        let keys: Vec<Key> = (0..3000).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
+        let keys: Vec<Key<u64>> =
+            (0..3000).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
         assert!(keys[2000..2600].iter().all(|key| timer.cancel(*key).won()));
         assert!(keys[2600..2660].iter().all(|key| timer.reschedule(*key, HOUR).moved()));
         at.advance(&timer, ms(999));

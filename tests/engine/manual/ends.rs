@@ -95,7 +95,7 @@ fn a_panic_is_caught_counted_and_told_and_the_others_fire() {
         assert_eq!(sorted(fired.ids()), [1, 2, 4, 5, 7, 8]);
         let mut reports = std::mem::take(&mut *told.lock().unwrap());
         reports.sort_by_key(|report| report.key);
-        let mut panicked = vec![keys[0], keys[3], keys[6]];
+        let mut panicked = [keys[0], keys[3], keys[6]].map(tickwheel::Key::to_raw);
         panicked.sort();
         assert_eq!(reports.iter().map(|report| report.key).collect::<Vec<_>>(), panicked);
         assert!(reports.iter().all(|r| r.shard == 0 && r.message.starts_with("number ")));
@@ -234,7 +234,7 @@ fn a_refused_timer_gives_its_payload_back_and_the_count_stays_exact() {
 
         assert_eq!(timer.stop().unwrap().len(), 3);
         let error = timer.schedule(ms(1), 10).unwrap_err();
-        assert_eq!((error.kind(), error.payload), (&ScheduleErrorKind::Stopped, 10));
+        assert_eq!((error.kind(), error.payload()), (&ScheduleErrorKind::Stopped, &10));
         assert_eq!((timer.pending(), timer.stats().rejected), (0, 5));
     });
 }
@@ -283,7 +283,7 @@ fn payloads_are_dropped_once_however_their_timers_end() {
             .map(|(n, count)| timer.schedule(ms(n as u64), Counted(Arc::clone(count))).unwrap())
             .collect();
         at.advance(&timer, ms(9));
-        let _ = timeouts[10].cancel();
+        timeouts[10].cancel();
         drop(timer.cancel(timeouts[11].key()));
         assert!(drops[..12].iter().all(|count| count.load(Ordering::Relaxed) == 1));
         assert!(drops[12..].iter().all(|count| count.load(Ordering::Relaxed) == 0));

@@ -86,7 +86,7 @@ fn a_turn_by_hand_ends_although_many_timers_rearm_themselves() {
 #[test]
 fn a_handler_may_cancel_its_neighbours_in_the_same_tick() {
     each_setup(|at| {
-        let keys = Arc::new(Mutex::new(Vec::<Key>::new()));
+        let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
         let won = Arc::new(AtomicU64::new(0));
         let (mine, count, fired) = (Arc::clone(&keys), Arc::clone(&won), Fired::default());
         let log = fired.clone();
@@ -98,7 +98,7 @@ fn a_handler_may_cancel_its_neighbours_in_the_same_tick() {
             }
             log.push(expired);
         });
-        let scheduled: Vec<Key> =
+        let scheduled: Vec<Key<u64>> =
             (0..500).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
         *keys.lock().unwrap() = scheduled;
         at.advance(&timer, ms(1));
@@ -113,7 +113,7 @@ fn a_handler_may_cancel_its_neighbours_in_the_same_tick() {
 #[test]
 fn a_handler_may_move_its_neighbours_in_the_same_tick() {
     each_setup(|at| {
-        let keys = Arc::new(Mutex::new(Vec::<Key>::new()));
+        let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
         let (mine, fired) = (Arc::clone(&keys), Fired::default());
         let log = fired.clone();
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
@@ -125,7 +125,7 @@ fn a_handler_may_move_its_neighbours_in_the_same_tick() {
             }
             log.push(expired);
         });
-        let scheduled: Vec<Key> =
+        let scheduled: Vec<Key<u64>> =
             (0..500).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
         *keys.lock().unwrap() = scheduled;
         at.advance(&timer, ms(1));
@@ -214,13 +214,13 @@ fn a_handler_is_inside_its_engine_even_while_it_turns_another() {
     let (sender, answers) = channel();
     let reach_back = outer.clone();
     inner
-        .schedule(Duration::ZERO, move || {
+        .run_after(Duration::ZERO, move || {
             let stopped = reach_back.stop().map(|rest| rest.len());
             sender.send((stopped, reach_back.turn())).unwrap();
         })
         .unwrap();
     let turns = inner.clone();
-    outer.schedule(Duration::ZERO, move || assert_eq!(turns.turn(), Ok(1))).unwrap();
+    outer.run_after(Duration::ZERO, move || assert_eq!(turns.turn(), Ok(1))).unwrap();
     let driver = outer.clone();
     // On a thread of its own, so that a deadlock fails the test instead of hanging it.
     std::thread::spawn(move || driver.turn());
@@ -261,7 +261,8 @@ fn nobody_waits_for_a_handler_that_hangs() {
             (at.drive == Drive::Manual).then(|| std::thread::spawn(move || driver.turn().unwrap()));
         is_in.recv().unwrap();
         // The owner hangs, and everything goes on: more than inbox and magazines hold in one piece.
-        let keys: Vec<Key> = (1..40_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        let keys: Vec<Key<u64>> =
+            (1..40_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         assert!(keys.iter().all(|key| timer.reschedule(*key, ms(5)).moved()));
         assert!(keys[..20_000].iter().all(|key| timer.cancel(*key).won()));
         assert_eq!(timer.pending(), 19_999);

@@ -16,7 +16,7 @@ struct Compared<'a> {
     /// Pending timers, each with the tick it is due at.
     pending: BTreeMap<u64, u64>,
     /// Every timer's name.
-    keys: Vec<Key>,
+    keys: Vec<Key<u64>>,
     steps: String,
 }
 

@@ -41,15 +41,15 @@ fn no_timer_fires_a_nanosecond_early_at_any_tick_or_delay() {
 fn a_deadline_is_a_time_and_a_past_one_is_due_at_once() {
     each_setup_from(Time::ZERO + secs(100), |at| {
         let (timer, fired) = at.recording();
-        timer.schedule_at(Time::ZERO, 1).unwrap();
-        timer.schedule_key_at(Time::ZERO + secs(100), 2).unwrap();
-        timer.schedule_at(Time::ZERO + secs(100) + NANO, 3).unwrap();
+        timer.schedule(Time::ZERO, 1).unwrap();
+        timer.schedule_key(Time::ZERO + secs(100), 2).unwrap();
+        timer.schedule(Time::ZERO + secs(100) + NANO, 3).unwrap();
         at.settle(&timer);
         assert_eq!(fired.ids(), [1, 2]);
         at.advance(&timer, ms(1));
         assert_eq!(fired.ids(), [3]);
         let key = timer.schedule_key(HOUR, 4).unwrap();
-        assert!(timer.reschedule_at(key, Time::ZERO).moved());
+        assert!(timer.reschedule(key, Time::ZERO).moved());
         at.settle(&timer);
         assert_eq!(fired.ids(), [4]);
         timer.stop().unwrap();
@@ -134,7 +134,7 @@ fn uptimes_past_every_boundary_are_exact_with_a_far_timer_present() {
             let start = Time::ZERO + ms(boundary - 10);
             // Set from far below, and again from close by.
             for tick in boundary - 3..boundary + 3 {
-                timer.schedule_at(Time::ZERO + ms(tick), tick).unwrap();
+                timer.schedule(Time::ZERO + ms(tick), tick).unwrap();
             }
             at.go_to(&timer, start);
             assert!(fired.ids().is_empty());
@@ -184,7 +184,7 @@ fn a_delay_beyond_the_scale_never_fires_and_can_be_cancelled() {
     each_setup(|at| {
         let (timer, fired) = at.recording();
         let never = timer.schedule(Duration::MAX, 1).unwrap();
-        let at_the_end = timer.schedule_at(Time::MAX, 2).unwrap();
+        let at_the_end = timer.schedule(Time::MAX, 2).unwrap();
         let moved = timer.schedule(ms(1), 3).unwrap();
         assert!(moved.reschedule(Duration::MAX).moved());
         for timeout in [&never, &at_the_end, &moved] {

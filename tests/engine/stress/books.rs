@@ -4,7 +4,7 @@ use crate::common::{HOUR, Random, ms, us};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tickwheel::{Cancel, Expired, Key, PeriodicKey, ScheduleError, StopError, Timer, Unfired};
+use tickwheel::{Cancel, Expired, Key, ScheduleError, StopError, Timer, Unfired};
 
 pub(crate) const PERIODICS: u64 = 16;
 pub(crate) const FIRED: u32 = 1;
@@ -47,13 +47,13 @@ pub(crate) struct Record {
     pub(crate) ends: AtomicU32,
     /// Nanoseconds since the round's origin before which it must not fire.
     pub(crate) not_before: AtomicU64,
-    pub(crate) key: OnceLock<Key>,
+    pub(crate) key: OnceLock<Key<Load>>,
 }
 
 /// What the books know of one periodic timer.
 #[derive(Default)]
 pub(crate) struct Repeated {
-    pub(crate) key: OnceLock<PeriodicKey>,
+    pub(crate) key: OnceLock<Key<Load>>,
     pub(crate) fired: AtomicU64,
     /// One plus the number of handler calls that had begun when its cancel returned; 0 if never cancelled.
     pub(crate) cancelled_at: AtomicU64,
@@ -110,7 +110,7 @@ impl Books {
         Load::new(id, &self.alive)
     }
 
-    pub(crate) fn begun(&self, id: u64, key: Result<Key, ScheduleError<Load>>) {
+    pub(crate) fn begun(&self, id: u64, key: Result<Key<Load>, ScheduleError<Load>>) {
         match key {
             Ok(key) => assert!(self.record(id).key.set(key).is_ok()),
             Err(error) => {
@@ -149,7 +149,7 @@ impl Books {
     pub(crate) fn end_periodic(&self, engine: &Engine, n: u64) {
         let repeated = &self.repeated[n as usize];
         let Some(key) = repeated.key.get() else { return };
-        if engine.cancel_periodic(*key).won() {
+        if engine.cancel(*key).won() {
             let fired = repeated.fired.load(Ordering::SeqCst);
             assert_eq!(repeated.cancelled_at.swap(fired + 1, Ordering::SeqCst), 0);
         }

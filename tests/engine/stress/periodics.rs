@@ -5,7 +5,7 @@ use crate::common::{HOUR, one_shard, stress};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Barrier};
-use tickwheel::{Drive, MissedTicks, Period, PeriodicKey, Timer, Unfired};
+use tickwheel::{Drive, Key, MissedTicks, Period, Timer, Unfired};
 
 const TIMERS: u64 = 64;
 
@@ -32,7 +32,7 @@ fn cancelling_a_periodic_timer_and_stop_have_one_winner() {
     for round in 0..stress(300) {
         let timer = engine();
         let begin = |id| timer.schedule_periodic(HOUR, hourly(), Load::new(id, &alive));
-        let keys: Vec<PeriodicKey> = (0..TIMERS).map(|id| begin(id).expect("accepted")).collect();
+        let keys: Vec<Key<Load>> = (0..TIMERS).map(|id| begin(id).expect("accepted")).collect();
         let gate = Barrier::new(2);
         let mut won = Vec::new();
         let mut unfired = Vec::new();
@@ -40,8 +40,7 @@ fn cancelling_a_periodic_timer_and_stop_have_one_winner() {
             scope.spawn(|| {
                 gate.wait();
                 // From the other end than the one where `stop` begins, so that the two meet.
-                won =
-                    keys.iter().rev().map(|key| timer.cancel_periodic(*key).won()).rev().collect();
+                won = keys.iter().rev().map(|key| timer.cancel(*key).won()).rev().collect();
             });
             gate.wait();
             unfired = timer.stop().expect("not inside a handler");

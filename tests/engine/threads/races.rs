@@ -29,7 +29,7 @@ fn cancel_and_fire_have_one_winner() {
     for _ in 0..stress(1) {
         let (timer, ledger) = with_ledger(TIMERS);
         let mut random = Random::new(3);
-        let cancel = |timeout: Result<Timeout<u64>, Key>| {
+        let cancel = |timeout: Result<Timeout<u64>, Key<u64>>| {
             let payload = match &timeout {
                 Ok(timeout) => timeout.cancel().payload(),
                 Err(key) => timer.cancel(*key).payload(),
@@ -95,7 +95,7 @@ fn of_several_cancels_one_wins() {
 struct Moves {
     timer: Timer<u64>,
     ledger: Arc<Ledger>,
-    keys: Vec<Key>,
+    keys: Vec<Key<u64>>,
     /// When each fired, in nanoseconds since `origin`; 0 if it has not.
     fired_at: Arc<Vec<AtomicU64>>,
     origin: Instant,
@@ -202,12 +202,12 @@ fn moves_keep_their_promise_while_handles_are_dropped() {
         let mut random = Random::new(round + 5);
         let timeouts: Vec<Timeout<u64>> =
             (0..TIMERS).map(|id| timer.schedule(us(random.below(20_000)), id).unwrap()).collect();
-        let keys: Vec<Key> = timeouts.iter().map(Timeout::key).collect();
+        let keys: Vec<Key<u64>> = timeouts.iter().map(Timeout::key).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| drop(timeouts));
             scope.spawn(|| {
                 for key in &keys {
-                    let _ = timer.reschedule(*key, us(300));
+                    timer.reschedule(*key, us(300));
                 }
             });
             scope.spawn(|| {
@@ -257,7 +257,7 @@ fn the_limit_is_exact_under_contention() {
 /// Schedules and cancels around the limit; returns how many timers are left pending.
 fn contend(timer: &Timer<u64>, live: &AtomicUsize, refused: &AtomicU64, thread: u64) -> usize {
     let mut random = Random::new(thread + 1);
-    let mut mine: Vec<Key> = Vec::new();
+    let mut mine: Vec<Key<u64>> = Vec::new();
     for n in 0..stress(30_000) {
         // A quarter of the limit each and a bit more, so that they meet at it all the time.
         if mine.len() < 20 && random.chance(60) {

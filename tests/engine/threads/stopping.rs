@@ -248,11 +248,11 @@ fn the_last_handle_may_be_dropped_inside_a_handler() {
         let timer = Builder::new().shards(2).pinning(Pinning::Off).build().unwrap();
         for _ in 0..50 {
             let counted = Counted(Arc::clone(&drops));
-            timer.schedule_key(HOUR, move || drop(counted)).unwrap();
+            timer.run_after(HOUR, move || drop(counted)).unwrap();
         }
         let (last, (let_go, gate)) = (timer.clone(), channel::<()>());
         timer
-            .schedule_key(Duration::ZERO, move || {
+            .run_after(Duration::ZERO, move || {
                 // By now the payload holds the only handle.
                 gate.recv().unwrap();
                 drop(last);

@@ -14,7 +14,7 @@ fn generation(timer: &Timer<u64>, number: u64) {
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
-                let keys: Vec<Key> = (0..50)
+                let keys: Vec<Key<u64>> = (0..50)
                     .map(|n| {
                         let delay = if n % 2 == 0 { HOUR } else { Duration::ZERO };
                         timer.schedule_key(delay, (number * 4 + thread) * 50 + n).unwrap()

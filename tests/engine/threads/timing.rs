@@ -125,7 +125,8 @@ fn a_later_timer_does_not_wake_the_worker() {
     std::thread::sleep(ms(5));
     let before = timer.stats().shards[0].turns;
     // Fewer than make the inbox call by itself.
-    let keys: Vec<Key> = (1..5_000).map(|id| timer.schedule_key(2 * HOUR, id).unwrap()).collect();
+    let keys: Vec<Key<u64>> =
+        (1..5_000).map(|id| timer.schedule_key(2 * HOUR, id).unwrap()).collect();
     for key in keys {
         assert!(timer.reschedule(key, 3 * HOUR).moved());
         assert!(timer.cancel(key).won());

@@ -10,7 +10,7 @@ const MOST_BYTES: u64 = 12 << 20;
 
 /// Cancels the oldest of `live` timers and schedules another, again and again.
 fn churn(timer: &Timer<u64>, live: u64, pairs: u64) {
-    let mut keys: VecDeque<Key> =
+    let mut keys: VecDeque<Key<u64>> =
         (0..live).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
     for n in 0..pairs {
         keys.push_back(timer.schedule_key(HOUR, n).unwrap());
@@ -47,7 +47,7 @@ fn several_producers_zombies_are_bounded_as_well() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let mut keys: VecDeque<Key> =
+                let mut keys: VecDeque<Key<u64>> =
                     (0..LIVE).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
                 for n in 0..stress(100_000) {
                     keys.push_back(timer.schedule_key(HOUR, n).unwrap());
@@ -72,7 +72,8 @@ fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
     const TIMERS: u64 = 200_000;
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 64 }] {
         let (timer, _fired) = recording(one_shard().wheel(wheel));
-        let keys: Vec<Key> = (0..TIMERS).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        let keys: Vec<Key<u64>> =
+            (0..TIMERS).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         timer.schedule(Duration::ZERO, 0).unwrap();
         wait_until("all are filed", || timer.stats().shards[0].entries == TIMERS);
         let before = timer.stats().shards[0].held_bytes;

@@ -8,8 +8,8 @@ use tickwheel::{FixedTimer, Key, Time};
 struct Checked {
     timer: FixedTimer<u64>,
     /// In the order in which they fire: key, deadline, payload.
-    model: Vec<(Key, Time, u64)>,
-    keys: Vec<Key>,
+    model: Vec<(Key<u64>, Time, u64)>,
+    keys: Vec<Key<u64>>,
     now: Time,
     next_payload: u64,
     last: Time,
@@ -18,11 +18,11 @@ struct Checked {
 }
 
 impl Checked {
-    fn place(&self, key: Key) -> Option<usize> {
+    fn place(&self, key: Key<u64>) -> Option<usize> {
         self.model.iter().position(|entry| entry.0 == key)
     }
 
-    fn pick(&self, pick: usize) -> Option<Key> {
+    fn pick(&self, pick: usize) -> Option<Key<u64>> {
         (!self.keys.is_empty()).then(|| self.keys[pick % self.keys.len()])
     }
 
@@ -46,7 +46,7 @@ impl Checked {
             Op::Reschedule { pick, .. } | Op::RescheduleAt { pick, .. } => {
                 let Some(key) = self.pick(pick) else { return };
                 let place = self.place(key);
-                assert_eq!(self.timer.reschedule(key, self.now).moved(), place.is_some());
+                assert_eq!(self.timer.reschedule(self.now, key).moved(), place.is_some());
                 if let Some(place) = place {
                     let payload = self.model.remove(place).2;
                     let deadline = self.deadline(self.now);

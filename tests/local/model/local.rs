@@ -19,8 +19,8 @@ struct Pending {
 /// A timer whose every answer is compared.
 struct Checked {
     timer: LocalTimer<u64>,
-    model: HashMap<Key, Pending>,
-    keys: Vec<Key>,
+    model: HashMap<Key<u64>, Pending>,
+    keys: Vec<Key<u64>>,
     now: u64,
     /// The tick of the latest poll: what is overdue fires at that at the earliest.
     polled: u64,
@@ -36,7 +36,7 @@ struct Checked {
 /// The tick of a deadline in nanoseconds; `None` stands for never.
 fn tick_of(now: u64, at: u64) -> u64 {
     if at <= now {
-        now / TICK_NS
+        at.div_ceil(TICK_NS).min(now / TICK_NS)
     } else if at == u64::MAX {
         u64::MAX
     } else {
@@ -68,7 +68,7 @@ impl Checked {
         Time::from_nanos(self.now)
     }
 
-    fn pick(&self, pick: usize) -> Option<Key> {
+    fn pick(&self, pick: usize) -> Option<Key<u64>> {
         (!self.keys.is_empty()).then(|| self.keys[pick % self.keys.len()])
     }
 
@@ -76,7 +76,11 @@ impl Checked {
         if ago { self.now.saturating_sub(by) } else { self.now.saturating_add(by) }
     }
 
-    fn scheduled(&mut self, result: Result<Key, tickwheel::ScheduleError<u64>>, deadline: u64) {
+    fn scheduled(
+        &mut self,
+        result: Result<Key<u64>, tickwheel::ScheduleError<u64>>,
+        deadline: u64,
+    ) {
         let payload = self.next_payload;
         self.next_payload += 1;
         match result {
@@ -105,19 +109,20 @@ impl Checked {
             }
             Op::ScheduleAt { ago, by } => {
                 let at = self.near(ago, by);
-                let result = self.timer.schedule_at(Time::from_nanos(at), self.next_payload);
+                let result =
+                    self.timer.schedule(Time::ZERO, Time::from_nanos(at), self.next_payload);
                 self.scheduled(result, tick_of(self.latest, at));
             }
             Op::Cancel { pick } => self.cancel(pick),
             Op::Reschedule { pick, delay } => {
                 let Some(key) = self.pick(pick) else { return };
-                let moved = self.timer.reschedule(key, now, Duration::from_nanos(delay)).moved();
+                let moved = self.timer.reschedule(now, key, Duration::from_nanos(delay)).moved();
                 self.moved(key, moved, tick_of(self.now, self.now.saturating_add(delay)));
             }
             Op::RescheduleAt { pick, ago, by } => {
                 let Some(key) = self.pick(pick) else { return };
                 let at = self.near(ago, by);
-                let moved = self.timer.reschedule_at(key, Time::from_nanos(at)).moved();
+                let moved = self.timer.reschedule(Time::ZERO, key, Time::from_nanos(at)).moved();
                 self.moved(key, moved, tick_of(self.latest, at));
             }
             Op::Change { pick } => {
@@ -168,7 +173,7 @@ impl Checked {
         }
     }
 
-    fn moved(&mut self, key: Key, moved: bool, deadline: u64) {
+    fn moved(&mut self, key: Key<u64>, moved: bool, deadline: u64) {
         assert_eq!(moved, self.model.contains_key(&key));
         if let Some(pending) = self.model.get_mut(&key) {
             pending.deadline = deadline;
@@ -180,7 +185,7 @@ impl Checked {
         let before = self.polled;
         self.polled = before.max(self.now / TICK_NS);
         self.latest = self.latest.max(self.now);
-        let due: HashSet<Key> = self.due().collect();
+        let due: HashSet<Key<u64>> = self.due().collect();
         let mut fired = Vec::new();
         let polled = self.timer.poll(self.time(), budget, |expired| fired.push(expired));
         assert_eq!(polled.fired, fired.len());
@@ -203,7 +208,7 @@ impl Checked {
         self.cut_short = polled.more;
     }
 
-    fn due(&self) -> impl Iterator<Item = Key> {
+    fn due(&self) -> impl Iterator<Item = Key<u64>> {
         self.model.iter().filter(|(_, timer)| timer.deadline <= self.polled).map(|(key, _)| *key)
     }
 

@@ -1,0 +1,52 @@
+//! Which figure is measured how, and which peer is which type.
+
+use super::engine::EnginePeer;
+use super::peer::CrossPeer;
+use super::{
+    engine, futures, hash_wheel, locked, pingora, throughput, timed, tokio_sleep, watched,
+};
+use crate::figure::{Figure, Scale};
+use crate::measure::Metrics;
+use crate::peer::Peer;
+use std::time::Duration;
+
+/// Runs a figure of many threads.
+#[must_use]
+pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
+    let run = match peer {
+        Peer::Timer => measure_peer::<EnginePeer>,
+        Peer::TimerHandles => measure_peer::<engine::HandlesPeer>,
+        Peer::TimerClosures => measure_peer::<engine::ClosuresPeer>,
+        Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
+        Peer::LockedTree => measure_peer::<locked::LockedTree>,
+        Peer::LockedTrees => measure_peer::<locked::LockedTrees>,
+        Peer::LockedHeaps => measure_peer::<locked::LockedHeaps>,
+        Peer::Tokio => measure_peer::<tokio_sleep::TokioPeer>,
+        #[cfg(tokio_unstable)]
+        Peer::TokioAlt => measure_peer::<tokio_sleep::TokioAltPeer>,
+        Peer::Pingora => measure_peer::<pingora::PingoraPeer>,
+        Peer::AsyncIo => measure_peer::<futures::AsyncIoPeer>,
+        Peer::FuturesTimer => measure_peer::<futures::FuturesTimerPeer>,
+        Peer::HashWheelTimer => measure_peer::<hash_wheel::HashWheelPeer>,
+        other => unreachable!("{other:?} takes no part in figures of many threads"),
+    };
+    run(figure, scale)
+}
+
+fn measure_peer<P: CrossPeer>(figure: Figure, scale: Scale) -> Metrics {
+    match figure {
+        Figure::Cross { producers, in_flight } => {
+            throughput::cross::<P>(producers, scale.timers(in_flight), scale)
+        }
+        Figure::RemoteCancel => throughput::remote_cancel::<P>(scale),
+        Figure::Late { timers, tick_us } => {
+            timed::late::<P>(scale.timers(timers), Duration::from_micros(tick_us), scale)
+        }
+        Figure::Burst => timed::burst::<P>(scale),
+        Figure::Wake => timed::wake::<P>(scale),
+        Figure::Idle => watched::idle::<P>(scale),
+        Figure::Zombie => watched::zombie::<P>(scale),
+        Figure::Shrink => watched::shrink::<P>(scale),
+        other => unreachable!("{other:?} is a local figure"),
+    }
+}

@@ -1,0 +1,30 @@
+//! Says which commit, compiler and profile the program is built from, for the head of its reports.
+
+use std::process::Command;
+
+fn main() {
+    let commit = said_by("git", &["rev-parse", "--short=12", "HEAD"]);
+    let changed = said_by("git", &["status", "--porcelain", "--untracked-files=no"]).is_some();
+    let mark = if changed { " with uncommitted changes" } else { "" };
+    let commit = commit.map_or_else(|| "unknown".to_owned(), |commit| format!("{commit}{mark}"));
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let compiler = said_by(&rustc, &["--version"]).unwrap_or_else(|| "unknown".to_owned());
+    let profile = std::env::var("PROFILE").unwrap_or_default();
+    println!("cargo::rustc-env=TICKWHEEL_COMMIT={commit}");
+    println!("cargo::rustc-env=TICKWHEEL_COMPILER={compiler}");
+    println!("cargo::rustc-env=TICKWHEEL_PROFILE={profile}");
+    println!("cargo::rerun-if-changed=build.rs");
+    for path in ["src", "../src", "../Cargo.lock"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    if let Some(log) = said_by("git", &["rev-parse", "--git-path", "logs/HEAD"]) {
+        println!("cargo::rerun-if-changed={log}");
+    }
+}
+
+/// The first line that a program prints, if it prints one.
+fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().next().map(str::to_owned).filter(|_| output.status.success())
+}

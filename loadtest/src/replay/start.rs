@@ -1,0 +1,103 @@
+//! Reads the file, replays it, and judges.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::plan::{Plan, Played};
+use super::{fast, real};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::ledger::totals::EngineCounts;
+use crate::machine;
+use crate::outcome::Outcome;
+use crate::progress::Progress;
+use crate::report::model::Report;
+use crate::settings::engine::EngineSettings;
+use crate::settings::setting::Setting;
+use crate::usage::{Surroundings, Usage};
+use crate::workload::{self, Action, Op};
+
+/// Bad lines shown.
+const SHOWN: usize = 20;
+
+/// Checks the file, replays it, and judges.
+pub(crate) fn replay(
+    plan: &Plan<'_>,
+    engine: &EngineSettings,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
+    let ops = read(plan.file)?;
+    let resident_before = machine::resident_bytes();
+    let timers = ops.iter().filter(|op| matches!(op.action, Action::Schedule { .. })).count();
+    let mut progress = Progress::new(ops.len() as u64, plan.quiet);
+    let (usage, surroundings) = (Usage::now(), Surroundings::now());
+    let played = if plan.fast {
+        fast::play(&ops, timers, plan, engine, interrupt, &mut progress)?
+    } else {
+        real::play(&ops, timers, plan, engine, interrupt, &mut progress)?
+    };
+    let cost = Usage::now().since(&usage);
+    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s());
+    progress.phase("checking the ledger");
+    let Played { ledger, stats, returned, counts, samples, seconds, interrupted } = played;
+    let verdict = ledger.audit(&returned, &counts.totals, &EngineCounts::from(&stats));
+    let outcome = Outcome {
+        name: "replay",
+        settings: Vec::new(),
+        seconds,
+        samples,
+        resident_before,
+        resident_end: machine::resident_bytes(),
+        cost,
+        schedule: counts.schedule,
+        cancel: counts.cancel,
+        ledger: &ledger,
+        totals: &counts.totals,
+        stats: &stats,
+        verdict,
+    };
+    Ok(Report {
+        kind: if plan.fast { "replay on the manual clock" } else { "replay in real time" },
+        settings: rows(plan, engine, &ops),
+        interrupted,
+        phases: vec![outcome.phase()],
+        notes: disturbance.notes(seconds, 0.0, None),
+    })
+}
+
+fn read(file: &Path) -> Result<Vec<Op>, Failure> {
+    let input = std::fs::File::open(file).map_err(Failure::file("read", file))?;
+    let ops = workload::parse(std::io::BufReader::new(input)).map_err(|errors| {
+        let more: u64 = errors
+            .iter()
+            .map(|error| match error.fault {
+                workload::Fault::More(more) => more,
+                _ => 1,
+            })
+            .sum();
+        let mut text = format!("{}: {more} bad line(s), nothing was run", file.display());
+        for error in errors.iter().take(SHOWN) {
+            let _ = write!(text, "\n  {error}");
+        }
+        if more > SHOWN as u64 {
+            let _ = write!(text, "\n  and {} more", more - SHOWN as u64);
+        }
+        Failure::Workload(text)
+    })?;
+    if ops.is_empty() {
+        let text = format!("{}: no operation after the header, nothing was run", file.display());
+        return Err(Failure::Workload(text));
+    }
+    Ok(ops)
+}
+
+fn rows(plan: &Plan<'_>, engine: &EngineSettings, ops: &[Op]) -> Vec<Setting> {
+    let mut rows = vec![
+        Setting::text("file", plan.file.display()),
+        Setting::count("operations", ops.len()),
+        Setting::text("clock", if plan.fast { "manual" } else { "real" }),
+        Setting::duration("linger", plan.linger),
+    ];
+    rows.extend(engine.rows());
+    rows
+}

@@ -1,0 +1,141 @@
+//! Runs the phases of a load run one after the other, each with an engine and a ledger of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tickwheel::{Key, Timeout};
+
+use super::finish::{PhaseEnd, Watched, finish};
+use super::monitor::Monitor;
+use super::payload::{Closure, Grip, Link, Load, Typed};
+use super::producer::{Live, Producer};
+use super::session::Session;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::ledger::table::{Ledger, LedgerClock};
+use crate::ledger::writer::Writer;
+use crate::machine;
+use crate::progress::Progress;
+use crate::report::model::Report;
+use crate::report::outputs::{Output, print};
+use crate::settings::engine::EngineSettings;
+use crate::settings::load::{LoadSettings, PayloadChoice};
+use crate::usage::{Surroundings, Usage};
+use crate::workload::{self, Op};
+
+/// Runs the load and judges it.
+pub(crate) fn run(
+    engine: &EngineSettings,
+    load: &LoadSettings,
+    quiet: bool,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
+    Ok(all_phases("load run", engine, load, quiet, interrupt)?.0)
+}
+
+/// Runs the load, judges it, and writes what the producers did to `file`.
+pub(crate) fn record(
+    file: &Path,
+    engine: &EngineSettings,
+    load: &LoadSettings,
+    quiet: bool,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
+    // Before the run, so that a path that cannot be written does not cost one.
+    let output = Output::open(file)?;
+    let (report, ops) = all_phases(RECORDED, engine, load, quiet, interrupt)?;
+    let mut text = Vec::new();
+    workload::write(&mut text, &ops).map_err(Failure::file("write", file))?;
+    output.write(&text)?;
+    print(&format!("recorded {} operations in {}\n", ops.len(), file.display()));
+    Ok(report)
+}
+
+const RECORDED: &str = "recorded load run";
+
+fn all_phases(
+    kind: &'static str,
+    engine: &EngineSettings,
+    load: &LoadSettings,
+    quiet: bool,
+    interrupt: &Interrupt,
+) -> Result<(Report, Vec<Op>), Failure> {
+    let mut settings = engine.rows();
+    settings.extend(load.rows());
+    let mut report =
+        Report { kind, settings, interrupted: false, phases: Vec::new(), notes: Vec::new() };
+    let mut ops = Vec::new();
+    let many = load.phases().len() > 1;
+    for phase in load.phases() {
+        let session = Session { engine, load, phase, quiet, interrupt, record: kind == RECORDED };
+        let end = choose(&session)?;
+        let name = if many { format!("{}: ", phase.name) } else { String::new() };
+        report.notes.extend(end.notes.iter().map(|note| format!("{name}{note}")));
+        report.phases.push(end.phase);
+        ops.extend(end.ops);
+        if end.interrupted {
+            report.interrupted = true;
+            break;
+        }
+    }
+    Ok((report, ops))
+}
+
+/// Picks the code for the payload and the grip, so that the hot loop has no branch for either.
+fn choose(session: &Session<'_>) -> Result<PhaseEnd, Failure> {
+    match (session.load.payload, session.load.handles) {
+        (PayloadChoice::Typed, false) => drive::<Typed, Key<_>>(session),
+        (PayloadChoice::Typed, true) => drive::<Typed, Timeout<_>>(session),
+        (PayloadChoice::Closure, false) => drive::<Closure, Key<_>>(session),
+        (PayloadChoice::Closure, true) => drive::<Closure, Timeout<_>>(session),
+    }
+}
+
+fn drive<L: Load, G: Grip<L::Payload>>(session: &Session<'_>) -> Result<PhaseEnd, Failure> {
+    let Session { engine, load, phase, .. } = *session;
+    let resident_before = machine::resident_bytes();
+    let origin = Instant::now();
+    // Timers whose cancel came too late wait for their handler in slots beyond the two groups.
+    let slots = load.in_flight.saturating_add(load.max_left(engine)).saturating_add(SPARE_SLOTS);
+    let ledger = Ledger::open(LedgerClock::Real(origin), load.producers, slots, engine.shards)
+        .map(Arc::new)
+        .map_err(Failure::Options)?;
+    let timer = L::build(engine.builder(), &ledger)
+        .map_err(|error| Failure::Options(engine.explain(&error)))?;
+
+    let live: Vec<Arc<Live>> = (0..load.producers).map(|_| Arc::default()).collect();
+    let halt = Interrupt::default();
+    let mut threads = Vec::with_capacity(load.producers);
+    let (usage, surroundings) = (Usage::now(), Surroundings::now());
+    for (number, live) in live.iter().enumerate() {
+        let link = Arc::new(Link::new(&ledger));
+        let writer = Writer::new(&ledger, number);
+        let live = Arc::clone(live);
+        let producer = Producer::<L, G>::new(timer.clone(), writer, link, live, session, number);
+        let until = halt.clone();
+        let thread = std::thread::Builder::new()
+            .name(format!("producer-{number}"))
+            .spawn(move || producer.run(&until));
+        match thread {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                halt.raise();
+                return Err(Failure::System(format!("cannot start producer {number}: {error}")));
+            }
+        }
+    }
+
+    let length = u64::try_from(phase.duration.as_millis()).unwrap_or(u64::MAX);
+    let mut progress = Progress::new(length, session.quiet);
+    let mut monitor = Monitor::new(&ledger, live, resident_before, phase.duration);
+    let interrupted = monitor.watch(session.interrupt, &mut progress);
+    let cost = Usage::now().since(&usage);
+    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s());
+
+    let watched = Watched { monitor, cost, disturbance, interrupted };
+    finish::<L, G>(session, &ledger, &timer, threads, &halt, watched, &mut progress)
+}
+
+/// Slots beyond those the settings speak of.
+const SPARE_SLOTS: usize = 1024;

@@ -1,0 +1,362 @@
+//! One periodic timer: its owner at a call, against whoever cancels, stops or moves it at any step.
+//!
+//! What is kept and what is handed to a call are two payloads; the [`World`] counts them, and the nodes.
+
+use super::harness::{Payload, UNBOUNDED, bounded, explore, spawn};
+use super::world::{Settled, World};
+use crate::drive::Fate;
+use crate::node::periodic::Call;
+use crate::node::table::{Armed, Rescheduled};
+use crate::state::State;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::time::{Course, MissedTicks, Period, Repeat, TickRate, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A tick, in nanoseconds.
+const TICK: u64 = 2;
+/// The first deadline, and the length of the period, in ticks.
+const FIRST: u64 = 10;
+
+fn repeat(payload: Payload) -> Repeat<Payload> {
+    let every = Duration::from_nanos(FIRST * TICK);
+    let period = Period::fixed_rate(every, MissedTicks::Skip).unwrap();
+    let course = Course::new(Time::from_nanos(FIRST * TICK), period, TickRate::new(TICK));
+    Repeat { payload, clone: Payload::again, course }
+}
+
+/// The owner of one periodic timer: what it has called, and the entries that lie in its wheel.
+struct Owner {
+    world: Arc<World>,
+    timer: Armed,
+    /// Tick and mark.
+    entries: BTreeSet<(u64, u32)>,
+    /// The deadlines of the calls.
+    calls: Vec<u64>,
+    /// Set to 1 by a canceller that has won.
+    before_the_call: Option<Arc<AtomicU64>>,
+}
+
+impl Owner {
+    fn new(world: &Arc<World>) -> Self {
+        let armed = world.table.arm_periodic(
+            &world.caches[0],
+            repeat(world.payload(1)),
+            world.payload(1),
+            || (),
+        );
+        let timer = armed.unwrap();
+        let entries = BTreeSet::from([(FIRST, timer.mark)]);
+        Self { world: Arc::clone(world), timer, entries, calls: Vec::new(), before_the_call: None }
+    }
+
+    /// A move's entry has arrived.
+    fn arrived(&mut self, deadline: u64, moved: &Rescheduled) {
+        if let Rescheduled::Earlier { mark } = moved {
+            self.entries.insert((deadline, *mark));
+        }
+    }
+
+    /// Deals with the earliest entry, if it is due at `now`; false if none is.
+    fn step(&mut self, now: u64) -> bool {
+        let Some(&(tick, mark)) = self.entries.first().filter(|(tick, _)| *tick <= now) else {
+            return false;
+        };
+        self.entries.remove(&(tick, mark));
+        let Self { world, timer, .. } = self;
+        let (table, cache) = (&world.table, world.owners_cache());
+        match table.due(cache, timer.index, mark, now) {
+            Fate::Drop => {}
+            Fate::Refile(tick) => drop(self.entries.insert((tick, mark))),
+            Fate::Fire(fired) => {
+                assert!(fired.periodic && fired.key.generation() == timer.generation);
+                assert!(fired.deadline <= now, "early: {} at {now}", fired.deadline);
+                // ORDERING: Acquire pairs with the canceller's Release.
+                let over = |over: &Arc<AtomicU64>| over.load(Ordering::Acquire) == 1;
+                let over = self.before_the_call.as_ref().is_some_and(over);
+                match table.confirm_call(cache, timer.index) {
+                    Call::Begins => assert!(!over, "a call begins after the cancel"),
+                    Call::Last => panic!("every copy succeeds"),
+                    Call::Ended => return true,
+                }
+                assert_eq!(fired.payload.id(), 1);
+                self.calls.push(fired.deadline);
+                drop(fired);
+                let next = table.finish_call(cache, timer.index, Time::from_nanos(now * TICK));
+                self.entries.extend(next);
+            }
+        }
+        true
+    }
+
+    fn run_to(&mut self, now: u64) {
+        let mut steps = 0;
+        while self.step(now) {
+            steps += 1;
+            assert!(steps < 20, "the owner does not come to rest: {:?}", self.entries);
+        }
+    }
+
+    fn state(&self) -> Option<State> {
+        self.world.table.state(self.timer.index, self.timer.generation)
+    }
+
+    fn is_live(&self) -> bool {
+        self.state().is_some_and(State::is_live)
+    }
+}
+
+/// The timer is cancelled while its owner is at any step of two calls.
+#[test]
+fn cancel_or_call() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let canceller = spawn({
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            move || world.cancel(1, timer)
+        });
+        owner.run_to(FIRST);
+        owner.run_to(2 * FIRST);
+        assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
+        let calls = owner.calls.len();
+        owner.run_to(3 * FIRST);
+        assert_eq!(owner.calls.len(), calls, "called after its end");
+        assert!(!owner.is_live());
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// As above, for two cancellers, one of which gets the payload.
+#[test]
+fn cancel_or_cancel_or_call() {
+    explore(bounded(3, 2), || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let cancellers = [1, 2].map(|thread| {
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            spawn(move || world.cancel(thread, timer).is_some())
+        });
+        owner.run_to(FIRST);
+        let won = cancellers.map(|canceller| canceller.join().unwrap());
+        assert!(won[0] ^ won[1], "exactly one canceller wins");
+        owner.run_to(3 * FIRST);
+        assert!(owner.calls.len() <= 1 && !owner.is_live());
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// Whoever knows of a cancel knows that no call begins any more.
+#[test]
+fn no_call_begins_after_a_cancel() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let over = Arc::new(AtomicU64::new(0));
+        let canceller = spawn({
+            let (world, timer, over) = (Arc::clone(&world), owner.timer, Arc::clone(&over));
+            move || {
+                assert_eq!(world.cancel(1, timer), Some(1));
+                // ORDERING: Release pairs with the Acquire below.
+                over.store(1, Ordering::Release);
+            }
+        });
+        owner.before_the_call = Some(over);
+        owner.run_to(FIRST);
+        canceller.join().unwrap();
+        owner.run_to(3 * FIRST);
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// The deadlines of all calls up to four periods, when the timer is moved to `to` around the first one.
+fn moved_around_the_first_call(to: u64, expected: &'static [&'static [u64]]) {
+    let moved = Arc::new(move || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let mover = spawn({
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            move || world.reschedule(1, timer, to)
+        });
+        owner.run_to(FIRST);
+        let moved = mover.join().unwrap();
+        assert!(matches!(moved, Rescheduled::Later | Rescheduled::Earlier { .. }));
+        owner.arrived(to, &moved);
+        for now in FIRST..=4 * FIRST {
+            owner.run_to(now);
+        }
+        assert!(expected.contains(&&*owner.calls), "{:?}", owner.calls);
+        assert_eq!(world.cancel(0, owner.timer), Some(1));
+        drop(owner);
+        world.finish();
+    });
+    explore(UNBOUNDED, move || moved());
+}
+
+/// A move that was confirmed holds, whether it comes before the call, within it or after it.
+#[test]
+fn moved_later_or_call() {
+    moved_around_the_first_call(15, &[&[15, 25, 35], &[10, 15, 25, 35]]);
+}
+
+/// The same for a deadline that is over already: the timer is called at once, and once.
+#[test]
+fn moved_earlier_or_call() {
+    moved_around_the_first_call(5, &[&[5, 15, 25, 35], &[10, 5, 15, 25, 35]]);
+}
+
+/// The same for the deadline that it has: to be called for it again.
+#[test]
+fn moved_to_where_it_was_or_call() {
+    moved_around_the_first_call(10, &[&[10, 20, 30, 40], &[10, 10, 20, 30, 40]]);
+}
+
+/// Two movers and the owner: a confirmed deadline holds, and none makes two calls.
+#[test]
+fn move_or_move_or_call() {
+    explore(bounded(3, 2), || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let movers = [(1, 13), (2, 17)].map(|(thread, to)| {
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            (to, spawn(move || world.reschedule(thread, timer, to)))
+        });
+        owner.run_to(FIRST);
+        for (to, mover) in movers {
+            let moved = mover.join().unwrap();
+            assert_ne!(moved, Rescheduled::Gone);
+            owner.arrived(to, &moved);
+        }
+        for now in FIRST..=18 {
+            owner.run_to(now);
+        }
+        let calls = match *owner.calls {
+            [10, ref rest @ ..] => rest,
+            ref all => all,
+        };
+        assert!(matches!(calls, [13] | [17]), "{:?}", owner.calls);
+        assert_eq!(world.cancel(0, owner.timer), Some(1));
+        drop(owner);
+        world.finish();
+    });
+}
+
+#[test]
+fn cancel_or_move_or_call() {
+    explore(bounded(3, 2), || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let canceller = spawn({
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            move || world.cancel(1, timer)
+        });
+        let mover = spawn({
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            move || world.reschedule(2, timer, 15)
+        });
+        owner.run_to(FIRST);
+        assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
+        owner.arrived(15, &mover.join().unwrap());
+        let calls = owner.calls.len();
+        owner.run_to(3 * FIRST);
+        assert!(owner.calls.len() == calls && calls <= 1, "called after its end");
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// A call, then the end of the shard, while somebody cancels.
+#[test]
+fn cancel_or_call_and_stop() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let canceller = spawn({
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            move || world.cancel(1, timer).is_some()
+        });
+        owner.run_to(FIRST);
+        let mut returned = Vec::new();
+        world.table.return_all(world.owners_cache(), |fired| returned.push(fired.payload.id()));
+        let cancelled = canceller.join().unwrap();
+        assert_eq!(returned, if cancelled { vec![] } else { vec![1] }, "exactly one of the two");
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// The end of the shard comes upon a call that was prepared and never made.
+#[test]
+fn cancel_or_a_call_that_is_given_up() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let owner = Owner::new(&world);
+        let canceller = spawn({
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            move || world.cancel(1, timer).is_some()
+        });
+        let (table, cache, timer) = (&world.table, world.owners_cache(), owner.timer);
+        drop(table.due(cache, timer.index, timer.mark, FIRST));
+        table.abandon_call(cache, timer.index);
+        let mut returned = Vec::new();
+        table.return_all(cache, |fired| returned.push(fired.payload.id()));
+        assert!(canceller.join().unwrap() ^ (returned == [1]), "exactly one of the two wins");
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// The payload cannot be copied: the call that it was to be copied for is the last one.
+#[test]
+fn cancel_or_the_last_call() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let plan = Repeat {
+            clone: |_| std::panic::resume_unwind(Box::new(())),
+            ..repeat(world.payload(1))
+        };
+        let timer = world.table.arm_periodic(&world.caches[0], plan, world.payload(1), || ());
+        let timer = timer.unwrap();
+        let canceller = spawn({
+            let world = Arc::clone(&world);
+            move || world.cancel(1, timer).is_some()
+        });
+        let (table, cache) = (&world.table, world.owners_cache());
+        let called = match table.due(cache, timer.index, timer.mark, FIRST) {
+            Fate::Fire(_) => match table.confirm_call(cache, timer.index) {
+                Call::Last => true,
+                Call::Ended => false,
+                Call::Begins => panic!("there is nothing to go on with"),
+            },
+            Fate::Refile(_) => panic!("it is due"),
+            Fate::Drop => false,
+        };
+        assert!(canceller.join().unwrap() ^ called, "exactly one of the two ends it");
+        world.finish();
+    });
+}
+
+/// The node's next timer is not touched by what is left of a periodic one.
+#[test]
+fn recycled_and_armed_again_during_a_call() {
+    explore(bounded(3, 2), || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let other = spawn({
+            let (world, timer) = (Arc::clone(&world), owner.timer);
+            move || {
+                assert_eq!(world.cancel(1, timer), Some(1));
+                world.arm(1, 7, 2, false)
+            }
+        });
+        owner.run_to(FIRST);
+        let next = other.join().unwrap();
+        assert!(matches!(world.due(next, next.mark, 7), Settled::Fired(7)));
+        drop(owner);
+        world.finish();
+    });
+}

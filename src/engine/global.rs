@@ -1,0 +1,61 @@
+//! The engine that all of a process's libraries may share.
+
+use super::builder::Builder;
+use super::pinning::{self, Pinning};
+use super::task::Task;
+use super::timer::Timer;
+use crate::types::BuildError;
+use std::sync::OnceLock;
+
+static GLOBAL: OnceLock<Timer> = OnceLock::new();
+
+/// Shards of an engine that nobody has configured: timers of libraries are no reason for a thread per core.
+const MOST_SHARDS: usize = 4;
+
+/// The process's shared engine for closures, built by the first call.
+///
+/// For libraries that need a timeout now and then: one engine for all of them in place of one each. A program that
+/// wants other settings calls [`Builder::build_global`] before; otherwise the engine has a shard per core, four at
+/// most, and workers that are not pinned. Its workers start with the first timer.
+///
+/// The engine lives as long as the process. Whoever stops it stops it for everybody, for good.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (done, finished) = std::sync::mpsc::channel();
+/// tickwheel::global()?.run_after(Duration::from_millis(1), move || done.send(()).unwrap())?;
+/// finished.recv()?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// If the operating system has no descriptors left for the workers' polls; a later call tries again.
+pub fn global() -> Result<&'static Timer, BuildError> {
+    if let Some(timer) = GLOBAL.get() {
+        return Ok(timer);
+    }
+    let shards = pinning::default_shards().min(MOST_SHARDS);
+    let builder = Builder::new().shards(shards).pinning(Pinning::Off);
+    let timer = builder.thread_name("tickwheel-global").build()?;
+    // Of several first calls one wins; the others drop an engine that has not started.
+    Ok(GLOBAL.get_or_init(|| timer))
+}
+
+impl Builder {
+    /// Builds the process's shared engine, which [`global`] gives to whoever asks: for programs that want to choose
+    /// its settings. To be called early, before a library asks.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::GlobalExists`] if there is one already, and as [`build`](Self::build).
+    pub fn build_global(self) -> Result<&'static Timer<Task>, BuildError> {
+        let timer = self.build()?;
+        match GLOBAL.set(timer) {
+            Ok(()) => global(),
+            Err(_second) => Err(BuildError::GlobalExists),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Who keeps an engine's memory, and its threads.
+//!
+//! | holder | how it is counted | what it keeps |
+//! |---|---|---|
+//! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `Hold` |
+//! | [`Hold`], of a worker | the count of its `Arc` | memory |
+//! | [`HandleRef`], in a `Timeout` | per thread and shard, see `linger` | memory |
+//! | `Weak<Hold>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
+//!
+//! The engine lies in memory of its own, behind a pointer: with its last `Hold` it is handed to its shelf, which frees
+//! it when the last handle is gone as well.
+
+use super::inner::Inner;
+use super::linger::{Lingering, Shelf};
+use super::timer::Timer;
+use crate::shard::Refusal;
+use crate::sync::atomic::Ordering;
+use crate::sync::slot;
+use crate::types::Key;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+/// Shelves in this process; a handle that is kept after its engine costs the others on its shelf a lock each.
+const SHELVES: usize = 64;
+
+/// Engines of any payload.
+pub(super) type AnyShelf = Shelf<Box<dyn Lingering + Send>>;
+
+#[cfg(not(tickwheel_loom))]
+pub(super) fn shelf(engine: u64) -> &'static AnyShelf {
+    static ALL: [AnyShelf; SHELVES] = [const { Shelf::new() }; SHELVES];
+    &ALL[engine as usize % SHELVES]
+}
+
+/// Loom's atomics belong to one execution.
+#[cfg(tickwheel_loom)]
+pub(super) fn shelf(engine: u64) -> &'static AnyShelf {
+    let _ = engine as usize % SHELVES;
+    Box::leak(Box::new(Shelf::new()))
+}
+
+impl Lingering for Box<dyn Lingering + Send> {
+    fn handles_left(&self) -> u64 {
+        (**self).handles_left()
+    }
+}
+
+/// Keeps an engine's memory; lives in an `Arc`.
+pub(super) struct Hold<T>(NonNull<Inner<T>>);
+
+// SAFETY: a `Hold` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
+// frees it on whatever thread comes last, which `Inner: Send` allows.
+unsafe impl<T: Send> Send for Hold<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Hold<T> {}
+
+/// What the impls above and below rely on, checked by the compiler.
+const fn shared_between_threads<T: Send + 'static>() {
+    const fn is<S: Send + Sync>() {}
+    is::<Inner<T>>();
+}
+
+impl<T: Send + 'static> Hold<T> {
+    /// Gives an engine its memory.
+    pub(super) fn new(make: impl FnOnce(Weak<Self>) -> Inner<T>) -> Arc<Self> {
+        const { shared_between_threads::<T>() };
+        Arc::new_cyclic(|hold| {
+            let engine = Box::new(make(Weak::clone(hold)));
+            Self(NonNull::from(Box::leak(engine)))
+        })
+    }
+}
+
+impl<T> Deref for Hold<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        // SAFETY: the engine is freed after the last `Hold` was dropped.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Drop for Hold<T> {
+    fn drop(&mut self) {
+        (self.retire)(self.0);
+    }
+}
+
+/// An engine that only handles may look at.
+struct Retired<T>(NonNull<Inner<T>>);
+
+// SAFETY: as for `Hold`.
+unsafe impl<T: Send> Send for Retired<T> {}
+
+impl<T> Lingering for Retired<T> {
+    fn handles_left(&self) -> u64 {
+        // SAFETY: the engine is freed when this is dropped.
+        let engine = unsafe { self.0.as_ref() };
+        engine.handles.iter().map(|handle| handle.handles_left()).sum()
+    }
+}
+
+impl<T> Drop for Retired<T> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from a leaked box (`Hold::new`). The shelf drops a retired engine when no handle
+        // is left, and nobody else has a pointer to it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// What happens to an engine when its last `Hold` goes.
+pub(super) type Retire<T> = fn(NonNull<Inner<T>>);
+
+/// Called once, when the last `Hold` of the engine goes.
+pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
+    let retired = Box::new(Retired(engine));
+    // The shelf outlives the engine; the reference to it does not come from there.
+    let shelf: &'static AnyShelf = {
+        // SAFETY: the engine is freed by `retired`, further down at the earliest.
+        unsafe { engine.as_ref() }.shelf
+    };
+    shelf.retire(retired);
+}
+
+/// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the others [P21].
+pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
+
+// SAFETY: as for `Hold`.
+unsafe impl<T: Send> Send for TimerRef<T> {}
+// SAFETY: as for `Hold`.
+unsafe impl<T: Send> Sync for TimerRef<T> {}
+
+impl<T> TimerRef<T> {
+    /// The first one of an engine that has just been built.
+    pub(super) fn first(hold: &Arc<Hold<T>>) -> Self {
+        hold.add_timer()
+    }
+
+    /// One more, unless the engine has none left.
+    pub(super) fn upgrade(hold: &Weak<Hold<T>>) -> Option<Self> {
+        let hold = hold.upgrade()?;
+        // ORDERING: Relaxed: a guess; the compare-and-swap decides.
+        let mut timers = hold.timers.load(Ordering::Relaxed);
+        while timers > 0 {
+            // ORDERING: Relaxed: the `Hold` has ordered what comes before; nothing is published.
+            match hold.timers.compare_exchange_weak(
+                timers,
+                timers + 1,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(Self(hold.0)),
+                Err(now) => timers = now,
+            }
+        }
+        None
+    }
+
+    /// Runs `f` with a `Timer` that is not counted, for the handlers of the engine's own workers.
+    ///
+    /// Every `Inner` has been given its memory by `Hold::new`, and who has a reference to it has a `Hold` behind it.
+    #[inline]
+    pub(super) fn lend<R>(engine: &Inner<T>, f: impl FnOnce(&Timer<T>) -> R) -> R {
+        let timer = ManuallyDrop::new(Timer::from_ref(Self(NonNull::from(engine))));
+        f(&timer)
+    }
+}
+
+impl<T> Inner<T> {
+    /// Another share in the memory; `None` if it is being given up.
+    pub(super) fn hold(&self) -> Option<Arc<Hold<T>>> {
+        self.hold.upgrade()
+    }
+
+    /// Counts one more `Timer`. The first one takes a `Hold` for all of them; it is given back by the last one.
+    #[inline]
+    fn add_timer(&self) -> TimerRef<T> {
+        // ORDERING: Relaxed: a count goes up from a reference that is counted, or lent by a worker.
+        let before = self.timers.fetch_add(1, Ordering::Relaxed);
+        if before == 0 || before > isize::MAX as usize {
+            self.add_rare_timer(before);
+        }
+        TimerRef(NonNull::from(self))
+    }
+
+    #[cold]
+    fn add_rare_timer(&self, before: usize) {
+        // With so many forgotten clones the count would come round.
+        match self.hold() {
+            Some(hold) if before == 0 => _ = Arc::into_raw(hold),
+            _ => std::process::abort(),
+        }
+    }
+}
+
+impl<T> Clone for TimerRef<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.add_timer()
+    }
+}
+
+impl<T> Deref for TimerRef<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        // SAFETY: counted ones have a `Hold` together, a lent one (`lend`) is used while a worker has one.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Drop for TimerRef<T> {
+    fn drop(&mut self) {
+        // ORDERING: AcqRel: what was done through every `Timer` comes before the engine's end. [P21]
+        if self.timers.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        /// Given back even if a payload's drop panics.
+        struct GiveBack<T>(*const Hold<T>);
+        impl<T> Drop for GiveBack<T> {
+            fn drop(&mut self) {
+                // SAFETY: the first `Timer` left one count of this `Arc` for the last one (`add_rare_timer`).
+                unsafe { Arc::decrement_strong_count(self.0) };
+            }
+        }
+        let _give_back = GiveBack(self.hold.as_ptr());
+        self.abandon();
+    }
+}
+
+/// A `Timeout`'s way to its engine, which counts it per thread and not on one word.
+pub(super) struct HandleRef<T> {
+    engine: NonNull<Inner<T>>,
+    key: Key<T>,
+}
+
+// SAFETY: as for `Hold`.
+unsafe impl<T: Send> Send for HandleRef<T> {}
+// SAFETY: as for `Hold`.
+unsafe impl<T: Send> Sync for HandleRef<T> {}
+
+impl<T> HandleRef<T> {
+    /// Schedules a timer whose node the handle holds; `slot` is the calling thread's.
+    #[inline]
+    pub(super) fn schedule(
+        engine: &Inner<T>,
+        (shard, slot): (usize, u32),
+        tick: u64,
+        payload: T,
+    ) -> Result<Self, Refusal<T>> {
+        let handle = &engine.handles[shard];
+        // Counts the handle as made.
+        let key = handle.schedule(handle.thread(slot), tick, payload, true)?;
+        Ok(Self { engine: NonNull::from(engine), key })
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> Key<T> {
+        self.key
+    }
+}
+
+impl<T> Deref for HandleRef<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        // SAFETY: this handle is counted as made and not as dropped, so the engine is not freed.
+        unsafe { self.engine.as_ref() }
+    }
+}
+
+impl<T> Drop for HandleRef<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let (engine, key, shelf) = (self.engine, self.key, self.shelf);
+        shelf.leave(|| {
+            slot::with(|slot| {
+                // SAFETY: as in `deref`, until the handle is counted as dropped. No reference outlives that.
+                let engine = unsafe { engine.as_ref() };
+                if let Some(handle) = engine.handle(key) {
+                    let thread = handle.thread(slot);
+                    handle.release(thread, key);
+                    thread.handles_dropped.bump();
+                }
+            });
+        });
+    }
+}

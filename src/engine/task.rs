@@ -1,0 +1,337 @@
+//! `Task`: a closure as a payload, without a box if it is small.
+//!
+//! ```text
+//!   +--------+------------------------------+
+//!   | vtable | up to three words of closure |   a larger one, or one of larger alignment, lies in a
+//!   +--------+------------------------------+   box, and the first of the three words points to it
+//! ```
+//!
+//! Three words hold two shared references and a number, or a sender and a message: most timeouts. Four words
+//! would make every node of the table larger, which costs a cache line more than it saves in boxes.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Words that a closure may have to lie in the task itself.
+const WORDS: usize = 3;
+
+/// Where a small closure lies.
+type Place = MaybeUninit<[usize; WORDS]>;
+
+const _: () = assert!(size_of::<Place>() == WORDS * size_of::<usize>());
+const _: () = assert!(size_of::<Task>() == (WORDS + 1) * size_of::<usize>());
+const _: () = assert!(size_of::<Option<Task>>() == size_of::<Task>());
+
+/// The default payload: a closure, run on the shard's worker.
+///
+/// Made from any `FnOnce() + Send + 'static`, by [`Task::new`] or `into()`; [`Timer::run_after`](crate::Timer::run_after)
+/// does it by itself. A closure of up to three words (24 bytes on a 64-bit machine) with the alignment of a word or less
+/// is stored in the task, so that scheduling it allocates nothing; a larger one is boxed.
+///
+/// Dropping a task drops the closure and what it has captured, without running it.
+///
+/// ```
+/// use tickwheel::Task;
+///
+/// let (sender, receiver) = std::sync::mpsc::channel();
+/// let task = Task::new(move || sender.send(17).unwrap());
+/// task.run();
+/// assert_eq!(receiver.recv(), Ok(17));
+/// ```
+pub struct Task {
+    vtable: &'static Vtable,
+    place: Place,
+    /// What a task owns: it may move to another thread, and may not be shared.
+    _closure: PhantomData<Box<dyn FnOnce() + Send>>,
+}
+
+/// What can be done with the closure behind a place. Each function must be called with a place that holds the
+/// closure of the type that the vtable was made for.
+struct Vtable {
+    /// Takes the closure out of its place and calls it.
+    run: unsafe fn(*mut Place),
+    /// Drops the closure in its place.
+    drop: unsafe fn(*mut Place),
+    /// The same task once more, for the next period of a periodic timer; `None` if it runs only once.
+    again: unsafe fn(*const Place) -> Option<Task>,
+}
+
+/// Whether a closure of this type lies in the task itself.
+const fn is_small<F>() -> bool {
+    size_of::<F>() <= size_of::<Place>() && align_of::<F>() <= align_of::<Place>()
+}
+
+/// The vtable of closures of type `F`.
+struct VtableOf<F>(PhantomData<F>);
+
+impl<F: FnOnce() + Send + 'static> VtableOf<F> {
+    const SMALL: &'static Vtable =
+        &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: never_again };
+    const BOXED: &'static Vtable =
+        &Vtable { run: run_boxed::<F>, drop: drop_boxed::<F>, again: never_again };
+}
+
+/// # Safety
+///
+/// The place holds an `F`, which is not used afterwards.
+unsafe fn run_small<F: FnOnce()>(place: *mut Place) {
+    // SAFETY: the place holds an `F` (the function's contract) and is aligned for it (`is_small`).
+    let run = unsafe { place.cast::<F>().read() };
+    run();
+}
+
+/// # Safety
+///
+/// As [`run_small`].
+unsafe fn drop_small<F>(place: *mut Place) {
+    // SAFETY: as in `run_small`.
+    unsafe { place.cast::<F>().drop_in_place() };
+}
+
+/// # Safety
+///
+/// The place holds the pointer of a boxed `F`, which is not used afterwards.
+unsafe fn run_boxed<F: FnOnce()>(place: *mut Place) {
+    // SAFETY: the pointer came from `Box::into_raw` (the function's contract) and is given back once.
+    let run = unsafe { Box::from_raw(place.cast::<*mut F>().read()) };
+    run();
+}
+
+/// # Safety
+///
+/// As [`run_boxed`].
+unsafe fn drop_boxed<F>(place: *mut Place) {
+    // SAFETY: as in `run_boxed`.
+    drop(unsafe { Box::from_raw(place.cast::<*mut F>().read()) });
+}
+
+/// # Safety
+///
+/// None: the place is not looked at.
+unsafe fn never_again(_place: *const Place) -> Option<Task> {
+    None
+}
+
+/// A closure that runs once per period. The lock is free unless the closure was cancelled and is run by hand.
+struct Repeating<F>(Arc<Mutex<F>>);
+
+impl<F: FnMut() + Send + 'static> Repeating<F> {
+    const VTABLE: &'static Vtable =
+        &Vtable { run: Self::run, drop: drop_small::<Self>, again: Self::again };
+
+    fn into_task(self) -> Task {
+        const { assert!(is_small::<Self>()) };
+        // SAFETY: as asserted, and the vtable is the one for this type.
+        unsafe { Task::store(self, Self::VTABLE) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`run_small`], with `Self` for `F`.
+    unsafe fn run(place: *mut Place) {
+        // SAFETY: the function's contract.
+        let this = unsafe { place.cast::<Self>().read() };
+        // A closure that panicked in an earlier period runs again.
+        (this.0.lock().unwrap_or_else(PoisonError::into_inner))();
+    }
+
+    /// # Safety
+    ///
+    /// The place holds a `Self`.
+    unsafe fn again(place: *const Place) -> Option<Task> {
+        // SAFETY: the function's contract; the reference ends with this call, during which the task is borrowed.
+        let this = unsafe { &*place.cast::<Self>() };
+        Some(Self(Arc::clone(&this.0)).into_task())
+    }
+}
+
+impl Task {
+    /// Makes a task of a closure; allocates only if the closure is larger than three words.
+    #[inline]
+    pub fn new(run: impl FnOnce() + Send + 'static) -> Self {
+        fn typed<F: FnOnce() + Send + 'static>(run: F) -> Task {
+            if const { is_small::<F>() } {
+                // SAFETY: the closure is small, and the vtable is the one for closures in their place.
+                unsafe { Task::store(run, VtableOf::<F>::SMALL) }
+            } else {
+                // SAFETY: a pointer is small, and the vtable is the one for pointers of boxes.
+                unsafe { Task::store(Box::into_raw(Box::new(run)), VtableOf::<F>::BOXED) }
+            }
+        }
+        typed(run)
+    }
+
+    /// Puts what `vtable` works on into a task.
+    ///
+    /// # Safety
+    ///
+    /// `is_small::<V>()`, and the functions of `vtable` are made for a place that holds a `V`.
+    #[inline]
+    unsafe fn store<V>(value: V, vtable: &'static Vtable) -> Self {
+        let mut place = Place::uninit();
+        // SAFETY: the place is large enough and aligned for a `V` (the function's contract), and it is ours.
+        unsafe { place.as_mut_ptr().cast::<V>().write(value) };
+        Self { vtable, place, _closure: PhantomData }
+    }
+
+    /// Makes a task of a closure that runs once per period.
+    pub(super) fn repeating(run: impl FnMut() + Send + 'static) -> Self {
+        Repeating(Arc::new(Mutex::new(run))).into_task()
+    }
+
+    /// The same task once more; only [`Task::repeating`] ones are ever asked.
+    pub(super) fn again(&self) -> Self {
+        // SAFETY: the vtable belongs to what lies in the place (`store`).
+        let again = unsafe { (self.vtable.again)(&self.place) };
+        again.unwrap_or_else(|| Self::new(|| ()))
+    }
+
+    /// Runs the closure.
+    ///
+    /// # Panics
+    ///
+    /// If the closure does.
+    #[inline]
+    pub fn run(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the vtable belongs to what lies in the place (`store`), and nobody uses it after this: `this` is
+        // never dropped, not even if the closure panics.
+        unsafe { (this.vtable.run)(&raw mut this.place) };
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // SAFETY: the vtable belongs to what lies in the place (`store`), which nobody uses after this.
+        unsafe { (self.vtable.drop)(&raw mut self.place) };
+    }
+}
+
+impl<F: FnOnce() + Send + 'static> From<F> for Task {
+    #[inline]
+    fn from(run: F) -> Self {
+        Self::new(run)
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Task")
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts its drops, and panics in them if it is told to.
+    struct Drops(Arc<AtomicUsize>, bool);
+
+    impl Drops {
+        /// Called by closures, which capture the whole of it for that.
+        fn panics(&self) -> bool {
+            self.1
+        }
+    }
+
+    impl Drop for Drops {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.1, "a drop that panics");
+        }
+    }
+
+    #[repr(align(32))]
+    #[derive(Clone, Copy)]
+    struct Aligned(u8);
+
+    /// Runs and drops tasks of a closure that captures `extra` besides a counter of drops.
+    fn ends_once<E: Copy + Send + 'static>(
+        extra: E,
+        sum: impl Fn(E) -> usize + Send + Copy + 'static,
+    ) {
+        let (drops, runs) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let make = || {
+            let (captured, runs) = (Drops(Arc::clone(&drops), false), Arc::clone(&runs));
+            Task::new(move || {
+                assert!(!captured.panics());
+                runs.fetch_add(sum(extra), Ordering::Relaxed);
+            })
+        };
+        make().run();
+        assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (sum(extra), 1));
+        drop(make());
+        assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (sum(extra), 2));
+        // Moved to another thread and through a vector that grows.
+        let tasks: Vec<_> = (0..100).map(|_| make()).collect();
+        std::thread::spawn(move || tasks.into_iter().for_each(Task::run)).join().unwrap();
+        assert_eq!(drops.load(Ordering::Relaxed), 102);
+        assert_eq!(Arc::strong_count(&drops), 1, "every captured value is gone");
+    }
+
+    #[test]
+    fn closures_of_every_size_and_alignment_run_or_drop_once() {
+        ends_once((), |()| 3);
+        ends_once(7_u8, usize::from);
+        ends_once([1_usize; 2], |words| words.iter().sum());
+        ends_once([1_usize; 40], |words| words.iter().sum());
+        ends_once(Aligned(9), |aligned| {
+            assert_eq!((&raw const aligned).addr() % 32, 0);
+            usize::from(aligned.0)
+        });
+    }
+
+    #[test]
+    fn what_is_small_is_decided_by_size_and_alignment() {
+        const { assert!(is_small::<[usize; 3]>() && is_small::<()>()) };
+        const { assert!(!is_small::<[usize; 4]>() && !is_small::<Aligned>()) };
+    }
+
+    #[test]
+    fn a_panic_in_the_closure_or_in_a_drop_leaves_nothing_behind() {
+        for panics in [false, true] {
+            for boxed in [false, true] {
+                let drops = Arc::new(AtomicUsize::new(0));
+                let captured = Drops(Arc::clone(&drops), panics);
+                let filler = [1_usize; 8];
+                let task = if boxed {
+                    Task::new(move || panic!("{} {}", captured.panics(), filler[0]))
+                } else {
+                    Task::new(move || {
+                        assert!(!captured.panics());
+                        std::panic::resume_unwind(Box::new("a closure that panics"))
+                    })
+                };
+                // A closure that panics while its captures panic would end the process: only one of them does.
+                let outcome = if panics {
+                    catch_unwind(AssertUnwindSafe(|| drop(task)))
+                } else {
+                    catch_unwind(AssertUnwindSafe(|| task.run()))
+                };
+                assert!(outcome.is_err());
+                assert_eq!(drops.load(Ordering::Relaxed), 1);
+                assert_eq!(Arc::strong_count(&drops), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_repeating_task_can_be_made_again() {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let task = Task::repeating({
+            let runs = Arc::clone(&runs);
+            move || {
+                let _ = runs.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        task.again().run();
+        let third = task.again().again();
+        drop(task);
+        third.run();
+        assert_eq!((runs.load(Ordering::Relaxed), Arc::strong_count(&runs)), (2, 1));
+    }
+}

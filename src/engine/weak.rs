@@ -1,0 +1,62 @@
+//! `WeakTimer`: a way to an engine that does not keep it.
+
+use super::hold::{Hold, TimerRef};
+use super::task::Task;
+use super::timer::Timer;
+use std::fmt;
+use std::sync::Weak;
+
+/// A way to an engine that does not keep it alive: neither its workers nor its memory.
+///
+/// For payloads and closures that use the engine which runs them: a [`Timer`] in there would keep the engine alive
+/// for as long as its timer is pending. A handler need not keep anything: see
+/// [`Builder::build_with_timer`](crate::Builder::build_with_timer).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// let weak = timer.downgrade();
+/// timer.run_after(Duration::from_secs(60), move || {
+///     if let Some(timer) = weak.upgrade() {
+///         let _again = timer.run_after(Duration::from_secs(60), || println!("two minutes"));
+///     }
+/// })?;
+/// let weak = timer.downgrade();
+/// drop(timer);
+/// assert!(weak.upgrade().is_none());
+/// # Ok(()) }
+/// ```
+pub struct WeakTimer<T = Task> {
+    hold: Weak<Hold<T>>,
+}
+
+impl<T> Timer<T> {
+    /// A way to this engine that does not keep it alive.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakTimer<T> {
+        WeakTimer { hold: Weak::clone(&self.engine().hold) }
+    }
+}
+
+impl<T> WeakTimer<T> {
+    /// The engine, unless its last [`Timer`] is gone. It may be stopped; then it refuses what is scheduled.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Timer<T>> {
+        TimerRef::upgrade(&self.hold).map(Timer::from_ref)
+    }
+}
+
+impl<T> Clone for WeakTimer<T> {
+    fn clone(&self) -> Self {
+        Self { hold: Weak::clone(&self.hold) }
+    }
+}
+
+impl<T> fmt::Debug for WeakTimer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakTimer")
+    }
+}

@@ -1,0 +1,54 @@
+//! Closures as payloads of an event loop's timer.
+
+use super::remote::Remote;
+use super::timer::EventLoopTimer;
+use crate::engine::Task;
+use crate::time::{Time, When};
+use crate::types::{Key, ScheduleError};
+
+impl EventLoopTimer<Task> {
+    /// Schedules a closure to fire after a delay from `now`, or at a point in time, rounded up to the next tick; the loop runs it where it polls.
+    ///
+    /// As [`schedule`](Self::schedule) with [`Task::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{EventLoopTimer, Task};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer: EventLoopTimer<Task> = EventLoopTimer::builder().build_with_waker(|| ())?;
+    /// let now = timer.now();
+    /// timer.run_after(now, Duration::ZERO, || println!("in this loop"))?;
+    /// assert_eq!(timer.poll(now, |expired| expired.payload.run()).fired, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    pub fn run_after(
+        &mut self,
+        now: Time,
+        when: impl Into<When>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Key<Task>, ScheduleError<Task>> {
+        self.schedule(now, when, Task::new(run))
+    }
+}
+
+impl Remote<Task> {
+    /// Schedules a closure to fire after a delay, or at a point in time, rounded up to the next tick; the loop runs it where it polls.
+    ///
+    /// As [`schedule`](Self::schedule) with [`Task::new`].
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    pub fn run_after(
+        &self,
+        when: impl Into<When>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Key<Task>, ScheduleError<Task>> {
+        self.schedule(when, Task::new(run))
+    }
+}

@@ -1,0 +1,120 @@
+//! A thread's end of the inbox: its open block, and how far it is written.
+//!
+//! A desk belongs to a thread state, so it has one user at a time, and the next thread with that slot goes on where the last
+//! one stopped. Everything in it is atomic only so that the type is `Sync`.
+//!
+//! ```text
+//!   state:  63  62        32  31      30 .. 0
+//!          lap   block size   fresh   slots left
+//! ```
+
+use super::block::{Block, LAP, Message, Slot};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::ptr::NonNull;
+
+/// No message has been written into the block yet.
+const FRESH: u64 = 1 << 31;
+const LEFT: u64 = FRESH - 1;
+const SIZE_SHIFT: u32 = 32;
+
+/// See the module. All bytes zero: a desk without a block.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    /// The slot that the next message goes to, if there is one left.
+    slot: Place<Slot>,
+    /// The open block; looked at only while it is fresh.
+    block: Place<Block>,
+    state: AtomicU64,
+}
+
+/// A pointer that one thread at a time uses.
+#[derive(Debug)]
+struct Place<T>(AtomicPtr<T>);
+
+impl<T> Default for Place<T> {
+    fn default() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+}
+
+/// What came of a written message.
+#[must_use = "the first message of a block is not seen before the block is handed over"]
+pub(crate) enum Written {
+    Published,
+    /// The first message of this block, which is to be handed over now.
+    First(Opened),
+}
+
+/// A block with a first message, on its way to the reader.
+pub(crate) struct Opened(pub(super) NonNull<Block>);
+
+impl Desk {
+    /// Whether a message can be written at once.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self) -> bool {
+        // ORDERING: Relaxed throughout this file: only the slot's holder looks at its desk.
+        self.state.load(Ordering::Relaxed) & LEFT != 0
+    }
+
+    /// The size of the open block, or of the last one; 0 before the first.
+    pub(super) fn size(&self) -> usize {
+        // ORDERING: Relaxed: as in `is_ready`.
+        ((self.state.load(Ordering::Relaxed) & !LAP) >> SIZE_SHIFT) as usize
+    }
+
+    /// Begins a new block. The last one must be full.
+    pub(super) fn open(&self, block: Box<Block>) {
+        debug_assert!(!self.is_ready());
+        let (lap, size) = (block.lap(), block.slots().len() as u64);
+        let block = Box::into_raw(block);
+        // SAFETY: just made of a box; nobody frees it before its last slot is written.
+        let first = unsafe { (*block).slots().as_ptr() };
+        // ORDERING: Relaxed: as in `is_ready`.
+        self.slot.0.store(first.cast_mut(), Ordering::Relaxed);
+        self.block.0.store(block, Ordering::Relaxed);
+        self.state.store(lap | size << SIZE_SHIFT | FRESH | size, Ordering::Relaxed);
+    }
+
+    /// Writes and publishes a message. The desk must be ready.
+    #[inline(always)]
+    pub(crate) fn write(&self, message: Message) -> Written {
+        debug_assert!(self.is_ready());
+        // ORDERING: Relaxed: as in `is_ready`.
+        let state = self.state.load(Ordering::Relaxed);
+        let slot = self.slot.0.load(Ordering::Relaxed);
+        // The desk is up to date before the message is out: whoever reads the last one gives the block up.
+        // ORDERING: Relaxed: as in `is_ready`.
+        self.state.store((state - 1) & !FRESH, Ordering::Relaxed);
+        self.slot.0.store(slot.wrapping_add(1), Ordering::Relaxed);
+        // SAFETY: slots are left, so this is one of the open block, which the reader does not give up before it has
+        // read all of them, this one included.
+        unsafe { &*slot }.write(message, state & LAP);
+        if state & FRESH != 0 { Written::First(self.opened()) } else { Written::Published }
+    }
+
+    #[cold]
+    fn opened(&self) -> Opened {
+        // ORDERING: Relaxed: as in `is_ready`.
+        let block = self.block.0.load(Ordering::Relaxed);
+        // SAFETY: `open` made it of a box, which is never null.
+        Opened(unsafe { NonNull::new_unchecked(block) })
+    }
+
+    /// A block that was opened and never written to, if there is one: nobody else knows it.
+    pub(super) fn take_fresh(&self) -> Option<Box<Block>> {
+        // ORDERING: Relaxed: as in `is_ready`.
+        let state = self.state.load(Ordering::Relaxed);
+        if state & FRESH == 0 {
+            return None;
+        }
+        self.state.store(0, Ordering::Relaxed);
+        // SAFETY: `open` made it of a box; it is fresh, so it was not handed over; and the state forgets it.
+        Some(unsafe { Box::from_raw(self.block.0.load(Ordering::Relaxed)) })
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        drop(self.take_fresh());
+    }
+}

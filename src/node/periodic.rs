@@ -1,0 +1,264 @@
+//! The node table: periodic timers. Owner only, except `arm_periodic` and what a cancel does to one.
+//!
+//! ```text
+//!   entry due ---> due_periodic: Waiting -> Preparing      not due yet, or moved: -> Waiting
+//!                    copy the payload for the call after
+//!                  confirm_call: Preparing -> Running      the last step before the handler
+//!                    the handler runs
+//!                  finish_call:  Running -> Waiting        at the next deadline, or the one it was moved to
+//! ```
+//!
+//! A cancel or a stop ends the timer at any step. If it does so before *running*, the handler is not called; if
+//! after, that call was the last one.
+
+use super::cycle::{Link, drop_quietly, quietly};
+use super::magazine::ThreadCache;
+use super::record::{Load, Node};
+use super::table::{Armed, Table};
+use crate::drive::{Fate, Fired};
+use crate::state::{Finished, Phase, State};
+use crate::sync::atomic::Ordering;
+use crate::time::{Repeat, Time};
+
+/// What became of a call that was about to begin.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    /// It begins; call [`Table::finish_call`] after it.
+    Begins,
+    /// It begins, and is the last one, because the payload for the next could not be copied. The timer has ended.
+    Last,
+    /// The timer has been ended: no call.
+    Ended,
+}
+
+impl<T> Table<T> {
+    /// Arms a periodic timer, whose first call is for `first`; gives the payload back if the table is full.
+    ///
+    /// `count` is called before anybody else can see the timer.
+    pub(crate) fn arm_periodic(
+        &self,
+        cache: &ThreadCache,
+        repeat: Repeat<T>,
+        first: T,
+        count: impl FnOnce(),
+    ) -> Result<Armed, T> {
+        let Some(index) = cache.take(self.depot()) else {
+            drop_quietly(first);
+            return Err(repeat.payload);
+        };
+        self.note_periodic();
+        let deadline = repeat.course.tick();
+        let load = Load::every(Link::new(repeat, first));
+        Ok(self.arm_node(index, Phase::Waiting, deadline, load, false, count))
+    }
+
+    /// What an entry of a periodic timer comes to at `now`. If it fires, [`confirm_call`](Self::confirm_call) is next.
+    #[cold]
+    pub(super) fn due_periodic(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        node: &Node<T>,
+        mark: u32,
+        now: u64,
+    ) -> Fate<Fired<T>> {
+        let Some(state) = node.state.begin_call(mark) else { return Fate::Drop };
+        // SAFETY: the timer was alive and periodic when this call was begun, which keeps the node.
+        let link = unsafe { node.link() };
+        // SAFETY: the owner is busy with the timer.
+        let clear = unsafe { Self::take_over(node, link) };
+        // SAFETY: as above.
+        let due = unsafe { link.own(|own| own.due) };
+        if !clear || due > now {
+            // SAFETY: as above.
+            let filed =
+                unsafe { self.settle(cache, index, node, link, false, now.saturating_add(1)) };
+            return filed.map_or(Fate::Drop, |(tick, _)| Fate::Refile(tick));
+        }
+        // SAFETY: as above.
+        let Some(payload) = (unsafe { link.own(|own| own.next.take()) }) else {
+            debug_assert!(false, "a timer without a next payload has ended");
+            return Fate::Drop;
+        };
+        // SAFETY: as above.
+        let copies = unsafe { link.copies() };
+        let next = quietly("Clone", || copies(&payload));
+        // SAFETY: as above.
+        unsafe { link.own(|own| own.next = next) };
+        let key = self.key(index, state.generation());
+        Fate::Fire(Fired { payload, key, deadline: due, periodic: true })
+    }
+
+    /// Directly before the handler of a periodic timer is called.
+    pub(crate) fn confirm_call(&self, cache: &ThreadCache, index: u32) -> Call {
+        let Some(node) = self.node(index) else { return Call::Ended };
+        // SAFETY: the owner is busy with the timer, which keeps the node.
+        let link = unsafe { node.link() };
+        // SAFETY: as above.
+        let goes_on = unsafe { link.own(|own| own.next.is_some()) };
+        let call = if goes_on {
+            if node.state.confirm_call() {
+                return Call::Begins;
+            }
+            Call::Ended
+        } else if node.state.end_by_call() {
+            // SAFETY: the owner has ended the timer.
+            drop_quietly(unsafe { link.take_kept() });
+            let _ = node.state.release_taking();
+            Call::Last
+        } else {
+            Call::Ended
+        };
+        // SAFETY: the timer has ended.
+        unsafe { self.let_go(cache, index, node, link) };
+        call
+    }
+
+    /// The handler of a periodic timer has returned at `now`: the next entry to be filed, and its tick, if it goes on.
+    pub(crate) fn finish_call(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        now: Time,
+    ) -> Option<(u64, u32)> {
+        let node = self.node(index)?;
+        // SAFETY: the owner is busy with the timer, which keeps the node.
+        let link = unsafe { node.link() };
+        // SAFETY: as above.
+        let look = unsafe {
+            link.own(|own| {
+                own.course.advance(now);
+                own.due = own.course.tick();
+                own.course.tick_after(now)
+            })
+        };
+        // SAFETY: as above.
+        unsafe { self.settle(cache, index, node, link, true, look) }
+    }
+
+    /// Gives up a call that was prepared or begun: the timer waits again, without an entry, if it has not ended.
+    pub(crate) fn abandon_call(&self, cache: &ThreadCache, index: u32) {
+        let Some(node) = self.node(index).filter(|node| node.state.load().is_busy()) else {
+            return;
+        };
+        // SAFETY: the owner is busy with the timer, which keeps the node.
+        unsafe { self.settle(cache, index, node, node.link(), false, 0) };
+    }
+
+    /// Lets go of a timer that the owner was busy with; where its entry belongs, and its mark, if it goes on.
+    /// `look`: the tick for that if its deadline is not clear.
+    ///
+    /// # Safety
+    ///
+    /// The owner is busy with the timer behind `node`, whose cycle is `link`.
+    unsafe fn settle(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        node: &Node<T>,
+        link: Link<T>,
+        called: bool,
+        look: u64,
+    ) -> Option<(u64, u32)> {
+        loop {
+            // Before the state changes: afterwards somebody else may free the cycle.
+            // SAFETY: the owner is busy (the function's contract).
+            let due = unsafe { link.own(|own| own.due) };
+            match node.state.finish_call(called) {
+                Finished::Waits { mark } => return Some((due, mark)),
+                Finished::Unclear { mark } => return Some((look, mark)),
+                // SAFETY: the owner is still busy.
+                Finished::Moved => drop(unsafe { Self::take_over(node, link) }),
+                Finished::Ended => {
+                    // SAFETY: the owner is still busy, and the timer has ended.
+                    unsafe { self.let_go(cache, index, node, link) };
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Takes a moved deadline over; false if that is not clear, because another move is under way.
+    ///
+    /// # Safety
+    ///
+    /// As [`settle`](Self::settle).
+    unsafe fn take_over(node: &Node<T>, link: Link<T>) -> bool {
+        loop {
+            let seen = node.state.load();
+            if !seen.is_live() || !seen.is_moved() {
+                // A move that has not ended does not count yet.
+                return true;
+            }
+            if seen.is_moving() {
+                return false;
+            }
+            if node.state.acknowledge_move(seen).is_err() {
+                continue;
+            }
+            // ORDERING: Acquire pairs with the Release in `reschedule`: who reads the deadline of a move that has not
+            // ended sees next that it goes on. [P18]
+            let deadline = node.deadline.load(Ordering::Acquire);
+            let after = node.state.load();
+            if after.is_moving() {
+                node.state.withdraw_acknowledgement();
+                return false;
+            }
+            if !after.is_moved() {
+                // SAFETY: the owner is busy (the function's contract).
+                unsafe { link.own(|own| own.move_to(deadline)) };
+                return true;
+            }
+        }
+    }
+
+    /// The owner lets go of a timer that has ended.
+    ///
+    /// # Safety
+    ///
+    /// As [`settle`](Self::settle), and the timer has ended.
+    unsafe fn let_go(&self, cache: &ThreadCache, index: u32, node: &Node<T>, link: Link<T>) {
+        let left = node.state.let_go();
+        if !left.is_taken() {
+            // SAFETY: the winner has taken what was kept and let go, and so has the owner.
+            unsafe { link.free() };
+        }
+        self.give_if_free(cache, index, left);
+    }
+
+    /// Takes the payload of a periodic timer that the caller has just ended; the tick at which it was due, where the
+    /// caller has the owner's part as well.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_periodic(node: &Node<T>, was: State) -> (T, Option<u64>) {
+        // SAFETY: the caller has ended the timer, which was periodic, and has not let go.
+        let link = unsafe { node.link() };
+        // SAFETY: the caller has ended the timer.
+        let kept = unsafe { link.take_kept() };
+        if was.is_busy() {
+            return (kept, None);
+        }
+        // ORDERING: Relaxed: reported only.
+        let moved =
+            (was.is_moved() && !was.is_moving()).then(|| node.deadline.load(Ordering::Relaxed));
+        // SAFETY: the timer was not busy when the caller ended it, so all of the cycle is the caller's.
+        let due = unsafe { link.own(|own| own.due) };
+        // SAFETY: as above.
+        unsafe { link.free() };
+        (kept, Some(moved.unwrap_or(due)))
+    }
+
+    /// After a winner has let go of a timer that was busy.
+    ///
+    /// # Safety
+    ///
+    /// `link` is the cycle of that timer, and `left` what its last release has left.
+    #[cold]
+    pub(super) unsafe fn winner_let_go(link: Link<T>, left: State) {
+        if !left.is_busy() {
+            // SAFETY: winner and owner have both let go, the winner last.
+            unsafe { link.free() };
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The record of one timer.
+
+use super::cycle::Link;
+use super::segments::Zeroable;
+use crate::state::StateWord;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+
+/// One timer's record: 24 bytes with an eight-byte payload.
+pub(super) struct Node<T> {
+    pub(super) state: StateWord,
+    /// The tick at or after which the timer may fire. Entries may name an earlier tick, never a later one. Of a
+    /// periodic timer: the tick that it was last moved to.
+    pub(super) deadline: AtomicU64,
+    load: UnsafeCell<Load<T>>,
+}
+
+/// What a node carries: `once` while it is pending, `every` while it is periodic and until its owner has let go, else
+/// nothing.
+pub(super) union Load<T> {
+    #[cfg_attr(not(tickwheel_loom), expect(dead_code, reason = "what a zeroed node carries"))]
+    nothing: (),
+    once: ManuallyDrop<T>,
+    every: Link<T>,
+}
+
+impl<T> Load<T> {
+    #[inline]
+    pub(super) const fn once(payload: T) -> Self {
+        Self { once: ManuallyDrop::new(payload) }
+    }
+
+    pub(super) const fn every(link: Link<T>) -> Self {
+        Self { every: link }
+    }
+}
+
+#[cfg(not(tickwheel_loom))]
+const _: () = assert!(size_of::<Node<u64>>() == 24);
+
+// SAFETY: state and deadline are atomic integers (zero is idle), and a load of any bytes is a union without a field.
+unsafe impl<T> Zeroable for Node<T> {
+    #[cfg(tickwheel_loom)]
+    fn idle() -> Self {
+        Self {
+            state: StateWord::default(),
+            deadline: AtomicU64::new(0),
+            load: UnsafeCell::new(Load { nothing: () }),
+        }
+    }
+}
+
+// SAFETY: payloads move between threads (hence T: Send) and each is only ever touched by one at a time: the armer
+// before it publishes the node, then the one winner of the state word; of a periodic timer see `cycle`.
+unsafe impl<T: Send> Sync for Node<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Node<T> {}
+
+impl<T> Node<T> {
+    /// Writes what the node carries.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node alone, and what it carried has been taken.
+    #[inline]
+    pub(super) unsafe fn put(&self, load: Load<T>) {
+        self.load.with_mut(|cell| {
+            // SAFETY: the caller holds the node alone (the function's contract).
+            unsafe { cell.write(load) };
+        });
+    }
+
+    /// Takes the payload of a timer that fires once.
+    ///
+    /// # Safety
+    ///
+    /// The caller has ended the timer, has not let go of the node, and calls this once.
+    #[inline]
+    pub(super) unsafe fn take_once(&self) -> T {
+        self.load.with(|load| {
+            // SAFETY: this is what the node carries, and it is the caller's to take (the function's contract).
+            ManuallyDrop::into_inner(unsafe { std::ptr::read(&raw const (*load).once) })
+        })
+    }
+
+    /// The cycle of a periodic timer.
+    ///
+    /// # Safety
+    ///
+    /// The node's timer is periodic, and the caller keeps the node: it has ended the timer or is its busy owner.
+    pub(super) unsafe fn link(&self) -> Link<T> {
+        self.load.with(|load| {
+            // SAFETY: this is what a periodic node carries (the function's contract), and nobody writes it before
+            // the caller lets go.
+            unsafe { (*load).every }
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! How other threads tell a shard's owner something: a message into the thread state's own block, and a wake if need be.
+
+use super::handle::{Refusal, ShardHandle};
+use super::thread_state::ThreadState;
+use crate::inbox::{Message, NoMemory, Written};
+use crate::park::{Announced, Call, Wake};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Unread messages after which a producer calls the owner, whatever their deadlines.
+///
+/// The inbox is the staging buffer: what is cancelled while it lies here never reaches the wheel, so the owner
+/// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
+/// ten thousand, and 256 KiB of messages is as much as should lie around.
+#[cfg(not(tickwheel_loom))]
+const MOST_UNREAD: u64 = 16 * 1024;
+#[cfg(tickwheel_loom)]
+const MOST_UNREAD: u64 = 4;
+
+/// Why a thread state gets no further block.
+enum NoBlock {
+    Closed,
+    NoMemory,
+}
+
+impl<T> ShardHandle<T> {
+    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the place under
+    /// the limit back if not.
+    #[inline(always)]
+    pub(super) fn prepare(&self, thread: &ThreadState, payload: T) -> Result<T, Refusal<T>> {
+        if thread.desk.is_ready() { Ok(payload) } else { self.prepare_block(thread, payload) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prepare_block(&self, thread: &ThreadState, payload: T) -> Result<T, Refusal<T>> {
+        let refusal = match self.fetch_block(thread) {
+            Ok(()) => return Ok(payload),
+            Err(NoBlock::Closed) => Refusal::Closed(payload),
+            Err(NoBlock::NoMemory) => Refusal::NoMemory(payload),
+        };
+        self.release_permit();
+        Err(refusal)
+    }
+
+    /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying must not fill one
+    /// after the other.
+    fn fetch_block(&self, thread: &ThreadState) -> Result<(), NoBlock> {
+        if self.wake_state.is_closed() {
+            return Err(NoBlock::Closed);
+        }
+        self.inbox.prepare(&thread.desk).map_err(|NoMemory| NoBlock::NoMemory)
+    }
+
+    /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the shard is closed.
+    ///
+    /// The thread state must be prepared. Neither allocates nor unwinds.
+    #[inline]
+    pub(super) fn send(&self, thread: &ThreadState, tick: u64, index: u32, mark: u32) -> bool {
+        let word = u64::from(mark) << 32 | u64::from(index);
+        let alarm = match thread.desk.write(Message { tick, word }) {
+            Written::Published => tick,
+            Written::First(block) => {
+                let unread = self.inbox.hand_over(block);
+                if unread >= MOST_UNREAD { 0 } else { tick }
+            }
+        };
+        let Announced { wake, closed } = self.wake_state.notify(alarm);
+        self.wake(wake);
+        !closed
+    }
+
+    /// Makes the owner turn now.
+    pub(crate) fn request_turn(&self) {
+        self.wake(self.wake_state.request_turn());
+    }
+
+    #[inline]
+    fn wake(&self, wake: Wake) {
+        if let Wake::Needed(call) = wake {
+            self.call(call);
+        }
+    }
+
+    #[cold]
+    fn call(&self, call: Call) {
+        // The waker may be the user's. The timer is accepted by now, and must not be lost to a panic.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waker.wake())) {
+            // What a panic carries and the logger are the user's as well.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+            let shard = self.id;
+            let _ = catch_unwind(|| log::error!("waking the owner of shard {shard} panicked"));
+        }
+        self.wake_state.called(call);
+    }
+
+    /// Wakes the owner even if it does not sleep by the handshake; for a clock that was moved by hand.
+    pub(crate) fn unpark(&self) {
+        self.waker.wake();
+    }
+
+    /// Tells the owner of an earlier deadline.
+    pub(super) fn send_move(&self, thread: &ThreadState, deadline: u64, index: u32, mark: u32) {
+        // A closed shard is no loss: `stop` finds the timer in the table.
+        if thread.desk.is_ready() || self.fetch_block(thread).is_ok() {
+            let _ = self.send(thread, deadline, index, mark);
+        }
+    }
+}

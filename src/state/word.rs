@@ -1,0 +1,294 @@
+//! The state of a node that threads share: every transition is one compare-and-swap here, and nothing else.
+//!
+//! Callable from any thread, except `arm` (the thread that took the node from a magazine) and what says that it is
+//! the owner's.
+
+use super::{AT_A_CALL, HANDLE, HOLDS, MOVED, MOVING, Phase, State, TAKING};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
+#[must_use = "the winner owns the payload and may have to release or recycle the node"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// The caller won and nobody else looks at the node: take the payload, then recycle.
+    Sole(State),
+    /// The caller won; take the payload, then call [`StateWord::release_taking`].
+    Shared(State),
+    /// The caller won; its own hold keeps the node.
+    Held(State),
+    /// The timer has ended before, or the key is stale.
+    Lost,
+}
+
+/// The answer to an attempt to begin a move.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Move {
+    /// The caller alone may write the deadline until it calls [`StateWord::finish_move`].
+    Begun { periodic: bool },
+    /// Another thread is moving the same timer: this move counts as the earlier of the two.
+    Superseded,
+    /// The timer has ended, or the key is stale.
+    Gone,
+}
+
+/// The answer to the end of a move.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moved {
+    /// The move holds, and an entry with this mark is the current one.
+    Anew { mark: u32 },
+    /// The move holds, and who looks at the node next finds it.
+    Noted,
+    /// The timer was cancelled or returned meanwhile; `recycle` if the caller was the last to hold it.
+    Ended { recycle: bool },
+}
+
+/// What became of a periodic timer when its owner was done with it.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finished {
+    /// It waits for its next call, to be filed with this mark.
+    Waits { mark: u32 },
+    /// Somebody has moved it and somebody else is moving it: look again soon.
+    Unclear { mark: u32 },
+    /// Somebody has moved it: take the deadline over and try again.
+    Moved,
+    /// Somebody has ended it: let go.
+    Ended,
+}
+
+/// The atomic state of one node.
+#[derive(Debug)]
+pub(crate) struct StateWord(AtomicU64);
+
+impl Default for StateWord {
+    fn default() -> Self {
+        Self(AtomicU64::new(State::default().0))
+    }
+}
+
+impl StateWord {
+    #[inline]
+    pub(crate) fn load(&self) -> State {
+        // ORDERING: Acquire pairs with the Release in `arm`, `finish_move` and the AcqRel in `end`, so
+        // what the caller reads of the node next is at least as new as this state. [P1]
+        State(self.0.load(Ordering::Acquire))
+    }
+
+    /// Idle or ended -> alive, next generation. The caller owns the node alone and has written it.
+    #[inline]
+    pub(crate) fn arm(&self, phase: Phase, held: bool) -> State {
+        // ORDERING: Relaxed, because the caller alone holds the node; the magazine ordered it.
+        let old = State(self.0.load(Ordering::Relaxed));
+        let armed = old.armed(phase);
+        let new = if held { armed.with(HANDLE) } else { armed };
+        // ORDERING: Release publishes payload and deadline to whoever acquires this state [P1], and that the timer
+        // is counted to whoever counts its end [P11].
+        self.0.store(new.0, Ordering::Release);
+        new
+    }
+
+    /// One step of a living timer; the state as it is now if somebody was faster.
+    #[inline]
+    fn step(&self, from: State, to: State) -> Result<State, State> {
+        // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is
+        // at least as new as `from` [P1] [P3]. Release is for whoever recycles after reading the new state, as in
+        // `release` [P2], and hands a moved deadline on [P3]. Acquire on failure as in `load`.
+        self.0
+            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| to)
+            .map_err(State)
+    }
+
+    /// Ends the living timer that `generation` names.
+    ///
+    /// `by_handle`: the caller is the `Timeout` itself, whose own hold keeps the node.
+    #[inline]
+    pub(crate) fn end(&self, generation: u64, phase: Phase, by_handle: bool) -> Ending {
+        let mut seen = self.load();
+        loop {
+            if !seen.is_named(generation) {
+                return Ending::Lost;
+            }
+            match self.try_end(seen, phase, by_handle) {
+                Ok(ending) => return ending,
+                // A move, a call or a detach begins or ends: somebody made progress.
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// One attempt to end a timer that was seen alive.
+    #[inline]
+    pub(crate) fn try_end(
+        &self,
+        seen: State,
+        phase: Phase,
+        by_handle: bool,
+    ) -> Result<Ending, State> {
+        let others = if by_handle { seen.without(HANDLE) } else { seen };
+        let ended = seen.ended(phase);
+        if !others.has(HOLDS) {
+            self.step(seen, ended)?;
+            return Ok(if by_handle { Ending::Held(seen) } else { Ending::Sole(seen) });
+        }
+        // A handle's own hold protects the node, but not what a call shares with the winner.
+        if by_handle && !seen.is_busy() {
+            self.step(seen, ended)?;
+            return Ok(Ending::Held(seen));
+        }
+        self.step(seen, ended.with(TAKING))?;
+        Ok(Ending::Shared(seen))
+    }
+
+    /// Ends a winner's reading of the payload after [`Ending::Shared`]; what is left of the state.
+    #[inline]
+    pub(crate) fn release_taking(&self) -> State {
+        self.release(TAKING)
+    }
+
+    /// A `Timeout` lets go: of an ended timer, or of one that runs on without it. True: recycle the node.
+    #[inline]
+    pub(crate) fn release_handle(&self) -> bool {
+        // No other hold, and none can begin on an ended timer: no need for a read-modify-write.
+        // The flag may stay: `arm` overwrites it.
+        self.load().without(HANDLE).is_free() || self.release(HANDLE).is_free()
+    }
+
+    #[inline]
+    fn release(&self, hold: u64) -> State {
+        // ORDERING: AcqRel. Release hands what this holder did with the node to the last one; Acquire
+        // lets the last one see what all the others did before it recycles. [P2]
+        State(self.0.fetch_and(!hold, Ordering::AcqRel)).without(hold)
+    }
+
+    /// Owner: notes that it knows of the moves so far. To be called before it reads the deadline, so that a later
+    /// move cannot go unnoticed.
+    pub(crate) fn acknowledge_move(&self, seen: State) -> Result<State, State> {
+        self.step(seen, seen.without(MOVED))
+    }
+
+    /// Owner: what it read after [`acknowledge_move`](Self::acknowledge_move) may be of a move that goes on.
+    pub(crate) fn withdraw_acknowledgement(&self) {
+        // ORDERING: Relaxed: nothing is handed over, and a read-modify-write keeps what earlier ones released.
+        self.0.fetch_or(MOVED, Ordering::Relaxed);
+    }
+
+    /// Claims the right to write the deadline of the timer that `generation` names.
+    #[inline]
+    pub(crate) fn begin_move(&self, generation: u64) -> Move {
+        let mut seen = self.load();
+        loop {
+            if !seen.is_named(generation) {
+                return Move::Gone;
+            }
+            if seen.is_moving() {
+                return Move::Superseded;
+            }
+            match self.step(seen, seen.with(MOVING)) {
+                Ok(_) => return Move::Begun { periodic: seen.is_periodic() },
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Ends a move after the deadline was written. `earlier`: a second entry will be filed, unless the owner is at a
+    /// call, after which it files one anyway.
+    #[inline]
+    pub(crate) fn finish_move(&self, earlier: bool) -> Moved {
+        let mut seen = self.load();
+        loop {
+            if !seen.is_live() {
+                return Moved::Ended { recycle: self.release(MOVING).is_free() };
+            }
+            let anew = earlier && !seen.has(AT_A_CALL);
+            match self.step(seen, seen.moved(anew)) {
+                Ok(now) if anew => return Moved::Anew { mark: now.mark() },
+                Ok(_) => return Moved::Noted,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Owner: begins with a call of the waiting timer behind an entry; `None` if the entry is dead.
+    ///
+    /// From here until [`finish_call`](Self::finish_call) or [`let_go`](Self::let_go) the node is kept.
+    pub(crate) fn begin_call(&self, mark: u32) -> Option<State> {
+        let mut seen = self.load();
+        loop {
+            if !seen.is_current(mark) || seen.has(AT_A_CALL) {
+                return None;
+            }
+            match self.step(seen, seen.preparing()) {
+                Ok(now) => return Some(now),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Owner: directly before the handler is called; false if the timer has been ended.
+    pub(crate) fn confirm_call(&self) -> bool {
+        let mut seen = self.load();
+        while seen.is_live() {
+            match self.step(seen, seen.in_phase(Phase::Running)) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Owner: ends the timer whose last call is about to begin; false if somebody else has ended it.
+    pub(crate) fn end_by_call(&self) -> bool {
+        let mut seen = self.load();
+        while seen.is_live() {
+            match self.step(seen, seen.ended(Phase::Fired).with(TAKING)) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Owner: is done with a periodic timer, and lets go of it if it goes on. `called`: its handler was called.
+    pub(crate) fn finish_call(&self, called: bool) -> Finished {
+        let mut seen = self.load();
+        loop {
+            if !seen.is_live() {
+                return Finished::Ended;
+            }
+            if seen.is_moved() && !seen.is_moving() {
+                return Finished::Moved;
+            }
+            match self.step(seen, seen.waiting(called)) {
+                Ok(now) if now.is_moved() => return Finished::Unclear { mark: now.mark() },
+                Ok(now) => return Finished::Waits { mark: now.mark() },
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Owner: lets go of a periodic timer that somebody has ended; what is left of the state.
+    pub(crate) fn let_go(&self) -> State {
+        self.release(super::BUSY)
+    }
+
+    /// Owner: gives a timer whose current entry has this mark a new one, beside which all others are dead. `None` if it
+    /// is being moved or called: then it gets one anyway.
+    pub(crate) fn renew_mark(&self, mark: u32) -> Option<State> {
+        let seen = self.load();
+        let is_steady = seen.is_current(mark) && !seen.is_moving() && !seen.has(AT_A_CALL);
+        if !is_steady {
+            return None;
+        }
+        self.step(seen, seen.with_new_mark()).ok()
+    }
+
+    /// Whether an entry with this mark still stands for a living timer.
+    #[inline]
+    pub(crate) fn is_live(&self, mark: u32) -> bool {
+        // ORDERING: Relaxed: a hint. Whoever acts on the answer does so through a compare-and-swap.
+        State(self.0.load(Ordering::Relaxed)).is_current(mark)
+    }
+}

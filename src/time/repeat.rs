@@ -1,0 +1,67 @@
+//! What a periodic timer repeats, and when: the part that all timers share.
+
+use super::{Period, TickRate, Time};
+
+/// What a periodic timer is made of when it is scheduled.
+pub(crate) struct Repeat<T> {
+    pub(crate) payload: T,
+    /// `T::clone`, kept here so that only those who schedule periodic timers need a `T: Clone`.
+    pub(crate) clone: fn(&T) -> T,
+    pub(crate) course: Course,
+}
+
+/// The course of a periodic timer: from one deadline to the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Course {
+    period: Period,
+    /// The coming deadline before it is rounded to a tick, so that nothing drifts.
+    nominal: Time,
+    rate: TickRate,
+}
+
+impl Course {
+    pub(crate) const fn new(first: Time, period: Period, rate: TickRate) -> Self {
+        Self { period, nominal: first, rate }
+    }
+
+    /// The tick of the coming deadline.
+    pub(crate) const fn tick(&self) -> u64 {
+        self.rate.deadline_at(self.nominal)
+    }
+
+    /// The coming deadline before it is rounded to a tick, if it is to be counted anew from the end of the call.
+    pub(crate) fn resting(&self) -> Option<Time> {
+        self.period.is_fixed_delay().then_some(self.nominal)
+    }
+
+    /// Goes on from a deadline that is handled at `now`.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.nominal = self.period.next(self.nominal, now);
+    }
+
+    /// The coming deadline has been moved; the later ones are counted from it.
+    pub(crate) const fn move_to(&mut self, nominal: Time) {
+        self.nominal = nominal;
+    }
+
+    /// As [`move_to`](Self::move_to), where only the tick is known.
+    pub(crate) const fn move_to_tick(&mut self, tick: u64) {
+        self.nominal = self.rate.start_of(tick);
+    }
+
+    /// Counts a fixed delay from `ended`, the end of the call after which the coming deadline was to be `nominal`;
+    /// false if that changes nothing, or the handler has moved the deadline.
+    pub(crate) fn rest(&mut self, nominal: Time, ended: Time) -> bool {
+        let next = self.period.next(nominal, ended);
+        let counts = self.nominal == nominal && next > nominal;
+        if counts {
+            self.nominal = next;
+        }
+        counts
+    }
+
+    /// The tick after the one that `now` lies in.
+    pub(crate) const fn tick_after(&self, now: Time) -> u64 {
+        self.rate.current(now).saturating_add(1)
+    }
+}

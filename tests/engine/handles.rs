@@ -1,0 +1,370 @@
+//! Owned handles, weak timers, guards: who keeps an engine, and when its memory goes.
+//!
+//! A probe shows when an engine's memory goes: the engine's panic hook owns it, and lives as long as the engine.
+
+use super::common::{HOUR, Random, ms, one_shard, stress, wait_until};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tickwheel::{
+    BuildError, Builder, Drive, Expired, ManualClock, ScheduleErrorKind, Timeout, TimeoutState,
+    Timer, WeakTimer,
+};
+
+/// Counts the engines that hold memory.
+#[derive(Clone)]
+struct Probe(Arc<()>);
+
+impl Probe {
+    fn new() -> Self {
+        Self(Arc::new(()))
+    }
+
+    fn watched(&self, builder: Builder) -> Builder {
+        let probe = Arc::clone(&self.0);
+        builder.on_panic(move |_| _ = &probe)
+    }
+
+    fn alive(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+}
+
+fn by_hand(probe: &Probe) -> Timer<u64> {
+    probe.watched(one_shard().drive(Drive::Manual)).build_with(|_: Expired<u64>| ()).unwrap()
+}
+
+#[test]
+fn an_engines_memory_goes_with_its_last_timer_or_handle() {
+    for handles in [0, 1, 2, 100] {
+        let probe = Probe::new();
+        let timer = by_hand(&probe);
+        let timeouts: Vec<_> = (0..handles).map(|n| timer.schedule(HOUR, n).unwrap()).collect();
+        drop(timer);
+        assert_eq!(probe.alive(), usize::from(handles > 0));
+        for timeout in timeouts {
+            assert_eq!(probe.alive(), 1);
+            assert_eq!(timeout.state(), TimeoutState::Returned);
+            assert!(!timeout.cancel().won());
+        }
+        assert_eq!(probe.alive(), 0);
+        let timer = by_hand(&probe);
+        drop(timer.schedule(HOUR, 1).unwrap());
+        let second = timer.clone();
+        drop(timer);
+        assert_eq!((probe.alive(), second.pending()), (1, 1));
+        drop(second);
+        assert_eq!(probe.alive(), 0);
+    }
+}
+
+#[test]
+fn a_handle_may_be_dropped_by_a_thread_that_knows_nothing_else_of_the_engine() {
+    let probe = Probe::new();
+    for timer_first in [false, true] {
+        let timer = by_hand(&probe);
+        let timeout = timer.schedule(HOUR, 1).unwrap();
+        let timer = if timer_first {
+            drop(timer);
+            None
+        } else {
+            Some(timer)
+        };
+        std::thread::spawn(move || drop(timeout)).join().unwrap();
+        drop(timer);
+        assert_eq!(probe.alive(), 0);
+    }
+}
+
+#[test]
+fn a_handle_that_is_kept_for_ever_holds_only_its_own_engine() {
+    let forgotten = Probe::new();
+    std::mem::forget(by_hand(&forgotten).schedule(HOUR, 1).unwrap());
+    // More engines than there are shelves, so that some share one with the engine that stays.
+    let probe = Probe::new();
+    for _ in 0..200 {
+        let timer = by_hand(&probe);
+        let timeouts: Vec<_> = (0..3).map(|n| timer.schedule(HOUR, n).unwrap()).collect();
+        drop(timer);
+        assert_eq!(probe.alive(), 1);
+        drop(timeouts);
+        assert_eq!(probe.alive(), 0);
+    }
+    assert_eq!(forgotten.alive(), 1);
+}
+
+#[test]
+fn an_engines_end_may_drop_handles_of_other_engines() {
+    let (first, second) = (Probe::new(), Probe::new());
+    let inner = by_hand(&first);
+    let timeout = inner.schedule(HOUR, 1).unwrap();
+    drop(inner);
+    let chain = second.watched(one_shard().drive(Drive::Manual));
+    let held = Mutex::new(Some(timeout));
+    // The hook of the outer engine owns the handle of the inner one.
+    let chain = chain.on_panic(move |_| _ = held.lock().unwrap().take());
+    let outer = chain.build_with(|_: Expired<u64>| ()).unwrap();
+    let last = outer.schedule(HOUR, 1).unwrap();
+    drop(outer);
+    assert_eq!(first.alive(), 1);
+    drop(last);
+    assert_eq!((first.alive(), second.alive()), (0, 0));
+}
+
+/// Engines and handles in every order, on threads that come and go.
+#[test]
+fn no_engine_is_lost_or_freed_early_under_random_load() {
+    let probe = Probe::new();
+    for round in 0..stress(30) {
+        let timers: Vec<Timer<u64>> = (0..3)
+            .map(|n| {
+                let builder = probe.watched(one_shard().shards(1 + n % 2));
+                builder.build_with(|_: Expired<u64>| ()).unwrap()
+            })
+            .collect();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..4).map(|_| channel::<Timeout<u64>>()).unzip();
+        let threads: Vec<_> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(n, receiver)| {
+                let (mut timers, senders) = (timers.clone(), senders.clone());
+                std::thread::spawn(move || {
+                    let mut random = Random::new(round * 4 + n as u64);
+                    for step in 0..200 {
+                        if !timers.is_empty() {
+                            let timer = &timers[random.below(timers.len() as u64) as usize];
+                            let delay = ms(random.below(3));
+                            let timeout = timer.schedule(delay, step).unwrap();
+                            match random.below(4) {
+                                0 => drop(timeout),
+                                1 => _ = timeout.cancel(),
+                                // A thread that has ended gives it back, and it is dropped here.
+                                _ => _ = senders[random.below(4) as usize].send(timeout),
+                            }
+                        }
+                        if random.chance(1) && !timers.is_empty() {
+                            timers.swap_remove(random.below(timers.len() as u64) as usize);
+                        }
+                        if random.chance(60) {
+                            receiver.try_iter().take(3).for_each(drop);
+                        }
+                    }
+                    // What is left in the channel is dropped with it, on whatever thread that is.
+                    drop((timers, senders, receiver));
+                })
+            })
+            .collect();
+        drop((timers, senders));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        wait_until("every engine is gone", || probe.alive() == 0);
+    }
+}
+
+#[test]
+fn many_threads_drop_the_last_handles_of_an_engine() {
+    let probe = Probe::new();
+    for _ in 0..stress(50) {
+        let timer = by_hand(&probe);
+        let mut parts: Vec<Vec<_>> =
+            (0..4).map(|_| (0..100).map(|n| timer.schedule(HOUR, n).unwrap()).collect()).collect();
+        std::thread::scope(|scope| {
+            for part in parts.drain(..) {
+                scope.spawn(move || drop(part));
+            }
+            scope.spawn(move || drop(timer));
+        });
+        assert_eq!(probe.alive(), 0);
+    }
+}
+
+#[test]
+fn a_weak_timer_keeps_nothing() {
+    let probe = Probe::new();
+    let timer = by_hand(&probe);
+    let weak = timer.downgrade();
+    let again = weak.upgrade().unwrap();
+    drop(timer);
+    assert!(again.schedule(HOUR, 1).is_ok(), "an upgraded timer keeps the engine");
+    drop(again);
+    assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
+    assert_eq!(probe.alive(), 0);
+}
+
+#[test]
+fn closures_that_reach_their_engine_by_a_weak_timer_do_not_keep_it() {
+    fn again(weak: WeakTimer, left: u32, done: std::sync::mpsc::Sender<u32>) {
+        let Some(timer) = weak.upgrade() else { return };
+        let next =
+            move || if left == 0 { done.send(0).unwrap() } else { again(weak, left - 1, done) };
+        timer.run_after(ms(1), next).unwrap();
+    }
+    let probe = Probe::new();
+    let timer = probe.watched(one_shard()).build().unwrap();
+    let (sender, receiver) = channel();
+    again(timer.downgrade(), 3, sender);
+    assert_eq!(receiver.recv(), Ok(0));
+    let weak = timer.downgrade();
+    timer.run_after(HOUR, move || drop(weak)).unwrap();
+    drop(timer);
+    wait_until("the engine is gone", || probe.alive() == 0);
+}
+
+#[test]
+fn an_upgrade_races_with_the_last_timer() {
+    let probe = Probe::new();
+    for _ in 0..stress(200) {
+        let timer = by_hand(&probe);
+        let weak = timer.downgrade();
+        std::thread::scope(|scope| {
+            scope.spawn(move || drop(timer));
+            scope.spawn(move || {
+                while let Some(timer) = weak.upgrade() {
+                    assert!(matches!(timer.schedule(HOUR, 1), Ok(timeout) if timeout.is_pending()));
+                }
+            });
+        });
+        assert_eq!(probe.alive(), 0);
+    }
+}
+
+#[test]
+fn a_handler_is_lent_the_timer_and_does_not_keep_the_engine() {
+    let probe = Probe::new();
+    let (sender, receiver) = channel();
+    let builder = probe.watched(one_shard());
+    let handler = move |timer: &Timer<u64>, expired: Expired<u64>| {
+        if expired.payload < 3 {
+            let next = timer.schedule(ms(1), expired.payload + 1).unwrap();
+            assert!(timer.reschedule(next.key(), ms(2)).moved());
+            let unwanted = timer.schedule_key(ms(1), 99).unwrap();
+            assert_eq!(timer.cancel(unwanted).payload(), Some(99));
+        }
+        sender.send(expired.payload).unwrap();
+    };
+    let timer = builder.build_with_timer(handler).unwrap();
+    timer.schedule(Duration::ZERO, 0).unwrap();
+    assert_eq!(receiver.iter().take(4).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    timer.schedule(HOUR, 4).unwrap();
+    drop(timer);
+    wait_until("the engine is gone", || probe.alive() == 0);
+}
+
+#[test]
+fn each_shards_handler_may_use_the_timer() {
+    let clock = ManualClock::new();
+    let builder = one_shard().shards(2).drive(Drive::Manual).clock(clock.clone());
+    let timer = builder
+        .build_per_shard_with_timer(|shard| {
+            let mut calls = 0;
+            move |timer: &Timer<u64>, expired: Expired<u64>| {
+                assert_eq!(expired.shard, shard);
+                calls += 1;
+                if calls < 3 {
+                    timer.schedule_key(ms(1), expired.payload).unwrap();
+                }
+            }
+        })
+        .unwrap();
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    let fired: usize = (0..5)
+        .map(|_| {
+            clock.advance(ms(1));
+            timer.turn().unwrap()
+        })
+        .sum();
+    assert_eq!((fired, timer.pending()), (3, 0));
+}
+
+#[test]
+fn a_clone_of_the_lent_timer_counts() {
+    let probe = Probe::new();
+    let (sender, receiver) = channel();
+    let (go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let handler = move |timer: &Timer<u64>, _: Expired<u64>| {
+        gate.lock().unwrap().recv().unwrap();
+        sender.send(timer.clone()).unwrap();
+    };
+    let timer = probe.watched(one_shard()).build_with_timer(handler).unwrap();
+    // While the engine is wanted by others: the clone keeps it.
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    go.send(()).unwrap();
+    let clone = receiver.recv().unwrap();
+    drop(timer);
+    assert!(clone.schedule(HOUR, 2).is_ok());
+    // By a handler that runs when the last other timer goes: it keeps the memory of an engine that is stopped.
+    clone.schedule(Duration::ZERO, 1).unwrap();
+    let weak = clone.downgrade();
+    let dropper = std::thread::spawn(move || drop(clone));
+    wait_until("the last timer is gone", || weak.upgrade().is_none());
+    go.send(()).unwrap();
+    let late = receiver.recv().unwrap();
+    dropper.join().unwrap();
+    assert_eq!(late.schedule(HOUR, 2).unwrap_err().kind(), &ScheduleErrorKind::Stopped);
+    assert_eq!((late.pending(), probe.alive()), (0, 1));
+    drop((late, receiver));
+    wait_until("the engine is gone", || probe.alive() == 0);
+}
+
+#[test]
+fn a_guard_cancels_when_it_is_dropped_and_not_when_it_is_given_up() {
+    let timer = by_hand(&Probe::new());
+    let guard = timer.schedule(HOUR, 1).unwrap().cancel_on_drop();
+    assert!(guard.is_pending() && format!("{guard:?}").contains("Pending"));
+    let key = guard.key();
+    drop(guard);
+    assert!(!timer.is_pending(key));
+    let timeout = timer.schedule(HOUR, 1).unwrap().cancel_on_drop().into_timeout();
+    assert_eq!(timeout.state(), TimeoutState::Pending);
+    let key = timeout.detach();
+    assert_eq!(timer.pending(), 1);
+    assert!(timer.cancel(key).won());
+}
+
+#[test]
+fn a_guard_lets_go_of_its_handle_even_if_the_payload_panics() {
+    struct Fatal;
+    impl Drop for Fatal {
+        fn drop(&mut self) {
+            panic!("a payload that panics when it is dropped");
+        }
+    }
+    let probe = Probe::new();
+    let builder = probe.watched(one_shard().drive(Drive::Manual));
+    let timer = builder.build_with(|expired: Expired<Fatal>| std::mem::forget(expired)).unwrap();
+    let guard = timer.schedule(HOUR, Fatal).unwrap().cancel_on_drop();
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(guard)));
+    assert!(dropped.is_err());
+    assert_eq!(timer.pending(), 0);
+    drop(timer);
+    assert_eq!(probe.alive(), 0);
+}
+
+#[test]
+fn a_handle_says_how_its_timer_ended() {
+    let clock = ManualClock::new();
+    let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    let timeouts: Vec<_> = (0..3).map(|n| timer.schedule(ms(1 + 9 * n), n).unwrap()).collect();
+    let states = || timeouts.iter().map(Timeout::state).collect::<Vec<_>>();
+    assert_eq!(states(), [TimeoutState::Pending; 3]);
+    clock.advance(ms(5));
+    assert_eq!(timer.turn(), Ok(1));
+    assert!(timer.cancel(timeouts[1].key()).won());
+    timer.stop().unwrap();
+    assert_eq!(states(), [TimeoutState::Fired, TimeoutState::Cancelled, TimeoutState::Returned]);
+}
+
+#[test]
+fn the_process_has_one_shared_engine() {
+    let first = tickwheel::global().unwrap();
+    assert!(std::ptr::eq(first, tickwheel::global().unwrap()));
+    let second = one_shard().build_global();
+    assert!(
+        matches!(second, Err(error @ BuildError::GlobalExists) if error.to_string().contains("before"))
+    );
+    let (sender, receiver) = channel();
+    first.run_after(ms(1), move || sender.send(()).unwrap()).unwrap();
+    assert_eq!(receiver.recv(), Ok(()));
+}

@@ -1,0 +1,28 @@
+//! Every example runs to its end; each checks itself.
+
+/// An example as a module, with a test that runs its `main`.
+macro_rules! examples {
+    ($($name:ident: $path:literal => $result:pat,)*) => {
+        $(
+            #[path = $path]
+            mod $name;
+
+            #[test]
+            fn $name() {
+                assert!(matches!($name::main(), $result));
+            }
+        )*
+    };
+}
+
+examples! {
+    schedule_and_cancel: "../examples/schedule_and_cancel.rs" => Ok(()),
+    typed_payload: "../examples/typed_payload.rs" => Ok(()),
+    event_loop: "../examples/event_loop.rs" => Ok(()),
+    per_shard_handlers: "../examples/per_shard_handlers.rs" => Ok(()),
+    manual_clock: "../examples/manual_clock.rs" => Ok(()),
+    idle_server: "../examples/idle_server.rs" => Ok(()),
+    rpc_client: "../examples/rpc_client.rs" => Ok(()),
+    cache_ttl: "../examples/cache_ttl.rs" => Ok(()),
+    simulation: "../examples/simulation.rs" => (),
+}

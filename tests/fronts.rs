@@ -1,0 +1,178 @@
+//! One vocabulary: the same code compiled against every front.
+//!
+//! A front either knows the time (an engine, a remote) or is told it (an event loop's timer, a local one): then
+//! `now` is the first argument of every call. That, and the engine's `schedule_key` beside the `schedule` that
+//! gives a handle, is all that differs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tickwheel::{
+    Builder, Clock, Drive, EventLoopTimer, Expired, LocalTimer, ManualClock, MonotonicClock,
+    Pinning, Time, Timer,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+/// What the clocks show.
+const NOW: Time = Time::from_nanos(9_000_000_000);
+
+type Fired = Arc<Mutex<Vec<Expired<u64>>>>;
+
+/// An engine that is turned by hand.
+fn engine(clock: impl Clock) -> (Timer<u64>, Fired) {
+    let fired = Fired::default();
+    let log = Arc::clone(&fired);
+    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = builder.clock(clock).build_with(move |expired| log.lock().unwrap().push(expired));
+    (timer.unwrap(), fired)
+}
+
+fn event_loop(clock: impl Clock) -> EventLoopTimer<u64> {
+    EventLoopTimer::builder().clock(clock).build_with_waker(|| ()).unwrap()
+}
+
+/// A clock that stands at `NOW`.
+fn standing() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.set(NOW);
+    clock
+}
+
+/// Calls `$test!(timer, schedule, [now], fire)` for every front; `fire` gives what has fired by `NOW`.
+macro_rules! on_every_front {
+    ($test:ident) => {{
+        let (timer, fired) = engine(standing());
+        $test!(timer, schedule_key, [], {
+            timer.turn().unwrap();
+            std::mem::take(&mut *fired.lock().unwrap())
+        });
+        let mut timer = event_loop(standing());
+        $test!(timer, schedule, [NOW], fired_by(&mut timer));
+        let remote = timer.remote();
+        $test!(remote, schedule, [], fired_by(&mut timer));
+        let mut timer = LocalTimer::new(MS).unwrap();
+        $test!(timer, schedule, [NOW], {
+            let mut fired: Vec<Expired<u64>> = Vec::new();
+            assert!(!timer.poll(NOW, 100, |expired| fired.push(expired)).more);
+            fired
+        });
+    }};
+}
+
+fn fired_by(timer: &mut EventLoopTimer<u64>) -> Vec<Expired<u64>> {
+    let mut fired = Vec::new();
+    assert!(!timer.poll(NOW, |expired| fired.push(expired)).more);
+    fired
+}
+
+#[test]
+fn an_overdue_deadline_stays_and_its_lateness_is_true() {
+    macro_rules! overdue {
+        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
+            let moved = $timer.$schedule($($now,)? HOUR, 3).unwrap();
+            let later = $timer.$schedule($($now,)? Time::ZERO + 2 * MS, 2).unwrap();
+            let first = $timer.$schedule($($now,)? Time::ZERO + MS / 2, 1).unwrap();
+            assert!($timer.reschedule($($now,)? moved, Time::ZERO + 3 * MS).moved());
+            assert!($timer.is_pending(first));
+            let mut fired: Vec<_> = $fire;
+            fired.sort_by_key(|expired| expired.deadline);
+            let told: Vec<_> = fired.iter().map(|it| (it.key, it.payload, it.deadline)).collect();
+            let at = |n: u32| Time::ZERO + MS * n;
+            assert_eq!(told, [(first, 1, at(1)), (later, 2, at(2)), (moved, 3, at(3))]);
+            assert!(fired.iter().all(|it| it.lateness == NOW - it.deadline));
+            assert!(!$timer.cancel(first).won());
+        }};
+    }
+    on_every_front!(overdue);
+}
+
+#[test]
+fn delays_times_and_instants_mean_the_same() {
+    macro_rules! kinds {
+        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
+            let after = $timer.$schedule($($now,)? Duration::ZERO, 1).unwrap();
+            let at = $timer.$schedule($($now,)? NOW, 2).unwrap();
+            let to_delay = $timer.$schedule($($now,)? HOUR, 3).unwrap();
+            assert!($timer.reschedule($($now,)? to_delay, Duration::ZERO).moved());
+            let never = $timer.$schedule($($now,)? Duration::MAX, 4).unwrap();
+            let fired: Vec<_> = $fire;
+            assert!(fired.iter().all(|it| it.deadline == NOW && it.lateness.is_zero()));
+            let mut keys: Vec<_> = fired.iter().map(|it| it.key).collect();
+            let mut asked = [after, at, to_delay];
+            keys.sort();
+            asked.sort();
+            assert_eq!(keys, asked);
+            assert_eq!($timer.cancel(never).payload(), Some(4));
+            // An instant that lies far ahead by the machine's clock does so by every other.
+            let far = $timer.$schedule($($now,)? Instant::now() + 48 * HOUR, 5).unwrap();
+            let none: Vec<Expired<u64>> = $fire;
+            assert!(none.is_empty() && $timer.is_pending(far));
+            assert!($timer.reschedule($($now,)? far, Instant::now() + 24 * HOUR).moved());
+            assert!($timer.cancel(far).won());
+        }};
+    }
+    on_every_front!(kinds);
+}
+
+#[test]
+fn an_instant_is_exact_on_the_machines_clock() {
+    let clock = MonotonicClock::new();
+    let instant = Instant::now() + HOUR;
+    let exact = clock.time_of(instant);
+    let near = |told: Time| told >= exact && told < exact + MS;
+    let timer = Timer::builder().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = timer.build_with(|_: Expired<u64>| ()).unwrap();
+    assert!(near(timer.schedule(instant, 1).unwrap().deadline()));
+    let mut timer = EventLoopTimer::builder().build_with_waker(|| ()).unwrap();
+    timer.schedule(clock.now(), instant, 1u64).unwrap();
+    timer.remote().schedule(instant, 2u64).unwrap();
+    assert!(timer.close().iter().all(|unfired| near(unfired.deadline)));
+    let mut timer = LocalTimer::new(MS).unwrap();
+    let key = timer.schedule(clock.now(), instant, 1).unwrap();
+    assert!(near(timer.deadline(key).unwrap()));
+}
+
+#[test]
+fn an_instant_keeps_its_distance_on_another_clock() {
+    let distant = |told: Time| told > NOW + HOUR - 60 * MS * 1000 && told <= NOW + HOUR + MS;
+    let (timer, _) = engine(standing());
+    assert!(distant(timer.schedule(Instant::now() + HOUR, 1).unwrap().deadline()));
+    let past = Instant::now().checked_sub(5 * MS);
+    let overdue = timer.schedule(past.expect("the machine runs for longer"), 2).unwrap();
+    assert!(overdue.deadline() < NOW && overdue.deadline() > NOW - 60 * MS * 1000);
+    let timer = event_loop(standing());
+    timer.remote().schedule(Instant::now() + HOUR, 1).unwrap();
+    assert!(distant(timer.close()[0].deadline));
+}
+
+/// A clock that counts how often it is asked.
+#[derive(Clone, Default)]
+struct Counting(Arc<AtomicUsize>);
+
+impl Clock for Counting {
+    fn now(&self) -> Time {
+        // ORDERING: SeqCst: a test.
+        self.0.fetch_add(1, Ordering::SeqCst);
+        NOW
+    }
+}
+
+#[test]
+fn no_clock_is_read_for_a_point_in_time() {
+    let clock = Counting::default();
+    // ORDERING: SeqCst: a test.
+    let reads = || clock.0.load(Ordering::SeqCst);
+    let (timer, _) = engine(clock.clone());
+    timer.start().unwrap();
+    let at_first = reads();
+    let handle = timer.schedule(Time::ZERO + HOUR, 1).unwrap();
+    let key = timer.schedule_key(Time::ZERO, 2).unwrap();
+    assert!(timer.reschedule(key, Time::ZERO + HOUR).moved());
+    assert!(handle.reschedule(Time::ZERO).moved());
+    let remote = event_loop(clock.clone()).remote();
+    assert!(remote.schedule(Time::ZERO, 1).is_err(), "its timer is gone");
+    assert_eq!(reads(), at_first);
+    timer.schedule(HOUR, 3).unwrap();
+    assert_eq!(reads(), at_first + 1);
+}
