@@ -60,7 +60,11 @@ impl World {
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Settled {
         match self.table.due(&self.caches[OWNER], timer.index, mark, now) {
             Fate::Fire(fired) => {
-                assert_eq!(fired.key.generation(), timer.generation, "another timer fired");
+                assert_eq!(
+                    self.table.generation(fired.key),
+                    timer.generation,
+                    "another timer fired"
+                );
                 assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
                 assert_ne!(fired.payload.id(), 0);
                 Settled::Fired(fired.deadline)

@@ -280,21 +280,24 @@ fn each_shards_handler_may_use_the_timer() {
 fn a_clone_of_the_lent_timer_counts() {
     let probe = Probe::new();
     let (sender, receiver) = channel();
-    let (go, gate) = channel::<()>();
+    let ((go, gate), (begin, begun)) = (channel::<()>(), channel());
     let gate = Mutex::new(gate);
     let handler = move |timer: &Timer<u64>, _: Expired<u64>| {
+        begin.send(()).unwrap();
         gate.lock().unwrap().recv().unwrap();
         sender.send(timer.clone()).unwrap();
     };
     let timer = probe.watched(one_shard()).build_with_timer(handler).unwrap();
     // While the engine is wanted by others: the clone keeps it.
     timer.schedule(Duration::ZERO, 1).unwrap();
+    begun.recv().unwrap();
     go.send(()).unwrap();
     let clone = receiver.recv().unwrap();
     drop(timer);
     assert!(clone.schedule(HOUR, 2).is_ok());
     // By a handler that runs when the last other timer goes: it keeps the memory of an engine that is stopped.
     clone.schedule(Duration::ZERO, 1).unwrap();
+    begun.recv().unwrap();
     let weak = clone.downgrade();
     let dropper = std::thread::spawn(move || drop(clone));
     wait_until("the last timer is gone", || weak.upgrade().is_none());
