@@ -172,13 +172,12 @@ impl Outcome<'_> {
         let fired = self.ledger.fired_by_shard();
         let at = |counts: &[u64], shard: usize| counts.get(shard).copied().unwrap_or(0);
         let all = self.totals.accepted().max(1) as f64;
-        let workers = self.stats.shards.iter().zip(&self.stats.workers);
-        let rows = workers.map(|(shard, worker)| {
+        let rows = self.stats.shards.iter().map(|shard| {
             let scheduled = at(&self.totals.accepted, shard.shard);
             let share = scheduled as f64 * 100.0 / all;
             vec![
                 Cell::count(shard.shard as u64),
-                Cell::Value(worker.pinning.core().map(|core| core as f64), Unit::Count),
+                Cell::Value(shard.pinning.core().map(|core| core as f64), Unit::Count),
                 Cell::count(scheduled),
                 Cell::Value(Some(share), Unit::Percent),
                 Cell::count(shard.cancelled),

@@ -14,8 +14,8 @@ use super::shard_worker::ShardWorker;
 use super::task::Task;
 use super::timer::Timer;
 use crate::contain::Contained;
-use crate::park::parker::{Parker, Unparker};
-use crate::shard::{Limit, Owner, WakeOwner};
+use crate::park::parker::Parker;
+use crate::shard::{Limit, Owner};
 use crate::sync::fence;
 use crate::sync::process::{AtomicU64, Ordering};
 use crate::time::{Clock, TickRate, TimeSource};
@@ -68,13 +68,6 @@ impl Default for Builder {
 
 /// Names engines; 0 means none.
 static NEXT_ENGINE: AtomicU64 = AtomicU64::new(1);
-
-/// Wakes a worker.
-impl WakeOwner for Unparker {
-    fn wake(&self) {
-        Self::wake(self);
-    }
-}
 
 impl Builder {
     /// All defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no limit on
@@ -335,7 +328,7 @@ impl Builder {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
         }
-        let cores = cores.deal(&self.pinning, shards);
+        let cores = pinning::deal(&self.pinning, &cores, shards);
         let mut workers = Vec::with_capacity(shards);
         for (shard, core) in cores.into_iter().enumerate() {
             let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;

@@ -3,6 +3,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
+//! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
 //! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
@@ -37,6 +38,7 @@ mod shard_worker;
 mod shutdown;
 mod state;
 mod stats;
+mod submitter;
 mod task;
 mod timeout;
 mod timer;
@@ -47,12 +49,13 @@ pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;
 pub use handler::{Executor, PanicReport, WorkerFailure, executor_fn};
-pub use pinning::{PinState, Pinning, unpin_current_thread};
+pub use pinning::{Pinning, unpin_current_thread};
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
 pub use shutdown::Shutdown;
 pub use state::EngineState;
-pub use stats::{Stats, WorkerStats};
+pub use stats::Stats;
+pub use submitter::Submitter;
 pub use task::Task;
 pub use timeout::{Timeout, TimeoutState};
 pub use timer::Timer;

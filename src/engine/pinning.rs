@@ -33,7 +33,7 @@ pub enum Pinning {
     /// Each worker on a core of its own, as long as there are enough: engines of one process go on where the last
     /// one ended. On Linux the cores are those of the process's affinity mask, and nothing is pinned in a container
     /// whose CPU quota is less than those cores. A worker that its core keeps waiting, four times by more than 2 ms,
-    /// may use all cores from then on, and says so in [`WorkerStats::pinning`](crate::WorkerStats::pinning).
+    /// may use all cores from then on, and says so in [`ShardStats::pinning`](crate::ShardStats::pinning).
     #[default]
     Cores,
     /// Worker `i` on the `i`-th core of this list, starting over when there are more workers than
@@ -42,47 +42,6 @@ pub enum Pinning {
     List(Vec<usize>),
     /// No pinning: the operating system moves workers as it likes.
     Off,
-}
-
-/// How a worker is pinned at the moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PinState {
-    /// It runs wherever the operating system lets it: not started, not to be pinned, or the pin has failed.
-    #[default]
-    Unpinned,
-    /// To this core.
-    Pinned(usize),
-    /// It was pinned to this core, was kept waiting for it, and may use all cores of the process again.
-    Widened(usize),
-}
-
-impl PinState {
-    /// The core that the worker is pinned to now.
-    #[must_use]
-    pub const fn core(self) -> Option<usize> {
-        match self {
-            Self::Pinned(core) => Some(core),
-            Self::Unpinned | Self::Widened(_) => None,
-        }
-    }
-
-    /// As one number, for a gauge.
-    pub(crate) const fn pack(self) -> u64 {
-        match self {
-            Self::Unpinned => 0,
-            Self::Pinned(core) => 1 + 2 * core as u64,
-            Self::Widened(core) => 2 + 2 * core as u64,
-        }
-    }
-
-    pub(crate) const fn unpack(packed: u64) -> Self {
-        match packed {
-            0 => Self::Unpinned,
-            odd if odd % 2 == 1 => Self::Pinned((odd / 2) as usize),
-            even => Self::Widened((even / 2 - 1) as usize),
-        }
-    }
 }
 
 /// Watches whether a pinned worker runs when its sleep is over.
@@ -145,6 +104,20 @@ const CORE_LIMIT: usize = 1024;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CORE_LIMIT: usize = usize::BITS as usize;
 
+/// The core for each worker of a new engine, or `None` where it is not to be pinned.
+pub(crate) fn deal(pinning: &Pinning, cores: &Cores, shards: usize) -> Vec<Option<usize>> {
+    let (from, first) = match pinning {
+        Pinning::Cores if cores.are_ours() => (cores.allowed(), cores::take_turn(shards)),
+        Pinning::List(list) => (&list[..], 0),
+        Pinning::Cores | Pinning::Off => (&[][..], 0),
+    };
+    let core = |shard: usize| {
+        let place = first.wrapping_add(shard).checked_rem(from.len())?;
+        from.get(place).copied()
+    };
+    (0..shards).map(core).collect()
+}
+
 /// Checks a user's list against the cores that may be used.
 pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), BuildError> {
     let Pinning::List(list) = pinning else {
@@ -166,7 +139,7 @@ pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), 
 ///
 /// ```
 /// # let timer = tickwheel::Timer::new().unwrap();
-/// timer.schedule(std::time::Duration::ZERO, || {
+/// timer.run_after(std::time::Duration::ZERO, || {
 ///     std::thread::spawn(|| {
 ///         tickwheel::unpin_current_thread();
 ///         // ... work for many cores ...
@@ -223,22 +196,36 @@ mod tests {
     }
 
     #[test]
+    fn workers_start_over_when_cores_run_out_and_engines_go_on_where_the_last_one_ended() {
+        let three = Cores::with([2, 3, 7], None);
+        let deal = |pinning: &Pinning, shards| deal(pinning, &three, shards);
+        assert_eq!(deal(&Pinning::List(vec![7, 2]), 3), [Some(7), Some(2), Some(7)]);
+        assert_eq!(deal(&Pinning::Off, 2), [None; 2]);
+        assert_eq!(deal(&Pinning::List(vec![]), 2), [None; 2]);
+        // Other tests of this process build engines, too: only neighbours within an engine are certain.
+        let place = |core: Option<usize>| [2, 3, 7].iter().position(|it| Some(*it) == core);
+        for pair in deal(&Pinning::Cores, 7).windows(2) {
+            assert_eq!(place(pair[1]), place(pair[0]).map(|place| (place + 1) % 3));
+        }
+        let firsts = (0..64).map(|_| deal(&Pinning::Cores, 1)[0]);
+        let firsts: std::collections::HashSet<_> = firsts.collect();
+        assert_eq!(firsts.len(), 3, "engines of one shard do not share one core");
+    }
+
+    #[test]
+    fn nothing_is_pinned_under_a_quota_but_what_the_user_names() {
+        let half = Cores::with([0, 1, 2, 3], Some((50, 100)));
+        assert_eq!(deal(&Pinning::Cores, &half, 2), [None; 2]);
+        assert_eq!(deal(&Pinning::List(vec![3]), &half, 1), [Some(3)]);
+    }
+
+    #[test]
     fn a_core_out_of_range_is_refused_not_a_panic() {
         for core in [CORE_LIMIT, usize::MAX] {
             let error = pin_current(core).unwrap_err();
             assert_eq!(error, PinError::Refused { core });
             assert!(error.to_string().contains(&core.to_string()));
         }
-    }
-
-    #[test]
-    fn a_pin_state_survives_its_gauge() {
-        let states = [0, 1, 7, 1023].map(|core| [PinState::Pinned(core), PinState::Widened(core)]);
-        for state in states.into_iter().flatten().chain([PinState::Unpinned]) {
-            assert_eq!(PinState::unpack(state.pack()), state);
-        }
-        assert_eq!(PinState::Widened(3).core(), None);
-        assert_eq!(PinState::Pinned(3).core(), Some(3));
     }
 
     #[test]

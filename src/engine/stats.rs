@@ -1,7 +1,6 @@
 //! What the engine counts.
 
 use super::inner::Inner;
-use super::pinning::PinState;
 use crate::shard::{DurationHistogram, ShardHandle, ShardStats};
 use crate::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -14,37 +13,24 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What each shard has counted.
+    /// One entry per shard.
     pub shards: Vec<ShardStats>,
-    /// How each shard's worker is.
-    pub workers: Vec<WorkerStats>,
     /// Timers that were refused: engine stopped, limit reached, workers not startable.
     pub rejected: u64,
     /// Timers pending.
     pub pending: u64,
 }
 
-/// How the worker of one shard is.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct WorkerStats {
-    /// How it is pinned.
-    pub pinning: PinState,
-    /// Why it has ended before its time, if it has; see [`WorkerFailure`](crate::WorkerFailure).
-    pub failure: Option<String>,
-}
-
 impl Stats {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
         let now = inner.now();
-        let of = |handle: &Arc<ShardHandle<T>>| ShardStats::of(handle, &inner.rate, now);
-        let shards: Vec<_> = inner.handles.iter().map(of).collect();
-        let worker = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| WorkerStats {
-            pinning: PinState::unpack(handle.counters().pinning.get()),
-            failure: inner.standing.failure(shard).cloned(),
+        let of = |handle: &Arc<ShardHandle<T>>| {
+            let mut stats = ShardStats::of(handle, &inner.rate, now);
+            stats.failure = inner.standing.failure(stats.shard).cloned();
+            stats
         };
+        let shards: Vec<_> = inner.handles.iter().map(of).collect();
         Self {
-            workers: inner.handles.iter().enumerate().map(worker).collect(),
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
             rejected: inner.rejected.load(Ordering::Relaxed),

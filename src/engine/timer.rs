@@ -2,7 +2,6 @@
 
 use super::Builder;
 use super::hold::{HandleRef, TimerRef};
-use super::inner::Inner;
 use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
@@ -40,7 +39,7 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    inner: TimerRef<T>,
+    pub(super) inner: TimerRef<T>,
 }
 
 impl<T> Clone for Timer<T> {
@@ -281,10 +280,6 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.standing.told()
     }
 
-    pub(super) fn inner(&self) -> &Inner<T> {
-        &self.inner
-    }
-
     /// Whether the engine has been stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -312,6 +307,36 @@ impl<T: Send + 'static> Timer<T> {
     /// [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
         self.inner.shutdown(Shutdown::ReturnUnfired, None)
+    }
+
+    /// Ends the engine in the given way, waits for its workers, and returns every timer that has not fired.
+    ///
+    /// Waits for `limit` at most (`Duration::MAX` means for ever); for handlers that run, and in the modes other
+    /// than [`Shutdown::ReturnUnfired`] for the timers that still fire. Several calls do not disturb each other: the
+    /// stricter mode counts, [`stop`](Self::stop) being the strictest, and each timer is returned by one of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Shutdown, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// timer.run_after(Duration::from_millis(5), || println!("soon"))?;
+    /// timer.run_after(Duration::from_secs(3600), || println!("in an hour"))?;
+    /// let until = timer.now() + Duration::from_millis(50);
+    /// let rest = timer.shutdown(Shutdown::Drain { until }, Duration::from_secs(1))?;
+    /// assert_eq!(rest.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// * [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself; the engine goes on.
+    /// * [`StopError::TimedOut`] if shards are still at work after `limit`. The engine goes on to end, and nothing is
+    ///   lost: call again, or call [`stop`](Self::stop) to cut it short.
+    /// * [`StopError::Forked`] in a forked child of the process that started the engine.
+    pub fn shutdown(&self, mode: Shutdown, limit: Duration) -> Result<Vec<Unfired<T>>, StopError> {
+        self.inner.shutdown(mode, Some(limit))
     }
 
     /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;

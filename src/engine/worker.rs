@@ -9,6 +9,7 @@ use crate::contain;
 use crate::park::parker::ParkEnd;
 use crate::sync::slot;
 use crate::time::Time;
+use crate::types::PinState;
 use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
@@ -57,9 +58,7 @@ fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
 fn pin<T>(shard: &ShardWorker<T>) {
     let Some(wanted) = shard.core else { return };
     match pinning::pin_current(wanted) {
-        Ok(()) => {
-            shard.owner.handle().counters().pinning.set(pinning::PinState::Pinned(wanted).pack())
-        }
+        Ok(()) => shard.owner.handle().counters().pinning.set(PinState::Pinned(wanted).pack()),
         Err(error) => contain::warn(format_args!(
             "the worker of shard {} runs unpinned: {error}",
             shard.shard
@@ -139,7 +138,7 @@ fn widen_if_starved<T>(shard: &mut ShardWorker<T>, late: Duration) {
     }
     let Some(core) = shard.core.take() else { return };
     if pinning::unpin_current_thread() {
-        shard.owner.handle().counters().pinning.set(pinning::PinState::Widened(core).pack());
+        shard.owner.handle().counters().pinning.set(PinState::Widened(core).pack());
         contain::warn(format_args!(
             "the worker of shard {} was kept waiting for core {core}; it may use all cores now",
             shard.shard

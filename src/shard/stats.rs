@@ -3,6 +3,7 @@
 use super::handle::ShardHandle;
 use super::histogram::DurationHistogram;
 use crate::time::{TickRate, Time};
+use crate::types::PinState;
 use std::time::Duration;
 
 /// The counters of one shard: of an engine's, or of an event loop's timer.
@@ -15,6 +16,10 @@ use std::time::Duration;
 pub struct ShardStats {
     /// The shard's number.
     pub shard: usize,
+    /// How its worker is pinned; an event loop has none.
+    pub pinning: PinState,
+    /// Why its worker has ended before its time, if it has; see [`WorkerFailure`](crate::WorkerFailure).
+    pub failure: Option<String>,
     /// Timers accepted.
     pub scheduled: u64,
     /// Timers fired.
@@ -73,10 +78,12 @@ impl ShardStats {
         let pending = sums.pending();
         Self {
             shard: usize::from(handle.id),
-            scheduled: sums.scheduled,
+            pinning: PinState::unpack(counters.pinning.get()),
+            failure: None,
             fired: sums.fired,
             cancelled: sums.cancelled,
             returned: sums.returned,
+            scheduled: sums.scheduled,
             pending,
             rescheduled: handle.moved(),
             panics: counters.panics.get(),

@@ -216,8 +216,8 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     // Returns, though nothing happens any more.
     timer.wait_idle();
     let stats = timer.stats();
-    for worker in &stats.workers {
-        assert!(worker.failure.as_ref().is_some_and(|it| it.contains("the clock")), "{worker:?}");
+    for shard in &stats.shards {
+        assert!(shard.failure.as_ref().is_some_and(|it| it.contains("the clock")), "{shard:?}");
     }
     let rest = timer.stop().unwrap();
     assert_eq!(set_of(rest.iter().map(|it| it.payload)), (0..12).collect());

@@ -4,7 +4,6 @@
 //! core. Linux keeps masks per thread; the process's is that of its main thread, and what the building thread has
 //! beyond that. The quota is that of the nearest limit on the way up the control groups, both versions.
 
-use super::Pinning;
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::types::checks::MAX_SHARDS;
 use std::path::Path;
@@ -48,6 +47,13 @@ impl Cores {
         Self { allowed: process_mask(), quota: process_quota() }
     }
 
+    /// As if the system had said so.
+    #[cfg(test)]
+    pub(super) fn with<const N: usize>(allowed: [usize; N], quota: Option<(u64, u64)>) -> Self {
+        let quota = quota.and_then(|(time, period)| Quota::new(time, period));
+        Self { allowed: allowed.to_vec(), quota }
+    }
+
     pub(crate) fn allowed(&self) -> &[usize] {
         &self.allowed
     }
@@ -61,26 +67,15 @@ impl Cores {
     }
 
     /// Whether all of the cores are ours all of the time, as far as the quota goes.
-    fn are_ours(&self) -> bool {
+    pub(super) fn are_ours(&self) -> bool {
         self.quota.is_none_or(|quota| quota.cores() >= self.allowed.len() as u64)
     }
+}
 
-    /// The core for each worker of a new engine, or `None` where it is not to be pinned.
-    pub(crate) fn deal(&self, pinning: &Pinning, shards: usize) -> Vec<Option<usize>> {
-        let (cores, first) = match pinning {
-            Pinning::Cores if self.are_ours() => {
-                // ORDERING: Relaxed: only the number matters.
-                (&self.allowed[..], NEXT.fetch_add(shards, Ordering::Relaxed))
-            }
-            Pinning::List(list) => (&list[..], 0),
-            Pinning::Cores | Pinning::Off => (&[][..], 0),
-        };
-        let core = |shard: usize| {
-            let place = first.wrapping_add(shard).checked_rem(cores.len())?;
-            cores.get(place).copied()
-        };
-        (0..shards).map(core).collect()
-    }
+/// Takes a turn for so many workers: where in the list of cores an engine begins.
+pub(super) fn take_turn(workers: usize) -> usize {
+    // ORDERING: Relaxed: only the number matters.
+    NEXT.fetch_add(workers, Ordering::Relaxed)
 }
 
 /// The cores of the main thread and those of the calling one, in rising order.

@@ -4,7 +4,7 @@
 //! lets sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and
 //! threads that its handlers start inherit that.
 
-use super::{LONGEST, ParkEnd};
+use super::end::{LONGEST, ParkEnd};
 use crate::sync::process::{AtomicU32, Ordering};
 use rustix::thread::{Timespec, futex, set_current_timer_slack};
 

@@ -8,6 +8,7 @@
 //! word, the *permit*, and differ in how they wait for it. Each platform has one of them; tests run both where both
 //! compile.
 
+mod end;
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
 mod linux;
 #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
@@ -15,22 +16,8 @@ mod portable;
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests;
 
+pub(crate) use end::ParkEnd;
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
 pub(crate) use linux::{Parker, Unparker};
 #[cfg(any(not(target_os = "linux"), tickwheel_loom))]
 pub(crate) use portable::{Parker, Unparker};
-
-use std::time::Duration;
-
-/// The longest single sleep, 68 years: keeps every conversion to the system's types in range. The caller looks
-/// again after any sleep, so a longer one is only cut in two.
-const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
-
-/// What ended a sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParkEnd {
-    /// A wake, before this sleep or during it.
-    Woken,
-    /// The timeout, or now and then nothing at all, a signal for instance.
-    Timeout,
-}

@@ -8,7 +8,7 @@
     allow(dead_code, reason = "on Linux only the tests use it")
 )]
 
-use super::{LONGEST, ParkEnd};
+use super::end::{LONGEST, ParkEnd};
 use crate::sync::process::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;

@@ -102,7 +102,7 @@ mod masks {
         seen.sort_unstable();
         let stats = timer.stats();
         timer.stop().unwrap();
-        seen.into_iter().zip(&stats.workers).map(|((_, mask), it)| (mask, it.pinning)).collect()
+        seen.into_iter().zip(&stats.shards).map(|((_, mask), it)| (mask, it.pinning)).collect()
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod masks {
                 wait_until("it has fired", || seen.lock().unwrap().len() == round);
             }
             let last = seen.lock().unwrap().pop().unwrap();
-            let state = timer.stats().workers[0].pinning;
+            let state = timer.stats().shards[0].pinning;
             if leaves {
                 assert_eq!(last, cores, "all cores of the process");
                 assert!(matches!(state, PinState::Widened(_)), "{state:?}");
@@ -185,7 +185,7 @@ mod masks {
         let (timer, fired) = crate::common::recording(Builder::new().pinning(Pinning::Off));
         timer.schedule_key(Duration::ZERO, 1).unwrap();
         wait_until("it has fired", || fired.len() == 1);
-        assert!(timer.stats().workers.iter().all(|worker| worker.pinning.core().is_none()));
+        assert!(timer.stats().shards.iter().all(|shard| shard.pinning.core().is_none()));
         timer.stop().unwrap();
     }
 }

@@ -3,11 +3,6 @@
 use super::*;
 use std::path::PathBuf;
 
-fn cores(allowed: &[usize], quota: Option<(u64, u64)>) -> Cores {
-    let quota = quota.and_then(|(time, period)| Quota::new(time, period));
-    Cores { allowed: allowed.to_vec(), quota }
-}
-
 #[test]
 fn there_is_always_a_core_and_a_shard() {
     let cores = Cores::of_this_process();
@@ -16,36 +11,17 @@ fn there_is_always_a_core_and_a_shard() {
 }
 
 #[test]
-fn workers_start_over_when_cores_run_out_and_engines_go_on_where_the_last_one_ended() {
-    let cores = cores(&[2, 3, 7], None);
-    assert_eq!(cores.deal(&Pinning::List(vec![7, 2]), 3), [Some(7), Some(2), Some(7)]);
-    assert_eq!(cores.deal(&Pinning::Off, 2), [None; 2]);
-    assert_eq!(cores.deal(&Pinning::List(vec![]), 2), [None; 2]);
-    // Other tests of this process build engines, too: only neighbours within an engine are certain.
-    let dealt = cores.deal(&Pinning::Cores, 7);
-    for pair in dealt.windows(2) {
-        let place = |core: Option<usize>| [2, 3, 7].iter().position(|it| Some(*it) == core);
-        assert_eq!(place(pair[1]), place(pair[0]).map(|place| (place + 1) % 3));
-    }
-    let firsts = (0..64).map(|_| cores.deal(&Pinning::Cores, 1)[0]);
-    let firsts: std::collections::HashSet<_> = firsts.collect();
-    assert_eq!(firsts.len(), 3, "engines of one shard do not share one core");
-}
-
-#[test]
-fn a_container_with_less_than_its_cores_is_not_pinned_and_gets_fewer_shards() {
-    let all = [0, 1, 2, 3];
-    let shards = |quota| cores(&all, quota).default_shards();
+fn a_container_with_less_than_its_cores_gets_fewer_shards_and_does_not_own_them() {
+    let all = |quota| Cores::with([0, 1, 2, 3], quota);
+    let shards = |quota| all(quota).default_shards();
     assert_eq!(shards(None), 4);
     assert_eq!(shards(Some((400, 100))), 4);
     assert_eq!(shards(Some((250, 100))), 2);
     assert_eq!(shards(Some((50, 100))), 1);
     assert_eq!(shards(Some((900, 100))), 4);
-    let pinned = |quota| cores(&all, quota).deal(&Pinning::Cores, 2)[0].is_some();
-    assert!(pinned(None) && pinned(Some((400, 100))) && pinned(Some((800, 100))));
-    assert!(!pinned(Some((399, 100))) && !pinned(Some((100, 100))));
-    let named = cores(&all, Some((50, 100))).deal(&Pinning::List(vec![3]), 1);
-    assert_eq!(named, [Some(3)], "a named core is the user's decision");
+    let ours = |quota| all(quota).are_ours();
+    assert!(ours(None) && ours(Some((400, 100))) && ours(Some((800, 100))));
+    assert!(!ours(Some((399, 100))) && !ours(Some((100, 100))));
 }
 
 /// A folder that looks like mounted control groups.
