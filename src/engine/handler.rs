@@ -1,6 +1,7 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
 use super::hold::TimerRef;
+use super::hooks::PanicHook;
 use super::inner::Inner;
 use super::timer::Timer;
 use crate::contain;
@@ -140,12 +141,6 @@ pub(super) enum Outcome {
 /// The handler of one shard.
 pub(super) type Handler<T> = Box<dyn FnMut(&Timer<T>, Expired<T>) -> Outcome + Send>;
 
-/// Called with every panic of a handler.
-pub(super) type PanicHook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
-
-/// Called with every worker that ends before its time.
-pub(super) type FailureHook = Arc<dyn Fn(&WorkerFailure) + Send + Sync>;
-
 /// A handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
     Box::new(move |_timer, expired| match executor.execute(expired) {
@@ -170,7 +165,7 @@ pub(super) fn run_caught<T>(
         Ok(outcome) => Some(outcome),
         Err(message) => {
             report(
-                inner.panic_hook.get().and_then(Option::as_ref),
+                inner.hooks.get().and_then(|hooks| hooks.panic.as_ref()),
                 &PanicReport { shard, key, message },
             );
             None

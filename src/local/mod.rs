@@ -40,9 +40,6 @@ const ZOMBIES_PER_LOOK: u32 = 64;
 /// microseconds at a time.
 const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
 
-/// Entries that a poll looks at when the bound is exceeded.
-const SWEEP_PER_POLL: usize = 4096;
-
 /// The answer to one timer more than `limit`, which is how many are pending.
 #[cold]
 fn refusal<T>(limit: usize, payload: T) -> ScheduleError<T> {

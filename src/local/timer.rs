@@ -5,7 +5,7 @@ use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
 use crate::state::Phase;
 use crate::time::{Course, Period, Repeat, TickRate, Time, When};
-use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
+use crate::types::{Budget, BuildError, Cancel, Key, Reschedule, ScheduleError, Settings, Unfired};
 use crate::wheel::{AnyWheel, Entry};
 use core::fmt;
 use core::time::Duration;
@@ -35,7 +35,7 @@ use core::time::Duration;
 /// assert_eq!(timer.cancel(request).payload(), Some("request"));
 ///
 /// let mut fired = Vec::new();
-/// let polled = timer.poll(ms(200), 1000, |expired| fired.push((expired.payload, expired.deadline)));
+/// let polled = timer.poll(ms(200), |expired| fired.push((expired.payload, expired.deadline)));
 /// assert_eq!(fired, [("idle connection", ms(180))]);
 /// assert!(polled.fired == 1 && !polled.more && timer.is_empty());
 /// # Ok(()) }
@@ -64,7 +64,7 @@ use core::time::Duration;
 /// loop {
 ///     let timeout_ms = timer.poll_timeout_ms(clock.now());
 ///     serve_sockets(&mut timer, timeout_ms); // epoll_wait, then read and write
-///     timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
+///     timer.poll(clock.now(), |expired| println!("{} timed out", expired.payload));
 /// }
 /// # }
 /// ```
@@ -76,6 +76,8 @@ pub struct LocalTimer<T> {
     pub(super) latest: Time,
     /// Timers that may be pending.
     limit: usize,
+    /// What one poll may do.
+    pub(super) budget: Budget,
     /// Zombies made since the last look at their bound.
     unlooked: u32,
 }
@@ -97,13 +99,14 @@ impl<T> LocalTimer<T> {
         LocalBuilder::new().tick(tick).build()
     }
 
-    pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, limit: Option<usize>) -> Self {
+    pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, settings: &Settings) -> Self {
         Self {
             rate,
             driver: Driver::new(wheel),
             table: Table::new(),
             latest: Time::ZERO,
-            limit: limit.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            budget: settings.budget,
             unlooked: 0,
         }
     }
@@ -192,7 +195,7 @@ impl<T> LocalTimer<T> {
     ///
     /// let mut beats = 0;
     /// while let Some(now) = timer.next_deadline() {
-    ///     let polled = timer.poll_with(now, 1000, |timer, expired| {
+    ///     let polled = timer.poll_with(now, |timer, expired| {
     ///         beats += 1;
     ///         if expired.deadline == Time::ZERO + second * 60 {
     ///             assert!(timer.cancel(expired.key).won());
@@ -317,7 +320,7 @@ impl<T> LocalTimer<T> {
     /// Timers that are pending.
     #[inline]
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.table.pending()
     }
 
@@ -325,7 +328,7 @@ impl<T> LocalTimer<T> {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.pending() == 0
     }
 
     /// When to poll next: the earliest pending deadline if no timer was cancelled or moved and the last poll
@@ -382,6 +385,23 @@ impl<T> LocalTimer<T> {
         self.table.drain().map(unfired)
     }
 
+    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget.at_least_one();
+    }
+
+    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
+    /// themselves, a chunk at a time.
+    pub fn reserve(&mut self, timers: usize) {
+        self.table.reserve(timers);
+    }
+
+    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
+    /// O(peak number of timers).
+    pub fn shrink_to_fit(&mut self) {
+        self.table.shrink_to_fit();
+    }
+
     /// Bytes held for nodes and wheel, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
@@ -393,7 +413,7 @@ impl<T> fmt::Debug for LocalTimer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalTimer")
             .field("tick", &self.rate.tick())
-            .field("len", &self.len())
+            .field("pending", &self.pending())
             .field("next_deadline", &self.next_deadline())
             .finish_non_exhaustive()
     }

@@ -14,6 +14,7 @@
 //! | `error` | every error, each with its cure |
 //! | `exclusive` | what lets an error be shared whose payload is not |
 //! | `checks` | what a user may ask a builder for |
+//! | `settings` | what all builders are asked for |
 
 mod answer;
 pub(crate) mod checks;
@@ -23,6 +24,7 @@ mod expired;
 mod key;
 mod pin_state;
 mod salt;
+mod settings;
 mod turn;
 mod wheel_kind;
 
@@ -33,5 +35,6 @@ pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
 pub use pin_state::PinState;
 pub(crate) use salt::salt;
+pub(crate) use settings::Settings;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -3,7 +3,7 @@
 use super::ops::{Op, ops};
 use proptest::prelude::*;
 use std::time::Duration;
-use tickwheel::{FixedTimer, Key, Time};
+use tickwheel::{Budget, FixedTimer, Key, Time};
 
 struct Checked {
     timer: FixedTimer<u64>,
@@ -100,7 +100,8 @@ impl Checked {
     fn poll(&mut self, budget: usize) {
         let now = self.now;
         let mut fired = Vec::new();
-        let polled = self.timer.poll(now, budget, |expired| {
+        self.timer.set_budget(Budget { fire: budget, ..Budget::default() });
+        let polled = self.timer.poll(now, |expired| {
             assert_eq!(expired.lateness, now - expired.deadline);
             fired.push((expired.key, expired.deadline, expired.payload));
         });
@@ -116,7 +117,7 @@ impl Checked {
 
     fn check(&self) {
         let timer = &self.timer;
-        assert_eq!(timer.len(), self.model.len());
+        assert_eq!(timer.pending(), self.model.len());
         let earliest = self.model.first().map(|entry| entry.1).filter(|time| *time < Time::MAX);
         if self.cut_short {
             assert!(

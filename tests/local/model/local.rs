@@ -4,7 +4,7 @@ use super::ops::{Op, ops};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
-use tickwheel::{Cancel, Key, LocalTimer, ScheduleErrorKind, Time, WheelKind};
+use tickwheel::{Budget, Cancel, Key, LocalTimer, ScheduleErrorKind, Time, WheelKind};
 
 const TICK_NS: u64 = 1_000_000;
 const LIMIT: usize = 60;
@@ -187,7 +187,8 @@ impl Checked {
         self.latest = self.latest.max(self.now);
         let due: HashSet<Key<u64>> = self.due().collect();
         let mut fired = Vec::new();
-        let polled = self.timer.poll(self.time(), budget, |expired| fired.push(expired));
+        self.timer.set_budget(Budget { fire: budget, ..Budget::default() });
+        let polled = self.timer.poll(self.time(), |expired| fired.push(expired));
         assert_eq!(polled.fired, fired.len());
         assert!(fired.len() <= budget, "above the budget");
         let mut last = 0;
@@ -214,7 +215,7 @@ impl Checked {
 
     fn check(&self) {
         let timer = &self.timer;
-        assert_eq!((timer.len(), timer.is_empty()), (self.model.len(), self.model.is_empty()));
+        assert_eq!((timer.pending(), timer.is_empty()), (self.model.len(), self.model.is_empty()));
         let earliest = self.model.values().map(|timer| timer.deadline).min().map(start_of);
         let next = timer.next_deadline();
         match (next, earliest) {
