@@ -14,11 +14,13 @@ pub struct Poll {
     pub(crate) now: Time,
     /// The periodic timer that is being handled, with a fixed delay, and the deadline that it was sent on to.
     pub(crate) resting: Option<(RawKey, Time)>,
+    /// Everything that is due has been taken, or the budget is used up.
+    exhausted: bool,
 }
 
 impl Poll {
     pub(crate) fn new(turn: TurnState, now: Time) -> Self {
-        Self { turn, now, resting: None }
+        Self { turn, now, resting: None, exhausted: false }
     }
 }
 
@@ -126,6 +128,8 @@ impl<'a, F: Pull> Expirations<'a, F> {
     fn end(&mut self) -> Polled {
         let Some(mut poll) = self.poll.take() else { return Polled { fired: 0, more: false } };
         self.timer.handled(&mut poll, None);
+        // Left half-way: more may be due.
+        poll.turn.cut_short |= !poll.exhausted;
         self.timer.finish(poll)
     }
 }
@@ -137,7 +141,11 @@ impl<F: Pull> Iterator for Expirations<'_, F> {
     fn next(&mut self) -> Option<Self::Item> {
         let poll = self.poll.as_mut()?;
         self.timer.handled(poll, None);
-        self.timer.next(poll)
+        let expired = self.timer.next(poll);
+        if expired.is_none() {
+            poll.exhausted = true;
+        }
+        expired
     }
 }
 
