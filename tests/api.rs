@@ -1,14 +1,21 @@
 //! What users rely on without calling it: auto traits, sizes, the texts of errors, `Debug` without
 //! conditions, object safety. What must not compile is shown in the crate's documentation.
 
-#[path = "common/mod.rs"]
-mod common;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "support"]
+mod support {
+    pub(crate) mod setup;
+}
 
-use common::{HOUR, ms, one_shard, recording};
 use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
+use support::setup::{HOUR, ms, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, EngineState, EventLoopTimer, Executor,
     Expired, FixedTimer, IdleStrategy, Key, LatenessHistogram, LocalTimer, ManualClock,

@@ -29,7 +29,7 @@ impl Engine {
         let bell = Bell::default();
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner = Owner::new(0, wheel, None, Box::new(bell.clone()));
-        Self { owner, ledger: Ledger::new(), bell, fired: Vec::new() }
+        Self { owner, ledger: Ledger::of_payloads(), bell, fired: Vec::new() }
     }
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {

@@ -1,5 +1,22 @@
 //! `EventLoopTimer`: a shard inside the user's own loop, with remotes on other threads.
 
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod book;
+    pub(crate) mod choices;
+    pub(crate) mod ledger;
+    pub(crate) mod properties;
+    pub(crate) mod shard_model;
+    pub(crate) mod ticks;
+}
+
+mod model;
+
 use mio::{Events, Poll, Token};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! The checks of the reference's suite that are about real time, with long times scaled down.
 
 use super::netty;
-use crate::common::{Fired, HOUR, ms, recording, reflexive, secs, wait_until};
+use crate::support::setup::{Fired, HOUR, ms, recording, reflexive, secs, wait_until};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tickwheel::{Clock, Expired, MonotonicClock, Time, Timer, WheelKind};

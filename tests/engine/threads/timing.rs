@@ -1,6 +1,7 @@
 //! Real time: never early, woken in time, and asleep while there is nothing to do.
 
-use crate::common::{Fired, HOUR, Random, ms, one_shard, recording, secs, us, wait_until};
+use crate::support::random::Random;
+use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, secs, us, wait_until};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
