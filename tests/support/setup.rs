@@ -42,7 +42,7 @@ pub(crate) fn one_shard() -> Builder {
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < secs(30), "waited in vain until {what}");
+        assert!(start.elapsed() < secs(120), "waited in vain until {what}");
         std::thread::sleep(us(200));
     }
 }
