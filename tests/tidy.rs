@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/columns.rs"]
+mod columns;
+
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/engine/hold.rs", "engines lie behind pointers, and handles count themselves per thread"),

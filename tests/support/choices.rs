@@ -40,7 +40,9 @@ macro_rules! weighted {
             )+
         }
 
-        impl<'a $(, $by: ::arbitrary::Arbitrary<'a>)?> ::arbitrary::Arbitrary<'a> for $name $(<$by>)? {
+        impl<'a $(, $by: ::arbitrary::Arbitrary<'a>)?> ::arbitrary::Arbitrary<'a>
+            for $name $(<$by>)?
+        {
             fn arbitrary(data: &mut ::arbitrary::Unstructured<'a>) -> ::arbitrary::Result<Self> {
                 let mut left = u8::arbitrary(data)? % (0 $(+ $weight)+);
                 $(
