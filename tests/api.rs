@@ -152,7 +152,7 @@ fn errors_are_send_sync_and_static() {
 struct SendlessDebug;
 
 #[test]
-fn debug_asks_nothing_of_the_payload() {
+fn debug_does_not_need_a_payload_that_can_be_printed() {
     fn debug<D: Debug>(value: &D, parts: &[&str]) {
         let text = format!("{value:?}");
         for part in parts {
@@ -257,7 +257,7 @@ fn run_time_errors_name_the_cure() {
 }
 
 #[test]
-fn verdicts_answer_for_themselves() {
+fn cancel_and_reschedule_answers_can_be_asked() {
     assert!(Cancel::Won(1).won() && !Cancel::<u64>::Lost.won());
     assert_eq!((Cancel::Won(1).payload(), Cancel::<u64>::Lost.payload()), (Some(1), None));
     assert!(Reschedule::Moved.moved() && !Reschedule::Gone.moved());

@@ -169,7 +169,7 @@ impl StagingBuffer {
                 }
             }
             self.places[kept] = young;
-            // Without a branch: which entries are dead is anybody's guess, and the loads overlap.
+            // Without a branch: no branch predictor knows which entries are dead, and the loads overlap.
             let alive = records.is_live(&young.entry());
             kept += usize::from(alive);
             min = min.min(if alive { young.deadline } else { u64::MAX });

@@ -35,7 +35,7 @@ fn hush_wanted_panics() {
 }
 
 #[test]
-fn random_engines_under_random_load_settle_every_account() {
+fn random_engines_under_random_load_end_every_timer_once() {
     hush_wanted_panics();
     let first = std::env::var("TICKWHEEL_SEED").ok().and_then(|text| text.parse().ok());
     let first = first.unwrap_or(1_u64);

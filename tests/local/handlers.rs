@@ -223,7 +223,7 @@ fn what_a_handler_schedules_for_now_waits_while_a_far_timer_is_young() {
 
 /// The hint that tells a timer's entries apart has eight bits; it comes round here.
 #[test]
-fn a_timer_that_is_pulled_in_hundreds_of_times_fires_once() {
+fn a_timer_that_is_moved_earlier_hundreds_of_times_fires_once() {
     for mut timer in timers() {
         let key = timer.schedule(ms(0), for_ms(10_000), ()).unwrap();
         for n in 1..=1_000 {
@@ -319,7 +319,7 @@ fn a_clock_that_goes_back_makes_nothing_early_or_lost() {
 }
 
 #[test]
-fn any_clock_will_do() {
+fn any_clock_can_be_used() {
     let clock = ManualClock::new();
     for mut timer in timers() {
         let start = clock.now();

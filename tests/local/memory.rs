@@ -143,7 +143,7 @@ fn entries_go_when_the_timers_are_cancelled() {
 }
 
 #[test]
-fn moving_a_deadline_to_and_fro_is_bounded_as_well() {
+fn moving_a_deadline_back_and_forth_is_bounded_as_well() {
     for mut timer in timers() {
         let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), 0).unwrap();
         for n in 0..200_000 {

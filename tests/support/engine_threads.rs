@@ -1,4 +1,4 @@
-//! The whole engine under random load on real threads: nobody knows who wins, but every timer that was accepted
+//! The whole engine under random load on real threads: whoever wins, every timer that was accepted
 //! ends exactly once, none fires early, the engine's counters agree with the books, and every payload is
 //! dropped exactly once.
 //!
@@ -138,12 +138,12 @@ fn any_delay(random: &mut Random) -> Duration {
 
 /// A clock of either kind.
 #[derive(Clone)]
-enum Hands {
+enum AnyClock {
     Real(MonotonicClock),
     Manual(ManualClock),
 }
 
-impl Hands {
+impl AnyClock {
     fn now(&self) -> Time {
         match self {
             Self::Real(clock) => Clock::now(clock),
@@ -197,12 +197,12 @@ pub(crate) fn check_with_panics(case: &Case) -> Tally {
 }
 
 fn run(case: &Case, panics: bool) -> Tally {
-    let hands = match case.manual {
-        true => Hands::Manual(ManualClock::new()),
-        false => Hands::Real(MonotonicClock::new()),
+    let clock = match case.manual {
+        true => AnyClock::Manual(ManualClock::new()),
+        false => AnyClock::Real(MonotonicClock::new()),
     };
     let timers = case.producers.0.iter().map(|ops| ops.len() as u64).sum();
-    let books = Arc::new(Books::new(timers, hands, panics));
+    let books = Arc::new(Books::new(timers, clock, panics));
     let engine = build(case, &books);
     let (held, mut returned) = produce(case, &books, &engine);
     match case.end {
@@ -242,9 +242,9 @@ fn build(case: &Case, books: &Arc<Books>) -> Engine {
     if let Some(limit) = case.max_pending {
         builder = builder.max_pending(1 + usize::from(limit));
     }
-    builder = match books.hands.clone() {
-        Hands::Real(clock) => builder.clock(clock),
-        Hands::Manual(clock) => builder.clock(clock),
+    builder = match books.clock.clone() {
+        AnyClock::Real(clock) => builder.clock(clock),
+        AnyClock::Manual(clock) => builder.clock(clock),
     };
     let inside = Arc::new(OnceLock::<Timer<Payload>>::new());
     let (books, engine) = (Arc::clone(books), Arc::clone(&inside));
@@ -296,12 +296,12 @@ fn produce(case: &Case, books: &Books, engine: &Engine) -> (Held, u64) {
 fn finish(books: &Books, engine: &Engine) {
     let begun = Instant::now();
     (0..books.repeated.len()).for_each(|n| books.end_periodic(engine, n as u64));
-    books.hands.advance(Duration::from_secs(1));
+    books.clock.advance(Duration::from_secs(1));
     while engine.pending() > 0 {
         assert!(begun.elapsed() < PATIENCE, "{} timers are lost", engine.pending());
         books.cancel_far(engine);
         // Handlers may have begun more.
-        books.hands.advance(Duration::from_millis(1));
+        books.clock.advance(Duration::from_millis(1));
         std::thread::sleep(Duration::from_micros(50));
     }
 }

@@ -79,7 +79,7 @@ fn delays_of_exact_ring_spans_are_due_on_their_tick() {
 }
 
 #[test]
-fn spans_reach_to_the_end_of_time() {
+fn delays_reach_to_the_end_of_the_scale() {
     for wheel in wheels() {
         let mut wheel = CheckedWheel::new(wheel);
         let far = [1 << 62, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
@@ -231,7 +231,7 @@ fn a_sweep_and_an_advance_share_a_long_bucket() {
 
 /// Entries that move to finer rings while a sweep is half-way must not slip past it.
 #[test]
-fn a_cycle_finds_the_dead_although_time_passes() {
+fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
     for sweep in [3, 40, 200] {
         for wheel in wheels() {
             let mut wheel = CheckedWheel::new(wheel);

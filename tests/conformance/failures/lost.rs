@@ -49,7 +49,7 @@ fn no_timer_is_lost_between_push_and_sleep() {
 }
 
 #[test]
-fn no_timer_is_lost_across_stop_with_racing_producers() {
+fn no_timer_is_lost_when_stop_races_with_producers() {
     const EACH: u64 = 150;
     for round in 0..stress(1_500) {
         let ledger = Ledger::all_begun(2 * EACH);

@@ -74,7 +74,7 @@ fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
 }
 
 #[test]
-fn timers_that_die_young_never_reach_the_wheel() {
+fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
     each_setup(|at| {
         let (timer, _fired) = at.recording();
         for id in 0..10_000 {
@@ -102,7 +102,7 @@ fn what_the_engine_holds_is_told_whether_or_not_it_has_turned() {
 }
 
 #[test]
-fn moving_a_deadline_out_and_in_for_ever_holds_no_more_entries() {
+fn moving_a_deadline_again_and_again_holds_no_more_entries() {
     each_setup(|at| {
         let (timer, fired) = at.recording();
         let keys: Vec<Key<u64>> =

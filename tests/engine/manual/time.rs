@@ -266,7 +266,7 @@ fn several_engines_share_one_clock() {
 }
 
 #[test]
-fn every_shard_settles_before_settle_returns() {
+fn every_shard_is_idle_before_wait_idle_returns() {
     let clock = ManualClock::new();
     let builder = one_shard().shards(3).routing(tickwheel::Routing::Spread).clock(clock.clone());
     let (timer, fired) = crate::support::setup::recording(builder);

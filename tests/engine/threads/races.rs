@@ -197,7 +197,7 @@ fn of_two_movers_the_last_decides() {
 }
 
 #[test]
-fn moves_keep_their_promise_while_handles_are_dropped() {
+fn moved_timers_are_not_early_while_handles_are_dropped() {
     const TIMERS: u64 = 10_000;
     for round in 0..stress(2) {
         let (timer, ledger) = with_ledger(TIMERS);
@@ -370,7 +370,7 @@ fn a_limit_that_races_with_firing_comes_back_to_zero() {
 }
 
 #[test]
-fn a_short_timer_fires_however_often_the_worker_falls_asleep_meanwhile() {
+fn a_short_timer_fires_although_the_worker_goes_to_sleep_at_that_moment() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let handler = move |expired: Expired<u64>| sender.send(expired.payload).unwrap();
     let timer = one_shard().tick(us(10)).build_with(handler).unwrap();

@@ -101,7 +101,7 @@ fn assert_every_end_happened(sum: Ends) {
 }
 
 #[test]
-fn stop_loses_nothing_while_producers_race_it() {
+fn stop_loses_nothing_while_producers_schedule() {
     let mut sum = Ends::default();
     for seed in 1..=stress(2_000) {
         let builder =
@@ -133,7 +133,7 @@ fn stop_loses_nothing_while_somebody_turns_by_hand() {
 }
 
 #[test]
-fn concurrent_stops_share_the_timers_out() {
+fn each_timer_is_returned_by_one_of_several_stops() {
     for _ in 0..stress(100) {
         let (timer, _fired) = recording(one_shard().shards(2).routing(tickwheel::Routing::Spread));
         for id in 0..100 {

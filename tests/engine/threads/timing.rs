@@ -145,7 +145,7 @@ fn a_later_timer_does_not_wake_the_worker() {
 }
 
 #[test]
-fn a_running_clock_settles_between_timers() {
+fn wait_idle_returns_between_timers_of_a_running_clock() {
     let (timer, fired) = recording(one_shard());
     for id in 0..100 {
         timer.schedule(us(id * 50), id).unwrap();

@@ -1,6 +1,6 @@
 //! What the test knows about each timer, apart from the engine; and the handler of every shard.
 
-use super::{Hands, WANTED};
+use super::{AnyClock, WANTED};
 use crate::support::ledger::{Ledger, Payload};
 use crate::support::random::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub(super) struct Repeated {
 /// See the module.
 pub(super) struct Books {
     pub(super) ledger: Arc<Ledger>,
-    pub(super) hands: Hands,
+    pub(super) clock: AnyClock,
     /// First the producers' timers, then one possible child of each.
     records: Box<[Record]>,
     pub(super) repeated: Box<[Repeated]>,
@@ -49,10 +49,10 @@ pub(super) struct Books {
 }
 
 impl Books {
-    pub(super) fn new(timers: u64, hands: Hands, panics_wanted: bool) -> Self {
+    pub(super) fn new(timers: u64, clock: AnyClock, panics_wanted: bool) -> Self {
         Self {
             ledger: Ledger::new(2 * timers),
-            hands,
+            clock,
             records: (0..2 * timers).map(|_| Record::default()).collect(),
             repeated: (0..PERIODICS).map(|_| Repeated::default()).collect(),
             panics_wanted,
@@ -76,7 +76,7 @@ impl Books {
     }
 
     fn in_ns(&self, delay: Duration) -> u64 {
-        (self.hands.now() + delay).as_nanos()
+        (self.clock.now() + delay).as_nanos()
     }
 
     /// Enters a timer that is about to be scheduled.
@@ -175,7 +175,7 @@ impl Books {
 
     /// The handler of every shard; it may use the engine, if there is one.
     pub(super) fn fire(&self, engine: Option<&Engine>, expired: &Expired<Payload>) {
-        let (now, id) = (self.hands.now(), expired.payload.id());
+        let (now, id) = (self.clock.now(), expired.payload.id());
         self.early.fetch_add(u64::from(now < expired.deadline), Ordering::Relaxed);
         if let Some(n) = id.checked_sub(2 * self.timers()) {
             let before = self.repeated[n as usize].fired.fetch_add(1, Ordering::SeqCst);

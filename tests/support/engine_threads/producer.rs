@@ -63,7 +63,7 @@ impl<'a> Producer<'a> {
                 self.begin_periodic(u64::from(n) % PERIODICS, period, first);
             }
             Op::EndPeriodic(n) => books.end_periodic(engine, u64::from(n) % PERIODICS),
-            Op::Advance(us) => books.hands.advance(Duration::from_micros(us.into())),
+            Op::Advance(us) => books.clock.advance(Duration::from_micros(us.into())),
             Op::Nap(us) => std::thread::sleep(Duration::from_micros(us.into())),
             Op::Yield => std::thread::yield_now(),
         }
