@@ -17,7 +17,6 @@ const WIDE: &[(&str, &str)] = &[
     ("docs/PERFORMANCE.md", "not wrapped yet"),
     ("docs/performance/comparison.md", "written by the comparison program"),
     ("docs/performance/notebook.md", "not wrapped yet"),
-    ("examples/rpc_client.rs", "the text of its help"),
 ];
 
 /// Every file of ours with one of these extensions, in order.
