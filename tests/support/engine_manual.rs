@@ -8,6 +8,7 @@ use super::ticks::Ticks;
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 use tickwheel::{
     Builder, Cancel, Drive, EngineState, Expired, Key, ManualClock, Pinning, Reschedule, Routing,
@@ -57,6 +58,8 @@ struct Engine {
     handles: BTreeMap<u64, Timeout<Payload>>,
     drains_all: bool,
     worker: bool,
+    /// The thread that does the operations.
+    home: ThreadId,
 }
 
 impl Engine {
@@ -125,8 +128,14 @@ impl Subject for Engine {
     }
 
     fn queue(&self, _: Name, key: Key<Payload>) -> Option<usize> {
+        // Messages keep the order of each thread, and with a worker there are two: its handlers' and ours.
+        let queue = if self.worker {
+            usize::from(thread::current().id() == self.home)
+        } else {
+            key.shard()
+        };
         // A message that stays behind in the inbox may be filed after its tick has passed.
-        self.drains_all.then_some(key.shard())
+        self.drains_all.then_some(queue)
     }
 }
 
@@ -204,7 +213,13 @@ fn build(case: &Case, clock: &ManualClock, limit: Option<usize>, world: &Shared)
         .build_with(move |expired| locked(&world).handle(expired))
         .expect("every choice of settings is a good one");
     let drains_all = case.budgets.drain.is_none();
-    Engine { timer, handles: BTreeMap::new(), drains_all, worker: case.worker }
+    Engine {
+        timer,
+        handles: BTreeMap::new(),
+        drains_all,
+        worker: case.worker,
+        home: thread::current().id(),
+    }
 }
 
 /// Runs the case; panics where engine and model differ.
