@@ -206,7 +206,7 @@ fn death_in_a_turn_or_schedule() {
             move || schedule(&handle, handle.thread(1), &ledger, 1, false).is_some()
         });
         let budget = crate::Budget::default();
-        let mut piece = engine.owner.begin_turn(10, &budget);
+        let mut piece = engine.owner.begin_turn(10, &budget).unwrap();
         let mut ended: Vec<u64> = Vec::new();
         ended.extend(engine.owner.next_fired(&mut piece).map(|fired| fired.payload.id()));
         // What unwinds drops the turn and never finishes it.

@@ -62,17 +62,20 @@ impl<T> ShardWorker<T> {
 
     fn turn_at(&mut self, inner: &Inner<T>, mut now: Time, tick: u64, goes_on: bool) -> Turn {
         let mut fires = 0;
-        let mut piece = if goes_on {
+        let begun = if goes_on {
             self.owner.resume_turn(tick, &inner.budget)
         } else {
             self.owner.begin_turn(tick, &inner.budget)
         };
-        while let Some(fired) = self.owner.next_fired(&mut piece) {
+        let Some(mut turn) = begun else {
+            return Turn { fired: 0, more: false, next: u64::MAX };
+        };
+        while let Some(fired) = self.owner.next_fired(&mut turn) {
             fires += 1;
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.worker_now();
             }
-            if self.owner.confirm(&mut piece, &fired) {
+            if self.owner.confirm(&mut turn, &fired) {
                 self.handle(inner, fired, now);
                 self.owner.finish_call(|| inner.worker_now());
             } else {
@@ -83,7 +86,7 @@ impl<T> ShardWorker<T> {
                 break;
             }
         }
-        self.owner.finish_turn(piece, &inner.budget)
+        self.owner.finish_turn(turn, &inner.budget)
     }
 
     /// Runs the handler for one timer.

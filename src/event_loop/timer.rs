@@ -73,7 +73,6 @@ impl<T> Drop for Polling<'_, T> {
         if owner.is_turning() {
             // The clock is the user's, and it is asked while a panic is on its way: a second one must not get out.
             owner.finish_call(|| contain::call(|| source.now()).unwrap_or(self.now).max(self.now));
-            owner.abort_turn();
         }
     }
 }
@@ -261,7 +260,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 
     /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour. A poll from
-    /// inside a handler does nothing.
+    /// inside a handler does nothing. A handler that swaps the timer for another one ends the poll; what was due
+    /// in the first one fires in a later poll of it.
     ///
     /// # Panics
     ///
@@ -278,19 +278,26 @@ impl<T: Send + 'static> EventLoopTimer<T> {
             self.owner.rise();
         }
         let budget = self.budget;
-        let mut piece = self.owner.begin_turn(self.rate.current(now), &budget);
+        // A call is left over where its handler has swapped the timer for another one.
+        self.owner.finish_call(|| now);
+        let Some(mut turn) = self.owner.begin_turn(self.rate.current(now), &budget) else {
+            return Polled { fired: 0, more: false };
+        };
         let polling = Polling { timer: self, now };
         let timer = &mut *polling.timer;
-        while let Some(fired) = timer.owner.next_fired(&mut piece) {
-            if !timer.owner.confirm(&mut piece, &fired) {
+        while let Some(fired) = timer.owner.next_fired(&mut turn) {
+            if !timer.owner.confirm(&mut turn, &fired) {
                 contain::drop_payload(fired.payload);
                 continue;
             }
             let expired = timer.expired(now, fired);
             handler(timer, expired);
+            if !timer.owner.owns(&turn) {
+                break;
+            }
             timer.owner.finish_call(|| timer.source.now());
         }
-        let Turn { fired, more, .. } = timer.owner.finish_turn(piece, &budget);
+        let Turn { fired, more, .. } = timer.owner.finish_turn(turn, &budget);
         Polled { fired, more }
     }
 

@@ -302,6 +302,16 @@ impl<T> Table<T> {
         }
     }
 
+    /// Gives a pending timer whose current mark this is a new one, so that every entry it has is dead; what a new entry
+    /// needs: deadline and mark.
+    pub(crate) fn renew_entry(&self, index: u32, mark: u32) -> Option<(u64, u32)> {
+        let node = self.nodes.get(index)?;
+        let state = node.state.renew_mark(mark)?;
+        // ORDERING: Relaxed: at least as new as the last completed move, which the exchange acquired [P3]. A move that
+        // begins now and makes it earlier sends an entry of its own; one that makes it later finds this one.
+        Some((node.deadline.load(Ordering::Relaxed), state.mark()))
+    }
+
     /// Whether an entry stands for a pending timer. A hint, unless the answer is no.
     #[inline]
     pub(crate) fn is_live(&self, index: u32, mark: u32) -> bool {

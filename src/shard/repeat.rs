@@ -4,10 +4,10 @@
 //! fired, and the next one as one scheduled; the permit under `max_pending` is kept from schedule to end.
 
 use super::handle::{Refusal, ShardHandle};
-use super::owner::{Owner, Piece};
+use super::owner::Owner;
 use super::thread_state::{Counter, ThreadState};
 use crate::contain;
-use crate::drive::Fired;
+use crate::drive::{Fired, TurnState};
 use crate::node::periodic::Call;
 use crate::node::table::Armed;
 use crate::time::{Repeat, Time};
@@ -80,13 +80,13 @@ impl<T> Owner<T> {
     /// ended since: then drop it quietly. Nothing of the user's may run between this and the handler.
     #[inline]
     #[must_use]
-    pub(crate) fn confirm(&mut self, piece: &mut Piece, fired: &Fired<T>) -> bool {
-        !fired.periodic || self.confirm_call(piece, fired.key.index())
+    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: &Fired<T>) -> bool {
+        !fired.periodic || self.confirm_call(turn, fired.key.index())
     }
 
     #[cold]
     #[inline(never)]
-    fn confirm_call(&mut self, piece: &mut Piece, index: u32) -> bool {
+    fn confirm_call(&mut self, turn: &mut TurnState, index: u32) -> bool {
         let Self { handle, thread, calling, .. } = self;
         // The next call is counted before this one counts as over, so that the timer always counts as pending. If it
         // is the last call after all, nobody has been told of it.
@@ -101,7 +101,7 @@ impl<T> Owner<T> {
             }
             Call::Ended => {
                 *calling = None;
-                piece.fired -= 1;
+                turn.fired -= 1;
                 return false;
             }
         }

@@ -1,7 +1,7 @@
 //! The contract of a clock.
 
 use super::Time;
-use std::sync::{Arc, Weak};
+use alloc::sync::{Arc, Weak};
 
 /// A source of [`Time`].
 ///

@@ -4,9 +4,11 @@
 //! data: `Send + Sync`, comparable, and free of borrowed state. [`ScheduleError`] carries the
 //! payload back to the caller.
 
-use std::error::Error as StdError;
-use std::fmt;
-use std::time::Duration;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::error::Error as StdError;
+use core::fmt;
+use core::time::Duration;
 
 use thiserror::Error;
 
