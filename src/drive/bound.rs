@@ -102,6 +102,7 @@ impl<W: Drivable> Driver<W> {
     #[cold]
     #[inline(never)]
     fn sweep<S: TimerStore>(&mut self, store: &mut S, requested: bool, budget: usize) -> bool {
+        self.evict_deferred(store);
         if self.sweeping {
             self.round.requested |= requested;
         } else {
@@ -113,7 +114,7 @@ impl<W: Drivable> Driver<W> {
             }
             (self.sweeping, self.round) = (true, Round::default());
             // The sweep goes round the wheel; the staging buffer is small enough to be gone through at once.
-            self.evict_staged(store);
+            self.evict_dead(store);
         }
         let mut renewed = Vec::new();
         let met = &mut self.round.met;
@@ -134,6 +135,16 @@ impl<W: Drivable> Driver<W> {
             self.look_at = self.filed() + ZOMBIE_FLOOR;
         }
         self.sweeping
+    }
+
+    /// A handler that moves timers to and fro for long leaves entries that wait for the next turn.
+    fn evict_deferred<S: TimerStore>(&mut self, store: &S) {
+        let before = self.deferred.len();
+        if before >= self.deferred_limit {
+            self.deferred.retain(|entry| store.is_live(entry));
+            self.swept += (before - self.deferred.len()) as u64;
+            self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
+        }
     }
 
     /// Ends a round of the sweep and begins the next one, if it is of use.
