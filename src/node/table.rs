@@ -339,12 +339,11 @@ impl<T> Table<T> {
     /// The deadline of the timer that a key names, if it lives.
     pub(crate) fn deadline_of(&self, index: u32, generation: u64) -> Option<u64> {
         let node = self.nodes.get(index)?;
-        // First, so that it is not an earlier timer's deadline: a key may have come on ways that order nothing.
+        // First, or it may be an earlier timer's: keys come on ways that order nothing.
         if !node.state.load().is_named(generation) {
             return None;
         }
-        // ORDERING: Acquire pairs with the store in `arm_node`: if this is the next timer's deadline already, then the
-        // state read below is that of an ended timer, or of the next. [P23]
+        // ORDERING: Acquire pairs with `arm_node`: behind the next timer's deadline lies this one's end. [P23]
         let deadline = node.deadline.load(Ordering::Acquire);
         node.state.load().is_named(generation).then_some(deadline)
     }
