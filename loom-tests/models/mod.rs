@@ -18,6 +18,8 @@
 )]
 mod harness;
 
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod caller;
 mod inbox;
 mod shard;
 mod stop;

@@ -2,9 +2,11 @@
 
 use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
 use crate::shard::{Owner, ShardHandle};
+use crate::time::{Course, Period, Repeat, TickRate, Time};
 use crate::types::Budget;
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Two threads: with the real epoch under loom a bound is needed.
 const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
@@ -142,8 +144,8 @@ fn ends_are_not_counted_before_beginnings() {
         let looking = spawn({
             let handle = Arc::clone(&handle);
             move || {
-                let ended = handle.counters().fired.get() + handle.cancelled();
-                let begun = handle.scheduled();
+                let sums = handle.sums();
+                let (ended, begun) = (sums.fired + sums.cancelled, sums.scheduled);
                 assert!(ended <= begun, "{ended} ends of {begun} timers");
             }
         });
@@ -155,6 +157,30 @@ fn ends_are_not_counted_before_beginnings() {
         looking.join().unwrap();
         drop(handle);
         assert_eq!(engine.finish(), [2]);
+    });
+}
+
+/// A periodic timer counts as pending from its beginning to its end, also while it is called.
+#[test]
+fn a_periodic_timer_is_always_pending() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (handle, ledger) = engine.handle();
+        let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
+        let course = Course::new(Time::from_nanos(10), every, TickRate::new(2));
+        let repeat = Repeat { payload: ledger.payload(1), clone: Payload::again, course };
+        let key = handle.schedule_periodic(handle.thread(0), repeat).unwrap();
+        let looking = spawn({
+            let handle = Arc::clone(&handle);
+            move || assert!(handle.pending() >= 1, "begun, and not ended")
+        });
+        let _ = engine.turn(5);
+        looking.join().unwrap();
+        assert_eq!(engine.fired, [(1, 5)]);
+        assert!(handle.cancel(handle.thread(0), key).is_some());
+        engine.run_out(5);
+        drop(handle);
+        assert_eq!(engine.finish(), [1]);
     });
 }
 
@@ -173,8 +199,8 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
         let looking = spawn({
             let (handle, _) = engine.handle();
             move || {
-                let ended = handle.counters().fired.get();
-                let begun = handle.scheduled();
+                let sums = handle.sums();
+                let (ended, begun) = (sums.fired, sums.scheduled);
                 assert!(ended <= begun, "{ended} ends of {begun} timers");
             }
         });
@@ -196,8 +222,8 @@ fn a_lane_is_inherited_with_its_counts() {
         let looking = spawn({
             let (handle, _) = engine.handle();
             move || {
-                let ended = handle.cancelled();
-                let begun = handle.scheduled();
+                let sums = handle.sums();
+                let (ended, begun) = (sums.cancelled, sums.scheduled);
                 assert!(ended <= begun, "{ended} ends of {begun} timers");
             }
         });

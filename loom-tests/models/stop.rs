@@ -83,8 +83,12 @@ fn stop_or_schedule() {
             move || schedule(&handle, handle.thread(0), &ledger, 1, false).is_some()
         });
         let returned = engine.close();
+        let (handle, _) = engine.handle();
+        let sums = handle.sums();
+        assert!(sums.returned <= sums.scheduled, "returned before it was counted: {sums:?}");
         let accepted = producer.join().unwrap();
         assert_eq!(returned, if accepted { vec![1] } else { vec![] });
+        drop(handle);
         engine.finish();
     });
 }

@@ -58,7 +58,7 @@ impl World {
 
     /// The owner settles an entry: the deadline it fired with, or when to look again, or neither.
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Settled {
-        match self.table.due(&self.caches[OWNER], timer.index, mark, now) {
+        match self.table.due(&self.caches[OWNER], timer.index, mark, now, || ()) {
             Fate::Fire(fired) => {
                 assert_eq!(
                     self.table.generation(fired.key),

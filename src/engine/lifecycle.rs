@@ -5,9 +5,8 @@ use super::inner::Inner;
 use super::settings::Drive;
 use super::state::EngineState;
 use super::worker;
-use crate::drive::Fired;
 use crate::park::sleeper::Sleeper;
-use crate::shard::{Owner, Turn};
+use crate::shard::{Fired, Owner, Turn, drop_quietly};
 use crate::sync::process::{AtomicUsize, Ordering};
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, Time, When, saturating_ns};
@@ -119,10 +118,12 @@ impl<T> ShardWorker<T> {
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.now();
             }
-            if let Some(fired) = self.owner.confirm(&mut piece, fired) {
-                self.handle(inner, fired, now);
-                self.owner.finish_call(|| inner.now());
+            if !self.owner.confirm(&mut piece, &fired) {
+                drop_quietly(fired.payload);
+                continue;
             }
+            self.handle(inner, fired, now);
+            self.owner.finish_call(|| inner.now());
         }
         self.owner.finish_turn(piece, &inner.budget)
     }

@@ -140,7 +140,8 @@ impl ShardStats {
     fn of<T>(shard: usize, handle: &ShardHandle<T>) -> Self {
         let counters = handle.counters();
         let entries = counters.entries.get();
-        let pending = handle.pending();
+        let sums = handle.sums();
+        let pending = sums.pending();
         Self {
             shard,
             pinned: counters
@@ -148,10 +149,10 @@ impl ShardStats {
                 .get()
                 .checked_sub(1)
                 .and_then(|core| usize::try_from(core).ok()),
-            scheduled: handle.scheduled(),
-            fired: counters.fired.get(),
-            cancelled: handle.cancelled(),
-            returned: counters.returned.get(),
+            scheduled: sums.scheduled,
+            fired: sums.fired,
+            cancelled: sums.cancelled,
+            returned: sums.returned,
             pending,
             rescheduled: handle.moved(),
             panics: counters.panics.get(),

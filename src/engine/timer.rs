@@ -256,8 +256,9 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Timers that are pending.
     ///
-    /// Exact when nobody schedules or cancels at the moment. A cancelled timer is gone at once, a fired
-    /// one before its handler runs. O(threads).
+    /// Exact when nothing is going on at the moment; otherwise it may count timers that end during the call, never
+    /// fewer than are pending. A cancelled timer is gone at once, a fired one before its handler runs; a periodic one
+    /// stays until it is cancelled or returned. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
         let pending: u64 = self.inner.handles.iter().map(|handle| handle.pending()).sum();

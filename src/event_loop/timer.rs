@@ -2,8 +2,7 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::drive::Fired;
-use crate::shard::{Owner, Turn};
+use crate::shard::{Fired, Owner, Turn, drop_quietly};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
@@ -269,11 +268,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         let polling = Polling { timer: self, now };
         let timer = &mut *polling.timer;
         while let Some(fired) = timer.owner.next_fired(&mut piece) {
-            if let Some(fired) = timer.owner.confirm(&mut piece, fired) {
-                let expired = timer.expired(now, fired);
-                handler(timer, expired);
-                timer.owner.finish_call(|| timer.source.now());
+            if !timer.owner.confirm(&mut piece, &fired) {
+                drop_quietly(fired.payload);
+                continue;
             }
+            let expired = timer.expired(now, fired);
+            handler(timer, expired);
+            timer.owner.finish_call(|| timer.source.now());
         }
         let Turn { fired, more, .. } = timer.owner.finish_turn(piece, &budget);
         Polled { fired, more }

@@ -144,7 +144,7 @@ impl<T> Node<T> {
 
     #[inline]
     const fn carries_repeat(&self) -> bool {
-        self.state.is_periodic()
+        self.state.is_live() & self.state.is_periodic()
     }
 }
 

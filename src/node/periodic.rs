@@ -198,7 +198,7 @@ impl<T> Table<T> {
                 continue;
             }
             // ORDERING: Acquire pairs with the Release in `reschedule`: who reads the deadline of a move that has not
-            // ended sees next that it goes on. [P18]
+            // ended sees next that it goes on. [P22]
             let deadline = node.deadline.load(Ordering::Acquire);
             let after = node.state.load();
             if after.is_moving() {

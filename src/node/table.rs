@@ -156,7 +156,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Owner: what becomes of an entry at `now`.
+    /// Owner: what becomes of an entry at `now`. `count` is called if a timer has fired that fires once.
     #[inline]
     pub(crate) fn due(
         &self,
@@ -164,6 +164,7 @@ impl<T> Table<T> {
         index: u32,
         mark: u32,
         now: u64,
+        count: impl FnOnce(),
     ) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
@@ -196,6 +197,7 @@ impl<T> Table<T> {
             }
             match node.state.try_end(seen, Phase::Fired, false) {
                 Ok(won) => {
+                    count();
                     let key = self.key(index, seen.generation());
                     let Some(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
@@ -277,17 +279,17 @@ impl<T> Table<T> {
         let Some(node) = self.nodes.get(index) else {
             return Rescheduled::Gone;
         };
-        let periodic = match node.state.begin_move(generation) {
+        let begun = match node.state.begin_move(generation) {
             Move::Gone => return Rescheduled::Gone,
             Move::Superseded => return Rescheduled::Superseded,
-            Move::Begun { periodic } => periodic,
+            Move::Begun(begun) => begun,
         };
         // ORDERING: Relaxed: between begin and finish the caller alone writes; `finish_move` publishes [P3]. Release
-        // tells the owner of a periodic timer, who may read it before that, that the move is under way [P18].
+        // tells the owner of a periodic timer, who may read it before that, that the move is under way [P22].
         let old = node.deadline.load(Ordering::Relaxed);
         node.deadline.store(deadline, Ordering::Release);
         // Only its owner knows when a periodic timer is due.
-        match node.state.finish_move(periodic || deadline < old) {
+        match node.state.finish_move(begun, begun.is_periodic() || deadline < old) {
             Moved::Anew { mark } => Rescheduled::Earlier { mark },
             Moved::Noted => Rescheduled::Later,
             Moved::Ended { recycle } => {

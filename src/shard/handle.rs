@@ -60,6 +60,23 @@ impl<T> Refusal<T> {
     }
 }
 
+/// Beginnings and ends of a shard's timers: no end is among them without its beginning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sums {
+    pub(crate) scheduled: u64,
+    pub(crate) fired: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) returned: u64,
+}
+
+impl Sums {
+    /// Those that have not ended. Exact when nothing is going on; otherwise it may count timers that ended while the
+    /// sums were taken.
+    pub(crate) const fn pending(self) -> u64 {
+        self.scheduled.saturating_sub(self.fired + self.cancelled + self.returned)
+    }
+}
+
 /// See the module.
 pub(crate) struct ShardHandle<T> {
     pub(super) id: u16,
@@ -276,12 +293,12 @@ impl<T> ShardHandle<T> {
     }
 
     /// Timers accepted so far. O(threads).
-    pub(crate) fn scheduled(&self) -> u64 {
+    fn scheduled(&self) -> u64 {
         self.threads_sum(|thread| thread.scheduled.get()) + self.counters.own_scheduled.get()
     }
 
     /// Timers cancelled so far. O(threads).
-    pub(crate) fn cancelled(&self) -> u64 {
+    fn cancelled(&self) -> u64 {
         self.threads_sum(|thread| thread.cancelled.get()) + self.counters.own_cancelled.get()
     }
 
@@ -290,12 +307,17 @@ impl<T> ShardHandle<T> {
         self.threads_sum(|thread| thread.moved.get()) + self.counters.own_moved.get()
     }
 
-    /// Timers that have been accepted and have not ended. Exact when nothing is going on; otherwise it may
-    /// count timers that end during the call. O(threads).
-    pub(crate) fn pending(&self) -> u64 {
+    /// Beginnings and ends so far. O(threads).
+    pub(crate) fn sums(&self) -> Sums {
         // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
-        let ended = self.cancelled() + self.counters.fired.get() + self.counters.returned.get();
-        self.scheduled().saturating_sub(ended)
+        let (fired, returned) = (self.counters.fired.get(), self.counters.returned.get());
+        let cancelled = self.cancelled();
+        Sums { fired, returned, cancelled, scheduled: self.scheduled() }
+    }
+
+    /// Timers that have been accepted and have not ended. O(threads).
+    pub(crate) fn pending(&self) -> u64 {
+        self.sums().pending()
     }
 
     /// Owned handles made and not dropped. Exact once no more are made; before that it may be too large. O(threads).

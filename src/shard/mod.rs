@@ -23,6 +23,8 @@ mod send;
 mod store;
 pub(crate) mod thread_state;
 
+pub(crate) use crate::drive::Fired;
+pub(crate) use crate::node::drop_quietly;
 pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 pub use lateness::LatenessHistogram;
 pub(crate) use limit::Limit;

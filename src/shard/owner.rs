@@ -7,6 +7,7 @@
 
 use super::handle::{Refusal, ShardHandle, WakeOwner};
 use super::limit::Limit;
+use super::send::unpack;
 use super::store::Nodes;
 use super::thread_state::ThreadState;
 use crate::drive::{Driver, Fired, Next};
@@ -111,10 +112,12 @@ impl<T> Owner<T> {
     ) -> Turn {
         let mut piece = self.begin_turn(now, budget);
         while let Some(fired) = self.next_fired(&mut piece) {
-            if let Some(fired) = self.confirm(&mut piece, fired) {
-                fire(fired);
-                self.finish_call(|| crate::time::Time::from_nanos(now));
+            if !self.confirm(&mut piece, &fired) {
+                crate::node::drop_quietly(fired.payload);
+                continue;
             }
+            fire(fired);
+            self.finish_call(|| crate::time::Time::from_nanos(now));
         }
         self.finish_turn(piece, budget)
     }
@@ -304,7 +307,7 @@ impl<T> Owner<T> {
         let Self { handle, reader, driver, .. } = self;
         let (mut dead, mut filed) = (0, 0);
         let drained = reader.drain(limit, |message| {
-            let (index, mark) = (message.word as u32, (message.word >> 32) as u32);
+            let (index, mark) = unpack(message.word);
             if handle.table.is_live(index, mark) {
                 filed += 1;
                 driver.file_arrived(Entry { deadline: message.tick, index, mark });

@@ -47,7 +47,13 @@ impl<T> ShardHandle<T> {
             return Err(Refusal::NotCopied(payload));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
-        let payload = if send { self.prepare(thread, payload)? } else { payload };
+        let payload = match if send { self.prepare(thread, payload) } else { Ok(payload) } {
+            Ok(payload) => payload,
+            Err(refusal) => {
+                drop_quietly(first);
+                return Err(refusal);
+            }
+        };
         let repeat = Repeat { payload, clone, course };
         let count = || {
             scheduled.bump();
@@ -70,18 +76,18 @@ impl<T> Owner<T> {
         Ok(key)
     }
 
-    /// Directly before the handler is called for a timer that fired: the timer, unless it is a periodic one that
-    /// somebody has ended since. Nothing of the user's may run between this and the handler.
+    /// Directly before the handler is called for a timer that fired; false if it is a periodic one that somebody has
+    /// ended since: then drop it quietly. Nothing of the user's may run between this and the handler.
     #[inline]
-    pub(crate) fn confirm(&mut self, piece: &mut Piece, fired: Fired<T>) -> Option<Fired<T>> {
-        if fired.periodic { self.confirm_call(piece, fired) } else { Some(fired) }
+    #[must_use]
+    pub(crate) fn confirm(&mut self, piece: &mut Piece, fired: &Fired<T>) -> bool {
+        !fired.periodic || self.confirm_call(piece, fired.key.index())
     }
 
     #[cold]
     #[inline(never)]
-    fn confirm_call(&mut self, piece: &mut Piece, fired: Fired<T>) -> Option<Fired<T>> {
+    fn confirm_call(&mut self, piece: &mut Piece, index: u32) -> bool {
         let Self { handle, thread, calling, .. } = self;
-        let index = fired.key.index();
         // The next call is counted before this one counts as over, so that the timer always counts as pending. If it
         // is the last call after all, nobody has been told of it.
         match handle.table.confirm_call(&thread.cache, index) {
@@ -96,12 +102,11 @@ impl<T> Owner<T> {
             Call::Ended => {
                 *calling = None;
                 piece.fired -= 1;
-                drop_quietly(fired.payload);
-                return None;
+                return false;
             }
         }
         handle.counters.fired.bump();
-        Some(fired)
+        true
     }
 
     /// The handler has returned, or has panicked: sends a periodic timer on to its next deadline, counted from

@@ -22,6 +22,18 @@ enum NoBlock {
     NoMemory,
 }
 
+/// An entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
+#[inline]
+fn pack(index: u32, mark: u32) -> u64 {
+    u64::from(mark >> 1) << 32 | u64::from(index)
+}
+
+/// Index and mark of a message's word.
+#[inline]
+pub(super) fn unpack(word: u64) -> (u32, u32) {
+    (word as u32, ((word >> 31) | 1) as u32)
+}
+
 impl<T> ShardHandle<T> {
     /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the place under
     /// the limit back if not.
@@ -56,8 +68,7 @@ impl<T> ShardHandle<T> {
     /// The thread state must be prepared. Neither allocates nor unwinds.
     #[inline]
     pub(super) fn send(&self, thread: &ThreadState, tick: u64, index: u32, mark: u32) -> bool {
-        let word = u64::from(mark) << 32 | u64::from(index);
-        let alarm = match thread.desk.write(Message { tick, word }) {
+        let alarm = match thread.desk.write(Message { tick, word: pack(index, mark) }) {
             Written::Published => tick,
             Written::First(block) => {
                 let unread = self.inbox.hand_over(block);

@@ -28,13 +28,12 @@ impl<T> TimerStore for Nodes<'_, T> {
 
     #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
-        let fate = self.handle.table.due(&self.thread.cache, entry.index, entry.mark, now);
-        if matches!(&fate, Fate::Fire(fired) if !fired.periodic) {
+        let Self { handle, thread } = self;
+        handle.table.due(&thread.cache, entry.index, entry.mark, now, || {
             // The place is free before the handler runs, so that it can schedule at the limit.
-            self.handle.release_permit();
-            self.handle.counters.fired.bump();
-        }
-        fate
+            handle.release_permit();
+            handle.counters.fired.bump();
+        })
     }
 
     fn pending(&self) -> u64 {

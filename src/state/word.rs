@@ -3,7 +3,7 @@
 //! Callable from any thread, except `arm` (the thread that took the node from a magazine) and what says that it is
 //! the owner's.
 
-use super::{AT_A_CALL, HANDLE, HOLDS, MOVED, MOVING, Phase, State, TAKING};
+use super::pure::{AT_A_CALL, BUSY, HANDLE, HOLDS, MOVED, MOVING, Phase, State, TAKING};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
@@ -24,8 +24,8 @@ pub(crate) enum Ending {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Move {
-    /// The caller alone may write the deadline until it calls [`StateWord::finish_move`].
-    Begun { periodic: bool },
+    /// The caller alone may write the deadline until it hands this state to [`StateWord::finish_move`].
+    Begun(State),
     /// Another thread is moving the same timer: this move counts as the earlier of the two.
     Superseded,
     /// The timer has ended, or the key is stale.
@@ -187,17 +187,17 @@ impl StateWord {
                 return Move::Superseded;
             }
             match self.step(seen, seen.with(MOVING)) {
-                Ok(_) => return Move::Begun { periodic: seen.is_periodic() },
+                Ok(now) => return Move::Begun(now),
                 Err(now) => seen = now,
             }
         }
     }
 
-    /// Ends a move after the deadline was written. `earlier`: a second entry will be filed, unless the owner is at a
+    /// Ends a move after the deadline was written. `begun`: the state that it began with. `earlier`: a second entry will be filed, unless the owner is at a
     /// call, after which it files one anyway.
     #[inline]
-    pub(crate) fn finish_move(&self, earlier: bool) -> Moved {
-        let mut seen = self.load();
+    pub(crate) fn finish_move(&self, begun: State, earlier: bool) -> Moved {
+        let mut seen = begun;
         loop {
             if !seen.is_live() {
                 return Moved::Ended { recycle: self.release(MOVING).is_free() };
@@ -271,7 +271,7 @@ impl StateWord {
 
     /// Owner: lets go of a periodic timer that somebody has ended; what is left of the state.
     pub(crate) fn let_go(&self) -> State {
-        self.release(super::BUSY)
+        self.release(BUSY)
     }
 
     /// Whether an entry with this mark still stands for a living timer.

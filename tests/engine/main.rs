@@ -5,6 +5,7 @@
 //! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
 //! | `handles` | owned handles, weak timers, guards: who keeps an engine |
 //! | `periodic` | periodic timers, of the engine and of event loops |
+//! | `periodic_payloads` | periodic timers whose users do what they like in copies, drops and clocks |
 //! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
 //! | `threads` | what only races, sleeps and dying threads can show |
 //! | `stress` | random engines under random load on real threads |
@@ -18,5 +19,6 @@ mod handles;
 mod long_uptime;
 mod manual;
 mod periodic;
+mod periodic_payloads;
 mod stress;
 mod threads;

@@ -1,22 +1,22 @@
 //! The state word of a node: what it says and how it changes, without memory or threads.
 //!
 //! ```text
-//!   63                     16 15       8    7       6       5        4        3     2..0
-//!  +-------------------------+----------+------+-------+--------+--------+--------+-------+
-//!  |     generation (48)     | hint (8) | BUSY | MOVED | TAKING | MOVING | HANDLE | phase |
-//!  +-------------------------+----------+------+-------+--------+--------+--------+-------+
-//!                   |<--- mark (31) --->|          BUSY, TAKING, MOVING, HANDLE: the holds
+//!   63                     16 15       8   7     6       5       4        3        2     1..0
+//!  +-------------------------+----------+------+------+-------+--------+--------+--------+---+
+//!  |     generation (48)     | hint (8) | LIVE | BUSY | MOVED | TAKING | MOVING | HANDLE |   |
+//!  +-------------------------+----------+------+------+-------+--------+--------+--------+---+
+//!                  |<------ mark (32) ------->|        BUSY, TAKING, MOVING, HANDLE: the holds
 //!
-//!   phase        bits 2..0              Idle ----------> Pending --------> Cancelled, Fired, Returned
-//!   Idle         0 0 0                                     (once)                  ^
-//!   Cancelled    0 1 0                       \                                     |
-//!   Fired        1 0 0                        +--------> Waiting <------+----------+
-//!   Returned     1 1 0                                      |           |          |
-//!   Pending      0 0 1                                      v           |          |
-//!   Waiting      0 1 1                                  Preparing ------+----------+
-//!   Preparing    1 0 1                                      |           |          |
-//!   Running      1 1 1                                      v           |          |
-//!                    ^ bit 0: the timer lives            Running -------+----------+
+//!   phase      LIVE  1..0            Idle ----------> Pending ---------> Cancelled, Fired, Returned
+//!   Idle         0    0 0              |               (once)                ^
+//!   Cancelled    0    0 1              |                                     |
+//!   Fired        0    1 0              +------------> Waiting <-----+--------+
+//!   Returned     0    1 1               (periodic)       |          |        |
+//!   Pending      1    0 0                                v          |        |
+//!   Waiting      1    0 1                            Preparing -----+--------+
+//!   Preparing    1    1 0                                |          |        |
+//!   Running      1    1 1                                v          |        |
+//!                                                     Running ------+--------+
 //! ```
 //!
 //! * *phase*: a timer lives until somebody ends it. The compare-and-swap that leaves the living phases decides its
@@ -34,27 +34,25 @@
 //! * *hint*: which of a node's entries is the current one. Moving a deadline *forward in time* files
 //!   nothing; moving it *earlier* files a second entry and grows this number, which turns the first
 //!   entry into a zombie. Each period of a periodic timer grows it as well.
-//!
-//! Both node tables use this: the shared one through [`StateWord`], which lets threads change it, the single-threaded
-//! one as it is.
-
-mod word;
-
-pub(crate) use word::{Ending, Finished, Move, Moved, StateWord};
 
 use crate::types::GENERATION_BITS;
 
-const LIVE: u64 = 1;
-const PHASE_MASK: u64 = 0b111;
-/// Set in *preparing* and *running* besides [`LIVE`]: no entry makes such a timer fire.
-const AT_A_CALL: u64 = 0b100;
-const HANDLE: u64 = 1 << 3;
-const MOVING: u64 = 1 << 4;
-const TAKING: u64 = 1 << 5;
-const MOVED: u64 = 1 << 6;
-const BUSY: u64 = 1 << 7;
-const HOLDS: u64 = HANDLE | MOVING | TAKING | BUSY;
-const HINT_SHIFT: u32 = 8;
+/// The phase, but for whether the timer lives.
+const STAGE_MASK: u64 = 0b11;
+/// Of a living timer: it is at a call, so no entry makes it fire.
+pub(super) const AT_A_CALL: u64 = 0b10;
+pub(super) const HANDLE: u64 = 1 << 2;
+pub(super) const MOVING: u64 = 1 << 3;
+pub(super) const TAKING: u64 = 1 << 4;
+pub(super) const MOVED: u64 = 1 << 5;
+pub(super) const BUSY: u64 = 1 << 6;
+const LIVE: u64 = 1 << 7;
+const PHASE_MASK: u64 = LIVE | STAGE_MASK;
+pub(super) const HOLDS: u64 = HANDLE | MOVING | TAKING | BUSY;
+/// Where a mark begins: beside the hint, with the bit that says that the timer lives, so that one comparison tells
+/// whether an entry is dead.
+const MARK_SHIFT: u32 = LIVE.trailing_zeros();
+const HINT_SHIFT: u32 = MARK_SHIFT + 1;
 const HINT_BITS: u32 = 8;
 const HINT_ONE: u64 = 1 << HINT_SHIFT;
 const HINT_MASK: u64 = ((1 << HINT_BITS) - 1) << HINT_SHIFT;
@@ -64,36 +62,31 @@ const GENERATION_MASK: u64 = !(GENERATION_ONE - 1);
 const _: () = assert!((PHASE_MASK | HOLDS | MOVED) == HINT_ONE - 1);
 const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
 
-/// Bits of a mark: what an entry or message remembers of the state (hint and low generation bits). One bit of a
-/// message is the inbox's own.
-const MARK_BITS: u32 = 31;
-const MARK_MASK: u64 = (1 << MARK_BITS) - 1;
-
 /// Where a timer stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub(crate) enum Phase {
     /// Never armed. The all-zero word, so that fresh segments come zeroed from the allocator.
-    Idle = 0b000,
-    /// Armed, to fire once.
-    Pending = 0b001,
+    Idle = 0b00,
     /// A canceller won.
-    Cancelled = 0b010,
-    /// Periodic, between two calls.
-    Waiting = 0b011,
+    Cancelled = 0b01,
     /// The owner won.
-    Fired = 0b100,
-    /// Periodic and due: its owner copies the payload and has not called the handler yet.
-    Preparing = 0b101,
+    Fired = 0b10,
     /// `stop` won.
-    Returned = 0b110,
+    Returned = 0b11,
+    /// Armed, to fire once.
+    Pending = LIVE,
+    /// Periodic, between two calls.
+    Waiting = LIVE | 0b01,
+    /// Periodic and due: its owner copies the payload and has not called the handler yet.
+    Preparing = LIVE | 0b10,
     /// Periodic, and its handler has been called.
-    Running = 0b111,
+    Running = LIVE | 0b11,
 }
 
 /// What a state word says.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct State(u64);
+pub(crate) struct State(pub(super) u64);
 
 impl State {
     /// A node that was never armed; its first timer has the generation after this one.
@@ -104,14 +97,14 @@ impl State {
 
     #[inline]
     pub(crate) const fn phase(self) -> Phase {
-        match (self.has(0b100), self.has(0b010), self.has(LIVE)) {
+        match (self.has(LIVE), self.has(0b10), self.has(0b01)) {
             (false, false, false) => Phase::Idle,
-            (false, false, true) => Phase::Pending,
-            (false, true, false) => Phase::Cancelled,
-            (false, true, true) => Phase::Waiting,
-            (true, false, false) => Phase::Fired,
-            (true, false, true) => Phase::Preparing,
-            (true, true, false) => Phase::Returned,
+            (false, false, true) => Phase::Cancelled,
+            (false, true, false) => Phase::Fired,
+            (false, true, true) => Phase::Returned,
+            (true, false, false) => Phase::Pending,
+            (true, false, true) => Phase::Waiting,
+            (true, true, false) => Phase::Preparing,
             (true, true, true) => Phase::Running,
         }
     }
@@ -121,10 +114,10 @@ impl State {
         self.0 >> GENERATION_SHIFT
     }
 
-    /// What an entry filed for this state remembers; fits 31 bits.
+    /// What an entry filed for this state remembers of it. The lowest bit says that the timer lives.
     #[inline]
     pub(crate) const fn mark(self) -> u32 {
-        (self.0 >> HINT_SHIFT & MARK_MASK) as u32
+        (self.0 >> MARK_SHIFT) as u32
     }
 
     /// Whether the timer has not ended.
@@ -133,23 +126,22 @@ impl State {
         self.has(LIVE)
     }
 
-    /// Whether the timer lives and is periodic. Of an ended one nobody asks.
+    /// Whether a timer that lives is periodic. Meaningless once it has ended.
     #[inline]
     pub(crate) const fn is_periodic(self) -> bool {
-        self.is_live() & (self.0 & PHASE_MASK != Phase::Pending as u64)
+        self.has(STAGE_MASK)
     }
 
     /// Whether the timer lives and this is its generation.
     #[inline]
     pub(crate) const fn is_named(self, generation: u64) -> bool {
-        (self.0 ^ (generation << GENERATION_SHIFT | LIVE)) & (GENERATION_MASK | LIVE) == 0
+        self.0 & (GENERATION_MASK | LIVE) == generation << GENERATION_SHIFT | LIVE
     }
 
-    /// Whether an entry with this mark stands for a living timer. Without a branch: nobody can guess which
-    /// entries are dead.
+    /// Whether an entry with this mark, which was taken when the timer lived, stands for a living timer.
     #[inline]
     pub(crate) const fn is_current(self, mark: u32) -> bool {
-        self.is_live() & (self.mark() == mark)
+        self.mark() == mark
     }
 
     /// Whether the owner is at a call.
@@ -181,20 +173,20 @@ impl State {
     }
 
     #[inline]
-    const fn has(self, flag: u64) -> bool {
+    pub(super) const fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
 
-    const fn without(self, flag: u64) -> Self {
+    pub(super) const fn without(self, flag: u64) -> Self {
         Self(self.0 & !flag)
     }
 
-    const fn with(self, flag: u64) -> Self {
+    pub(super) const fn with(self, flag: u64) -> Self {
         Self(self.0 | flag)
     }
 
     #[inline]
-    const fn in_phase(self, phase: Phase) -> Self {
+    pub(super) const fn in_phase(self, phase: Phase) -> Self {
         Self(self.0 & !PHASE_MASK | phase as u64)
     }
 
@@ -221,20 +213,20 @@ impl State {
 
     /// The move that is under way has ended; `anew`: an entry will be filed for it.
     #[must_use]
-    const fn moved(self, anew: bool) -> Self {
+    pub(super) const fn moved(self, anew: bool) -> Self {
         let moved = self.without(MOVING).with(MOVED);
         if anew { moved.with_new_mark() } else { moved }
     }
 
     /// The owner begins with a call of a periodic timer.
     #[must_use]
-    const fn preparing(self) -> Self {
+    pub(super) const fn preparing(self) -> Self {
         self.in_phase(Phase::Preparing).with(BUSY)
     }
 
     /// The owner is done with a periodic timer, which goes on; `called`: its handler was called.
     #[must_use]
-    const fn waiting(self, called: bool) -> Self {
+    pub(super) const fn waiting(self, called: bool) -> Self {
         let waiting = self.in_phase(Phase::Waiting).without(BUSY);
         if called { waiting.with_new_mark() } else { waiting }
     }
@@ -256,19 +248,18 @@ mod tests {
 
     const ALL: [Phase; 8] = [
         Phase::Idle,
-        Phase::Pending,
         Phase::Cancelled,
-        Phase::Waiting,
         Phase::Fired,
-        Phase::Preparing,
         Phase::Returned,
+        Phase::Pending,
+        Phase::Waiting,
+        Phase::Preparing,
         Phase::Running,
     ];
 
     #[test]
     fn every_phase_is_read_as_it_was_written() {
-        for (code, phase) in ALL.into_iter().enumerate() {
-            assert_eq!(phase as usize, code);
+        for phase in ALL {
             let state = State::default().armed(Phase::Pending).with(HOLDS | MOVED).in_phase(phase);
             assert_eq!(state.phase(), phase);
             let lives = match phase {
@@ -276,7 +267,7 @@ mod tests {
                 Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => true,
             };
             assert_eq!(state.is_live(), lives);
-            assert_eq!(state.is_periodic(), lives && phase != Phase::Pending);
+            assert!(!lives || state.is_periodic() == (phase != Phase::Pending));
             assert!(!state.is_free());
             assert_eq!(state.without(HOLDS).is_free(), !lives);
         }

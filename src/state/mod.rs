@@ -1,0 +1,14 @@
+//! The state word of a node, one for both node tables.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `pure` | [`State`]: what a word says and what it becomes, without memory or threads |
+//! | `word` | [`StateWord`]: the same for threads, each step one compare-and-swap |
+//!
+//! The shared table goes through [`StateWord`], the single-threaded one uses [`State`] as it is.
+
+mod pure;
+mod word;
+
+pub(crate) use pure::{Phase, State};
+pub(crate) use word::{Ending, Finished, Move, Moved, StateWord};
