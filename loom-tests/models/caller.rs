@@ -68,7 +68,7 @@ impl Owner {
             Fate::Drop => {}
             Fate::Refile(tick) => drop(self.entries.insert((tick, mark))),
             Fate::Fire(fired) => {
-                assert!(fired.periodic && fired.key.generation() == timer.generation);
+                assert!(fired.periodic && table.generation(fired.key) == timer.generation);
                 assert!(fired.deadline <= now, "early: {} at {now}", fired.deadline);
                 // ORDERING: Acquire pairs with the canceller's Release.
                 let over = |over: &Arc<AtomicU64>| over.load(Ordering::Acquire) == 1;
