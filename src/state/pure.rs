@@ -135,7 +135,7 @@ impl State {
     /// Whether the timer lives and this is its generation.
     #[inline]
     pub(crate) const fn is_named(self, generation: u64) -> bool {
-        self.0 & (GENERATION_MASK | LIVE) == generation << GENERATION_SHIFT | LIVE
+        self.is_live() && (self.0 ^ generation << GENERATION_SHIFT) < GENERATION_ONE
     }
 
     /// Whether an entry with this mark, which was taken when the timer lived, stands for a living timer.

@@ -199,14 +199,12 @@ impl StateWord {
     pub(crate) fn finish_move(&self, begun: State, earlier: bool) -> Moved {
         let mut seen = begun;
         loop {
-            if !seen.is_live() {
-                return Moved::Ended { recycle: self.release(MOVING).is_free() };
-            }
             let anew = earlier && !seen.has(AT_A_CALL);
             match self.step(seen, seen.moved(anew)) {
                 Ok(now) if anew => return Moved::Anew { mark: now.mark() },
                 Ok(_) => return Moved::Noted,
-                Err(now) => seen = now,
+                Err(now) if now.is_live() => seen = now,
+                Err(_) => return Moved::Ended { recycle: self.release(MOVING).is_free() },
             }
         }
     }
