@@ -47,8 +47,19 @@
 //!
 //! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
 //! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
-//! * [`wheel`] has the timing wheels by themselves.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
+//!
+//! # Features
+//!
+//! | feature | what it adds | what it needs |
+//! |---|---|---|
+//! | `engine` (default) | [`Timer`] | threads: `shard` |
+//! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
+//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix, log |
+//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library |
+//!
+//! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need
+//! an allocator and no operating system: the crate is `no_std` then.
 //!
 //! # What must not compile
 //!
@@ -101,43 +112,72 @@
 //! timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 //! ```
 
+#![cfg_attr(not(feature = "std"), no_std)]
+// The lower rooms have a few functions that only one of the upper rooms asks for.
+#![cfg_attr(not(all(feature = "engine", feature = "event-loop")), allow(dead_code, unused_imports))]
+
+extern crate alloc;
+
+#[cfg(feature = "std")]
+mod contain;
+
+// The part that one thread needs; without features nothing else is compiled.
 mod drive;
-mod engine;
-mod event_loop;
-mod inbox;
 mod local;
-mod node;
-mod park;
-mod shard;
 mod state;
 mod sync;
 mod time;
 mod types;
+#[cfg(all(feature = "engine", feature = "event-loop"))]
+mod unwind;
+/// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
+#[doc(hidden)]
 pub mod wheel;
+
+// What shares timers between threads.
+#[cfg(feature = "shard")]
+mod inbox;
+#[cfg(feature = "shard")]
+mod node;
+#[cfg(feature = "shard")]
+mod park;
+#[cfg(feature = "shard")]
+mod shard;
+
+#[cfg(feature = "engine")]
+mod engine;
+#[cfg(feature = "event-loop")]
+mod event_loop;
 
 #[cfg(test)]
 #[path = "../loom-tests/models/mod.rs"]
 mod models;
 
+#[cfg(feature = "engine")]
 pub use engine::{
-    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, ShardStats,
-    Stats, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, executor_fn, global,
+    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,
+    Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, WorkerFailure,
+    executor_fn, global, unpin_current_thread,
 };
+#[cfg(feature = "event-loop")]
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
-pub use shard::LatenessHistogram;
-pub use time::{Clock, ManualClock, MissedTicks, MonotonicClock, Period, PeriodError, Time, When};
+#[cfg(feature = "shard")]
+pub use shard::{DurationHistogram, ShardStats};
+pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
+#[cfg(feature = "std")]
+pub use time::{ManualClock, MonotonicClock};
 pub use types::{
-    Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Reschedule, ScheduleError,
+    Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Reschedule, ScheduleError,
     ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 
 /// The README's examples are compiled and run with the documentation tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 /// As the README's.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
 #[doc = include_str!("../docs/EMBEDDING.md")]
 struct Embedding;

@@ -10,11 +10,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Builder, Cancel, Clock, Drive, EngineState, EventLoopTimer, Executor,
-    Expired, FixedTimer, IdleStrategy, Key, LatenessHistogram, LocalTimer, ManualClock,
-    MonotonicClock, PanicReport, Pinning, RawKey, Reschedule, Routing, ScheduleError,
-    ScheduleErrorKind, ShardStats, StartError, Stats, StopError, Task, Time, Timeout, Timer,
-    TurnError, Unfired, WheelKind,
+    Budget, BuildError, Builder, Cancel, Clock, Drive, DurationHistogram, EngineState,
+    EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Key, LocalTimer, ManualClock,
+    MonotonicClock, PanicReport, Pinning, RawKey, Remote, Reschedule, Routing, ScheduleError,
+    ScheduleErrorKind, ShardStats, StartError, Stats, StopError, Task, Time, Timeout, TimeoutGuard,
+    Timer, TurnError, Unfired, WeakTimer, WheelKind,
 };
 
 const fn send<T: Send>() {}
@@ -82,13 +82,26 @@ fn names_times_and_settings_are_plain_data() {
     clone::<Pinning>();
     clone::<Stats>();
     clone::<ShardStats>();
-    clone::<LatenessHistogram>();
+    clone::<DurationHistogram>();
     clone::<PanicReport>();
     send::<Stats>();
     sync::<Stats>();
     assert!(is!(Key<f32>: std::hash::Hash) && is!(Key<f32>: Ord) && is!(Time: std::hash::Hash));
     assert!(is!(Key<f32>: std::fmt::Display) && is!(Key<SendOnly>: Debug));
     assert!(is!(RawKey: std::fmt::Display) && is!(RawKey: Ord));
+}
+
+#[test]
+fn a_panic_beside_a_timer_leaves_it_usable() {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+    assert!(is!(Timer<SendOnly>: UnwindSafe) && is!(Timer<SendOnly>: RefUnwindSafe));
+    assert!(is!(Timeout<SendOnly>: UnwindSafe) && is!(Timeout<SendOnly>: RefUnwindSafe));
+    assert!(is!(TimeoutGuard<SendOnly>: UnwindSafe) && is!(TimeoutGuard<SendOnly>: RefUnwindSafe));
+    assert!(is!(WeakTimer<SendOnly>: UnwindSafe) && is!(WeakTimer<SendOnly>: RefUnwindSafe));
+    assert!(is!(Remote<SendOnly>: UnwindSafe) && is!(Remote<SendOnly>: RefUnwindSafe));
+    assert!(is!(Key<SendOnly>: UnwindSafe) && is!(Key<SendOnly>: RefUnwindSafe));
+    assert!(is!(EventLoopTimer<u64>: UnwindSafe) && is!(EventLoopTimer<u64>: RefUnwindSafe));
+    assert!(is!(LocalTimer<u64>: UnwindSafe) && is!(FixedTimer<u64>: UnwindSafe));
 }
 
 #[test]

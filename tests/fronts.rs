@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EventLoopTimer, Expired, LocalTimer, ManualClock, MonotonicClock,
-    Pinning, Time, Timer,
+    Budget, Builder, Clock, Drive, EventLoopTimer, Expired, LocalTimer, ManualClock,
+    MonotonicClock, Pinning, Time, Timer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -175,4 +175,46 @@ fn no_clock_is_read_for_a_point_in_time() {
     assert_eq!(reads(), at_first);
     timer.schedule(HOUR, 3).unwrap();
     assert_eq!(reads(), at_first + 1);
+}
+
+#[test]
+fn an_operator_sees_what_waits_and_how_late_it_is() {
+    let budget = Budget { fire: 2, ..Budget::default() };
+    let clock = standing();
+    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer =
+        builder.clock(clock.clone()).budget(budget).build_with(|_: Expired<u64>| ()).unwrap();
+    (0..5).for_each(|id| drop(timer.schedule(MS, id).unwrap()));
+    let stats = timer.stats();
+    assert_eq!((stats.inbox(), stats.lag(), stats.cut_short()), (5, Duration::ZERO, 0));
+    clock.advance(3 * MS);
+    assert_eq!(timer.stats().lag(), 2 * MS, "due for two milliseconds, in the inbox");
+    assert_eq!(timer.turn(), Ok(5));
+    let stats = timer.stats();
+    assert_eq!((stats.inbox(), stats.lag(), stats.cut_short()), (0, Duration::ZERO, 2));
+    let key = timer.schedule_key(2 * HOUR, 6).unwrap();
+    assert!(timer.reschedule(key, HOUR).moved());
+    assert_eq!(timer.stats().inbox(), 2, "a timer, and that it is due earlier");
+    clock.advance(HOUR - MS);
+    assert_eq!((timer.turn(), timer.stats().inbox(), timer.stats().lag()), (Ok(0), 2, 0 * MS));
+    clock.advance(11 * MS);
+    assert_eq!((timer.stats().lag(), timer.turn()), (10 * MS, Ok(1)));
+    timer.schedule(Duration::ZERO, 7).unwrap();
+    timer.stop().unwrap();
+    assert_eq!(timer.stats().lag(), Duration::ZERO);
+}
+
+#[test]
+fn a_loops_lateness_can_be_read() {
+    let clock = standing();
+    let mut timer = event_loop(clock.clone());
+    timer.schedule(NOW, MS, 1).unwrap();
+    timer.remote().schedule(2 * MS, 2).unwrap();
+    assert_eq!((timer.stats().inbox, timer.remote().stats().pending), (1, 2));
+    clock.advance(5 * MS);
+    assert_eq!(timer.stats().lag, 3 * MS, "as far as the inbox tells");
+    assert_eq!(timer.poll(clock.now(), |_| ()).fired, 2);
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.turns, stats.lag), (2, 1, Duration::ZERO));
+    assert_eq!((stats.lateness.sum(), stats.lateness.max()), (7 * MS, 4 * MS));
 }

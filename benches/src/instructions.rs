@@ -66,6 +66,8 @@ enum Operation {
     RemotePair,
     /// The same through the engine, turned by hand.
     EnginePair,
+    /// As `engine-pair`, through a submitter.
+    EngineSubmitter,
     /// As `engine-pair`, with owned handles.
     EngineHandles,
     /// As `engine-pair`, with closures of three words.
@@ -188,6 +190,7 @@ fn perform(operation: Operation, times: usize) {
         Operation::LoopLife => _ = black_box(life::<EventLoopPeer>(times)),
         Operation::RemotePair => remote_pairs(times),
         Operation::EnginePair => engine_pairs(times),
+        Operation::EngineSubmitter => engine_submitter(times),
         Operation::EngineHandles => engine_handles(times),
         Operation::EngineClosures => engine_closures(times),
         Operation::EngineFirstPage => engine_first_page(times),
@@ -249,6 +252,18 @@ fn engine_pairs(times: usize) {
         times,
         || timer.schedule_key(DELAY, 17).expect("there is no limit"),
         |key| _ = black_box(timer.cancel(key)),
+        || _ = timer.turn(),
+    );
+}
+
+fn engine_submitter(times: usize) {
+    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
+    let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    let submitter = timer.submitter();
+    pairs(
+        times,
+        || submitter.schedule(DELAY, 17).expect("there is no limit"),
+        |key| _ = black_box(submitter.cancel(key)),
         || _ = timer.turn(),
     );
 }

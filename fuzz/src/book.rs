@@ -36,6 +36,11 @@ pub(crate) trait Subject {
     /// The time that a call through `by` counts delays from.
     fn now(&self, by: Self::By) -> Time;
 
+    /// For subjects that take a point in time which had passed when they were polled for due: when that was.
+    fn polled(&self) -> Option<Time> {
+        None
+    }
+
     fn schedule(&mut self, by: Self::By, delay: Duration, payload: Tracked) -> Armed;
 
     fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Tracked) -> Armed;
@@ -201,7 +206,9 @@ impl Book {
 
     fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
         let deadline = offset.from(subject.now(by), back, self.ticks);
-        (deadline, self.ticks.at(deadline))
+        let due = self.ticks.at(deadline);
+        let passed = subject.polled().filter(|polled| deadline <= *polled);
+        (deadline, passed.map_or(due, |polled| due.min(self.ticks.current(polled))))
     }
 
     fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {

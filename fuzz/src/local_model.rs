@@ -62,6 +62,8 @@ const PERIODIC: u32 = 1 << 31;
 struct Local<'a> {
     timer: &'a mut LocalTimer<Tracked>,
     now: Time,
+    /// The latest time of a poll.
+    latest: Time,
 }
 
 impl Subject for Local<'_> {
@@ -69,6 +71,10 @@ impl Subject for Local<'_> {
 
     fn now(&self, (): ()) -> Time {
         self.now
+    }
+
+    fn polled(&self) -> Option<Time> {
+        Some(self.latest)
     }
 
     fn schedule(&mut self, (): (), delay: Duration, payload: Tracked) -> Armed {
@@ -121,7 +127,10 @@ impl World {
     fn react(&mut self, timer: &mut LocalTimer<Tracked>, reaction: Reaction) {
         let now = self.clock.now();
         match reaction {
-            Reaction::Act(act) => drop(self.book.act(&mut Local { timer, now }, act)),
+            Reaction::Act(act) => {
+                let latest = self.latest;
+                drop(self.book.act(&mut Local { timer, now, latest }, act));
+            }
             Reaction::Repeat { first, length, rhythm } => {
                 self.repeat(timer, first.from(now, false, self.book.ticks), length, rhythm);
             }
@@ -142,6 +151,8 @@ impl World {
             Err(error) => self.book.refused(id, &error),
             Ok(key) => {
                 let due = self.book.ticks.at(first);
+                let has_passed = first <= self.latest;
+                let due = if has_passed { due.min(self.book.ticks.current(self.latest)) } else { due };
                 self.next_periodic += 1;
                 self.book.others += 1;
                 self.touched.insert(id);

@@ -177,7 +177,7 @@ impl Outcome<'_> {
             let share = scheduled as f64 * 100.0 / all;
             vec![
                 Cell::count(shard.shard as u64),
-                Cell::Value(shard.pinned.map(|core| core as f64), Unit::Count),
+                Cell::Value(shard.pinning.core().map(|core| core as f64), Unit::Count),
                 Cell::count(scheduled),
                 Cell::Value(Some(share), Unit::Percent),
                 Cell::count(shard.cancelled),

@@ -287,6 +287,40 @@ fn settled_means_handled() {
     });
 }
 
+/// The same for an owner that spins when it has nothing to do: nobody wakes it, and it looks by itself.
+#[test]
+fn settled_means_handled_on_a_spinning_owner() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[5]);
+        let handled = Arc::new(Probe::new());
+        let waiting = spawn({
+            let (shard, handled) = (Arc::clone(&shard), Arc::clone(&handled));
+            move || {
+                shard.push(0);
+                assert_eq!(shard.bell.rings(), 0, "a spinning owner is not woken");
+                for _ in 0..2 {
+                    if shard.wake_state.is_idle(5) {
+                        assert_eq!(handled.get(), 1, "settled, and the handler has not run");
+                        return;
+                    }
+                    yield_now();
+                }
+            }
+        });
+        for _ in 0..2 {
+            shard.wake_state.begin_spin(FAR);
+            shard.wake_state.end_spin();
+            if shard.wake_state.inbox_due() <= 5 {
+                assert_eq!(shard.drain(), 5, "whoever lowers the word has pushed before");
+                handled.set(1);
+                shard.wake_state.begin_spin(FAR);
+                break;
+            }
+        }
+        waiting.join().unwrap();
+    });
+}
+
 /// An owner that really blocks: loom reports a deadlock if the wake is lost. What was pushed is visible to
 /// the owner once the wake has ended its sleep, although the words themselves are relaxed.
 #[test]

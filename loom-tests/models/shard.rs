@@ -114,6 +114,33 @@ fn schedule_then_cancel_or_fire() {
     });
 }
 
+/// Somebody asks for the deadline of a timer whose node is taken by the next one meanwhile.
+#[test]
+fn ask_or_recycle() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (handle, ledger) = engine.handle();
+        let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
+        let next = spawn({
+            let (handle, ledger) = engine.handle();
+            move || {
+                let thread = handle.thread(0);
+                assert!(handle.cancel(thread, key).is_some());
+                let next = handle.schedule(thread, 9, ledger.payload(2), false).unwrap();
+                assert_eq!(next.index(), key.index(), "the same node");
+                assert_eq!(handle.deadline_of(next), Some(9));
+            }
+        });
+        let told = handle.deadline_of(key);
+        assert!(told.is_none_or(|deadline| deadline == 5), "{told:?} is another timer's");
+        next.join().unwrap();
+        assert_eq!(handle.deadline_of(key), None);
+        drop((handle, ledger));
+        engine.run_out(9);
+        assert_eq!(engine.finish(), [2]);
+    });
+}
+
 /// Two deadlines of one timer, the earlier one set while the owner turns.
 #[test]
 fn moved_earlier_or_turn() {

@@ -7,8 +7,11 @@
 //! It hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::{Fate, StagingBuffer, TimerStore};
-use crate::wheel::{AnyWheel, Entry, Wheel};
+use super::bound::{Round, ZOMBIE_FLOOR};
+use super::turn::Token;
+use super::{Fate, StagingBuffer, TimerStore, TurnState};
+use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
+use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
@@ -16,70 +19,63 @@ const BATCH: usize = 256;
 /// Entries that may be filed out of the staging buffer for the price of settling one.
 const FILED_PER_SETTLED: usize = 4;
 
-/// Zombies that are always tolerated; beyond it at most as many as there are live timers.
-#[cfg(not(tickwheel_loom))]
-const ZOMBIE_FLOOR: u64 = 16 * 1024;
-#[cfg(tickwheel_loom)]
-const ZOMBIE_FLOOR: u64 = 2;
-
-/// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
-pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
-    entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
+/// A wheel that a driver can own.
+pub(crate) trait Drivable: Wheel {
+    /// It yields entries in the order in which they were filed, which is that of their deadlines: nothing may
+    /// go past anything, so there is no staging buffer, and what a handler schedules waits until its turn is over.
+    const IN_ORDER: bool;
 }
 
-/// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
-#[inline]
-fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
-    entries.iter().for_each(|entry| store.prefetch(entry));
-    let dead = |(place, entry): (usize, &Entry)| u64::from(!store.is_live(entry)) << place;
-    entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
+impl Drivable for AnyWheel {
+    const IN_ORDER: bool = false;
 }
 
-/// What [`Driver::next`] came to.
-#[must_use]
-pub(crate) enum Next<F> {
-    /// A timer fired.
-    Fired(F),
-    /// Nothing more is due.
-    Done,
-    /// The budget is used up and more may be due.
-    OutOfBudget,
+impl Drivable for Fifo {
+    const IN_ORDER: bool = true;
 }
 
 /// See the module.
-pub(crate) struct Driver {
-    wheel: AnyWheel,
-    /// Young entries that are not filed yet.
-    staging: StagingBuffer,
+pub(crate) struct Driver<W = AnyWheel> {
+    pub(super) wheel: W,
+    /// Recent entries that are not filed yet.
+    pub(super) staging: StagingBuffer,
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
     due_next: usize,
     /// Entries filed during a turn that are due already: they wait for the next turn, so that a handler
     /// that schedules zero delays for ever cannot keep a turn going.
     deferred: Vec<Entry>,
-    turning: bool,
+    /// Deferred entries at which the dead among them are looked for.
+    deferred_limit: usize,
+    token: Token,
+    /// A timer has fired since the last turn was seen to have ended.
+    has_fired: bool,
     /// Zombies are being swept.
-    sweeping: bool,
+    pub(super) sweeping: bool,
+    pub(super) round: Round,
     /// Entries in the wheel at which the zombie bound is looked at again.
-    look_at: u64,
+    pub(super) look_at: u64,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
     /// Zombies removed by sweeps since the beginning.
-    swept: u64,
+    pub(super) swept: u64,
     /// Zombies dropped because they came due, since the beginning.
     dropped: u64,
 }
 
-impl Driver {
-    pub(crate) fn new(wheel: AnyWheel) -> Self {
+impl<W: Drivable> Driver<W> {
+    pub(crate) fn new(wheel: W) -> Self {
         Self {
             wheel,
             staging: StagingBuffer::default(),
             due: Vec::with_capacity(BATCH),
             due_next: 0,
             deferred: Vec::new(),
-            turning: false,
+            deferred_limit: ZOMBIE_FLOOR as usize,
+            token: Token::default(),
+            has_fired: false,
             sweeping: false,
+            round: Round::default(),
             look_at: ZOMBIE_FLOOR,
             latest: 0,
             swept: 0,
@@ -87,72 +83,142 @@ impl Driver {
         }
     }
 
-    /// Begins a turn; the tick that it is about.
-    pub(crate) fn begin(&mut self, now: u64) -> u64 {
+    /// Begins a turn at the tick `now` in which up to `budget` entries are looked at. `None` if one is under way:
+    /// this is a handler, and what it asks for happens when it has ended.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: u64, budget: usize) -> Option<TurnState> {
+        if self.is_turning() {
+            return None;
+        }
+        self.file_deferred();
+        self.resume(now, budget)
+    }
+
+    /// As [`begin`](Self::begin), to go on with a turn that ran out of budget: deferred entries wait for the next one.
+    #[inline]
+    pub(crate) fn resume(&mut self, now: u64, budget: usize) -> Option<TurnState> {
+        if self.is_turning() {
+            return None;
+        }
+        self.latest = self.latest.max(now);
+        self.staging.follow(self.latest);
+        Some(TurnState::new(self.latest, budget))
+    }
+
+    /// Whether a turn is this driver's, and not that of another one that was here when it began.
+    #[inline]
+    pub(crate) fn owns(&self, turn: &TurnState) -> bool {
+        turn.belongs_to(&self.token)
+    }
+
+    /// Whether a handler may be running.
+    #[inline]
+    pub(crate) fn is_turning(&mut self) -> bool {
+        self.has_fired = self.has_fired && self.token.is_held();
+        self.has_fired
+    }
+
+    #[inline]
+    fn file_deferred(&mut self) {
+        if !self.deferred.is_empty() {
+            self.file_all_deferred();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn file_all_deferred(&mut self) {
         for entry in self.deferred.drain(..) {
             self.wheel.insert(entry);
         }
-        self.resume(now)
-    }
-
-    /// Goes on with a turn that ran out of budget: deferred entries wait for the next one.
-    pub(crate) fn resume(&mut self, now: u64) -> u64 {
-        self.latest = self.latest.max(now);
-        self.staging.follow(self.latest);
-        self.turning = true;
-        self.latest
-    }
-
-    /// Ends a turn.
-    pub(crate) fn finish(&mut self) {
-        self.turning = false;
     }
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
     ///
-    /// False if the staging buffer is full: then call [`evict_dead`](Self::evict_dead) and try again.
+    /// False if there is no room: then call [`evict_dead`](Self::evict_dead) and try again.
     #[inline(always)]
     #[must_use]
     pub(crate) fn file(&mut self, entry: Entry) -> bool {
-        if self.staging.admits(entry.deadline) {
+        if W::IN_ORDER {
+            if self.has_fired {
+                return self.file_in_order(entry);
+            }
+        } else if self.staging.admits(entry.deadline) {
             return self.staging.push(entry);
+        } else if self.has_fired {
+            return self.file_soon(entry);
         }
-        self.file_soon(entry);
+        self.insert(entry);
         true
     }
 
     /// Apart, so that the entry of the usual case stays in registers: see `AnyWheel::insert`.
     #[inline(never)]
-    fn file_soon(&mut self, entry: Entry) {
-        if self.turning && entry.deadline <= self.latest {
-            self.deferred.push(entry);
-        } else {
-            self.wheel.insert(entry);
+    fn insert(&mut self, entry: Entry) {
+        self.wheel.insert(entry);
+    }
+
+    #[inline(never)]
+    fn file_soon(&mut self, entry: Entry) -> bool {
+        if entry.deadline <= self.latest && self.is_turning() {
+            return self.defer(entry);
         }
+        self.wheel.insert(entry);
+        true
+    }
+
+    #[inline(never)]
+    fn file_in_order(&mut self, entry: Entry) -> bool {
+        if self.is_turning() {
+            return self.defer(entry);
+        }
+        self.file_deferred();
+        self.wheel.insert(entry);
+        true
+    }
+
+    fn defer(&mut self, entry: Entry) -> bool {
+        let has_room = self.deferred.len() < self.deferred_limit;
+        if has_room {
+            self.deferred.push(entry);
+        }
+        has_room
     }
 
     /// As [`file`](Self::file), for a timer that may fire in this turn if it is due.
     #[inline]
     #[must_use]
     pub(crate) fn file_at_once(&mut self, entry: Entry) -> bool {
-        if self.staging.admits(entry.deadline) {
+        if !W::IN_ORDER && self.staging.admits(entry.deadline) {
             return self.staging.push(entry);
         }
         self.wheel.insert(entry);
         true
     }
 
-    /// Files an entry that came through the inbox, which was its staging buffer, before this turn's handlers: it fires
-    /// in this turn if due.
+    /// Files an entry that came through the inbox, which was its staging buffer, before this turn's handlers:
+    /// it fires in this turn if due.
     #[inline]
     pub(crate) fn file_arrived(&mut self, entry: Entry) {
         self.wheel.insert(entry);
     }
 
-    /// Makes room in the staging buffer.
+    /// Makes room for [`file`](Self::file).
     #[cold]
     #[inline(never)]
     pub(crate) fn evict_dead<S: TimerStore>(&mut self, store: &S) {
+        if self.deferred.len() >= self.deferred_limit {
+            let before = self.deferred.len();
+            self.deferred.retain(|entry| store.is_live(entry));
+            self.swept += (before - self.deferred.len()) as u64;
+            self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
+            return;
+        }
+        self.evict_staged(store);
+    }
+
+    /// Makes room in the staging buffer.
+    pub(super) fn evict_staged<S: TimerStore>(&mut self, store: &S) {
         let Self { staging, wheel, swept, .. } = self;
         *swept += staging.evict_dead(store, |entry| wheel.insert(entry)) as u64;
         staging.follow(self.latest);
@@ -168,23 +234,28 @@ impl Driver {
         staging.follow(self.latest);
     }
 
-    /// The next timer that fires at `now` (as returned by `begin`), counting entries against `left`.
+    /// The next timer that fires in this turn, which must be [its own](Self::owns): a handler may have swapped it.
     #[inline]
     pub(crate) fn next<S: TimerStore>(
         &mut self,
+        turn: &mut TurnState,
         store: &mut S,
-        now: u64,
-        left: &mut usize,
-    ) -> Next<S::Fired> {
+    ) -> Option<S::Fired> {
+        debug_assert!(self.owns(turn), "a turn belongs to one driver");
         loop {
             while let Some(&entry) = self.due.get(self.due_next) {
-                if *left == 0 {
-                    return Next::OutOfBudget;
+                if turn.left == 0 {
+                    turn.cut_short = true;
+                    return None;
                 }
-                *left -= 1;
+                turn.left -= 1;
                 self.due_next += 1;
-                match store.decide(entry, now) {
-                    Fate::Fire(fired) => return Next::Fired(fired),
+                match store.decide(entry, turn.now) {
+                    Fate::Fire(fired) => {
+                        turn.count(&self.token);
+                        self.has_fired = true;
+                        return Some(fired);
+                    }
                     Fate::Refile(deadline) => {
                         let entry = Entry { deadline, ..entry };
                         while !self.file_at_once(entry) {
@@ -194,10 +265,20 @@ impl Driver {
                     Fate::Drop => self.dropped += 1,
                 }
             }
-            if !self.refill(store, now, left) {
-                let more = self.first().is_some_and(|next| next <= now);
-                return if more { Next::OutOfBudget } else { Next::Done };
+            if !self.refill(store, turn.now, &mut turn.left) {
+                turn.cut_short = self.first().is_some_and(|next| next <= turn.now);
+                return None;
             }
+        }
+    }
+
+    /// Ends a turn. What its handlers scheduled is in order again.
+    #[inline]
+    pub(crate) fn finish(&mut self, turn: TurnState) {
+        let owned = self.owns(&turn);
+        drop(turn);
+        if W::IN_ORDER && owned {
+            self.file_deferred();
         }
     }
 
@@ -206,7 +287,7 @@ impl Driver {
         self.due.clear();
         self.due_next = 0;
         while *left > 0 {
-            if self.staging.earliest() <= now {
+            if !W::IN_ORDER && self.staging.earliest() <= now {
                 // At least one stays, so that the smallest budget makes headway whatever is filed.
                 *left = left.saturating_sub(self.staging.len() / FILED_PER_SETTLED).max(1);
                 self.leave_staging(store);
@@ -223,40 +304,6 @@ impl Driver {
             *left = left.saturating_sub(BATCH);
         }
         false
-    }
-
-    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
-    ///
-    /// The number of pending timers is asked only when the wheel has grown since the last look, or when
-    /// `turn_requested`, because somebody has seen many cancels.
-    pub(crate) fn keep_bounded<S: TimerStore>(
-        &mut self,
-        store: &S,
-        turn_requested: bool,
-        budget: usize,
-    ) -> bool {
-        let entries = self.filed();
-        if !self.sweeping {
-            if !turn_requested && entries < self.look_at {
-                return false;
-            }
-            if !too_many(entries, || store.pending()) {
-                // Look again when a quarter more has gathered; cancels alone call the owner themselves.
-                self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
-                return false;
-            }
-            self.sweeping = true;
-            // The sweep goes round the wheel; the staging buffer is small enough to be gone through at once.
-            self.evict_dead(store);
-        }
-        let sweep = self.wheel.sweep_batches(budget, &mut |entries| dead(store, entries));
-        self.swept += sweep.removed as u64;
-        if sweep.cycle_done {
-            // Cancels behind the sweep's back may have been the last ones: nobody else will look again.
-            self.sweeping = too_many(self.filed(), || store.pending());
-            self.look_at = self.filed() + ZOMBIE_FLOOR;
-        }
-        self.sweeping
     }
 
     /// The earliest tick at which there is something to do: exact, or earlier while zombies lie there.
@@ -280,7 +327,7 @@ impl Driver {
 
     /// Entries in staging buffer and wheel.
     #[inline]
-    fn filed(&self) -> u64 {
+    pub(super) fn filed(&self) -> u64 {
         (self.wheel.len() + self.staging.len()) as u64
     }
 
@@ -289,12 +336,6 @@ impl Driver {
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let waiting = self.due[self.due_next..].iter().chain(&self.deferred);
         waiting.map(|entry| entry.deadline).chain(self.first()).min()
-    }
-
-    /// Whether a turn is under way.
-    #[inline]
-    pub(crate) fn is_turning(&self) -> bool {
-        self.turning
     }
 
     /// Forgets every entry.

@@ -8,12 +8,18 @@
 //! |---|---|
 //! | `store` | [`TimerStore`]: what the driver asks about an entry |
 //! | `driver` | [`Driver`]: one turn after the other |
-//! | `staging` | [`StagingBuffer`]: where young entries wait before they are filed |
+//! | `bound` | the bound on zombies |
+//! | `turn` | [`TurnState`]: a turn under way |
+//! | `staging` | [`StagingBuffer`]: where recent entries wait before they are filed |
 
+mod bound;
 mod driver;
 mod staging;
 mod store;
+mod turn;
 
-pub(crate) use driver::{Driver, Next, too_many};
+pub(crate) use bound::too_many;
+pub(crate) use driver::Driver;
 use staging::StagingBuffer;
 pub(crate) use store::{Fate, Fired, TimerStore};
+pub(crate) use turn::TurnState;

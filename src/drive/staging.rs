@@ -16,6 +16,7 @@
 
 use super::TimerStore;
 use crate::wheel::Entry;
+use alloc::vec::Vec;
 
 /// Entries that an owner with few timers keeps back: 8 KiB, which stay in the first-level cache.
 const SMALLEST: usize = 512;
@@ -222,6 +223,10 @@ mod tests {
 
         fn decide(&mut self, _: Entry, _: u64) -> crate::drive::Fate<()> {
             crate::drive::Fate::Drop
+        }
+
+        fn renew_entry(&mut self, _: Entry) -> Option<Entry> {
+            None
         }
 
         fn pending(&self) -> u64 {

@@ -1,16 +1,21 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::handler::{Executor, Handler, Outcome, PanicHook, PanicReport, through_executor};
+use super::handler::{
+    Executor, FailureHook, Handler, Outcome, PanicHook, PanicReport, WorkerFailure,
+    through_executor,
+};
 use super::hold::{Hold, TimerRef};
-use super::inner::{Inner, Plan};
-use super::lifecycle::{Lifecycle, ShardWorker};
+use super::inner::{Blueprint, Inner};
+use super::lifecycle::Lifecycle;
 use super::pinning::{self, Pinning};
 use super::routing::{Router, Routing};
 use super::settings::{Drive, IdleStrategy};
+use super::shard_worker::ShardWorker;
 use super::task::Task;
 use super::timer::Timer;
-use crate::park::sleeper::{SleepWaker, Sleeper};
-use crate::shard::{Limit, Owner, WakeOwner};
+use crate::contain::Contained;
+use crate::park::parker::Parker;
+use crate::shard::{Limit, Owner};
 use crate::sync::fence;
 use crate::sync::process::{AtomicU64, Ordering};
 use crate::time::{Clock, TickRate, TimeSource};
@@ -52,6 +57,7 @@ pub struct Builder {
     routing: Routing,
     drive: Drive,
     panic_hook: Option<PanicHook>,
+    failure_hook: Option<FailureHook>,
 }
 
 impl Default for Builder {
@@ -62,13 +68,6 @@ impl Default for Builder {
 
 /// Names engines; 0 means none.
 static NEXT_ENGINE: AtomicU64 = AtomicU64::new(1);
-
-/// Wakes a worker that sleeps in its poll.
-impl WakeOwner for SleepWaker {
-    fn wake(&self) {
-        Self::wake(self);
-    }
-}
 
 impl Builder {
     /// All defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no limit on
@@ -88,10 +87,12 @@ impl Builder {
             routing: Routing::default(),
             drive: Drive::default(),
             panic_hook: None,
+            failure_hook: None,
         }
     }
 
-    /// The number of shards, 1 to 1024. Default: one per core that the building thread may use.
+    /// The number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's quota
+    /// is less than that.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -180,11 +181,22 @@ impl Builder {
         self
     }
 
+    /// Called with every worker that ends before its time, on that worker, before its shard closes; see
+    /// [`WorkerFailure`].
+    #[must_use]
+    pub fn on_worker_failure(
+        mut self,
+        hook: impl Fn(&WorkerFailure) + Send + Sync + 'static,
+    ) -> Self {
+        self.failure_hook = Some(Arc::new(hook));
+        self
+    }
+
     /// An engine whose timers are closures, run on the workers.
     ///
     /// # Errors
     ///
-    /// If a setting is out of range, or the operating system has no descriptors left.
+    /// If a setting is out of range.
     pub fn build(self) -> Result<Timer<Task>, BuildError> {
         self.build_with(|expired: Expired<Task>| expired.payload.run())
     }
@@ -303,11 +315,11 @@ impl Builder {
         mut handler: impl FnMut(usize) -> Handler<T>,
     ) -> Result<Timer<T>, BuildError> {
         let rate = TickRate::new(checks::check_tick(self.tick)?);
-        let shards = checks::check_shards(self.shards.unwrap_or_else(pinning::default_shards))?;
+        let cores = pinning::Cores::of_this_process();
+        let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
         let limit = self.max_pending.map(checks::check_max_pending).transpose()?;
         let limit = limit.map(|max| Arc::new(Limit::new(max)));
-        let allowed = pinning::allowed_cores();
-        pinning::check_pinning(&self.pinning, &allowed)?;
+        pinning::check_pinning(&self.pinning, cores.allowed())?;
         checks::check_thread_name(&self.thread_name)?;
         checks::check_budget("drain", self.budget.drain)?;
         checks::check_budget("fire", self.budget.fire)?;
@@ -316,41 +328,37 @@ impl Builder {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
         }
-        let mut unstarted = Vec::with_capacity(shards);
-        for shard in 0..shards {
+        let cores = pinning::deal(&self.pinning, &cores, shards);
+        let mut workers = Vec::with_capacity(shards);
+        for (shard, core) in cores.into_iter().enumerate() {
             let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;
-            let (sleeper, waker) = Sleeper::new()
-                .map_err(|error| BuildError::Poll { shard, message: error.to_string() })?;
+            let (parker, waker) = Parker::new();
             // A shard number is below 1024 (`check_shards`).
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
-            let core = pinning::core_for(&self.pinning, shard, &allowed);
-            unstarted.push(ShardWorker { owner, sleeper, handler: handler(shard), shard, core });
+            let handler = Contained::new("a handler", handler(shard));
+            let starvation = pinning::Starvation::of(&self.pinning);
+            workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });
         }
-        Ok(self.assemble(rate, unstarted))
+        Ok(self.assemble(rate, workers))
     }
 
-    fn assemble<T: Send + 'static>(
-        self,
-        rate: TickRate,
-        unstarted: Vec<ShardWorker<T>>,
-    ) -> Timer<T> {
-        let handles: Box<[_]> =
-            unstarted.iter().map(|shard_worker| Arc::clone(shard_worker.owner.handle())).collect();
-        for handle in &handles {
-            // A clock may outlive the engine; the hook must not keep the shard alive.
-            let handle: Weak<_> = Arc::downgrade(handle);
-            self.source.on_advance(Box::new(move || {
-                if let Some(handle) = handle.upgrade() {
-                    handle.unpark();
-                }
-            }));
-        }
+    fn assemble<T: Send + 'static>(self, rate: TickRate, workers: Vec<ShardWorker<T>>) -> Timer<T> {
+        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
+        let hook = self.source.is_virtual().then(|| {
+            // The hook must not keep the shards alive while the clock calls it.
+            let shards: Vec<Weak<_>> = handles.iter().map(Arc::downgrade).collect();
+            let hook: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+                shards.iter().filter_map(Weak::upgrade).for_each(|handle| handle.unpark());
+            });
+            self.source.on_advance(Arc::downgrade(&hook));
+            hook
+        });
         let router = Router::new(self.routing, handles.len());
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
         // Decided before the first handle is made, so that dropping handles is light from the first one on.
         fence::is_asymmetric();
-        let plan = Plan {
+        let plan = Blueprint {
             handles,
             rate,
             source: self.source,
@@ -359,8 +367,10 @@ impl Builder {
             idle: self.idle,
             drive: self.drive,
             panic_hook: self.panic_hook,
+            failure_hook: self.failure_hook,
             thread_name: self.thread_name,
-            lifecycle: Lifecycle::new(unstarted),
+            lifecycle: Lifecycle::new(workers),
+            hook,
         };
         let hold = Hold::new(|hold| Inner::new(id, plan, hold));
         Timer::from_ref(TimerRef::first(&hold))

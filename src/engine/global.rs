@@ -32,12 +32,12 @@ const MOST_SHARDS: usize = 4;
 ///
 /// # Errors
 ///
-/// If the operating system has no descriptors left for the workers' polls; a later call tries again.
+/// As [`Builder::build`], whose defaults are never out of range.
 pub fn global() -> Result<&'static Timer, BuildError> {
     if let Some(timer) = GLOBAL.get() {
         return Ok(timer);
     }
-    let shards = pinning::default_shards().min(MOST_SHARDS);
+    let shards = pinning::Cores::of_this_process().default_shards().min(MOST_SHARDS);
     let builder = Builder::new().shards(shards).pinning(Pinning::Off);
     let timer = builder.thread_name("tickwheel-global").build()?;
     // Of several first calls one wins; the others drop an engine that has not started.

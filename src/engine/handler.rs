@@ -3,9 +3,9 @@
 use super::hold::TimerRef;
 use super::inner::Inner;
 use super::timer::Timer;
+use crate::contain;
 use crate::types::{Expired, RawKey};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
@@ -108,6 +108,27 @@ impl fmt::Display for PanicReport {
     }
 }
 
+/// A worker that has ended before its time, as told to
+/// [`Builder::on_worker_failure`](crate::Builder::on_worker_failure).
+///
+/// No panic of a handler, a destructor, a clone, a logger or a hook does that; a clock that does nothing but panic
+/// does, and so would a bug of this library. The shard is closed: it refuses timers, and `stop` returns those it had.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct WorkerFailure {
+    /// The shard that the worker drove.
+    pub shard: usize,
+    /// The message of the panic that ended it.
+    pub message: String,
+}
+
+impl fmt::Display for WorkerFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shard, message } = self;
+        write!(f, "the worker of shard {shard} panicked and has ended: {message}")
+    }
+}
+
 /// What a handler call came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
@@ -121,6 +142,9 @@ pub(super) type Handler<T> = Box<dyn FnMut(&Timer<T>, Expired<T>) -> Outcome + S
 
 /// Called with every panic of a handler.
 pub(super) type PanicHook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
+
+/// Called with every worker that ends before its time.
+pub(super) type FailureHook = Arc<dyn Fn(&WorkerFailure) + Send + Sync>;
 
 /// A handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
@@ -142,32 +166,23 @@ pub(super) fn run_caught<T>(
     let (shard, key) = (expired.shard, expired.key.to_raw());
     // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
     // as it is with a thread that panics. The engine's state is not touched by handlers.
-    match catch_unwind(AssertUnwindSafe(|| TimerRef::lend(inner, |timer| handler(timer, expired))))
-    {
+    match contain::call(|| TimerRef::lend(inner, |timer| handler(timer, expired))) {
         Ok(outcome) => Some(outcome),
-        Err(panic) => {
-            let message = message_of(&*panic);
-            // Dropping a panic's payload may panic in turn.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            report(inner.panic_hook.as_ref(), &PanicReport { shard, key, message });
+        Err(message) => {
+            report(
+                inner.panic_hook.get().and_then(Option::as_ref),
+                &PanicReport { shard, key, message },
+            );
             None
         }
     }
 }
 
 fn report(hook: Option<&PanicHook>, report: &PanicReport) {
-    log::error!("{report}");
+    contain::error(format_args!("{report}"));
     if let Some(hook) = hook {
-        if catch_unwind(AssertUnwindSafe(|| hook(report))).is_err() {
-            log::error!("the panic hook panicked as well");
+        if let Err(message) = contain::call(|| hook(report)) {
+            contain::error(format_args!("the panic hook panicked as well: {message}"));
         }
     }
-}
-
-fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }

@@ -13,6 +13,7 @@
 use super::inner::Inner;
 use super::linger::{Lingering, Shelf};
 use super::timer::Timer;
+use crate::contain;
 use crate::shard::Refusal;
 use crate::sync::atomic::Ordering;
 use crate::sync::slot;
@@ -107,7 +108,9 @@ impl<T> Drop for Retired<T> {
     fn drop(&mut self) {
         // SAFETY: the pointer came from a leaked box (`Hold::new`). The shelf drops a retired engine when no handle
         // is left, and nobody else has a pointer to it.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        let engine = unsafe { Box::from_raw(self.0.as_ptr()) };
+        // Hooks are the user's, and so are their destructors.
+        contain::drop_quietly("an engine", engine);
     }
 }
 

@@ -1,19 +1,20 @@
 //! What timers, timeouts and workers of one engine share.
 
-use super::handler::PanicHook;
+use super::handler::{FailureHook, PanicHook};
 use super::hold;
 use super::hold::{AnyShelf, Hold, Retire};
 use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
-use super::state::EngineState;
+use super::state::{Phase, Standing};
+use crate::contain::Contained;
 use crate::shard::{Refusal, ShardHandle};
-use crate::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::slot;
-use crate::time::{TickRate, Time, TimeSource, When};
-use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};
+use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
+use crate::types::{Budget, Key, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
@@ -23,17 +24,22 @@ pub(super) struct Inner<T> {
     pub(super) router: Router,
     /// Where the engine waits for its last handle.
     pub(super) shelf: &'static AnyShelf,
-    /// An `EngineState`; written under the lifecycle's lock only.
-    state: AtomicU8,
+    pub(super) standing: Standing,
     /// Names the engine in the thread-local that says which engine's handlers run on this thread.
     pub(super) id: u64,
     pub(super) budget: Budget,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
-    pub(super) panic_hook: Option<PanicHook>,
+    pub(super) panic_hook: Contained<Option<PanicHook>>,
+    pub(super) failure_hook: Contained<Option<FailureHook>>,
     pub(super) thread_name: String,
     pub(super) rejected: CachePadded<AtomicU64>,
-    pub(super) lifecycle: Mutex<Lifecycle<T>>,
+    /// When a drain gives up.
+    pub(super) drain_until: Earliest,
+    pub(super) lifecycle: Lifecycle<T>,
+    /// What the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines that
+    /// are gone.
+    _hook: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Counted `Timer`s; see `hold`.
     pub(super) timers: CachePadded<AtomicUsize>,
     /// What keeps this engine's memory.
@@ -41,8 +47,24 @@ pub(super) struct Inner<T> {
     pub(super) retire: Retire<T>,
 }
 
+/// A time that only ever comes nearer.
+pub(super) struct Earliest(AtomicU64);
+
+impl Earliest {
+    /// Written before the phase that makes others read it.
+    pub(super) fn lower(&self, time: Time) {
+        // ORDERING: Relaxed: published with the phase.
+        self.0.fetch_min(time.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Time {
+        // ORDERING: Relaxed: as above; a later value of a second drain may be missed for one look.
+        Time::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// The parts of a core that the builder decides.
-pub(super) struct Plan<T> {
+pub(super) struct Blueprint<T> {
     pub(super) handles: Box<[Arc<ShardHandle<T>>]>,
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
@@ -51,12 +73,14 @@ pub(super) struct Plan<T> {
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
     pub(super) panic_hook: Option<PanicHook>,
+    pub(super) failure_hook: Option<FailureHook>,
     pub(super) thread_name: String,
     pub(super) lifecycle: Lifecycle<T>,
+    pub(super) hook: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl<T> Inner<T> {
-    pub(super) fn new(id: u64, plan: Plan<T>, hold: Weak<Hold<T>>) -> Self
+    pub(super) fn new(id: u64, plan: Blueprint<T>, hold: Weak<Hold<T>>) -> Self
     where
         T: Send + 'static,
     {
@@ -65,35 +89,34 @@ impl<T> Inner<T> {
             timers: CachePadded::new(AtomicUsize::new(0)),
             hold,
             retire: hold::retire,
+            standing: Standing::new(plan.handles.len()),
             handles: plan.handles,
             rate: plan.rate,
             source: plan.source,
             router: plan.router,
-            state: AtomicU8::new(EngineState::Init as u8),
             id,
             budget: plan.budget,
             idle: plan.idle,
             drive: plan.drive,
-            panic_hook: plan.panic_hook,
+            panic_hook: Contained::new("the panic hook", plan.panic_hook),
+            failure_hook: Contained::new("the failure hook", plan.failure_hook),
             thread_name: plan.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
-            lifecycle: Mutex::new(plan.lifecycle),
+            drain_until: Earliest(AtomicU64::new(u64::MAX)),
+            lifecycle: plan.lifecycle,
+            _hook: plan.hook,
         }
     }
 
     #[inline]
-    pub(super) fn state(&self) -> EngineState {
-        // ORDERING: Acquire pairs with `set_state`: who sees `Started` sees the workers' set-up. [P12]
-        match self.state.load(Ordering::Acquire) {
-            0 => EngineState::Init,
-            1 => EngineState::Started,
-            _ => EngineState::Stopped,
-        }
+    pub(super) fn phase(&self) -> Phase {
+        self.standing.phase()
     }
 
-    pub(super) fn set_state(&self, state: EngineState) {
-        // ORDERING: Release as in `state`. [P12]
-        self.state.store(state as u8, Ordering::Release);
+    /// The time as a worker reads it: a clock that panics stands still.
+    #[inline]
+    pub(super) fn worker_now(&self) -> Time {
+        self.source.worker_now()
     }
 
     #[inline]
@@ -118,7 +141,15 @@ impl<T> Inner<T> {
     pub(super) fn rejected(&self, refusal: Refusal<T>, shard: usize) -> ScheduleError<T> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        refusal.into_error(shard)
+        let error = refusal.into_error(shard);
+        match (error.kind(), self.standing.failure(shard)) {
+            (ScheduleErrorKind::Stopped, Some(message)) if self.phase() == Phase::Started => {
+                let message = message.clone();
+                let kind = ScheduleErrorKind::WorkerFailed { shard, message };
+                ScheduleError::new(kind, error.into_payload())
+            }
+            _ => error,
+        }
     }
 
     #[cold]
@@ -126,6 +157,12 @@ impl<T> Inner<T> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
         ScheduleError::new(kind, payload)
+    }
+
+    #[inline]
+    pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
+        let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
+        Reschedule::from_moved(moved.unwrap_or(false))
     }
 
     /// Runs `f` with the shard that a key names and the calling thread's thread state of it.
@@ -144,5 +181,26 @@ impl<T> Inner<T> {
         for handle in &self.handles {
             handle.request_turn();
         }
+    }
+}
+
+impl<T: Send + 'static> Inner<T> {
+    pub(super) fn begin_periodic(
+        &self,
+        first: When,
+        period: Period,
+        payload: T,
+        clone: fn(&T) -> T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let payload = self.ready(payload)?;
+        let nominal = self.source.time(first);
+        slot::with(|slot| {
+            let shard = self.router.route(slot);
+            let handle = &self.handles[shard];
+            let course = Course::new(nominal, period, self.rate);
+            let repeat = Repeat { payload, clone, course };
+            let begun = handle.schedule_periodic(handle.thread(slot), repeat);
+            begun.map_err(|refusal| self.rejected(refusal, shard))
+        })
     }
 }

@@ -1,23 +1,25 @@
-//! Start, stop, and turning by hand: the rare operations, under one lock.
+//! Start, end, and turning by hand: the rare operations, under one lock that is never held while a handler, a
+//! destructor or anything else of the user's runs.
+//!
+//! A shard goes from hand to hand: it is *idle* here until it gets a thread (or, without workers, for good), away
+//! while a worker or a caller turns it, and ends in [`Inner::retire`], whoever drove it last and for whatever reason.
+//! Who wants to see the engine's end waits until no shard is alive.
 
-use super::handler::{Handler, Outcome, run_caught};
+use super::handler::WorkerFailure;
 use super::inner::Inner;
 use super::settings::Drive;
-use super::state::EngineState;
+use super::shard_worker::ShardWorker;
+use super::shutdown::Shutdown;
+use super::state::Phase;
 use super::worker;
-use crate::park::sleeper::Sleeper;
-use crate::shard::{Fired, Owner, Turn, drop_quietly};
+use crate::contain;
+use crate::shard::ShardHandle;
 use crate::sync::process::{AtomicUsize, Ordering};
-use crate::sync::slot;
-use crate::time::{Course, Period, Repeat, Time, When, saturating_ns};
-use crate::types::{
-    Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError,
-    Unfired,
-};
+use crate::types::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Engines alive in this process; many of them are usually a mistake.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
@@ -26,50 +28,52 @@ static WARNED: Once = Once::new();
 /// As in the reference timers.
 const MANY_ENGINES: usize = 64;
 
-/// Timers of one turn after which the clock is read again for their lateness.
-const FIRES_PER_CLOCK_READ: usize = 64;
-
 thread_local! {
     /// The engines whose handlers run on this thread at the moment: more than one when a handler turns
     /// another engine by hand.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Everything that drives one shard; on a worker thread once that has started.
-pub(super) struct ShardWorker<T> {
-    pub(super) owner: Owner<T>,
-    pub(super) sleeper: Sleeper,
-    pub(super) handler: Handler<T>,
-    pub(super) shard: usize,
-    /// The core to pin the worker to.
-    pub(super) core: Option<usize>,
+/// See the module.
+pub(super) struct Lifecycle<T> {
+    state: Mutex<State<T>>,
+    /// Told whenever a shard comes back or ends.
+    changed: Condvar,
 }
 
-/// A shard_worker on its way to its thread: it stays here if the thread cannot be spawned.
-type Handover<T> = Arc<Mutex<Option<ShardWorker<T>>>>;
-
-/// What the lock protects.
-pub(super) struct Lifecycle<T> {
-    /// Seats without a thread: all of them before the start, and for ever with `Drive::Manual`.
-    unstarted: Vec<Handover<T>>,
-    workers: Vec<JoinHandle<Vec<Unfired<T>>>>,
+struct State<T> {
+    /// Shards without a thread of their own; `None` while a shard is away, and after its end.
+    idle: Vec<Option<ShardWorker<T>>>,
+    /// Shards that have not ended.
+    alive: usize,
+    workers: Vec<JoinHandle<()>>,
+    /// What ended shards have left and nobody has been given yet.
+    unfired: Vec<Unfired<T>>,
+    /// The last `Timer` is gone: nobody will ask.
+    abandoned: bool,
 }
 
 impl<T> Lifecycle<T> {
-    pub(super) fn new(unstarted: Vec<ShardWorker<T>>) -> Self {
+    pub(super) fn new(shards: Vec<ShardWorker<T>>) -> Self {
         // ORDERING: Relaxed: a number for a warning.
         let many = ALIVE.fetch_add(1, Ordering::Relaxed) + 1;
         if many > MANY_ENGINES {
-            WARNED.call_once(|| log::warn!(
-                "{many} timer engines are alive in this process; one is enough for a whole program: \
-                 share it by cloning the Timer"
-            ));
+            WARNED.call_once(|| {
+                contain::warn(format_args!(
+                    "{many} timer engines are alive in this process; one is enough for a whole program: \
+                     share it by cloning the Timer"
+                ));
+            });
         }
-        let unstarted = unstarted
-            .into_iter()
-            .map(|shard_worker| Arc::new(Mutex::new(Some(shard_worker))))
-            .collect();
-        Self { unstarted, workers: Vec::new() }
+        let alive = shards.len();
+        let idle = shards.into_iter().map(Some).collect();
+        let (workers, unfired) = (Vec::new(), Vec::new());
+        let state = State { idle, alive, workers, unfired, abandoned: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,15 +84,11 @@ impl<T> Drop for Lifecycle<T> {
     }
 }
 
-fn locked<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Marks the calling thread as one that runs the engine's handlers, until dropped.
-pub(super) struct Inside;
+struct Inside;
 
 impl Inside {
-    pub(super) fn enter(engine: u64) -> Self {
+    fn enter(engine: u64) -> Self {
         INSIDE.with_borrow_mut(|engines| engines.push(engine));
         Self
     }
@@ -100,103 +100,136 @@ impl Drop for Inside {
     }
 }
 
-impl<T> ShardWorker<T> {
-    /// One turn at the clock's current time, with the handler's panics caught and counted.
-    ///
-    /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
-    pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
-        let mut now = inner.now();
-        let mut fires = 0;
-        let tick = inner.rate.current(now);
-        let mut piece = if goes_on {
-            self.owner.resume_turn(tick, &inner.budget)
-        } else {
-            self.owner.begin_turn(tick, &inner.budget)
-        };
-        while let Some(fired) = self.owner.next_fired(&mut piece) {
-            fires += 1;
-            if fires % FIRES_PER_CLOCK_READ == 0 {
-                now = inner.now();
-            }
-            if !self.owner.confirm(&mut piece, &fired) {
-                drop_quietly(fired.payload);
-                continue;
-            }
-            self.handle(inner, fired, now);
-            self.owner.finish_call(|| inner.now());
-        }
-        self.owner.finish_turn(piece, &inner.budget)
-    }
-
-    /// Runs the handler for one timer.
-    fn handle(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
-        let counters = self.owner.handle().counters();
-        let Fired { payload, key, deadline, .. } = fired;
-        let deadline = inner.rate.start_of(deadline);
-        let lateness = now.saturating_duration_since(deadline);
-        counters.lateness.record(saturating_ns(lateness));
-        let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
-        match run_caught(&mut self.handler, inner, expired) {
-            Some(Outcome::Done) => {}
-            Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
-            None => drop(counters.panics.bump()),
-        }
-    }
-
-    /// Ends the shard and collects what has not ended.
-    pub(super) fn close(&mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
-        let mut unfired = Vec::new();
-        self.owner.close(|Fired { payload, key, deadline, .. }| {
-            unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
-        });
-        unfired
-    }
-}
-
 impl<T> Inner<T> {
     fn is_inside(&self) -> bool {
         // Without the thread-local (the thread is being torn down) no handler runs.
         INSIDE.try_with(|engines| engines.borrow().contains(&self.id)).unwrap_or(false)
     }
 
-    #[inline]
-    pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
-        let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
-        Reschedule::from_moved(moved.unwrap_or(false))
+    /// The whole life of a worker's thread.
+    fn work(&self, mut shard: ShardWorker<T>) {
+        // To the thread's very end: what its thread-locals drop is inside, too.
+        std::mem::forget(Inside::enter(self.id));
+        let driven = contain::call(|| worker::drive(self, &mut shard));
+        if let Err(message) = driven {
+            self.fail(shard.shard, message);
+        }
+        self.retire(shard);
     }
 
-    pub(super) fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
+    /// A shard has ended before its time.
+    pub(super) fn fail(&self, shard: usize, message: String) {
+        let failure = WorkerFailure { shard, message };
+        // Noted before the shard closes, so that whoever is refused by it finds the reason.
+        self.standing.fail(shard, failure.message.clone());
+        contain::error(format_args!("{failure}"));
+        if let Some(Some(hook)) = self.failure_hook.get() {
+            if let Err(message) = contain::call(|| hook(&failure)) {
+                contain::error(format_args!("the failure hook panicked: {message}"));
+            }
+        }
+    }
+
+    /// Ends a shard, and keeps what it returns for whoever stops the engine.
+    fn retire(&self, shard: ShardWorker<T>) {
+        let mut unfired = shard.close(self);
+        let mut state = self.lifecycle.lock();
+        if !state.abandoned {
+            state.unfired.append(&mut unfired);
+        }
+        drop(state);
+        contain::drop_each("a timer's payload", unfired);
+        self.lifecycle.lock().alive -= 1;
+        self.lifecycle.changed.notify_all();
+    }
+
+    pub(super) fn shutdown(
+        &self,
+        mode: Shutdown,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Unfired<T>>, StopError> {
         if self.is_inside() {
             return Err(StopError::InsideHandler);
         }
-        let mut lifecycle = locked(&self.lifecycle);
-        self.set_state(EngineState::Stopped);
-        self.request_turns();
-        let mut unfired = Vec::new();
-        for shard_worker in lifecycle.unstarted.drain(..) {
-            if let Some(mut shard_worker) = locked(&shard_worker).take() {
-                unfired.append(&mut shard_worker.close(self));
-            }
+        if self.standing.is_forked() {
+            return Err(StopError::Forked);
         }
-        for worker in lifecycle.workers.drain(..) {
-            match worker.join() {
-                Ok(mut rest) => unfired.append(&mut rest),
-                // Handlers' panics are caught, so this takes a panic in the engine itself or in a clock.
-                Err(_) => {
-                    log::error!("a worker of {} panicked; its timers are lost", self.thread_name)
-                }
+        let phase = match mode {
+            Shutdown::ReturnUnfired => Phase::Stopped,
+            Shutdown::FireAll => Phase::Firing,
+            Shutdown::Drain { until } => {
+                self.drain_until.lower(until);
+                Phase::Draining
             }
+        };
+        let idle = {
+            let mut state = self.lifecycle.lock();
+            self.standing.set(phase);
+            state.idle.iter_mut().filter_map(Option::take).collect()
+        };
+        self.request_turns();
+        self.end_by_hand(idle);
+        self.await_end(limit)
+    }
+
+    /// Ends shards that have no thread on this one, as the engine's phase says.
+    fn end_by_hand(&self, shards: Vec<ShardWorker<T>>) {
+        let _inside = Inside::enter(self.id);
+        for mut shard in shards {
+            let driven = contain::call(|| match self.phase() {
+                Phase::Firing => shard.fire_all(self),
+                Phase::Draining => drop(shard.turn_all(self)),
+                _ => {}
+            });
+            if let Err(message) = driven {
+                self.fail(shard.shard, message);
+            }
+            self.retire(shard);
+        }
+    }
+
+    /// Waits until no shard is alive; what they have left.
+    fn await_end(&self, limit: Option<Duration>) -> Result<Vec<Unfired<T>>, StopError> {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut state = self.lifecycle.lock();
+        while state.alive > 0 {
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if rest == Some(Duration::ZERO) {
+                return Err(StopError::TimedOut { shards: state.alive });
+            }
+            let changed = &self.lifecycle.changed;
+            state = match rest {
+                None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(rest) => {
+                    changed.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        let unfired = std::mem::take(&mut state.unfired);
+        let workers = std::mem::take(&mut state.workers);
+        drop(state);
+        for worker in workers {
+            // Nothing of the user's runs there any more but destructors of thread-locals.
+            let _ = worker.join();
         }
         Ok(unfired)
     }
 
-    /// The last `Timer` is gone: stop, and drop what is left.
+    /// The last `Timer` is gone: the workers end by themselves and drop what is left. Waits for nobody.
     pub(super) fn abandon(&self) {
-        if self.stop().is_err() {
-            // On a worker of our own: it cannot wait for itself. It and the others end by themselves.
-            self.set_state(EngineState::Stopped);
-            self.request_turns();
+        if self.standing.is_forked() {
+            return;
         }
+        let (idle, unfired) = {
+            let mut state = self.lifecycle.lock();
+            state.abandoned = true;
+            self.standing.set(Phase::Stopped);
+            let idle = state.idle.iter_mut().filter_map(Option::take).collect();
+            (idle, std::mem::take(&mut state.unfired))
+        };
+        self.request_turns();
+        self.end_by_hand(idle);
+        contain::drop_each("a timer's payload", unfired);
     }
 
     /// Turns every shard until nothing more is due now; how many timers fired.
@@ -207,24 +240,55 @@ impl<T> Inner<T> {
         if self.is_inside() {
             return Err(TurnError::InsideHandler);
         }
-        let lifecycle = locked(&self.lifecycle);
-        if self.state() == EngineState::Stopped {
-            return Err(TurnError::Stopped);
-        }
-        let _inside = Inside::enter(self.id);
-        let mut fired = 0;
-        for shard_worker in &lifecycle.unstarted {
-            if let Some(shard_worker) = locked(shard_worker).as_mut() {
-                // What the handlers schedule is left for the next call, so that this one ends.
-                let mut turn = shard_worker.turn(self, false);
-                fired += turn.fired;
-                while turn.more {
-                    turn = shard_worker.turn(self, true);
-                    fired += turn.fired;
+        let (mut fired, mut failed) = (0, None);
+        for number in 0..self.handles.len() {
+            let Some(mut shard) = self.borrow(number)? else { continue };
+            let inside = Inside::enter(self.id);
+            match contain::call(|| shard.turn_all(self)) {
+                Ok(turned) => {
+                    fired += turned;
+                    self.give_back(shard);
+                }
+                Err(message) => {
+                    self.fail(number, message);
+                    self.retire(shard);
+                    failed = Some(number);
                 }
             }
+            drop(inside);
         }
-        Ok(fired)
+        failed.map_or(Ok(fired), |shard| Err(TurnError::Failed { shard }))
+    }
+
+    /// Takes a shard to turn it, when nobody else does any more; `None` if it has failed.
+    fn borrow(&self, shard: usize) -> Result<Option<ShardWorker<T>>, TurnError> {
+        let mut state = self.lifecycle.lock();
+        loop {
+            if self.phase() > Phase::Started {
+                return Err(TurnError::Stopped);
+            }
+            if let Some(shard) = state.idle[shard].take() {
+                return Ok(Some(shard));
+            }
+            if self.standing.failure(shard).is_some() {
+                return Ok(None);
+            }
+            let changed = &self.lifecycle.changed;
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A turn by hand is over; the shard ends if the engine has been told to end meanwhile.
+    fn give_back(&self, shard: ShardWorker<T>) {
+        let mut state = self.lifecycle.lock();
+        if self.phase() > Phase::Started {
+            drop(state);
+            return self.end_by_hand(vec![shard]);
+        }
+        let number = shard.shard;
+        state.idle[number] = Some(shard);
+        drop(state);
+        self.lifecycle.changed.notify_all();
     }
 
     pub(super) fn wait_idle(&self) {
@@ -233,9 +297,12 @@ impl<T> Inner<T> {
         }
         // Yielding first: a worker usually settles within microseconds.
         let mut looks = 0u32;
-        while self.state() == EngineState::Started {
+        while matches!(self.phase(), Phase::Started | Phase::Draining) {
             let now = self.rate.current(self.now());
-            if self.handles.iter().all(|handle| handle.is_idle(now)) {
+            let settled = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| {
+                self.standing.failure(shard).is_some() || handle.is_idle(now)
+            };
+            if self.handles.iter().enumerate().all(settled) {
                 return;
             }
             looks += 1;
@@ -252,7 +319,7 @@ impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be; the payload comes back either way.
     #[inline]
     pub(super) fn ready(&self, payload: T) -> Result<T, ScheduleError<T>> {
-        if self.state() == EngineState::Started {
+        if self.phase() == Phase::Started {
             return Ok(payload);
         }
         match self.start() {
@@ -262,59 +329,59 @@ impl<T: Send + 'static> Inner<T> {
         }
     }
 
-    pub(super) fn begin_periodic(
-        &self,
-        first: When,
-        period: Period,
-        payload: T,
-        clone: fn(&T) -> T,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        let payload = self.ready(payload)?;
-        let nominal = self.source.time(first);
-        slot::with(|slot| {
-            let shard = self.router.route(slot);
-            let handle = &self.handles[shard];
-            let course = Course::new(nominal, period, self.rate);
-            let repeat = Repeat { payload, clone, course };
-            let begun = handle.schedule_periodic(handle.thread(slot), repeat);
-            begun.map_err(|refusal| self.rejected(refusal, shard))
-        })
-    }
-
+    #[cold]
     pub(super) fn start(&self) -> Result<(), StartError> {
-        match self.state() {
-            EngineState::Started => return Ok(()),
-            EngineState::Stopped => return Err(StartError::Stopped),
-            EngineState::Init => {}
+        match self.phase() {
+            Phase::Started => return Ok(()),
+            Phase::Init => {}
+            _ => return Err(StartError::Stopped),
         }
-        let mut lifecycle = locked(&self.lifecycle);
-        match self.state() {
-            EngineState::Started => return Ok(()),
-            EngineState::Stopped => return Err(StartError::Stopped),
-            EngineState::Init => {}
+        if self.standing.is_forked() {
+            // Before the lock, which the fork may have copied in the hands of a thread that is not here.
+            return Err(StartError::Forked);
+        }
+        let mut state = self.lifecycle.lock();
+        match self.phase() {
+            Phase::Started => return Ok(()),
+            Phase::Init if state.alive > 0 => {}
+            _ => return Err(StartError::Stopped),
         }
         if self.drive == Drive::Workers {
-            while let Some(shard_worker) = lifecycle.unstarted.first() {
-                let worker = self.spawn(Arc::clone(shard_worker))?;
-                lifecycle.workers.push(worker);
-                lifecycle.unstarted.remove(0);
+            self.standing.live_here();
+            let State { idle, workers, .. } = &mut *state;
+            for shard in idle.iter_mut().filter(|shard| shard.is_some()) {
+                workers.extend(self.spawn(shard)?);
             }
         }
-        self.set_state(EngineState::Started);
+        self.standing.set(Phase::Started);
         Ok(())
     }
 
-    /// Gives a shard_worker its thread. On failure the shard_worker stays where it is, for another attempt.
-    fn spawn(&self, shard_worker: Handover<T>) -> Result<JoinHandle<Vec<Unfired<T>>>, StartError> {
-        let shard = locked(&shard_worker).as_ref().map_or(0, |shard_worker| shard_worker.shard);
+    /// Gives a shard its thread. On failure it is back in its place, for another attempt.
+    fn spawn(
+        &self,
+        place: &mut Option<ShardWorker<T>>,
+    ) -> Result<Option<JoinHandle<()>>, StartError> {
         // Never missing: whoever starts the engine has a `Timer`, or is one of its workers.
         let Some(inner) = self.hold() else { return Err(StartError::Stopped) };
-        std::thread::Builder::new()
-            .name(format!("{}-{shard}", self.thread_name))
-            .spawn(move || {
-                let shard_worker = locked(&shard_worker).take();
-                shard_worker.map_or_else(Vec::new, |shard_worker| worker::run(&inner, shard_worker))
-            })
-            .map_err(|error| StartError::Spawn { shard, message: error.to_string() })
+        let Some(shard) = place.take() else { return Ok(None) };
+        let name = format!("{}-{}", self.thread_name, shard.shard);
+        let number = shard.shard;
+        // It stays in here if there is no thread to take it out.
+        let handover = Arc::new(Mutex::new(Some(shard)));
+        let take = |from: &Mutex<Option<ShardWorker<T>>>| {
+            from.lock().unwrap_or_else(PoisonError::into_inner).take()
+        };
+        let inside = Arc::clone(&handover);
+        let run = move || {
+            if let Some(shard) = take(&inside) {
+                inner.work(shard);
+            }
+        };
+        let spawned = std::thread::Builder::new().name(name).spawn(run);
+        spawned.map(Some).map_err(|error| {
+            *place = take(&handover);
+            StartError::Spawn { shard: number, message: error.to_string() }
+        })
     }
 }

@@ -3,15 +3,18 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
+//! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
 //! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
-//! | `state` | [`EngineState`] |
 //! | `inner` | what timers, timeouts and workers share |
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
-//! | `lifecycle` | start, stop, turning by hand |
+//! | `state` | where the engine stands, and which shards have failed |
+//! | `lifecycle` | start, end, turning by hand |
+//! | `shutdown` | the ways in which an engine ends |
+//! | `shard_worker` | what drives one shard, on whichever thread |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, panics |
 //! | `task` | [`Task`]: a closure as a payload |
@@ -31,8 +34,11 @@ pub(crate) mod linger;
 pub(crate) mod pinning;
 mod routing;
 mod settings;
+mod shard_worker;
+mod shutdown;
 mod state;
 mod stats;
+mod submitter;
 mod task;
 mod timeout;
 mod timer;
@@ -42,12 +48,14 @@ mod worker;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;
-pub use handler::{Executor, PanicReport, executor_fn};
-pub use pinning::Pinning;
+pub use handler::{Executor, PanicReport, WorkerFailure, executor_fn};
+pub use pinning::{Pinning, unpin_current_thread};
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
+pub use shutdown::Shutdown;
 pub use state::EngineState;
-pub use stats::{ShardStats, Stats};
+pub use stats::Stats;
+pub use submitter::Submitter;
 pub use task::Task;
 pub use timeout::{Timeout, TimeoutState};
 pub use timer::Timer;

@@ -1,12 +1,22 @@
 //! Which core each worker runs on.
 //!
-//! The cores a thread may use are its affinity mask, not the machine's core count: under `taskset`,
-//! in a container or in a test the mask may be a single core. The builder reads the mask once, on
-//! the thread that builds the engine; a worker pins itself once, first thing on its own thread. A
+//! A pinned worker keeps its cache, and waits for its core while another one is free. So workers are pinned only
+//! where the cores are ours: to cores of the process's affinity mask, not in a container whose quota is less than
+//! those cores, each engine to the cores after those of the engine before it. A worker that is kept waiting all the
+//! same leaves its core ([`Starvation`]).
+//!
+//! Masks and quota are read when an engine is built; a worker pins itself once, first thing on its own thread. A
 //! failed pin is reported and the worker runs unpinned.
+//!
+//! Room: `cores` (what the process may use).
+
+mod cores;
+
+pub(crate) use cores::Cores;
 
 use crate::types::BuildError;
 use core_affinity::CoreId;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Which core each worker is pinned to.
@@ -14,18 +24,61 @@ use thiserror::Error;
 /// Cores are named by the operating system's number. On systems without thread affinity every
 /// choice acts like [`Pinning::Off`]; a pin that fails is logged and shown in the statistics, never
 /// fatal.
+///
+/// A thread inherits the mask of the one that starts it: threads that a *handler* starts share the worker's one core,
+/// unless they call [`unpin_current_thread`] or the engine is built with [`Pinning::Off`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// Worker `i` on the `i`-th core that the building thread may use, starting over when there are
-    /// more workers than cores.
+    /// Each worker on a core of its own, as long as there are enough: engines of one process go on where the last
+    /// one ended. On Linux the cores are those of the process's affinity mask, and nothing is pinned in a container
+    /// whose CPU quota is less than those cores. A worker that its core keeps waiting, four times by more than 2 ms,
+    /// may use all cores from then on, and says so in [`ShardStats::pinning`](crate::ShardStats::pinning).
     #[default]
     Cores,
     /// Worker `i` on the `i`-th core of this list, starting over when there are more workers than
-    /// entries. The builder refuses an empty list and cores that the building thread may not use.
+    /// entries, whatever the quota; it stays there. The builder refuses an empty list and cores that the process may
+    /// not use.
     List(Vec<usize>),
     /// No pinning: the operating system moves workers as it likes.
     Off,
+}
+
+/// Watches whether a pinned worker runs when its sleep is over.
+#[derive(Debug)]
+pub(crate) struct Starvation {
+    watched: bool,
+    late: u32,
+    on_time: u32,
+}
+
+impl Starvation {
+    /// A sleep that overruns by more than this had to wait for the core: the sleep's own error is tens of
+    /// microseconds.
+    const LATE: Duration = Duration::from_millis(2);
+    /// So many late sleeps are enough.
+    const ENOUGH: u32 = 4;
+    /// So many sleeps in time make up for a late one: 4 late ones of 4000 leave a worker where it is.
+    const FORGIVEN_AFTER: u32 = 1000;
+
+    /// A core that the user has named is the user's decision.
+    pub(crate) fn of(pinning: &Pinning) -> Self {
+        Self { watched: *pinning == Pinning::Cores, late: 0, on_time: 0 }
+    }
+
+    /// A sleep ended so late after its time; whether the core is to be left.
+    pub(crate) fn is_one_more(&mut self, late: Duration) -> bool {
+        if late <= Self::LATE {
+            self.on_time += 1;
+            if self.on_time == Self::FORGIVEN_AFTER {
+                self.on_time = 0;
+                self.late = self.late.saturating_sub(1);
+            }
+            return false;
+        }
+        self.late += 1;
+        self.watched && self.late >= Self::ENOUGH
+    }
 }
 
 /// A worker could not be pinned; it runs unpinned.
@@ -51,21 +104,18 @@ const CORE_LIMIT: usize = 1024;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CORE_LIMIT: usize = usize::BITS as usize;
 
-/// The cores that the calling thread may run on, in rising order; never empty.
-pub(crate) fn allowed_cores() -> Vec<usize> {
-    let mut cores: Vec<usize> =
-        core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
-    if cores.is_empty() {
-        let count = std::thread::available_parallelism().map_or(1, usize::from);
-        cores.extend(0..count);
-    }
-    cores.sort_unstable();
-    cores
-}
-
-/// One shard for each core that the calling thread may run on, and at least one.
-pub(crate) fn default_shards() -> usize {
-    allowed_cores().len().clamp(1, crate::types::checks::MAX_SHARDS)
+/// The core for each worker of a new engine, or `None` where it is not to be pinned.
+pub(crate) fn deal(pinning: &Pinning, cores: &Cores, shards: usize) -> Vec<Option<usize>> {
+    let (from, first) = match pinning {
+        Pinning::Cores if cores.are_ours() => (cores.allowed(), cores::take_turn(shards)),
+        Pinning::List(list) => (&list[..], 0),
+        Pinning::Cores | Pinning::Off => (&[][..], 0),
+    };
+    let core = |shard: usize| {
+        let place = first.wrapping_add(shard).checked_rem(from.len())?;
+        from.get(place).copied()
+    };
+    (0..shards).map(core).collect()
 }
 
 /// Checks a user's list against the cores that may be used.
@@ -82,17 +132,22 @@ pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), 
     }
 }
 
-/// The core for the worker of `shard`, or `None` where it is not to be pinned.
+/// Lets the calling thread run on every core that the process may use; whether that worked.
 ///
-/// `allowed` is the mask of the thread that built the engine. It is an argument because a worker's
-/// own mask may already be narrower than that.
-pub(crate) fn core_for(pinning: &Pinning, shard: usize, allowed: &[usize]) -> Option<usize> {
-    let cores = match pinning {
-        Pinning::Cores => allowed,
-        Pinning::List(list) => list,
-        Pinning::Off => return None,
-    };
-    cores.get(shard.checked_rem(cores.len())?).copied()
+/// For threads that a handler starts: they inherit the worker's core. Works on Linux only; elsewhere it does nothing
+/// and answers false.
+///
+/// ```
+/// # let timer = tickwheel::Timer::new().unwrap();
+/// timer.run_after(std::time::Duration::ZERO, || {
+///     std::thread::spawn(|| {
+///         tickwheel::unpin_current_thread();
+///         // ... work for many cores ...
+///     });
+/// }).unwrap();
+/// ```
+pub fn unpin_current_thread() -> bool {
+    cores::widen_current_thread()
 }
 
 /// Pins the calling thread to `core` and checks that it took effect, where the system can tell.
@@ -129,18 +184,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_start_over_when_cores_run_out() {
-        let allowed = [2, 3, 7];
-        let cores =
-            |pinning: &Pinning| [0, 1, 2, 3].map(|shard| core_for(pinning, shard, &allowed));
-        assert_eq!(cores(&Pinning::Cores), [Some(2), Some(3), Some(7), Some(2)]);
-        assert_eq!(cores(&Pinning::List(vec![7, 2])), [Some(7), Some(2), Some(7), Some(2)]);
-        assert_eq!(cores(&Pinning::Off), [None; 4]);
-        assert_eq!(cores(&Pinning::List(vec![])), [None; 4]);
-        assert_eq!(Pinning::default(), Pinning::Cores);
-    }
-
-    #[test]
     fn a_list_must_name_cores_that_may_be_used() {
         let allowed = [2, 3];
         let check = |list: &[usize]| check_pinning(&Pinning::List(list.to_vec()), &allowed);
@@ -153,10 +196,27 @@ mod tests {
     }
 
     #[test]
-    fn there_is_always_a_core_and_a_shard() {
-        let cores = allowed_cores();
-        assert!(!cores.is_empty() && cores.is_sorted());
-        assert_eq!(default_shards(), cores.len().min(crate::types::checks::MAX_SHARDS));
+    fn workers_start_over_when_cores_run_out_and_engines_go_on_where_the_last_one_ended() {
+        let three = Cores::with([2, 3, 7], None);
+        let deal = |pinning: &Pinning, shards| deal(pinning, &three, shards);
+        assert_eq!(deal(&Pinning::List(vec![7, 2]), 3), [Some(7), Some(2), Some(7)]);
+        assert_eq!(deal(&Pinning::Off, 2), [None; 2]);
+        assert_eq!(deal(&Pinning::List(vec![]), 2), [None; 2]);
+        // Other tests of this process build engines, too: only neighbours within an engine are certain.
+        let place = |core: Option<usize>| [2, 3, 7].iter().position(|it| Some(*it) == core);
+        for pair in deal(&Pinning::Cores, 7).windows(2) {
+            assert_eq!(place(pair[1]), place(pair[0]).map(|place| (place + 1) % 3));
+        }
+        let firsts = (0..64).map(|_| deal(&Pinning::Cores, 1)[0]);
+        let firsts: std::collections::HashSet<_> = firsts.collect();
+        assert_eq!(firsts.len(), 3, "engines of one shard do not share one core");
+    }
+
+    #[test]
+    fn nothing_is_pinned_under_a_quota_but_what_the_user_names() {
+        let half = Cores::with([0, 1, 2, 3], Some((50, 100)));
+        assert_eq!(deal(&Pinning::Cores, &half, 2), [None; 2]);
+        assert_eq!(deal(&Pinning::List(vec![3]), &half, 1), [Some(3)]);
     }
 
     #[test]
@@ -168,38 +228,47 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_worker_is_starved_when_it_is_late_often_and_not_when_it_is_late_now_and_then() {
+        let (late, soon) = (Duration::from_millis(3), Duration::from_micros(80));
+        let mut often = Starvation::of(&Pinning::Cores);
+        for _ in 0..3 {
+            assert!(!often.is_one_more(late));
+            assert!((0..500).all(|_| !often.is_one_more(soon)));
+        }
+        // 1500 sleeps in time have made up for one.
+        assert!(!often.is_one_more(late));
+        assert!(often.is_one_more(late));
+        let mut seldom = Starvation::of(&Pinning::Cores);
+        for _ in 0..100 {
+            assert!(!seldom.is_one_more(late));
+            assert!((0..1000).all(|_| !seldom.is_one_more(soon)));
+        }
+        let mut named = Starvation::of(&Pinning::List(vec![0]));
+        assert!((0..100).all(|_| !named.is_one_more(late)), "a named core is kept");
+    }
+
     /// Masks belong to threads, so each test changes only its own thread's.
     #[cfg(target_os = "linux")]
     mod masked {
         use super::*;
-        use rustix::thread::{CpuSet, sched_setaffinity};
 
         fn on_own_thread(test: impl FnOnce() + Send + 'static) {
             std::thread::spawn(test).join().unwrap();
         }
 
         #[test]
-        fn a_mask_of_one_core_gives_one_core_and_one_shard() {
-            for core in allowed_cores() {
-                on_own_thread(move || {
-                    let mut mask = CpuSet::new();
-                    mask.set(core);
-                    sched_setaffinity(None, &mask).unwrap();
-                    assert_eq!(allowed_cores(), [core]);
-                    assert_eq!(default_shards(), 1);
-                    let unknown = check_pinning(&Pinning::List(vec![core + 1]), &allowed_cores());
-                    assert!(matches!(unknown, Err(BuildError::UnknownCore { .. })));
-                });
-            }
-        }
-
-        #[test]
-        fn a_pinned_thread_runs_on_its_core_only() {
-            for core in allowed_cores() {
+        fn a_pinned_thread_runs_on_its_core_only_until_it_is_unpinned() {
+            let all = Cores::of_this_process();
+            for &core in all.allowed() {
+                let all = all.allowed().to_vec();
                 on_own_thread(move || {
                     assert_eq!(pin_current(core), Ok(()));
-                    assert_eq!(allowed_cores(), [core]);
+                    assert_eq!(cores::mask_of_this_thread(), [core]);
                     assert_eq!(rustix::thread::sched_getcpu(), core);
+                    assert_eq!(Cores::of_this_process().allowed(), all, "the process has them all");
+                    assert!(unpin_current_thread());
+                    assert_eq!(cores::mask_of_this_thread(), all);
                 });
             }
         }
@@ -207,11 +276,11 @@ mod tests {
         #[test]
         fn a_core_that_does_not_exist_is_refused() {
             on_own_thread(|| {
-                let before = allowed_cores();
+                let before = cores::mask_of_this_thread();
                 let missing = CORE_LIMIT - 1;
                 if !before.contains(&missing) {
                     assert_eq!(pin_current(missing), Err(PinError::Refused { core: missing }));
-                    assert_eq!(allowed_cores(), before);
+                    assert_eq!(cores::mask_of_this_thread(), before);
                 }
             });
         }

@@ -1,14 +1,115 @@
-//! Where an engine stands.
+//! Where an engine stands: one word for the whole engine, and why a shard has ended before its time.
+//!
+//! The word is read by every schedule and written under the lifecycle's lock only. It lies in memory that a forked
+//! child finds zero: `Init`, which leads a schedule to the start, where the process is asked for its number.
+
+use crate::sync::atomic::Ordering;
+use crate::sync::process::AtomicU32;
+use crate::sync::wiped::WipedByte;
+use std::sync::OnceLock;
 
 /// Where an engine stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[repr(u8)]
 #[non_exhaustive]
 pub enum EngineState {
-    /// Built; the workers start with the first timer or with [`Timer::start`].
-    Init = 0,
+    /// Built; the workers start with the first timer or with [`Timer::start`](crate::Timer::start).
+    Init,
     /// Running.
-    Started = 1,
+    Started,
+    /// Running, but a worker has ended by a panic: its shard refuses timers, and [`Stats`](crate::Stats) says why.
+    Failed,
+    /// Being shut down: what is pending still fires, new timers are refused.
+    Draining,
     /// Stopped, which is final.
-    Stopped = 2,
+    Stopped,
+    /// Started by another process, of which this one is a fork: the workers are not here.
+    Forked,
+}
+
+/// What the word says, in the order in which an engine goes through it; some are left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub(super) enum Phase {
+    Init = 0,
+    Started = 1,
+    /// Turn until a given time, then end.
+    Draining = 2,
+    /// Fire everything, then end.
+    Firing = 3,
+    Stopped = 4,
+}
+
+/// See the module.
+pub(super) struct Standing {
+    word: WipedByte,
+    /// The process whose threads the workers are; 0 while there are none.
+    home: AtomicU32,
+    /// Why each shard has ended before its time.
+    failures: Box<[OnceLock<String>]>,
+}
+
+impl Standing {
+    pub(super) fn new(shards: usize) -> Self {
+        let failures = (0..shards).map(|_| OnceLock::new()).collect();
+        Self { word: WipedByte::new(), home: AtomicU32::new(0), failures }
+    }
+
+    #[inline]
+    pub(super) fn phase(&self) -> Phase {
+        // ORDERING: Acquire pairs with `set`: the workers' set-up is seen with `Started`, the end of a drain with
+        // `Draining`. [P12]
+        match self.word.get().load(Ordering::Acquire) {
+            0 => Phase::Init,
+            1 => Phase::Started,
+            2 => Phase::Draining,
+            3 => Phase::Firing,
+            _ => Phase::Stopped,
+        }
+    }
+
+    /// Goes on to a later phase; does nothing if the engine is there already. Under the lifecycle's lock.
+    pub(super) fn set(&self, phase: Phase) {
+        if self.phase() < phase {
+            // ORDERING: Release as in `phase`. [P12]
+            self.word.get().store(phase as u8, Ordering::Release);
+        }
+    }
+
+    /// The calling process is the one whose threads the workers are.
+    pub(super) fn live_here(&self) {
+        // ORDERING: Relaxed: read by the same process, which knows that it has started, or by its fork.
+        self.home.store(std::process::id(), Ordering::Relaxed);
+    }
+
+    /// Whether the workers are another process's threads. A system call once there are workers.
+    pub(super) fn is_forked(&self) -> bool {
+        // ORDERING: Relaxed: as above.
+        let home = self.home.load(Ordering::Relaxed);
+        home != 0 && home != std::process::id()
+    }
+
+    /// Notes why a shard has ended; the first reason stays.
+    pub(super) fn fail(&self, shard: usize, message: String) {
+        if let Some(failure) = self.failures.get(shard) {
+            let _ = failure.set(message);
+        }
+    }
+
+    /// Why a shard has ended before its time, if it has.
+    pub(super) fn failure(&self, shard: usize) -> Option<&String> {
+        self.failures.get(shard)?.get()
+    }
+
+    /// What the user is told.
+    pub(super) fn told(&self) -> EngineState {
+        let failed = || self.failures.iter().any(|failure| failure.get().is_some());
+        match self.phase() {
+            Phase::Init if self.is_forked() => EngineState::Forked,
+            Phase::Init => EngineState::Init,
+            Phase::Started if failed() => EngineState::Failed,
+            Phase::Started => EngineState::Started,
+            Phase::Draining => EngineState::Draining,
+            Phase::Firing | Phase::Stopped => EngineState::Stopped,
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! What the engine counts.
 
 use super::inner::Inner;
-use crate::shard::ShardHandle;
-use crate::shard::lateness::LatenessHistogram;
+use crate::shard::{DurationHistogram, ShardHandle, ShardStats};
 use crate::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A snapshot of an engine's counters; see [`Timer::stats`](crate::Timer::stats).
 ///
@@ -20,57 +21,15 @@ pub struct Stats {
     pub pending: u64,
 }
 
-/// The counters of one shard.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct ShardStats {
-    /// The shard's number.
-    pub shard: usize,
-    /// The core that its worker is pinned to; `None` if it is not.
-    pub pinned: Option<usize>,
-    /// Timers accepted.
-    pub scheduled: u64,
-    /// Timers fired.
-    pub fired: u64,
-    /// Timers cancelled.
-    pub cancelled: u64,
-    /// Timers returned by `stop`.
-    pub returned: u64,
-    /// Timers pending.
-    pub pending: u64,
-    /// Deadlines moved.
-    pub rescheduled: u64,
-    /// Handlers that panicked.
-    pub panics: u64,
-    /// Expired timers that the executor gave back.
-    pub refused_by_executor: u64,
-    /// Turns made.
-    pub turns: u64,
-    /// Times the worker went to sleep.
-    pub parks: u64,
-    /// Sleeps that a producer ended early.
-    pub wakes: u64,
-    /// Entries in the wheel after the last turn, zombies included.
-    pub entries: u64,
-    /// Bytes that nodes, magazines and wheel have allocated, used or not.
-    pub held_bytes: u64,
-    /// Entries in the wheel beyond the pending timers: zombies that lie there now (a lower bound while
-    /// pending timers lie in the inbox).
-    pub zombies: u64,
-    /// Zombies that sweeps have removed.
-    pub swept: u64,
-    /// Zombies that were dropped when they came due.
-    pub dropped: u64,
-    /// Cancelled timers that never reached the wheel.
-    pub cancelled_in_inbox: u64,
-    /// How late timers fired.
-    pub lateness: LatenessHistogram,
-}
-
 impl Stats {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
-        let shards: Vec<_> =
-            inner.handles.iter().enumerate().map(|(n, handle)| ShardStats::of(n, handle)).collect();
+        let now = inner.now();
+        let of = |handle: &Arc<ShardHandle<T>>| {
+            let mut stats = ShardStats::of(handle, &inner.rate, now);
+            stats.failure = inner.standing.failure(stats.shard).cloned();
+            stats
+        };
+        let shards: Vec<_> = inner.handles.iter().map(of).collect();
         Self {
             pending: shards.iter().map(|shard| shard.pending).sum(),
             // ORDERING: Relaxed: a statistic.
@@ -125,48 +84,37 @@ impl Stats {
         self.sum(|shard| shard.parks)
     }
 
+    /// Turns that ended with work left, because their budget was used up, all shards.
+    #[must_use]
+    pub fn cut_short(&self) -> u64 {
+        self.sum(|shard| shard.cut_short)
+    }
+
+    /// Expired timers that the executor gave back, all shards.
+    #[must_use]
+    pub fn refused_by_executor(&self) -> u64 {
+        self.sum(|shard| shard.refused_by_executor)
+    }
+
+    /// Messages that no owner has looked at, all shards; see [`ShardStats::inbox`].
+    #[must_use]
+    pub fn inbox(&self) -> u64 {
+        self.sum(|shard| shard.inbox)
+    }
+
+    /// The largest lag of all shards; see [`ShardStats::lag`].
+    #[must_use]
+    pub fn lag(&self) -> Duration {
+        self.shards.iter().map(|shard| shard.lag).max().unwrap_or_default()
+    }
+
     /// How late timers fired, all shards together.
     #[must_use]
-    pub fn lateness(&self) -> LatenessHistogram {
-        let mut all = LatenessHistogram::default();
+    pub fn lateness(&self) -> DurationHistogram {
+        let mut all = DurationHistogram::default();
         for shard in &self.shards {
             all.merge(&shard.lateness);
         }
         all
-    }
-}
-
-impl ShardStats {
-    fn of<T>(shard: usize, handle: &ShardHandle<T>) -> Self {
-        let counters = handle.counters();
-        let entries = counters.entries.get();
-        let sums = handle.sums();
-        let pending = sums.pending();
-        Self {
-            shard,
-            pinned: counters
-                .pinned
-                .get()
-                .checked_sub(1)
-                .and_then(|core| usize::try_from(core).ok()),
-            scheduled: sums.scheduled,
-            fired: sums.fired,
-            cancelled: sums.cancelled,
-            returned: sums.returned,
-            pending,
-            rescheduled: handle.moved(),
-            panics: counters.panics.get(),
-            refused_by_executor: counters.refused_by_executor.get(),
-            turns: counters.turns.get(),
-            parks: counters.parks.get(),
-            wakes: counters.wakes.get(),
-            entries,
-            held_bytes: handle.held_bytes(),
-            zombies: entries.saturating_sub(pending),
-            swept: counters.swept.get(),
-            dropped: counters.dropped.get(),
-            cancelled_in_inbox: counters.cancelled_in_inbox.get(),
-            lateness: counters.lateness.snapshot(),
-        }
     }
 }

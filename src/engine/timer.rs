@@ -2,6 +2,7 @@
 
 use super::Builder;
 use super::hold::{HandleRef, TimerRef};
+use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
 use super::task::Task;
@@ -17,8 +18,9 @@ use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
-/// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped
-/// the engine stops and drops the payloads that are left; [`stop`](Self::stop) returns them instead.
+/// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped the workers
+/// are told to end, and drop the payloads that are left; the drop itself waits for nobody. [`stop`](Self::stop) waits
+/// and returns the payloads instead.
 /// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
 /// does not.
 ///
@@ -37,7 +39,7 @@ use std::time::Duration;
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
 pub struct Timer<T = Task> {
-    inner: TimerRef<T>,
+    pub(super) inner: TimerRef<T>,
 }
 
 impl<T> Clone for Timer<T> {
@@ -61,7 +63,7 @@ impl Timer<Task> {
     ///
     /// # Errors
     ///
-    /// If the operating system has no descriptors left for the workers' polls.
+    /// None of the defaults is out of range on any known system; the type is that of the builder.
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
     }
@@ -152,7 +154,7 @@ impl<T: Send + 'static> Timer<T> {
         self.arm(tick, payload)
     }
 
-    /// Schedules a clone of `payload` once per period, the first time `first` from now.
+    /// Schedules a clone of `payload` once per period, the first time at `first`.
     ///
     /// The key stays the same over all periods: [`cancel`](Self::cancel) hands `payload` back, and no call of the
     /// handler begins after that; one that has begun goes on to its end. [`reschedule`](Self::reschedule) moves the
@@ -236,6 +238,13 @@ impl<T: Send + 'static> Timer<T> {
         state.is_some_and(State::is_live)
     }
 
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let tick = self.inner.handle(key).and_then(|handle| handle.deadline_of(key));
+        tick.map(|tick| self.inner.rate.start_of(tick))
+    }
+
     /// The engine's time, for deadlines.
     #[must_use]
     pub fn now(&self) -> Time {
@@ -265,16 +274,16 @@ impl<T: Send + 'static> Timer<T> {
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
 
-    /// Where the engine stands.
+    /// Where the engine stands. O(shards).
     #[must_use]
     pub fn state(&self) -> EngineState {
-        self.inner.state()
+        self.inner.standing.told()
     }
 
     /// Whether the engine has been stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.inner.state() == EngineState::Stopped
+        self.state() == EngineState::Stopped
     }
 
     /// Starts the workers, which the first timer would do otherwise. Does nothing if they run.
@@ -294,9 +303,40 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// # Errors
     ///
-    /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself.
+    /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself;
+    /// [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
-        self.inner.stop()
+        self.inner.shutdown(Shutdown::ReturnUnfired, None)
+    }
+
+    /// Ends the engine in the given way, waits for its workers, and returns every timer that has not fired.
+    ///
+    /// Waits for `limit` at most (`Duration::MAX` means for ever); for handlers that run, and in the modes other
+    /// than [`Shutdown::ReturnUnfired`] for the timers that still fire. Several calls do not disturb each other: the
+    /// stricter mode counts, [`stop`](Self::stop) being the strictest, and each timer is returned by one of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Shutdown, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// timer.run_after(Duration::from_millis(5), || println!("soon"))?;
+    /// timer.run_after(Duration::from_secs(3600), || println!("in an hour"))?;
+    /// let until = timer.now() + Duration::from_millis(50);
+    /// let rest = timer.shutdown(Shutdown::Drain { until }, Duration::from_secs(1))?;
+    /// assert_eq!(rest.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// * [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself; the engine goes on.
+    /// * [`StopError::TimedOut`] if shards are still at work after `limit`. The engine goes on to end, and nothing is
+    ///   lost: call again, or call [`stop`](Self::stop) to cut it short.
+    /// * [`StopError::Forked`] in a forked child of the process that started the engine.
+    pub fn shutdown(&self, mode: Shutdown, limit: Duration) -> Result<Vec<Unfired<T>>, StopError> {
+        self.inner.shutdown(mode, Some(limit))
     }
 
     /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
@@ -311,6 +351,7 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Waits until every worker has handled what is due at the clock's current time and sleeps.
     ///
+    /// A shard whose worker has failed counts as settled: nothing happens there any more.
     /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
     /// became due has returned. On a running clock it waits for a moment in which every worker is
     /// idle. Returns at once if the engine is not running, and on its own workers.
@@ -328,7 +369,7 @@ impl<T: Send + 'static> Timer<T> {
 impl<T> fmt::Debug for Timer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer")
-            .field("state", &self.inner.state())
+            .field("state", &self.inner.standing.told())
             .field("shards", &self.inner.handles.len())
             .field("tick", &self.inner.rate.tick())
             .finish_non_exhaustive()

@@ -1,79 +1,106 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
 use super::inner::Inner;
-use super::lifecycle::{Inside, ShardWorker};
 use super::pinning;
 use super::settings::IdleStrategy;
-use super::state::EngineState;
+use super::shard_worker::ShardWorker;
+use super::state::Phase;
+use crate::contain;
+use crate::park::parker::ParkEnd;
 use crate::sync::slot;
 use crate::time::Time;
-use crate::types::Unfired;
+use crate::types::PinState;
 use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
 const SPINS_PER_CLOCK_READ: u32 = 16;
 
-/// Drives the shard until the engine stops; returns the timers that have not ended.
-pub(super) fn run<T>(inner: &Inner<T>, mut shard_worker: ShardWorker<T>) -> Vec<Unfired<T>> {
-    let _inside = Inside::enter(inner.id);
-    pin(&shard_worker);
-    slot::with(|slot| inner.router.set_home(slot, shard_worker.shard));
+/// How long a worker waits before it asks a clock again that has panicked.
+const AFTER_CLOCK_PANIC: Duration = Duration::from_millis(1);
+
+/// The longest sleep while the engine drains: the last timer may be cancelled behind the worker's back.
+const DRAINING_SLEEP: Duration = Duration::from_millis(10);
+
+/// Drives the shard until the engine ends. The caller closes the shard, also if this panics.
+pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
+    pin(shard);
+    slot::with(|slot| inner.router.set_home(slot, shard.shard));
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
-    while inner.state() != EngineState::Stopped {
-        let turn = shard_worker.turn(inner, false);
-        // Whoever stops the engine turn request it afterwards: a turn that has seen the turn request sees the state.
-        if !turn.more && inner.state() != EngineState::Stopped {
-            rest(inner, &mut shard_worker, turn.next);
+    loop {
+        let phase = inner.phase();
+        match phase {
+            Phase::Init | Phase::Started => {}
+            Phase::Draining if !is_drained(inner, shard) => {}
+            Phase::Draining | Phase::Stopped => return,
+            Phase::Firing => return shard.fire_all(inner),
+        }
+        let turn = shard.turn(inner, false);
+        // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
+        if !turn.more && inner.phase() == phase {
+            let end = if phase == Phase::Draining {
+                inner.rate.deadline_at(inner.drain_until.get())
+            } else {
+                u64::MAX
+            };
+            rest(inner, shard, turn.next.min(end), phase);
+        }
+        if inner.source.has_panicked() {
+            shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
         }
     }
-    shard_worker.close(inner)
 }
 
-fn pin<T>(shard_worker: &ShardWorker<T>) {
-    let Some(wanted) = shard_worker.core else { return };
-    let pinned = match pinning::pin_current(wanted) {
-        Ok(()) => Some(wanted),
-        Err(error) => {
-            log::warn!("the worker of shard {} runs unpinned: {error}", shard_worker.shard);
-            None
-        }
-    };
-    shard_worker.owner.handle().counters().pinned.set(pinned.map_or(0, |core| core as u64 + 1));
+/// Whether a shard that drains has come to its end.
+fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
+    inner.worker_now() >= inner.drain_until.get() || shard.owner.handle().pending() == 0
+}
+
+fn pin<T>(shard: &ShardWorker<T>) {
+    let Some(wanted) = shard.core else { return };
+    match pinning::pin_current(wanted) {
+        Ok(()) => shard.owner.handle().counters().pinning.set(PinState::Pinned(wanted).pack()),
+        Err(error) => contain::warn(format_args!(
+            "the worker of shard {} runs unpinned: {error}",
+            shard.shard
+        )),
+    }
 }
 
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.
-fn rest<T>(inner: &Inner<T>, shard_worker: &mut ShardWorker<T>, next: u64) {
+fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
     let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if inner.rate.current(inner.now()) >= next {
+    if inner.rate.current(inner.worker_now()) >= next {
         return;
     }
     match inner.idle {
-        IdleStrategy::Park => park(inner, shard_worker, next, until),
+        IdleStrategy::Park => park(inner, shard, next, until, phase),
         IdleStrategy::SpinThenPark { spin } => {
-            let give_up = inner.now().saturating_add(spin);
-            if !spin_until(inner, shard_worker, until.min(give_up)) && inner.now() < until {
-                park(inner, shard_worker, next, until);
+            let give_up = inner.worker_now().saturating_add(spin);
+            if !spin_until(inner, shard, until.min(give_up)) && inner.worker_now() < until {
+                park(inner, shard, next, until, phase);
             }
         }
         IdleStrategy::BusySpin => {
-            // Bounded, so that a stop is seen even if no producer calls.
-            let give_up = inner.now().saturating_add(Duration::from_millis(1));
-            spin_until(inner, shard_worker, until.min(give_up));
+            // Bounded, so that an end is seen even if no producer calls.
+            let give_up = inner.worker_now().saturating_add(Duration::from_millis(1));
+            shard.owner.begin_spin(next);
+            spin_until(inner, shard, until.min(give_up));
+            shard.owner.end_spin();
         }
     }
 }
 
 /// Spins until `until`; true if the inbox called before that.
-fn spin_until<T>(inner: &Inner<T>, shard_worker: &ShardWorker<T>, until: Time) -> bool {
+fn spin_until<T>(inner: &Inner<T>, shard: &ShardWorker<T>, until: Time) -> bool {
     loop {
-        let now = inner.now();
-        if now >= until {
+        let now = inner.worker_now();
+        if now >= until || inner.source.has_panicked() {
             return false;
         }
         let tick = inner.rate.current(now);
         for _ in 0..SPINS_PER_CLOCK_READ {
-            if shard_worker.owner.is_called(tick) {
+            if shard.owner.is_called(tick) {
                 return true;
             }
             std::hint::spin_loop();
@@ -81,18 +108,40 @@ fn spin_until<T>(inner: &Inner<T>, shard_worker: &ShardWorker<T>, until: Time) -
     }
 }
 
-fn park<T>(inner: &Inner<T>, shard_worker: &mut ShardWorker<T>, next: u64, until: Time) {
-    if !shard_worker.owner.fall_asleep(next) {
+fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
+    if !shard.owner.fall_asleep(next) {
         return;
     }
-    let timeout = if inner.source.is_virtual() {
+    let mut timeout = if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (inner.rate.current(inner.now()) >= next).then_some(Duration::ZERO)
+        (inner.rate.current(inner.worker_now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
-        Some(until.saturating_duration_since(inner.now()))
+        Some(until.saturating_duration_since(inner.worker_now()))
     };
-    shard_worker.sleeper.sleep(timeout);
-    shard_worker.owner.rise();
+    if phase == Phase::Draining {
+        timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
+    }
+    let ended = shard.parker.sleep(timeout);
+    shard.owner.rise();
+    if ended == ParkEnd::Timeout && !inner.source.is_virtual() {
+        let late = inner.worker_now().saturating_duration_since(until);
+        widen_if_starved(shard, late);
+    }
+}
+
+/// Lets a worker leave its core, if it has waited for it too often while it could have run on another.
+fn widen_if_starved<T>(shard: &mut ShardWorker<T>, late: Duration) {
+    if !shard.starvation.is_one_more(late) {
+        return;
+    }
+    let Some(core) = shard.core.take() else { return };
+    if pinning::unpin_current_thread() {
+        shard.owner.handle().counters().pinning.set(PinState::Widened(core).pack());
+        contain::warn(format_args!(
+            "the worker of shard {} was kept waiting for core {core}; it may use all cores now",
+            shard.shard
+        ));
+    }
 }

@@ -1,13 +1,14 @@
 //! The settings of an event-loop timer.
 
 use super::timer::EventLoopTimer;
+use crate::contain::{self, Contained};
 use crate::shard::{Limit, Owner, WakeOwner};
 use crate::time::{Clock, TickRate, TimeSource};
 use crate::types::checks;
 use crate::types::{Budget, BuildError, WheelKind};
 use crate::wheel::AnyWheel;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Builds an [`EventLoopTimer`].
@@ -30,21 +31,27 @@ impl Default for EventLoopBuilder {
 }
 
 /// Wakes through a user's function.
-struct Callback<F>(F);
+struct Callback<F>(Contained<F>);
 
 impl<F: Fn() + Send + Sync> WakeOwner for Callback<F> {
     fn wake(&self) {
-        (self.0)();
+        let Some(wake) = self.0.get() else { return };
+        // On the way of a producer whose timer is accepted already: a panic must not take its key away.
+        if let Err(message) = contain::call(wake) {
+            contain::error(format_args!("the waker of an event loop panicked: {message}"));
+        }
     }
 }
 
-/// Wakes through the user's `mio` poll.
-struct MioWaker(mio::Waker);
+/// Wakes through the user's `mio` poll, as long as the timer lives: remotes outlive it.
+struct MioWaker(Weak<mio::Waker>);
 
 impl WakeOwner for MioWaker {
     fn wake(&self) {
-        if let Err(error) = self.0.wake() {
-            log::error!("an event loop could not be woken for its timers: {error}");
+        if let Some(Err(error)) = self.0.upgrade().map(|waker| waker.wake()) {
+            contain::error(format_args!(
+                "an event loop could not be woken for its timers: {error}"
+            ));
         }
     }
 }
@@ -103,15 +110,35 @@ impl EventLoopBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting is out of range, or `mio` cannot register a waker (one poll takes one waker).
+    /// If a setting is out of range, or `mio` cannot register a waker: a poll takes one waker in its life. If it has
+    /// one, give it to [`build_with_mio_waker`](Self::build_with_mio_waker).
     pub fn build_with_mio<T: Send + 'static>(
         self,
         registry: &mio::Registry,
         token: mio::Token,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        let waker = mio::Waker::new(registry, token)
-            .map_err(|error| BuildError::Poll { shard: 0, message: error.to_string() })?;
-        self.build(Box::new(MioWaker(waker)))
+        // With debug assertions `mio` panics on a poll that has, or had, a waker.
+        let waker = match contain::call(|| mio::Waker::new(registry, token)) {
+            Ok(Ok(waker)) => Arc::new(waker),
+            Ok(Err(error)) => return Err(BuildError::Waker { message: error.to_string() }),
+            Err(message) => return Err(BuildError::Waker { message }),
+        };
+        self.build_with_mio_waker(waker)
+    }
+
+    /// As [`build_with_mio`](Self::build_with_mio), through a waker that the poll has already.
+    ///
+    /// The timer keeps the waker as long as it lives; its remotes do not.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn build_with_mio_waker<T: Send + 'static>(
+        self,
+        waker: Arc<mio::Waker>,
+    ) -> Result<EventLoopTimer<T>, BuildError> {
+        let remotes = Box::new(MioWaker(Arc::downgrade(&waker)));
+        self.build(remotes, Some(waker))
     }
 
     /// A timer whose remotes call `wake` when the loop has to look at its timers earlier than it planned.
@@ -127,12 +154,13 @@ impl EventLoopBuilder {
         self,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        self.build(Box::new(Callback(wake)))
+        self.build(Box::new(Callback(Contained::new("a waker", wake))), None)
     }
 
     fn build<T: Send + 'static>(
         self,
         waker: Box<dyn WakeOwner>,
+        kept: Option<Arc<mio::Waker>>,
     ) -> Result<EventLoopTimer<T>, BuildError> {
         let rate = TickRate::new(checks::check_tick(self.tick)?);
         let limit = self.max_pending.map(checks::check_max_pending).transpose()?;
@@ -142,7 +170,7 @@ impl EventLoopBuilder {
         checks::check_budget("sweep", self.budget.sweep)?;
         let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;
         let owner = Owner::new(0, wheel, limit, waker);
-        Ok(EventLoopTimer::new(owner, rate, self.budget, Arc::new(self.source)))
+        Ok(EventLoopTimer::new(owner, rate, self.budget, Arc::new(self.source), kept))
     }
 }
 

@@ -9,6 +9,7 @@
 //! Rooms: `timer` (the owner's side), `remote` (everybody else's), `closures` (what both offer for closures), `builder`.
 
 mod builder;
+#[cfg(feature = "engine")]
 mod closures;
 mod remote;
 mod timer;

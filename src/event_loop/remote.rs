@@ -1,6 +1,7 @@
 //! What other threads may do with an event loop's timer.
 
 use crate::shard;
+use crate::shard::ShardStats;
 use crate::shard::thread_state::ThreadState;
 use crate::state::State;
 use crate::sync::slot;
@@ -101,10 +102,24 @@ impl<T: Send + 'static> Remote<T> {
         self.shard.state(key).is_some_and(State::is_live)
     }
 
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let handle = &self.shard;
+        let tick = if handle.owns(key) { handle.deadline_of(key) } else { None };
+        tick.map(|tick| self.rate.start_of(tick))
+    }
+
     /// Timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
         usize::try_from(self.shard.pending()).unwrap_or(usize::MAX)
+    }
+
+    /// What the loop's timer has counted so far; reads its clock. O(threads).
+    #[must_use]
+    pub fn stats(&self) -> ShardStats {
+        ShardStats::of(&self.shard, &self.rate, self.source.now())
     }
 
     /// The time by the timer's clock.

@@ -2,13 +2,13 @@
 
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
-use crate::shard::{Fired, Owner, Turn, drop_quietly};
+use crate::contain;
+use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
 use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ pub struct EventLoopTimer<T> {
     source: Arc<TimeSource>,
     /// A sleep has been announced to the remotes.
     asleep: bool,
+    /// The remotes wake through it and do not keep it.
+    _waker: Option<Arc<mio::Waker>>,
 }
 
 /// A poll under way. Its end is noted even if a handler panics.
@@ -70,11 +72,7 @@ impl<T> Drop for Polling<'_, T> {
         let EventLoopTimer { owner, source, .. } = &mut *self.timer;
         if owner.is_turning() {
             // The clock is the user's, and it is asked while a panic is on its way: a second one must not get out.
-            owner.finish_call(|| {
-                let now = catch_unwind(AssertUnwindSafe(|| source.now()));
-                now.unwrap_or(self.now).max(self.now)
-            });
-            owner.abort_turn();
+            owner.finish_call(|| contain::call(|| source.now()).unwrap_or(self.now).max(self.now));
         }
     }
 }
@@ -93,8 +91,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         rate: TickRate,
         budget: Budget,
         source: Arc<TimeSource>,
+        waker: Option<Arc<mio::Waker>>,
     ) -> Self {
-        Self { owner, rate, budget, source, asleep: false }
+        Self { owner, rate, budget, source, asleep: false, _waker: waker }
     }
 
     /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
@@ -183,6 +182,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.handle().state(key).is_some_and(State::is_live)
     }
 
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let handle = &self.owner.handle();
+        let tick = if handle.owns(key) { handle.deadline_of(key) } else { None };
+        tick.map(|tick| self.rate.start_of(tick))
+    }
+
     /// Timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
@@ -193,6 +200,12 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// What the timer has counted so far; reads its clock. O(threads).
+    #[must_use]
+    pub fn stats(&self) -> ShardStats {
+        ShardStats::of(self.owner.handle(), &self.rate, self.source.now())
     }
 
     /// When there is something to do next: never later than the earliest pending deadline, and earlier at
@@ -247,7 +260,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 
     /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour. A poll from
-    /// inside a handler does nothing.
+    /// inside a handler does nothing. A handler that swaps the timer for another one ends the poll; what was due
+    /// in the first one fires in a later poll of it.
     ///
     /// # Panics
     ///
@@ -264,19 +278,26 @@ impl<T: Send + 'static> EventLoopTimer<T> {
             self.owner.rise();
         }
         let budget = self.budget;
-        let mut piece = self.owner.begin_turn(self.rate.current(now), &budget);
+        // A call is left over where its handler has swapped the timer for another one.
+        self.owner.finish_call(|| now);
+        let Some(mut turn) = self.owner.begin_turn(self.rate.current(now), &budget) else {
+            return Polled { fired: 0, more: false };
+        };
         let polling = Polling { timer: self, now };
         let timer = &mut *polling.timer;
-        while let Some(fired) = timer.owner.next_fired(&mut piece) {
-            if !timer.owner.confirm(&mut piece, &fired) {
-                drop_quietly(fired.payload);
+        while let Some(fired) = timer.owner.next_fired(&mut turn) {
+            if !timer.owner.confirm(&mut turn, &fired) {
+                contain::drop_payload(fired.payload);
                 continue;
             }
             let expired = timer.expired(now, fired);
             handler(timer, expired);
+            if !timer.owner.owns(&turn) {
+                break;
+            }
             timer.owner.finish_call(|| timer.source.now());
         }
-        let Turn { fired, more, .. } = timer.owner.finish_turn(piece, &budget);
+        let Turn { fired, more, .. } = timer.owner.finish_turn(turn, &budget);
         Polled { fired, more }
     }
 
@@ -301,7 +322,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard that nobody turns.
-        self.owner.close(|returned| drop(returned.payload));
+        self.owner.close(|returned| contain::drop_payload(returned.payload));
     }
 }
 

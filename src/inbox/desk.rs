@@ -21,20 +21,10 @@ const SIZE_SHIFT: u32 = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     /// The slot that the next message goes to, if there is one left.
-    slot: Place<Slot>,
+    slot: AtomicPtr<Slot>,
     /// The open block; looked at only while it is fresh.
-    block: Place<Block>,
+    block: AtomicPtr<Block>,
     state: AtomicU64,
-}
-
-/// A pointer that one thread at a time uses.
-#[derive(Debug)]
-struct Place<T>(AtomicPtr<T>);
-
-impl<T> Default for Place<T> {
-    fn default() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
-    }
 }
 
 /// What came of a written message.
@@ -70,8 +60,8 @@ impl Desk {
         // SAFETY: just made of a box; nobody frees it before its last slot is written.
         let first = unsafe { (*block).slots().as_ptr() };
         // ORDERING: Relaxed: as in `is_ready`.
-        self.slot.0.store(first.cast_mut(), Ordering::Relaxed);
-        self.block.0.store(block, Ordering::Relaxed);
+        self.slot.store(first.cast_mut(), Ordering::Relaxed);
+        self.block.store(block, Ordering::Relaxed);
         self.state.store(lap | size << SIZE_SHIFT | FRESH | size, Ordering::Relaxed);
     }
 
@@ -81,11 +71,11 @@ impl Desk {
         debug_assert!(self.is_ready());
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);
-        let slot = self.slot.0.load(Ordering::Relaxed);
+        let slot = self.slot.load(Ordering::Relaxed);
         // The desk is up to date before the message is out: whoever reads the last one gives the block up.
         // ORDERING: Relaxed: as in `is_ready`.
         self.state.store((state - 1) & !FRESH, Ordering::Relaxed);
-        self.slot.0.store(slot.wrapping_add(1), Ordering::Relaxed);
+        self.slot.store(slot.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: slots are left, so this is one of the open block, which the reader does not give up before it has
         // read all of them, this one included.
         unsafe { &*slot }.write(message, state & LAP);
@@ -95,7 +85,7 @@ impl Desk {
     #[cold]
     fn opened(&self) -> Opened {
         // ORDERING: Relaxed: as in `is_ready`.
-        let block = self.block.0.load(Ordering::Relaxed);
+        let block = self.block.load(Ordering::Relaxed);
         // SAFETY: `open` made it of a box, which is never null.
         Opened(unsafe { NonNull::new_unchecked(block) })
     }
@@ -109,7 +99,7 @@ impl Desk {
         }
         self.state.store(0, Ordering::Relaxed);
         // SAFETY: `open` made it of a box; it is fresh, so it was not handed over; and the state forgets it.
-        Some(unsafe { Box::from_raw(self.block.0.load(Ordering::Relaxed)) })
+        Some(unsafe { Box::from_raw(self.block.load(Ordering::Relaxed)) })
     }
 }
 

@@ -185,3 +185,46 @@ fn racing_producers_lose_nothing() {
     });
     assert_eq!(drain(&mut reader), []);
 }
+
+/// Another crate of the process holds a guard of the collector that `crossbeam-epoch` shares between its users.
+#[test]
+fn a_foreign_guard_keeps_no_block_from_being_used_again() {
+    let theirs = crossbeam_epoch::pin();
+    let mut reader = Reader::new();
+    let inbox = Arc::clone(reader.inbox());
+    let desk = Desk::default();
+    let mut blocks = HashSet::new();
+    for round in 0..5000 {
+        blocks.extend((0..200).filter_map(|word| push(&inbox, &desk, round << 8 | word)));
+        assert_eq!(drain(&mut reader).len(), 200);
+    }
+    assert!(blocks.len() < 1000, "a million messages took {} blocks", blocks.len());
+    drop(theirs);
+}
+
+/// What another crate has left to that collector never runs inside of our calls.
+#[test]
+fn a_foreign_deferred_function_does_not_run_here() {
+    let ran_on = Arc::new(std::sync::Mutex::new(None));
+    let foreign = Arc::clone(&ran_on);
+    let guard = crossbeam_epoch::pin();
+    guard.defer(move || *foreign.lock().unwrap() = Some(std::thread::current().id()));
+    guard.flush();
+    drop(guard);
+    let mut reader = Reader::new();
+    let inbox = Arc::clone(reader.inbox());
+    let desk = Desk::default();
+    for word in 0..500_000 {
+        push(&inbox, &desk, word);
+        if word % 1000 == 0 {
+            drain(&mut reader);
+        }
+    }
+    // Another test's thread may have run it.
+    assert_ne!(*ran_on.lock().unwrap(), Some(std::thread::current().id()));
+}
+
+#[test]
+fn a_block_that_there_is_no_memory_for_is_refused() {
+    assert!(Block::new(1 << 58).is_none());
+}

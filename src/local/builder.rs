@@ -5,7 +5,7 @@ use crate::time::TickRate;
 use crate::types::checks;
 use crate::types::{BuildError, WheelKind};
 use crate::wheel::AnyWheel;
-use std::time::Duration;
+use core::time::Duration;
 
 /// Builds a [`LocalTimer`].
 ///

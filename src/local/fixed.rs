@@ -1,21 +1,20 @@
 //! `FixedTimer`: timers that all have the same delay.
 
-use super::queue::Queue;
 use super::table::{Due, MAX_NODES, Table};
 use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
-use crate::drive::{Fate, TimerStore, too_many};
+use crate::drive::{Driver, Fate, TimerStore};
 use crate::state::Phase;
 use crate::time::Time;
 use crate::types::checks;
 use crate::types::{BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Unfired};
-use crate::wheel::Entry;
-use std::fmt;
-use std::time::Duration;
+use crate::wheel::{Entry, Fifo};
+use core::fmt;
+use core::time::Duration;
 
 /// Timers of one thread that all have the same delay: idle timeouts, time-outs of requests, TTLs.
 ///
-/// What is scheduled last is due last, so a queue does what a wheel does for
-/// [`LocalTimer`](crate::LocalTimer), and better: there are no ticks, deadlines are exact to the nanosecond,
+/// What is scheduled last is due last, so the wheel is a queue, where it is
+/// more for [`LocalTimer`](crate::LocalTimer): there are no ticks, deadlines are exact to the nanosecond,
 /// and so is [`next_deadline`](Self::next_deadline), always. Rescheduling moves a timer to the back.
 ///
 /// ```
@@ -50,24 +49,43 @@ use std::time::Duration;
 pub struct FixedTimer<T> {
     delay: Duration,
     table: Table<T>,
-    /// In the order of deadlines, which are nanoseconds here. The front is live, unless a poll was cut short.
-    queue: Queue,
+    /// Its ticks are nanoseconds, its entries exact. The front is live, unless a poll was cut short.
+    driver: Driver<Fifo>,
     /// The deadline at the back.
     last: Time,
     limit: usize,
     /// Zombies made since the last look at their bound.
     unlooked: u32,
-    polling: bool,
-    /// Entries pushed since the poll under way began: they are left to the next one.
-    fresh: usize,
 }
 
-/// A poll under way. Its end is noted even if a handler panics.
-struct Polling<'a, T>(&'a mut FixedTimer<T>);
+/// The table as the driver of a `FixedTimer` asks it: every move files an entry of its own, so an entry that names
+/// another deadline than its node is a zombie.
+struct Exact<'a, T>(&'a mut Table<T>);
 
-impl<T> Drop for Polling<'_, T> {
-    fn drop(&mut self) {
-        self.0.polling = false;
+impl<T> TimerStore for Exact<'_, T> {
+    type Fired = Due<T>;
+
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.0.is_exact(entry)
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: &Entry) {
+        self.0.prefetch(entry);
+    }
+
+    #[inline]
+    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
+        if self.0.is_exact(&entry) { self.0.decide(entry, now) } else { Fate::Drop }
+    }
+
+    fn renew_entry(&mut self, _: Entry) -> Option<Entry> {
+        None
+    }
+
+    fn pending(&self) -> u64 {
+        self.0.pending() as u64
     }
 }
 
@@ -80,12 +98,10 @@ impl<T> FixedTimer<T> {
         Self {
             delay,
             table: Table::new(),
-            queue: Queue::default(),
+            driver: Driver::new(Fifo::new()),
             last: Time::ZERO,
             limit: MAX_NODES,
             unlooked: 0,
-            polling: false,
-            fresh: 0,
         }
     }
 
@@ -131,8 +147,9 @@ impl<T> FixedTimer<T> {
 
     #[inline]
     fn push(&mut self, entry: Entry) {
-        self.queue.push(entry);
-        self.fresh += 1;
+        while !self.driver.file(entry) {
+            self.driver.evict_dead(&Exact(&mut self.table));
+        }
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
@@ -162,35 +179,18 @@ impl<T> FixedTimer<T> {
     /// The entry that the timer `key` had is dead now.
     #[inline]
     fn count_zombie(&mut self, key: Key<T>) {
-        if self.queue.front().is_some_and(|front| front.index == key.index()) {
-            self.trim();
-        }
+        self.driver.trim_after(&Exact(&mut self.table), key.index());
         self.unlooked += 1;
         if self.unlooked >= ZOMBIES_PER_LOOK {
-            self.unlooked = 0;
-            self.keep_bounded(SWEEP_PER_LOOK);
+            self.look_at_zombies();
         }
     }
 
-    /// Brings a live entry to the front.
-    fn trim(&mut self) {
-        while self.queue.front().is_some_and(|front| !self.table.is_exact(front)) {
-            self.queue.pop();
-        }
-    }
-
-    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
+    #[cold]
     #[inline(never)]
-    fn keep_bounded(&mut self, budget: usize) -> bool {
-        // A poll counts the entries that it leaves to the next one, so none may vanish meanwhile.
-        if self.polling {
-            return false;
-        }
-        let pending = || self.table.pending() as u64;
-        if self.queue.is_sweeping() || too_many(self.queue.len() as u64, pending) {
-            self.queue.sweep(budget, |entry| self.table.is_exact(entry));
-        }
-        self.queue.is_sweeping()
+    fn look_at_zombies(&mut self) {
+        self.unlooked = 0;
+        self.driver.keep_bounded(&mut Exact(&mut self.table), true, SWEEP_PER_LOOK);
     }
 
     /// The payload of the timer that `key` names, if it is pending.
@@ -240,8 +240,8 @@ impl<T> FixedTimer<T> {
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        let front = self.queue.front().filter(|_| !self.is_empty())?;
-        Some(Time::from_nanos(front.deadline)).filter(|next| *next < Time::MAX)
+        let next = self.driver.next_deadline().filter(|_| !self.is_empty())?;
+        Some(Time::from_nanos(next)).filter(|next| *next < Time::MAX)
     }
 
     /// How long a loop may sleep, `None` for ever. Zero if something is due. Exact. O(1).
@@ -278,7 +278,8 @@ impl<T> FixedTimer<T> {
     /// As [`poll`](Self::poll), for handlers that use the timer.
     ///
     /// What a handler schedules fires in a later poll at the earliest. A poll from inside a handler does
-    /// nothing.
+    /// nothing. A handler that swaps the timer for another one ends the poll; what was due in the first one
+    /// fires in a later poll of it.
     ///
     /// # Panics
     ///
@@ -289,37 +290,25 @@ impl<T> FixedTimer<T> {
         budget: usize,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
-        if self.polling {
+        // What practically never fires does not fire at the end of the scale either.
+        let Some(mut turn) = self.driver.begin(now.as_nanos().min(u64::MAX - 1), budget) else {
             return Polled { fired: 0, more: false };
-        }
-        (self.polling, self.fresh) = (true, 0);
-        let (mut left, mut fired) = (budget, 0);
-        let polling = Polling(self);
-        let timer = &mut *polling.0;
-        let more = loop {
-            let Some(&entry) = timer.queue.front() else { break false };
-            let is_due = entry.deadline <= now.as_nanos() && entry.deadline < Time::MAX.as_nanos();
-            if !is_due || timer.queue.len() <= timer.fresh {
-                break false;
-            }
-            if left == 0 {
-                break true;
-            }
-            left -= 1;
-            timer.queue.pop();
-            if let Fate::Fire(Due::Once { payload, key, deadline }) =
-                timer.table.decide(entry, now.as_nanos())
-            {
-                fired += 1;
+        };
+        while self.driver.owns(&turn) {
+            let due = self.driver.next(&mut turn, &mut Exact(&mut self.table));
+            let Some(due) = due else { break };
+            if let Due::Once { payload, key, deadline } = due {
                 let deadline = Time::from_nanos(deadline);
                 let lateness = now.saturating_duration_since(deadline);
-                handler(timer, Expired { payload, key, deadline, lateness, shard: 0 });
+                handler(self, Expired { payload, key, deadline, lateness, shard: 0 });
             }
-        };
-        drop(polling);
-        let sweeping = self.keep_bounded(SWEEP_PER_POLL);
+        }
+        let (fired, more) = (turn.fired, turn.cut_short);
+        self.driver.finish(turn);
+        let mut store = Exact(&mut self.table);
+        let sweeping = self.driver.keep_bounded(&mut store, false, SWEEP_PER_POLL);
         if !more {
-            self.trim();
+            self.driver.trim(&store);
         }
         Polled { fired, more: more || sweeping }
     }
@@ -337,8 +326,8 @@ impl<T> FixedTimer<T> {
     /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
     /// it is dropped are dropped with it. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        self.queue.clear();
-        (self.unlooked, self.fresh) = (0, 0);
+        self.driver.clear();
+        self.unlooked = 0;
         let time = Time::from_nanos;
         self.table.drain().map(move |(key, nanos, payload)| Unfired {
             payload,
@@ -347,10 +336,10 @@ impl<T> FixedTimer<T> {
         })
     }
 
-    /// Bytes held for nodes and queue, reserves included.
+    /// Bytes held for nodes and entries, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.table.held_bytes() + self.queue.held_bytes()
+        self.table.held_bytes() + self.driver.held_bytes()
     }
 }
 

@@ -1,11 +1,10 @@
 //! `LocalTimer` and `FixedTimer`: timers of one thread, without atomics or locks.
 //!
-//! [`LocalTimer`] drives the same wheel by the same turn as the engine does (`crate::turn`); only the
-//! records behind the entries are its own, a plain table instead of a shared one. [`FixedTimer`] is for
-//! timers that all have the same delay: the order of scheduling is the order of deadlines, so a queue
-//! takes the wheel's place.
+//! Both drive a wheel by the same turns as the engine does (`crate::drive`); only the records behind the
+//! entries are their own, a plain table instead of a shared one. [`FixedTimer`] is for timers that all have
+//! the same delay: the order of scheduling is the order of deadlines, so its wheel is a queue.
 //!
-//! An entry, in the wheel or in the queue, is a hint: it says when to look at a node. The node alone knows
+//! An entry in the wheel is a hint: it says when to look at a node. The node alone knows
 //! whether its timer is pending and when it is due. So a cancel recycles the node at once and leaves the
 //! entry behind as a zombie, and a deadline that is pushed out is only written down.
 //!
@@ -17,19 +16,17 @@
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `builder` | [`LocalBuilder`]: its settings |
 //! | `fixed` | [`FixedTimer`] |
-//! | `queue` | its queue of entries, with the sweep that bounds zombies |
 
 mod builder;
 mod fixed;
 mod node;
 mod poll;
-mod queue;
 mod table;
 mod timer;
 
 use crate::time::Time;
 use crate::types::{ScheduleError, ScheduleErrorKind};
-use std::time::Duration;
+use core::time::Duration;
 
 pub use builder::LocalBuilder;
 pub use fixed::FixedTimer;

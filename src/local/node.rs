@@ -7,7 +7,8 @@
 use crate::state::{Phase, State};
 use crate::time::Repeat;
 use crate::types::Key;
-use std::mem::{self, ManuallyDrop};
+use alloc::boxed::Box;
+use core::mem::{self, ManuallyDrop};
 
 /// What a node carries: `once` while it is pending, `every` while it is waiting, else nothing.
 union Load<T> {

@@ -3,18 +3,9 @@
 use super::SWEEP_PER_POLL;
 use super::table::Due;
 use super::timer::LocalTimer;
-use crate::drive::Next;
+use crate::drive::TurnState;
 use crate::time::{Clock, Time};
 use crate::types::{Expired, Key, Polled};
-
-/// A poll under way. Its end is noted even if a handler panics.
-struct Turning<'a, T>(&'a mut LocalTimer<T>);
-
-impl<T> Drop for Turning<'_, T> {
-    fn drop(&mut self) {
-        self.0.driver.finish();
-    }
-}
 
 impl<T> LocalTimer<T> {
     /// Fires what is due at `now`, in the order of deadlines, looking at `budget` entries at most.
@@ -43,7 +34,8 @@ impl<T> LocalTimer<T> {
     ///
     /// What a handler schedules fires in a later poll at the earliest, even if it is due already, so a
     /// handler that schedules zero delays for ever starves nobody; [`poll_timeout`](Self::poll_timeout)
-    /// then answers zero. A poll from inside a handler does nothing.
+    /// then answers zero. A poll from inside a handler does nothing. A handler that swaps the timer for another
+    /// one ends the poll; what was due in the first one fires in a later poll of it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -103,32 +95,26 @@ impl<T> LocalTimer<T> {
         ended: impl Fn() -> Option<Time>,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
-        if self.driver.is_turning() {
-            return Polled { fired: 0, more: false };
-        }
         let now = self.latest.max(now);
-        self.latest = now;
-        let tick = self.driver.begin(self.rate.current(now));
-        let (mut left, mut fired) = (budget, 0);
-        let turning = Turning(self);
-        let more = loop {
-            let timer = &mut *turning.0;
-            match timer.driver.next(&mut timer.table, tick, &mut left) {
-                Next::Fired(Due::Once { payload, key, deadline }) => {
-                    fired += 1;
-                    let expired = timer.expired(now, key, deadline, payload);
-                    handler(timer, expired);
-                }
-                Next::Fired(Due::Every { index }) => {
-                    fired += 1;
-                    timer.fire_periodic(now, index, &ended, &mut handler);
-                }
-                Next::Done => break false,
-                Next::OutOfBudget => break true,
-            }
+        let Some(mut turn) = self.driver.begin(self.rate.current(now), budget) else {
+            return Polled { fired: 0, more: false };
         };
-        drop(turning);
-        let sweeping = self.driver.keep_bounded(&self.table, false, SWEEP_PER_POLL);
+        self.latest = now;
+        while self.driver.owns(&turn) {
+            let Some(due) = self.driver.next(&mut turn, &mut self.table) else { break };
+            match due {
+                Due::Once { payload, key, deadline } => {
+                    let expired = self.expired(now, key, deadline, payload);
+                    handler(self, expired);
+                }
+                Due::Every { index } => {
+                    self.fire_periodic(now, index, &turn, &ended, &mut handler);
+                }
+            }
+        }
+        let (fired, more) = (turn.fired, turn.cut_short);
+        self.driver.finish(turn);
+        let sweeping = self.driver.keep_bounded(&mut self.table, false, SWEEP_PER_POLL);
         Polled { fired, more: more || sweeping }
     }
 
@@ -147,6 +133,7 @@ impl<T> LocalTimer<T> {
         &mut self,
         now: Time,
         index: u32,
+        turn: &TurnState,
         ended: impl Fn() -> Option<Time>,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) {
@@ -161,10 +148,12 @@ impl<T> LocalTimer<T> {
         };
         let expired = self.expired(now, renewed.key, renewed.deadline, payload);
         handler(self, expired);
-        if let Some(nominal) = renewed.resting {
-            if let Some(ended) = ended() {
-                self.table.rest(renewed.key, nominal, ended);
-            }
+        let Some((nominal, ended)) = renewed.resting.zip(ended()) else {
+            return;
+        };
+        // The handler may have put another timer in this one's place.
+        if self.driver.owns(turn) {
+            self.table.rest(renewed.key, nominal, ended);
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
 //! A mark may come round (after 2^23 armings, or 256 moves to an earlier deadline); an old entry with the same mark then looks
-//! current, is filed again for the node's deadline, and dies with the timer: one entry too many, no harm.
+//! current, is filed again for the node's deadline, and dies with the timer. One entry too many does no harm; where they
+//! are many, the driver merges them ([`TimerStore::renew_entry`]).
 
 use super::node::Node;
 use crate::drive::{Fate, TimerStore};
@@ -11,6 +12,8 @@ use crate::sync::prefetch::prefetch;
 use crate::time::{Repeat, Time};
 use crate::types::{Key, salt};
 use crate::wheel::Entry;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
@@ -319,6 +322,16 @@ impl<T> TimerStore for Table<T> {
         self.free = entry.index;
         self.pending -= 1;
         Fate::Fire(Due::Once { payload, key, deadline })
+    }
+
+    fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
+        let node = self.nodes.get_mut(entry.index as usize)?;
+        if !node.state().is_current(entry.mark) {
+            return None;
+        }
+        let deadline = node.deadline();
+        let armed = Armed { state: node.supersede_entry(), index: entry.index };
+        Some(armed.entry(deadline))
     }
 
     fn pending(&self) -> u64 {

@@ -1,5 +1,4 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-
 use super::builder::LocalBuilder;
 use super::table::{MAX_NODES, Rescheduled, Table};
 use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
@@ -8,8 +7,8 @@ use crate::state::Phase;
 use crate::time::{Course, Period, Repeat, TickRate, Time, When};
 use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
 use crate::wheel::{AnyWheel, Entry};
-use std::fmt;
-use std::time::Duration;
+use core::fmt;
+use core::time::Duration;
 
 /// A timer of one thread: no atomics, no locks, and no clock of its own.
 ///
@@ -112,7 +111,8 @@ impl<T> LocalTimer<T> {
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
     /// up to the next tick.
     ///
-    /// A zero delay is due at once: it fires in the next poll.
+    /// A zero delay is due at once, and so is a point in time that has passed: it fires in the next poll, however
+    /// long a tick is.
     ///
     /// # Errors
     ///
@@ -125,7 +125,21 @@ impl<T> LocalTimer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        self.try_arm(when.into().tick_from(&self.rate, now), payload)
+        let tick = self.tick_of(now, when.into());
+        self.try_arm(tick, payload)
+    }
+
+    /// The tick of a deadline: rounded up, unless it has passed. Then it is due, however long a tick is.
+    #[inline(always)]
+    fn tick_of(&mut self, now: Time, when: When) -> u64 {
+        let tick = when.tick_from(&self.rate, now);
+        let present = self.latest.max(now);
+        if when.time_from(now) > present || tick <= self.rate.current(present) {
+            return tick;
+        }
+        // Polls know of this present, too: a clock that goes back must not make the timer early.
+        self.latest = present;
+        self.rate.current(present)
     }
 
     #[inline(always)]
@@ -206,8 +220,9 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let course = Course::new(first.into().time_from(now), period, self.rate);
-        let tick = course.tick();
+        let first = first.into();
+        let course = Course::new(first.time_from(now), period, self.rate);
+        let tick = self.tick_of(now, first);
         let repeat = Repeat { payload, clone: T::clone, course };
         let armed = self.table.arm_periodic(tick, repeat);
         self.file(armed.entry(tick));
@@ -232,7 +247,8 @@ impl<T> LocalTimer<T> {
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let when = when.into();
-        self.reschedule_to(key, when.tick_from(&self.rate, now), when.time_from(now))
+        let tick = self.tick_of(now, when);
+        self.reschedule_to(key, tick, when.time_from(now))
     }
 
     #[inline]
@@ -261,7 +277,7 @@ impl<T> LocalTimer<T> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         self.unlooked = 0;
-        self.driver.keep_bounded(&self.table, true, SWEEP_PER_LOOK);
+        self.driver.keep_bounded(&mut self.table, true, SWEEP_PER_LOOK);
     }
 
     /// The payload of the timer that `key` names, if it is pending.

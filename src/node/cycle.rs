@@ -10,10 +10,10 @@
 //! lock. Whoever ends a timer that is not busy has both parts; otherwise the one of the two who lets go last frees
 //! the rest.
 
+use crate::contain;
 use crate::sync::cell::UnsafeCell;
 use crate::time::{Course, Repeat};
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// See the module.
@@ -119,24 +119,6 @@ impl<T> Link<T> {
         let next = unsafe { self.own(|own| own.next.take()) };
         // SAFETY: the pointer came from a box in `new`, and this is the only time it is freed.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-        drop_quietly(next);
+        contain::drop_payload(next);
     }
-}
-
-/// Runs what belongs to the user and may panic; `None` if it does.
-pub(crate) fn quietly<R>(what: &str, run: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(result) => Some(result),
-        Err(panic) => {
-            // What a panic carries may panic when it is dropped, and a logger is the user's, too.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            let _ = catch_unwind(|| log::error!("{what} of a timer's payload panicked"));
-            None
-        }
-    }
-}
-
-/// Drops a payload whose destructor may panic.
-pub(crate) fn drop_quietly<T>(payload: T) {
-    let _ = quietly("the destructor", || drop(payload));
 }

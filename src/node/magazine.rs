@@ -19,8 +19,9 @@
 //! the same magazine is on top again.
 
 use super::segments::{MAX_SLOTS, Segments, Zeroable};
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
+use std::ptr;
 
 /// Node numbers in a magazine: large enough to make the depot rare, small enough that a hundred threads
 /// hoard little. Two under loom, so that models exchange magazines.
@@ -183,6 +184,8 @@ impl Depot {
 /// time. Everything in it is atomic only so that the type is `Sync`; it has one writer, the holder.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadCache {
+    /// Where the loaded magazine lies, so that it need not be looked up; null if there is none.
+    place: AtomicPtr<Magazine>,
     loaded: AtomicU32,
     loaded_len: AtomicU32,
     spare: AtomicU32,
@@ -199,8 +202,9 @@ impl ThreadCache {
         if len == 0 {
             return self.take_slow(depot);
         }
-        let magazine =
-            depot.magazines.get(Link(self.loaded.load(Ordering::Relaxed)).magazine()?)?;
+        // SAFETY: a magazine with nodes in it is loaded, so this points to one of the depot's, which stay where they
+        // are as long as the depot; a cache is used with one depot only, and the caller has that.
+        let magazine = unsafe { &*self.place.load(Ordering::Relaxed) };
         // ORDERING: Relaxed: as above.
         self.loaded_len.store(len - 1, Ordering::Relaxed);
         Some(magazine.nodes.get(len as usize - 1)?.load(Ordering::Relaxed))
@@ -210,19 +214,19 @@ impl ThreadCache {
     fn take_slow(&self, depot: &Depot) -> Option<u32> {
         // ORDERING: Relaxed: holder only.
         if self.spare_len.load(Ordering::Relaxed) > 0 {
-            self.swap();
+            self.swap(depot);
         } else if let Some(full) = depot.full.pop(&depot.magazines) {
             // ORDERING: Relaxed: holder only.
             if let Some(emptied) = Link(self.loaded.load(Ordering::Relaxed)).magazine() {
                 depot.empty.push(&depot.magazines, emptied);
             }
-            self.load(Link::of(full), CAPACITY);
+            self.load(depot, Link::of(full), CAPACITY);
         } else {
             // ORDERING: Relaxed: holder only.
             let own = Link(self.loaded.load(Ordering::Relaxed)).magazine();
             let magazine = own.unwrap_or_else(|| depot.empty_magazine());
             let count = depot.fill_fresh(depot.magazines.get_or_alloc(magazine));
-            self.load(Link::of(magazine), count);
+            self.load(depot, Link::of(magazine), count);
             if count == 0 {
                 return None;
             }
@@ -235,12 +239,12 @@ impl ThreadCache {
     pub(crate) fn give(&self, depot: &Depot, node: u32) {
         // ORDERING: Relaxed throughout: holder only.
         let len = self.loaded_len.load(Ordering::Relaxed);
-        let link = Link(self.loaded.load(Ordering::Relaxed));
-        let room = link.magazine().filter(|_| len < CAPACITY);
-        match room.and_then(|magazine| depot.magazines.get(magazine)) {
-            Some(magazine) => {
+        // SAFETY: as in `take`; null before the first magazine.
+        let magazine = unsafe { self.place.load(Ordering::Relaxed).as_ref() };
+        match magazine.and_then(|magazine| magazine.nodes.get(len as usize)) {
+            Some(place) => {
                 // ORDERING: Relaxed: holder only.
-                magazine.nodes[len as usize].store(node, Ordering::Relaxed);
+                place.store(node, Ordering::Relaxed);
                 self.loaded_len.store(len + 1, Ordering::Relaxed);
             }
             None => self.give_slow(depot, node),
@@ -253,30 +257,33 @@ impl ThreadCache {
         let spare = Link(self.spare.load(Ordering::Relaxed));
         let spare_len = self.spare_len.load(Ordering::Relaxed);
         if spare != Link::NONE && spare_len == 0 {
-            self.swap();
+            self.swap(depot);
         } else {
             if let Some(full) = spare.magazine() {
                 depot.full.push(&depot.magazines, full);
             }
             // The loaded magazine is full or does not exist; it becomes the spare one.
-            self.swap();
-            self.load(Link::of(depot.empty_magazine()), 0);
+            self.swap(depot);
+            self.load(depot, Link::of(depot.empty_magazine()), 0);
         }
         self.give(depot, node);
     }
 
-    fn load(&self, magazine: Link, len: u32) {
+    fn load(&self, depot: &Depot, magazine: Link, len: u32) {
+        let place = magazine.magazine().and_then(|magazine| depot.magazines.get(magazine));
+        let place = place.map_or(ptr::null_mut(), |place| ptr::from_ref(place).cast_mut());
         // ORDERING: Relaxed: holder only.
+        self.place.store(place, Ordering::Relaxed);
         self.loaded.store(magazine.0, Ordering::Relaxed);
         self.loaded_len.store(len, Ordering::Relaxed);
     }
 
-    fn swap(&self) {
+    fn swap(&self, depot: &Depot) {
         // ORDERING: Relaxed: holder only.
         let (loaded, len) =
             (self.loaded.load(Ordering::Relaxed), self.loaded_len.load(Ordering::Relaxed));
         let spare = (self.spare.load(Ordering::Relaxed), self.spare_len.load(Ordering::Relaxed));
-        self.load(Link(spare.0), spare.1);
+        self.load(depot, Link(spare.0), spare.1);
         // ORDERING: Relaxed: holder only.
         self.spare.store(loaded, Ordering::Relaxed);
         self.spare_len.store(len, Ordering::Relaxed);

@@ -22,5 +22,3 @@ pub(crate) mod periodic;
 mod record;
 pub(crate) mod segments;
 pub(crate) mod table;
-
-pub(crate) use cycle::{drop_quietly, quietly};

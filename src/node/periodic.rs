@@ -11,10 +11,11 @@
 //! A cancel or a stop ends the timer at any step. If it does so before *running*, the handler is not called; if
 //! after, that call was the last one.
 
-use super::cycle::{Link, drop_quietly, quietly};
+use super::cycle::Link;
 use super::magazine::ThreadCache;
 use super::record::{Load, Node};
 use super::table::{Armed, Table};
+use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Finished, Phase, State};
 use crate::sync::atomic::Ordering;
@@ -44,7 +45,7 @@ impl<T> Table<T> {
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
         let Some(index) = cache.take(self.depot()) else {
-            drop_quietly(first);
+            contain::drop_payload(first);
             return Err(repeat.payload);
         };
         self.note_periodic();
@@ -83,7 +84,7 @@ impl<T> Table<T> {
         };
         // SAFETY: as above.
         let copies = unsafe { link.copies() };
-        let next = quietly("Clone", || copies(&payload));
+        let next = contain::quietly("Clone", || copies(&payload));
         // SAFETY: as above.
         unsafe { link.own(|own| own.next = next) };
         let key = self.key(index, state.generation());
@@ -104,7 +105,7 @@ impl<T> Table<T> {
             Call::Ended
         } else if node.state.end_by_call() {
             // SAFETY: the owner has ended the timer.
-            drop_quietly(unsafe { link.take_kept() });
+            contain::drop_payload(unsafe { link.take_kept() });
             let _ = node.state.release_taking();
             Call::Last
         } else {

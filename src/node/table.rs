@@ -1,9 +1,9 @@
 //! The node table of one shard: arming, ending and moving timers.
 
-use super::cycle::drop_quietly;
 use super::magazine::{Depot, ThreadCache};
 use super::record::{Load, Node};
 use super::segments::Segments;
+use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Ending, Move, Moved, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -113,8 +113,9 @@ impl<T> Table<T> {
         // SAFETY: the node came from the caller's thread cache, so nobody else uses what it carries; an earlier
         // payload was moved out by the winner of its state word.
         unsafe { node.put(load) };
-        // ORDERING: Relaxed: published by the Release in `arm`. [P1]
-        node.deadline.store(deadline, Ordering::Relaxed);
+        // ORDERING: Release: whoever reads it, and be it with an old key, sees that the timer before has ended. [P23]
+        // With the state it is published by the Release in `arm` [P1].
+        node.deadline.store(deadline, Ordering::Release);
         count();
         let state = node.state.arm(phase, held);
         Armed { index, generation: state.generation(), mark: state.mark() }
@@ -301,6 +302,16 @@ impl<T> Table<T> {
         }
     }
 
+    /// Gives a pending timer whose current mark this is a new one, so that every entry it has is dead; what a new entry
+    /// needs: deadline and mark.
+    pub(crate) fn renew_entry(&self, index: u32, mark: u32) -> Option<(u64, u32)> {
+        let node = self.nodes.get(index)?;
+        let state = node.state.renew_mark(mark)?;
+        // ORDERING: Relaxed: at least as new as the last completed move, which the exchange acquired [P3]. A move that
+        // begins now and makes it earlier sends an entry of its own; one that makes it later finds this one.
+        Some((node.deadline.load(Ordering::Relaxed), state.mark()))
+    }
+
     /// Whether an entry stands for a pending timer. A hint, unless the answer is no.
     #[inline]
     pub(crate) fn is_live(&self, index: u32, mark: u32) -> bool {
@@ -323,6 +334,19 @@ impl<T> Table<T> {
     pub(crate) fn state(&self, index: u32, generation: u64) -> Option<State> {
         let state = self.nodes.get(index)?.state.load();
         (state.generation() == generation).then_some(state)
+    }
+
+    /// The deadline of the timer that a key names, if it lives.
+    pub(crate) fn deadline_of(&self, index: u32, generation: u64) -> Option<u64> {
+        let node = self.nodes.get(index)?;
+        // First, so that it is not an earlier timer's deadline: a key may have come on ways that order nothing.
+        if !node.state.load().is_named(generation) {
+            return None;
+        }
+        // ORDERING: Acquire pairs with the store in `arm_node`: if this is the next timer's deadline already, then the
+        // state read below is that of an ended timer, or of the next. [P23]
+        let deadline = node.deadline.load(Ordering::Acquire);
+        node.state.load().is_named(generation).then_some(deadline)
     }
 
     /// The deadline of the timer behind a held node.
@@ -376,7 +400,7 @@ impl<T> Drop for Table<T> {
         let cache = ThreadCache::default();
         // An owner that went away during a call has let go of nothing.
         self.nodes.for_each(self.depot.end(), |index, _| self.abandon_call(&cache, index));
-        self.return_all(&cache, |returned| drop_quietly(returned.payload));
+        self.return_all(&cache, |returned| contain::drop_payload(returned.payload));
     }
 }
 

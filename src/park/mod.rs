@@ -2,10 +2,10 @@
 //!
 //! `wake_state` is the handshake: a few words and three pairs of fences, explained and proven in `README.md`.
 //! `balance` decides which side pays for the fences of a drain.
-//! `sleeper` is the sleep itself: `mio::Poll`, with a timerfd where the system has one.
+//! `parker` is the sleep itself: a futex on Linux, a parked thread elsewhere.
 
 mod balance;
-pub(crate) mod sleeper;
+pub(crate) mod parker;
 mod wake_state;
 
 pub(crate) use balance::Balance;

@@ -50,6 +50,9 @@ struct Words {
     inbox_due: AtomicU64,
     /// `AWAKE`, or one plus the tick until which the owner sleeps. The owner's.
     wake_at: AtomicU64,
+    /// `AWAKE`, or one plus the tick until which the owner spins with nothing to do: it looks at the inbox by
+    /// itself, so nobody has to wake it.
+    spins_until: AtomicU64,
     /// `CLOSED` and `FULL`. The owner's.
     mode: AtomicU32,
     /// The number of the sleep that `wake_at` notifies, or announced last. The owner's.
@@ -66,6 +69,7 @@ impl WakeState {
         let words = Words {
             inbox_due: AtomicU64::new(NOTHING),
             wake_at: AtomicU64::new(AWAKE),
+            spins_until: AtomicU64::new(AWAKE),
             mode: AtomicU32::new(mode),
             sleep: AtomicU64::new(0),
             calling: AtomicU64::new(0),
@@ -228,7 +232,19 @@ impl WakeState {
         self.words.calling.load(Ordering::Relaxed) == sleep
     }
 
-    /// Any thread: the owner is asleep and nothing that was pushed before this call is due at `now`.
+    /// Owner: has nothing to do until `tick` and spins.
+    pub(crate) fn begin_spin(&self, tick: u64) {
+        // ORDERING: Release as in `fall_asleep`. [P9]
+        self.words.spins_until.store(tick.saturating_add(1), Ordering::Release);
+    }
+
+    /// Owner: the spin is over.
+    pub(crate) fn end_spin(&self) {
+        // ORDERING: Relaxed: `begin_drain` publishes it, as it does the end of a sleep. [P9]
+        self.words.spins_until.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Any thread: the owner is asleep, or spins, and nothing that was pushed before this call is due at `now`.
     pub(crate) fn is_idle(&self, now: u64) -> bool {
         // The inbox comes first. The caller's own pushes have lowered its word: if it is high, a drain has
         // begun since, on an owner that was awake. Asked the other way round, a sleep that was announced
@@ -238,8 +254,10 @@ impl WakeState {
         if self.words.inbox_due.load(Ordering::Acquire) <= now {
             return false;
         }
-        // ORDERING: Acquire pairs with `fall_asleep`: the handlers' effects are visible [P9].
-        let wake_at = self.words.wake_at.load(Ordering::Acquire);
-        wake_at != AWAKE && (wake_at == u64::MAX || wake_at - 1 > now)
+        // ORDERING: Acquire pairs with `fall_asleep` and `begin_spin`: the handlers' effects are visible [P9].
+        [&self.words.wake_at, &self.words.spins_until].into_iter().any(|until| {
+            let until = until.load(Ordering::Acquire);
+            until != AWAKE && (until == u64::MAX || until - 1 > now)
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! What the owner counts. One writer (the owner), any readers; on lines of their own.
 
-use super::lateness::LatenessRecorder;
+use super::histogram::Recorder;
 use super::thread_state::Counter;
 use crossbeam_utils::CachePadded;
 
@@ -27,14 +27,20 @@ pub(crate) struct Counters {
     /// Messages that were dead when they were drained: they never reached the wheel.
     pub(crate) cancelled_in_inbox: Counter,
     pub(crate) turns: Counter,
+    /// Turns that ended with work left.
+    pub(crate) cut_short: Counter,
+    /// Messages taken out of the inbox.
+    pub(crate) drained: Counter,
+    /// The earliest tick at which there is something to do, as of the last turn, inverted: zero is never.
+    pub(crate) next: Gauge,
     pub(crate) parks: Counter,
     /// Parks that a producer ended.
     pub(crate) wakes: Counter,
     pub(crate) panics: Counter,
     pub(crate) refused_by_executor: Counter,
-    /// One plus the core that the worker is pinned to; 0 if it is not.
-    pub(crate) pinned: Gauge,
-    pub(crate) lateness: LatenessRecorder,
+    /// How the worker is pinned, packed by the engine.
+    pub(crate) pinning: Gauge,
+    pub(crate) lateness: Recorder,
 }
 
 /// A value with one writer.

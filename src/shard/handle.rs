@@ -258,6 +258,11 @@ impl<T> ShardHandle<T> {
         self.table.state(key.index(), self.table.generation(key))
     }
 
+    /// The deadline of the timer that a key names, if it has not ended.
+    pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
+        self.table.deadline_of(key.index(), self.table.generation(key))
+    }
+
     /// The deadline of a timer whose node the caller holds.
     pub(crate) fn deadline(&self, key: Key<T>) -> u64 {
         self.table.deadline(key.index())
@@ -318,6 +323,20 @@ impl<T> ShardHandle<T> {
     /// Timers that have been accepted and have not ended. O(threads).
     pub(crate) fn pending(&self) -> u64 {
         self.sums().pending()
+    }
+
+    /// Messages sent and not drained. O(threads).
+    pub(super) fn unread(&self) -> u64 {
+        let drained = self.counters.drained.get();
+        let sent = self.threads_sum(|thread| thread.scheduled.get() + thread.moves_sent.get());
+        sent.saturating_sub(drained)
+    }
+
+    /// The earliest tick that the owner, as of its last turn, or the inbox knows of; `u64::MAX` for none.
+    pub(super) fn earliest(&self) -> u64 {
+        // A zero asks for a turn, and is no deadline.
+        let inbox_due = self.wake_state.inbox_due().wrapping_sub(1).saturating_add(1);
+        inbox_due.min(!self.counters.next.get())
     }
 
     /// Owned handles made and not dropped. Exact once no more are made; before that it may be too large. O(threads).

@@ -10,22 +10,23 @@
 //!
 //! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes, its block of the inbox and
 //! its counters. `send` is how it tells the owner something. `store` is what a turn asks about each due entry. `repeat`
-//! is how periodic timers begin, and their calls. `counters` are the owner's. `lateness` is the histogram of how late
-//! timers fired.
+//! is how periodic timers begin, and their calls. `counters` are the owner's, `histogram` its counts of durations, `stats`
+//! a snapshot of all of it.
 
 pub(crate) mod counters;
 pub(crate) mod handle;
-pub(crate) mod lateness;
+pub(crate) mod histogram;
 pub(crate) mod limit;
 pub(crate) mod owner;
 mod repeat;
 mod send;
+mod stats;
 mod store;
 pub(crate) mod thread_state;
 
 pub(crate) use crate::drive::Fired;
-pub(crate) use crate::node::drop_quietly;
 pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
-pub use lateness::LatenessHistogram;
+pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
+pub use stats::ShardStats;

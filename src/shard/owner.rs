@@ -10,7 +10,7 @@ use super::limit::Limit;
 use super::send::unpack;
 use super::store::Nodes;
 use super::thread_state::ThreadState;
-use crate::drive::{Driver, Fired, Next};
+use crate::drive::{Driver, Fired, TurnState};
 use crate::inbox::Reader;
 use crate::node::table::Rescheduled;
 use crate::park::Balance;
@@ -19,7 +19,7 @@ use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
 
-/// The owner looks at the zombie bound after so many cancels of its own.
+/// The owner looks at the zombie bound after so many cancels, or moves to an earlier deadline, of its own.
 const OWN_CANCELS_PER_LOOK: u64 = 128;
 /// Entries that it then looks at if there are too many. Eight for every zombie of a look: a sweep goes round a wheel
 /// of twice the bound's size before a quarter more has gathered.
@@ -28,16 +28,6 @@ const SWEEP_PER_LOOK: usize = 8 * OWN_CANCELS_PER_LOOK as usize;
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has filed. Then a sweep
 /// goes round before a third more has come, however busy the producers are and however seldom the owner runs.
 const SWEPT_PER_FILED: usize = 4;
-
-/// A turn under way: see [`Owner::begin_turn`].
-#[must_use = "a turn that has begun must be finished"]
-pub(crate) struct Piece {
-    now: u64,
-    /// Entries that may still be looked at.
-    left: usize,
-    pub(super) fired: usize,
-    unfinished: bool,
-}
 
 /// What a turn came to.
 #[must_use]
@@ -66,6 +56,8 @@ pub(crate) struct Owner<T> {
     /// Somebody has turn_requested the owner since the last look at the zombies.
     turn_requested: bool,
     closed: bool,
+    /// Entries that the owner's own moves have turned into zombies.
+    superseded: u64,
     /// The node of the periodic timer that is at a call: it is kept until [`Owner::finish_call`].
     pub(super) calling: Option<u32>,
 }
@@ -90,6 +82,7 @@ impl<T> Owner<T> {
             filed: 0,
             turn_requested: false,
             closed: false,
+            superseded: 0,
             calling: None,
         }
     }
@@ -110,79 +103,81 @@ impl<T> Owner<T> {
         budget: &Budget,
         mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
-        let mut piece = self.begin_turn(now, budget);
-        while let Some(fired) = self.next_fired(&mut piece) {
-            if !self.confirm(&mut piece, &fired) {
-                crate::node::drop_quietly(fired.payload);
+        let mut turn = self.begin_turn(now, budget).expect("no handler is running");
+        while let Some(fired) = self.next_fired(&mut turn) {
+            if !self.confirm(&mut turn, &fired) {
+                crate::contain::drop_payload(fired.payload);
                 continue;
             }
             fire(fired);
             self.finish_call(|| crate::time::Time::from_nanos(now));
         }
-        self.finish_turn(piece, budget)
+        self.finish_turn(turn, budget)
     }
 
-    /// The first part of a turn: take the tick, drain the inbox.
-    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Piece {
+    /// The first part of a turn: take the tick, drain the inbox. `None` if a handler of this shard is running.
+    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
+        let turn = self.driver.begin(now, budget.fire)?;
         self.handle.counters.turns.bump();
-        let now = self.driver.begin(now);
-        self.drain(now, budget.drain);
-        Piece { now, left: budget.fire, fired: 0, unfinished: false }
+        self.drain(turn.now, budget.drain);
+        Some(turn)
     }
 
     /// As [`Owner::begin_turn`], to go on with a turn that ran out of budget: takes nothing from the inbox but what
     /// the last drain left, so that handlers which schedule for now cannot keep this up for ever.
-    pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Piece {
+    pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
+        let turn = self.driver.resume(now, budget.fire)?;
         self.handle.counters.turns.bump();
-        let now = self.driver.resume(now);
         if self.draining {
-            self.drain(now, budget.drain);
+            self.drain(turn.now, budget.drain);
         }
-        Piece { now, left: budget.fire, fired: 0, unfinished: false }
+        Some(turn)
     }
 
-    /// The second part: the next timer that fires in this turn, if any; to be confirmed before it is handled.
+    /// The second part: the next timer that fires in this turn, if any; to be confirmed before it is handled. The
+    /// turn must be this shard's: see [`Owner::owns`].
     #[inline]
-    pub(crate) fn next_fired(&mut self, piece: &mut Piece) -> Option<Fired<T>> {
+    pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
         debug_assert!(self.calling.is_none(), "a call is finished before the next one");
         let Self { handle, driver, thread, calling, .. } = self;
-        match driver.next(&mut Nodes { handle, thread }, piece.now, &mut piece.left) {
-            Next::Fired(fired) => {
-                piece.fired += 1;
-                if fired.periodic {
-                    *calling = Some(fired.key.index());
-                }
-                Some(fired)
-            }
-            Next::Done => None,
-            Next::OutOfBudget => {
-                piece.unfinished = true;
-                None
-            }
+        let fired = driver.next(turn, &mut Nodes { handle, thread })?;
+        if fired.periodic {
+            *calling = Some(fired.key.index());
         }
+        Some(fired)
     }
 
-    /// Whether a turn is under way, perhaps one whose handler has panicked.
-    pub(crate) fn is_turning(&self) -> bool {
+    /// Whether a turn is this shard's, and not that of another one that a handler has put in its place.
+    #[inline]
+    pub(crate) fn owns(&self, turn: &TurnState) -> bool {
+        self.driver.owns(turn)
+    }
+
+    /// Whether a handler is running, or panicking.
+    pub(crate) fn is_turning(&mut self) -> bool {
         self.driver.is_turning()
     }
 
-    /// Ends a turn whose handler has panicked; the next one goes on with the timers that are left.
-    pub(crate) fn abort_turn(&mut self) {
-        self.driver.finish();
-    }
-
     /// The last part: sweep, report, look ahead.
-    pub(crate) fn finish_turn(&mut self, piece: Piece, budget: &Budget) -> Turn {
+    pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
+        let TurnState { now, fired, cut_short, .. } = turn;
         let Self { handle, driver, thread, .. } = self;
-        driver.finish();
+        driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
-        let nodes = Nodes { handle, thread };
+        let mut nodes = Nodes { handle, thread };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
-        let sweeping = driver.keep_bounded(&nodes, turn_requested, sweep.max(budget.sweep));
+        let sweeping = driver.keep_bounded(&mut nodes, turn_requested, sweep.max(budget.sweep));
         self.report();
-        let more = self.draining || piece.unfinished || sweeping;
-        Turn { fired: piece.fired, more, next: if more { piece.now } else { self.next_tick() } }
+        let more = self.draining || cut_short || sweeping;
+        let next = if more { now } else { self.next_tick() };
+        let counters = &self.handle.counters;
+        if more {
+            counters.cut_short.bump();
+        } else {
+            // What is due already waits for the next turn since a moment ago: no lag.
+            counters.next.set(!next.max(now));
+        }
+        Turn { fired, more, next }
     }
 
     /// The earliest tick at which there is something to do.
@@ -247,7 +242,7 @@ impl<T> Owner<T> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         let Self { handle, driver, thread, .. } = self;
-        driver.keep_bounded(&Nodes { handle, thread }, true, SWEEP_PER_LOOK);
+        driver.keep_bounded(&mut Nodes { handle, thread }, true, SWEEP_PER_LOOK);
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
@@ -266,7 +261,11 @@ impl<T> Owner<T> {
             Rescheduled::Gone => return false,
             Rescheduled::Later | Rescheduled::Superseded => {}
             Rescheduled::Earlier { mark } => {
-                self.file(Entry { deadline, index: key.index(), mark })
+                self.file(Entry { deadline, index: key.index(), mark });
+                self.superseded += 1;
+                if self.superseded % OWN_CANCELS_PER_LOOK == 0 {
+                    self.look_at_zombies();
+                }
             }
         }
         self.handle.counters.own_moved.bump();
@@ -287,6 +286,16 @@ impl<T> Owner<T> {
         if self.handle.wake_state.rise() {
             self.handle.counters.wakes.bump();
         }
+    }
+
+    /// Announces that the owner spins, with nothing to do until `tick`.
+    pub(crate) fn begin_spin(&self, tick: u64) {
+        self.handle.wake_state.begin_spin(tick);
+    }
+
+    /// The spin is over.
+    pub(crate) fn end_spin(&self) {
+        self.handle.wake_state.end_spin();
     }
 
     /// Whether the inbox asks for a turn at `now`; cheap, for owners that spin.
@@ -316,6 +325,7 @@ impl<T> Owner<T> {
             }
         });
         handle.counters.cancelled_in_inbox.add(dead);
+        handle.counters.drained.add(drained.taken as u64);
         self.balance.drained(&self.handle.wake_state, drained.taken);
         self.draining = drained.more;
         self.filed = filed;
@@ -341,6 +351,7 @@ impl<T> Owner<T> {
         });
         self.driver.clear();
         self.draining = false;
+        self.handle.counters.next.set(0);
         self.report();
     }
 

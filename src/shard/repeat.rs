@@ -4,12 +4,12 @@
 //! fired, and the next one as one scheduled; the permit under `max_pending` is kept from schedule to end.
 
 use super::handle::{Refusal, ShardHandle};
-use super::owner::{Owner, Piece};
+use super::owner::Owner;
 use super::thread_state::{Counter, ThreadState};
-use crate::drive::Fired;
+use crate::contain;
+use crate::drive::{Fired, TurnState};
 use crate::node::periodic::Call;
 use crate::node::table::Armed;
-use crate::node::{drop_quietly, quietly};
 use crate::time::{Repeat, Time};
 use crate::types::Key;
 use crate::wheel::Entry;
@@ -42,7 +42,7 @@ impl<T> ShardHandle<T> {
     ) -> Result<Armed, Refusal<T>> {
         let Repeat { payload, clone, course } = repeat;
         let payload = self.acquire_permit(payload)?;
-        let Some(first) = quietly("Clone", || clone(&payload)) else {
+        let Some(first) = contain::quietly("Clone", || clone(&payload)) else {
             self.release_permit();
             return Err(Refusal::NotCopied(payload));
         };
@@ -50,7 +50,7 @@ impl<T> ShardHandle<T> {
         let payload = match if send { self.prepare(thread, payload) } else { Ok(payload) } {
             Ok(payload) => payload,
             Err(refusal) => {
-                drop_quietly(first);
+                contain::drop_payload(first);
                 return Err(refusal);
             }
         };
@@ -80,13 +80,13 @@ impl<T> Owner<T> {
     /// ended since: then drop it quietly. Nothing of the user's may run between this and the handler.
     #[inline]
     #[must_use]
-    pub(crate) fn confirm(&mut self, piece: &mut Piece, fired: &Fired<T>) -> bool {
-        !fired.periodic || self.confirm_call(piece, fired.key.index())
+    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: &Fired<T>) -> bool {
+        !fired.periodic || self.confirm_call(turn, fired.key.index())
     }
 
     #[cold]
     #[inline(never)]
-    fn confirm_call(&mut self, piece: &mut Piece, index: u32) -> bool {
+    fn confirm_call(&mut self, turn: &mut TurnState, index: u32) -> bool {
         let Self { handle, thread, calling, .. } = self;
         // The next call is counted before this one counts as over, so that the timer always counts as pending. If it
         // is the last call after all, nobody has been told of it.
@@ -101,7 +101,7 @@ impl<T> Owner<T> {
             }
             Call::Ended => {
                 *calling = None;
-                piece.fired -= 1;
+                turn.fired -= 1;
                 return false;
             }
         }

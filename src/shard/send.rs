@@ -113,7 +113,83 @@ impl<T> ShardHandle<T> {
     pub(super) fn send_move(&self, thread: &ThreadState, deadline: u64, index: u32, mark: u32) {
         // A closed shard is no loss: `stop` finds the timer in the table.
         if thread.desk.is_ready() || self.fetch_block(thread).is_ok() {
+            thread.moves_sent.bump();
             let _ = self.send(thread, deadline, index, mark);
         }
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use crate::shard::{Owner, WakeOwner};
+    use crate::wheel::{AnyWheel, Hierarchical};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    fn sleeping(waker: impl WakeOwner + 'static) -> Owner<u64> {
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let owner = Owner::new(0, wheel, None, Box::new(waker));
+        assert!(owner.fall_asleep(u64::MAX), "nothing is due");
+        owner
+    }
+
+    /// The first to call stops within its call until it is told to go on.
+    struct Stopping {
+        calls: AtomicUsize,
+        stopped: Sender<()>,
+        go_on: std::sync::Mutex<Receiver<()>>,
+    }
+
+    impl WakeOwner for Arc<Stopping> {
+        fn wake(&self) {
+            if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
+                self.stopped.send(()).unwrap();
+                self.go_on.lock().unwrap().recv().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_producer_that_stops_in_its_wake_call_delays_nobody_else() {
+        let ((stopped, is_stopped), (go_on, may_go_on)) = (channel(), channel());
+        let go_on_again = std::sync::Mutex::new(may_go_on);
+        let waker = Stopping { calls: AtomicUsize::new(0), stopped, go_on: go_on_again };
+        let waker = Arc::new(waker);
+        let owner = sleeping(Arc::clone(&waker));
+        let handle = owner.handle();
+        std::thread::scope(|scope| {
+            scope.spawn(|| handle.schedule(handle.thread(0), 5, 0, false).unwrap());
+            is_stopped.recv().unwrap();
+            for (tick, calls) in [(5, 2), (6, 2), (4, 2)] {
+                let _ = handle.schedule(handle.thread(1), tick, 0, false).unwrap();
+                assert_eq!(
+                    waker.calls.load(Ordering::SeqCst),
+                    calls,
+                    "one call that returned is enough"
+                );
+            }
+            go_on.send(()).unwrap();
+        });
+    }
+
+    struct Panicking;
+
+    impl WakeOwner for Panicking {
+        fn wake(&self) {
+            panic!("the user's waker");
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_loses_no_timer() {
+        let mut owner = sleeping(Panicking);
+        let handle = Arc::clone(owner.handle());
+        let key = handle.schedule(handle.thread(0), 5, 17, false).unwrap();
+        assert_eq!(handle.pending(), 1);
+        owner.rise();
+        let mut fired = Vec::new();
+        let _ = owner.turn(5, &crate::Budget::default(), |expired| fired.push(expired.key));
+        assert_eq!(fired, [key]);
     }
 }

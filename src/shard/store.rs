@@ -36,6 +36,11 @@ impl<T> TimerStore for Nodes<'_, T> {
         })
     }
 
+    fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
+        let (deadline, mark) = self.handle.table.renew_entry(entry.index, entry.mark)?;
+        Some(Entry { deadline, index: entry.index, mark })
+    }
+
     fn pending(&self) -> u64 {
         self.handle.pending()
     }

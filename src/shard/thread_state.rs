@@ -54,6 +54,8 @@ pub(crate) struct ThreadState {
     pub(crate) scheduled: Counter,
     /// Timers cancelled through this thread state.
     pub(crate) cancelled: Counter,
+    /// Of the deadlines moved, those of which the owner was told.
+    pub(crate) moves_sent: Counter,
     /// Deadlines moved through this thread state.
     pub(crate) moved: Counter,
     /// Owned handles made of timers that were accepted through this thread state.

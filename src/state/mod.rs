@@ -8,7 +8,9 @@
 //! The shared table goes through [`StateWord`], the single-threaded one uses [`State`] as it is.
 
 mod pure;
+#[cfg(feature = "shard")]
 mod word;
 
 pub(crate) use pure::{Phase, State};
+#[cfg(feature = "shard")]
 pub(crate) use word::{Ending, Finished, Move, Moved, StateWord};

@@ -36,6 +36,7 @@
 //!   entry into a zombie. Each period of a periodic timer grows it as well.
 
 use crate::types::GENERATION_BITS;
+use alloc::vec::Vec;
 
 /// The phase, but for whether the timer lives.
 const STAGE_MASK: u64 = 0b11;
@@ -135,7 +136,7 @@ impl State {
     /// Whether the timer lives and this is its generation.
     #[inline]
     pub(crate) const fn is_named(self, generation: u64) -> bool {
-        self.is_live() && (self.0 ^ generation << GENERATION_SHIFT) < GENERATION_ONE
+        self.0 & (GENERATION_MASK | LIVE) == generation << GENERATION_SHIFT | LIVE
     }
 
     /// Whether an entry with this mark, which was taken when the timer lived, stands for a living timer.
@@ -232,8 +233,8 @@ impl State {
     }
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for State {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let flags = [(HANDLE, "HANDLE"), (MOVING, "MOVING"), (TAKING, "TAKING")];
         let flags = flags.into_iter().chain([(MOVED, "MOVED"), (BUSY, "BUSY")]);
         let flags: Vec<_> =

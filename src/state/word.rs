@@ -199,12 +199,14 @@ impl StateWord {
     pub(crate) fn finish_move(&self, begun: State, earlier: bool) -> Moved {
         let mut seen = begun;
         loop {
+            if !seen.is_live() {
+                return Moved::Ended { recycle: self.release(MOVING).is_free() };
+            }
             let anew = earlier && !seen.has(AT_A_CALL);
             match self.step(seen, seen.moved(anew)) {
                 Ok(now) if anew => return Moved::Anew { mark: now.mark() },
                 Ok(_) => return Moved::Noted,
-                Err(now) if now.is_live() => seen = now,
-                Err(_) => return Moved::Ended { recycle: self.release(MOVING).is_free() },
+                Err(now) => seen = now,
             }
         }
     }
@@ -270,6 +272,17 @@ impl StateWord {
     /// Owner: lets go of a periodic timer that somebody has ended; what is left of the state.
     pub(crate) fn let_go(&self) -> State {
         self.release(BUSY)
+    }
+
+    /// Owner: gives a timer whose current entry has this mark a new one, beside which all others are dead. `None` if it
+    /// is being moved or called: then it gets one anyway.
+    pub(crate) fn renew_mark(&self, mark: u32) -> Option<State> {
+        let seen = self.load();
+        let is_steady = seen.is_current(mark) && !seen.is_moving() && !seen.has(AT_A_CALL);
+        if !is_steady {
+            return None;
+        }
+        self.step(seen, seen.with_new_mark()).ok()
     }
 
     /// Whether an entry with this mark still stands for a living timer.

@@ -14,17 +14,23 @@ compile_error!(
      crossbeam-epoch keeps std atomics, and loom would not see them"
 );
 
+#[cfg(feature = "shard")]
 pub(crate) mod cell;
+#[cfg(feature = "shard")]
 pub(crate) mod epoch;
+#[cfg(feature = "shard")]
 pub(crate) mod fence;
 pub(crate) mod prefetch;
+#[cfg(feature = "shard")]
 pub(crate) mod slot;
 #[cfg(tickwheel_loom)]
 pub(crate) mod watched;
+#[cfg(feature = "engine")]
+pub(crate) mod wiped;
 
 #[cfg(not(tickwheel_loom))]
 pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{
+    pub(crate) use core::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
@@ -37,6 +43,7 @@ pub(crate) mod atomic {
 }
 
 /// The lock of what is rare.
+#[cfg(feature = "shard")]
 pub(crate) mod lock {
     #[cfg(tickwheel_loom)]
     pub(crate) use loom::sync::Mutex;
@@ -44,8 +51,10 @@ pub(crate) mod lock {
     pub(crate) use std::sync::Mutex;
 }
 
-/// Atomics of process-wide statics, which loom cannot model (its atomics belong to one execution) and
-/// whose values carry no ordering.
+/// Atomics of process-wide statics and of the sleep itself, which loom cannot model: its atomics belong to one
+/// execution, and it knows no futex and no timed park.
 pub(crate) mod process {
-    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
+    pub(crate) use core::sync::atomic::{AtomicBool, fence};
+    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }

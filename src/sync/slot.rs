@@ -10,6 +10,7 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Default)]
@@ -28,6 +29,10 @@ thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(NONE) };
     /// Gives the slot back when the thread ends.
     static GUARD: Cell<Option<Lease>> = const { Cell::new(None) };
+    /// How many [`Kept`] this thread has. No destructor, as above.
+    static KEPT: Cell<u32> = const { Cell::new(0) };
+    /// The lease is gone, and the last `Kept` has to give the slot back.
+    static LEFT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A slot that is handed back on drop.
@@ -51,6 +56,15 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        if KEPT.with(Cell::get) > 0 {
+            return LEFT.with(|left| left.set(true));
+        }
+        self.give_back();
+    }
+}
+
+impl Lease {
+    fn give_back(&self) {
         // After this thread-local is gone the thread must not go on using the number.
         let _ = CURRENT.try_with(|current| {
             if current.get() == self.0 {
@@ -86,6 +100,44 @@ fn with_slow<R>(f: impl FnOnce(u32) -> R) -> R {
     let result = f(slot);
     drop(borrowed);
     result
+}
+
+/// The calling thread's slot, which is nobody else's as long as this lives, even if the thread's other thread-locals
+/// have been destroyed. Belongs to its thread.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    slot: u32,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+/// Keeps the calling thread's slot.
+pub(crate) fn keep() -> Kept {
+    // Before the slot is taken: a lease that this thread only borrows stays then.
+    KEPT.with(|kept| kept.set(kept.get() + 1));
+    let slot = with(|slot| {
+        CURRENT.with(|current| current.set(slot));
+        slot
+    });
+    Kept { slot, _of_this_thread: PhantomData }
+}
+
+impl Kept {
+    #[inline]
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let left = KEPT.with(|kept| {
+            kept.set(kept.get() - 1);
+            kept.get()
+        });
+        if left == 0 && LEFT.with(Cell::take) {
+            drop(Lease(self.slot));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -139,5 +191,48 @@ mod tests {
         .join()
         .unwrap();
         assert!(receiver.recv().is_ok());
+    }
+
+    /// A slot that is kept in a thread-local outlives the one that would give it back.
+    #[test]
+    fn a_kept_slot_stays_until_the_last_of_its_keepers_goes() {
+        struct Late(Option<(Kept, std::sync::mpsc::Sender<(u32, u32)>)>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let (kept, sender) = self.0.take().unwrap();
+                let other = std::thread::spawn(|| with(|slot| slot)).join().unwrap();
+                assert_eq!(with(|slot| slot), kept.slot(), "the thread has one slot only");
+                sender.send((kept.slot(), other)).unwrap();
+            }
+        }
+        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
+        for slot_comes_first in [true, false] {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                if slot_comes_first {
+                    with(|_| ());
+                }
+                LATE.with(|late| late.set(None));
+                let kept = [keep(), keep()];
+                assert_eq!(kept[0].slot(), kept[1].slot());
+                let [first, _] = kept;
+                LATE.with(|late| late.set(Some(Late(Some((first, sender))))));
+            })
+            .join()
+            .unwrap();
+            let (mine, other) = receiver.recv().unwrap();
+            assert_ne!(mine, other, "two threads with one slot");
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_kept_in_passing_is_given_back() {
+        for _ in 0..200 {
+            let kept = || {
+                let kept = keep();
+                assert!(kept.slot() < 150, "slot {} is not dense", kept.slot());
+            };
+            std::thread::spawn(kept).join().unwrap();
+        }
     }
 }

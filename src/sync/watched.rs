@@ -210,6 +210,12 @@ pub(crate) struct AtomicPtr<T> {
     watch: Watch,
 }
 
+impl<T> Default for AtomicPtr<T> {
+    fn default() -> Self {
+        Self::new(std::ptr::null_mut())
+    }
+}
+
 #[allow(dead_code, reason = "the same set of operations for all types")]
 impl<T> AtomicPtr<T> {
     pub(crate) fn new(value: *mut T) -> Self {

@@ -1,7 +1,7 @@
 //! The contract of a clock.
 
 use super::Time;
-use std::sync::Arc;
+use alloc::sync::{Arc, Weak};
 
 /// A source of [`Time`].
 ///
@@ -35,9 +35,10 @@ pub trait Clock: Send + Sync + 'static {
     /// moved it.
     ///
     /// Who registers a hook must read `now` afterwards once, or a move in between goes unnoticed.
-    /// Hooks stay registered as long as the clock lives, so a hook should hold no more than a weak
-    /// reference to what it wakes. Clocks that are not virtual ignore hooks, which is the default.
-    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+    /// A hook is registered as long as somebody else keeps it: the clock upgrades it before each call, and
+    /// forgets it when that fails. So a clock that outlives its engines does not keep theirs. Clocks that
+    /// are not virtual ignore hooks, which is the default.
+    fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         drop(wake);
     }
 }
@@ -53,7 +54,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
         (**self).is_virtual()
     }
 
-    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+    fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         (**self).on_advance(wake);
     }
 }

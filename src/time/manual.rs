@@ -4,14 +4,15 @@
 //! atomic read-modify-write, then the hooks run on the moving thread, with no lock held.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::saturating_ns;
 use super::{Clock, Time};
+use crate::contain;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-type Hook = Arc<dyn Fn() + Send + Sync>;
+type Hook = Weak<dyn Fn() + Send + Sync>;
 
 /// A clock that moves only when told to.
 ///
@@ -35,9 +36,29 @@ pub struct ManualClock {
 struct Shared {
     /// Nanoseconds since the origin. Only ever grows.
     now_ns: AtomicU64,
-    /// Replaced as a whole when a hook is added, so that a move can hold on to the list it found
-    /// and run the hooks without the lock.
-    hooks: Mutex<Arc<[Hook]>>,
+    hooks: Mutex<Hooks>,
+}
+
+struct Hooks {
+    /// A move holds on to the list it found and runs the hooks without the lock.
+    list: Arc<Vec<Hook>>,
+    /// The length at which those that are gone are taken out.
+    tidy_at: usize,
+}
+
+/// As many hooks as are kept whether or not they are gone.
+const FEW: usize = 16;
+
+impl Hooks {
+    fn add(&mut self, hook: Hook) {
+        let list = Arc::make_mut(&mut self.list);
+        if list.len() >= self.tidy_at {
+            list.retain(|hook| hook.strong_count() > 0);
+            // So that each hook is looked at a constant number of times for each that is added.
+            self.tidy_at = FEW.max(list.len() * 2);
+        }
+        list.push(hook);
+    }
 }
 
 impl ManualClock {
@@ -50,13 +71,9 @@ impl ManualClock {
     /// A clock that stands at `time`, for example to test years of uptime.
     #[must_use]
     pub fn starting_at(time: Time) -> Self {
-        let no_hooks: [Hook; 0] = [];
-        Self {
-            shared: Arc::new(Shared {
-                now_ns: AtomicU64::new(time.as_nanos()),
-                hooks: Mutex::new(Arc::new(no_hooks)),
-            }),
-        }
+        let hooks = Hooks { list: Arc::default(), tidy_at: FEW };
+        let now_ns = AtomicU64::new(time.as_nanos());
+        Self { shared: Arc::new(Shared { now_ns, hooks: Mutex::new(hooks) }) }
     }
 
     /// The current time.
@@ -71,7 +88,7 @@ impl ManualClock {
     /// Moves the time forward by `by`, saturating at [`Time::MAX`], then runs the hooks.
     ///
     /// Concurrent advances add up. Returns the time that this call moved to. A hook's panic reaches
-    /// the caller, and the hooks after it do not run.
+    /// the caller after all hooks have run.
     pub fn advance(&self, by: Duration) -> Time {
         let by = saturating_ns(by);
         let step = |now: u64| Some(now.saturating_add(by));
@@ -94,13 +111,19 @@ impl ManualClock {
 
     fn moved(&self, was: u64, now: u64) -> Time {
         if now != was {
-            let hooks =
-                Arc::clone(&self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner));
-            for hook in hooks.iter() {
-                hook();
+            let hooks = Arc::clone(&self.hooks().list);
+            let run = |hook: Arc<dyn Fn() + Send + Sync>| contain::call(|| hook()).err();
+            let panics = hooks.iter().filter_map(Weak::upgrade).filter_map(run);
+            if let Some(message) = panics.reduce(|first, _| first) {
+                // The panic itself has been reported where it happened.
+                std::panic::resume_unwind(Box::new(message));
             }
         }
         Time::from_nanos(now)
+    }
+
+    fn hooks(&self) -> MutexGuard<'_, Hooks> {
+        self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,9 +137,8 @@ impl Clock for ManualClock {
         true
     }
 
-    fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
-        let mut hooks = self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner);
-        *hooks = hooks.iter().cloned().chain([Arc::from(wake)]).collect();
+    fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
+        self.hooks().add(wake);
     }
 }
 
@@ -139,18 +161,27 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// For hooks: they live as long as their clock, so a clone in one would keep it for ever.
+    type Kept = Arc<dyn Fn() + Send + Sync>;
+
+    /// Registers a hook that lives as long as what this returns.
+    fn hook(clock: &impl Clock, run: impl Fn() + Send + Sync + 'static) -> Kept {
+        let hook: Kept = Arc::new(run);
+        Clock::on_advance(clock, Arc::downgrade(&hook));
+        hook
+    }
+
+    /// The clock in a hook of its own.
     fn weakly(clock: &ManualClock) -> impl Fn() -> ManualClock + use<> {
         let shared = Arc::downgrade(&clock.shared);
         move || ManualClock { shared: shared.upgrade().expect("it is being moved") }
     }
 
     /// A hook that notes the time it was called at.
-    fn note(clock: &ManualClock) -> Arc<Mutex<Vec<Time>>> {
+    fn note(clock: &ManualClock) -> (Arc<Mutex<Vec<Time>>>, Kept) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (inside, reader) = (Arc::clone(&seen), weakly(clock));
-        clock.on_advance(Box::new(move || inside.lock().unwrap().push(reader().now())));
-        seen
+        let kept = hook(clock, move || inside.lock().unwrap().push(reader().now()));
+        (seen, kept)
     }
 
     #[test]
@@ -177,7 +208,7 @@ mod tests {
     #[test]
     fn hooks_run_after_each_move_and_only_then() {
         let clock = ManualClock::new();
-        let (first, second) = (note(&clock), note(&clock));
+        let ((first, _kept), (second, kept)) = (note(&clock), note(&clock));
         clock.advance(SECOND);
         clock.set(Time::ZERO + SECOND * 3);
         clock.set(Time::ZERO);
@@ -185,19 +216,23 @@ mod tests {
         let expected = [Time::ZERO + SECOND, Time::ZERO + SECOND * 3];
         assert_eq!(*first.lock().unwrap(), expected);
         assert_eq!(*second.lock().unwrap(), expected);
+        drop(kept);
+        clock.advance(SECOND);
+        assert_eq!(first.lock().unwrap().len(), 3);
+        assert_eq!(*second.lock().unwrap(), expected, "a hook that is gone is not called");
     }
 
     #[test]
     fn a_hook_may_move_the_clock_and_add_hooks() {
         let clock = ManualClock::new();
         let inner = weakly(&clock);
-        clock.on_advance(Box::new(move || {
+        let _kept = hook(&clock, move || {
             let inner = inner();
             if inner.now() < Time::from_nanos(10) {
-                inner.on_advance(Box::new(|| ()));
+                let _unkept = hook(&inner, || ());
                 inner.advance(Duration::from_nanos(1));
             }
-        }));
+        });
         clock.advance(Duration::from_nanos(1));
         assert_eq!(clock.now(), Time::from_nanos(10));
     }
@@ -207,10 +242,10 @@ mod tests {
         let clock = ManualClock::new();
         let calls = Arc::new(AtomicUsize::new(0));
         let inside = Arc::clone(&calls);
-        clock.on_advance(Box::new(move || {
+        let _kept = hook(&clock, move || {
             // ORDERING: Relaxed; joining the threads orders the count before it is read.
             inside.fetch_add(1, Ordering::Relaxed);
-        }));
+        });
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
@@ -240,10 +275,32 @@ mod tests {
         let shared: Arc<dyn Clock> = Arc::new(manual.clone());
         let moved = Arc::new(Mutex::new(0));
         let inside = Arc::clone(&moved);
-        Clock::on_advance(&shared, Box::new(move || *inside.lock().unwrap() += 1));
+        let _kept = hook(&shared, move || *inside.lock().unwrap() += 1);
         manual.advance(SECOND);
         assert!(Clock::is_virtual(&shared));
         assert_eq!(Clock::now(&shared), Time::ZERO + SECOND);
         assert_eq!(*moved.lock().unwrap(), 1);
+    }
+
+    #[test]
+    fn hooks_that_are_gone_leave_nothing_behind() {
+        let clock = ManualClock::new();
+        let kept: Vec<_> = (0..10).map(|_| note(&clock)).collect();
+        for _ in 0..20_000 {
+            drop(hook(&clock, || ()));
+        }
+        let left = clock.hooks().list.len();
+        assert!(left <= 2 * FEW.max(kept.len()), "{left} hooks are left");
+        clock.advance(SECOND);
+        assert!(kept.iter().all(|(seen, _)| seen.lock().unwrap().len() == 1));
+    }
+
+    #[test]
+    fn a_panicking_hook_keeps_no_other_from_running() {
+        let clock = ManualClock::new();
+        let ((first, _a), _b, (second, _c)) =
+            (note(&clock), hook(&clock, || panic!("the hook's own")), note(&clock));
+        assert_eq!(contain::call(|| clock.advance(SECOND)), Err("the hook's own".to_owned()));
+        assert_eq!((first.lock().unwrap().len(), second.lock().unwrap().len()), (1, 1));
     }
 }

@@ -16,21 +16,29 @@
 //! | `source` | the clock that a timer was given |
 
 mod clock;
+#[cfg(feature = "std")]
 mod manual;
+#[cfg(feature = "std")]
 mod monotonic;
 mod period;
+#[cfg(feature = "shard")]
 mod quick;
 mod repeat;
+#[cfg(feature = "shard")]
 mod source;
 mod tick;
 mod when;
 
 pub use clock::Clock;
+#[cfg(feature = "std")]
 pub use manual::ManualClock;
+#[cfg(feature = "std")]
 pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
+#[cfg(feature = "shard")]
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Course, Repeat};
+#[cfg(feature = "shard")]
 pub(crate) use source::TimeSource;
 pub use tick::Time;
 pub(crate) use tick::{TickRate, saturating_ns};

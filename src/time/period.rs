@@ -4,8 +4,8 @@
 //! the timer fired, so rounding to ticks does not add up: there is no drift however many periods pass.
 
 use super::{Time, saturating_ns};
-use std::num::NonZeroU64;
-use std::time::Duration;
+use core::num::NonZeroU64;
+use core::time::Duration;
 use thiserror::Error;
 
 /// Why a period was refused.

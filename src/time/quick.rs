@@ -1,8 +1,8 @@
-//! A quicker reading of the monotonic clock for those who schedule: never behind it, ahead by a microsecond at most.
+//! A quicker reading of the monotonic clock for those who schedule: never behind it, ahead by two microseconds at most.
 //!
 //! Reading the machine's clock is the dearest step of a schedule. Where the processor's counter is known to be
-//! steady, a thread remembers one reading of both (its *anchor*) and for the next 50 us computes the time from
-//! the counter alone, with a rate that is rounded up by 0.4 %.
+//! steady, a thread remembers one reading of both (its *anchor*) and for the next 4 us computes the time from the
+//! counter alone, with a rate that is rounded up; `anchor` says why that is never behind, however the clock is slewed.
 //!
 //! Ahead is the safe side: a delay that is counted from a moment later than now gives a deadline that is later,
 //! never earlier. Whoever *fires* timers reads the real clock.
@@ -10,6 +10,13 @@
 //! The counter is trusted on Linux on x86-64, if the kernel itself keeps its time by it (it has then found that
 //! all cores' counters agree and never stop), and only until a thread finds that a time computed from it was
 //! behind. Everywhere else every reading is one of the real clock.
+
+#[cfg(any(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)), test))]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom))),
+    allow(dead_code, reason = "here only the tests use it")
+)]
+mod anchor;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))]
 pub(crate) use counted::QuickClock;
@@ -38,66 +45,43 @@ mod plain {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))]
 mod counted {
-    use crate::sync::process::{AtomicU64, Ordering};
+    use super::anchor::{Anchor, Calibration, Source};
     use crate::time::saturating_ns;
     use crate::time::{Clock, MonotonicClock, Time};
     use std::cell::Cell;
     use std::sync::OnceLock;
 
-    /// How long an anchor serves.
-    const WINDOW_NS: u64 = 50_000;
-    /// The rate is rounded up by this part of it: eight times what time servers ever correct, and more than the
-    /// error of measuring it.
-    const MARGIN: u64 = 256;
-    /// Added to every computed time: the processor may read its counter a few instructions early.
-    const SLACK_NS: u64 = 64;
-    /// The rate is measured over at least this time.
-    const BASE_NS: u64 = 10_000_000;
-    /// A reading of clock and counter that took longer than this was interrupted, and is no anchor.
-    const LONGEST_READING: u64 = 1_500;
+    static CALIBRATION: Calibration = Calibration::new();
 
-    /// Nanoseconds per count, with 32 binary digits after the point, rounded up as said; or `UNKNOWN`, or `BROKEN`.
-    static RATE: AtomicU64 = AtomicU64::new(UNKNOWN);
-    const UNKNOWN: u64 = 0;
-    const BROKEN: u64 = u64::MAX;
-
-    /// Where measuring the rate begins; nothing if the counter cannot be trusted. Its clock is what anchors count from.
-    static START: OnceLock<Option<Start>> = OnceLock::new();
-
-    #[derive(Clone, Copy, Debug)]
-    struct Start {
-        clock: MonotonicClock,
-        counter: u64,
-        nanos: u64,
-    }
-
-    #[derive(Clone, Copy)]
-    struct Anchor {
-        counter: u64,
-        nanos: u64,
-        rate: u64,
-        /// In counts; none at first.
-        window: u64,
-    }
+    /// The clock that anchors count by; nothing if the counter cannot be trusted.
+    static BASE: OnceLock<Option<MonotonicClock>> = OnceLock::new();
 
     thread_local! {
-        static ANCHOR: Cell<Anchor> =
-            const { Cell::new(Anchor { counter: 0, nanos: 0, rate: 0, window: 0 }) };
+        static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::NONE) };
     }
 
     /// See the module. Any thread; reads share no memory that anybody writes.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct QuickClock {
         clock: MonotonicClock,
-        /// What the process's anchors show at this clock's origin.
-        shift: u64,
+        /// What anchors show at this clock's origin; nothing if the counter cannot be trusted.
+        shift: Option<u64>,
     }
 
-    #[inline(always)]
-    fn counter() -> u64 {
-        // SAFETY: every x86-64 processor has the instruction, and the kernel allows it, because its own reading of
-        // the clock in user space uses it; on a kernel that does not the counter is not trusted.
-        unsafe { std::arch::x86_64::_rdtsc() }
+    /// The clock, in the time of the anchors.
+    struct Machine<'a>(&'a MonotonicClock, u64);
+
+    impl Source for Machine<'_> {
+        #[inline(always)]
+        fn counter(&self) -> u64 {
+            // SAFETY: every x86-64 processor has the instruction, and the kernel allows it, because its own reading
+            // of the clock in user space uses it; on a kernel that does not the counter is not trusted.
+            unsafe { std::arch::x86_64::_rdtsc() }
+        }
+
+        fn nanos(&self) -> u64 {
+            self.0.now().as_nanos().wrapping_add(self.1)
+        }
     }
 
     fn kernel_trusts_the_counter() -> bool {
@@ -107,84 +91,15 @@ mod counted {
 
     impl QuickClock {
         pub(crate) fn new(clock: MonotonicClock) -> Self {
-            let start = START.get_or_init(|| {
-                let trusted = kernel_trusts_the_counter();
-                trusted.then(|| Start { clock, counter: counter(), nanos: clock.now().as_nanos() })
-            });
-            let shift = start.map_or(0, |start| between(&start.clock, &clock));
-            Self { clock, shift }
+            let base = BASE.get_or_init(|| kernel_trusts_the_counter().then_some(clock));
+            Self { clock, shift: base.map(|base| between(&base, &clock)) }
         }
 
         #[inline]
         pub(crate) fn now(&self) -> Time {
-            let Anchor { counter: from, nanos, rate, window } = ANCHOR.get();
-            // A counter that has gone back looks as if it were far ahead.
-            let counts = counter().wrapping_sub(from);
-            if counts < window {
-                let nanos = nanos + SLACK_NS + ((counts * rate) >> 32);
-                return Time::from_nanos(nanos.wrapping_sub(self.shift));
-            }
-            self.read()
-        }
-
-        /// Reads the real clock, and makes that reading the thread's anchor if it is one.
-        #[cold]
-        #[inline(never)]
-        fn read(&self) -> Time {
-            let before = counter();
-            let now = self.clock.now();
-            let reading = counter().wrapping_sub(before);
-            let Some(start) = START.get().copied().flatten() else { return now };
-            if reading < LONGEST_READING {
-                // The clock was read after `before`, so that what is counted from there is never behind.
-                let nanos = now.as_nanos().wrapping_add(self.shift);
-                let rate = start.rate(before, nanos);
-                distrust_if_behind(ANCHOR.get(), before, nanos);
-                let window =
-                    if matches!(rate, UNKNOWN | BROKEN) { 0 } else { (WINDOW_NS << 32) / rate };
-                ANCHOR.set(Anchor { counter: before, nanos, rate, window });
-            }
-            now
-        }
-    }
-
-    impl Start {
-        /// The rate, which is measured here if it is unknown and enough time has passed.
-        fn rate(&self, counter: u64, nanos: u64) -> u64 {
-            // ORDERING: Relaxed, here and below: one word that stands for itself.
-            let rate = RATE.load(Ordering::Relaxed);
-            let passed = nanos.saturating_sub(self.nanos);
-            if rate != UNKNOWN || passed < BASE_NS {
-                return rate;
-            }
-            let counts = u128::from(counter.wrapping_sub(self.counter)).max(1);
-            let exact = (u128::from(passed) << 32) / counts;
-            let rate = u64::try_from(exact + exact / u128::from(MARGIN) + 1).unwrap_or(BROKEN);
-            // A counter of less than 100 MHz or more than 100 GHz is not what it seems.
-            let rate = if (1 << 32) / 100 < rate && rate < 10 << 32 { rate } else { BROKEN };
-            // ORDERING: Relaxed: as above; every thread's measurement is as good as any.
-            match RATE.compare_exchange(UNKNOWN, rate, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => rate,
-                Err(other) => other,
-            }
-        }
-    }
-
-    /// Stops trusting the counter for good, if what it gives from this anchor lies behind a reading of the clock.
-    fn distrust_if_behind(anchor: Anchor, counter: u64, nanos: u64) {
-        /// By how much readings of a good counter may seem to be behind: as long as a reading takes.
-        const TOLERANCE_NS: u64 = 10_000;
-        let counts = counter.wrapping_sub(anchor.counter);
-        // Not over long times: the product must fit.
-        if anchor.window > 0 && counts < anchor.window * 1000 {
-            let computed = anchor.nanos + ((counts * anchor.rate) >> 32);
-            if computed + TOLERANCE_NS < nanos {
-                log::warn!(
-                    "the processor's counter is not steady; every schedule reads the clock from now on"
-                );
-                // ORDERING: Relaxed: anchors that are in use expire within 50 us.
-                RATE.store(BROKEN, Ordering::Relaxed);
-            }
+            let Some(shift) = self.shift else { return self.clock.now() };
+            let now = ANCHOR.with(|anchor| CALIBRATION.now(anchor, &Machine(&self.clock, shift)));
+            Time::from_nanos(now.wrapping_sub(shift))
         }
     }
 
@@ -200,6 +115,7 @@ mod counted {
 
     #[cfg(test)]
     mod tests {
+        use super::super::anchor::AHEAD_NS;
         use super::*;
         use std::time::{Duration, Instant};
 
@@ -214,8 +130,11 @@ mod counted {
                 let read = quick.now();
                 let after = clock.now();
                 assert!(read >= before, "{read:?} is behind {before:?}");
-                assert!(read <= after + Duration::from_micros(1), "{read:?} is ahead of {after:?}");
-                computed += u32::from(ANCHOR.get().window > 0);
+                assert!(
+                    read <= after + Duration::from_nanos(AHEAD_NS),
+                    "{read:?} is ahead of {after:?}"
+                );
+                computed += u32::from(ANCHOR.get().serves());
             }
             computed
         }

@@ -3,8 +3,13 @@
 //! Any thread; lock-free.
 
 use super::{Clock, MonotonicClock, QuickClock, TickRate, Time, When};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::contain::{self, Contained};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Weak;
 use std::time::Instant;
+
+/// Panics in a row after which a worker gives a clock up. A worker waits a millisecond after each.
+const GIVE_UP: u32 = 100;
 
 /// See the module.
 pub(crate) enum TimeSource {
@@ -13,9 +18,11 @@ pub(crate) enum TimeSource {
         quick: QuickClock,
     },
     Custom {
-        clock: Box<dyn Clock>,
+        clock: Contained<Box<dyn Clock>>,
         /// The latest reading, in nanoseconds: a clock that goes back stands still.
         latest: AtomicU64,
+        /// Readings in a row that panicked, among those of the workers.
+        panics: AtomicU32,
     },
 }
 
@@ -26,18 +33,68 @@ impl TimeSource {
     }
 
     pub(crate) fn custom(clock: impl Clock) -> Self {
-        Self::Custom { clock: Box::new(clock), latest: AtomicU64::new(0) }
+        let clock: Contained<Box<dyn Clock>> = Contained::new("a clock", Box::new(clock));
+        Self::Custom { clock, latest: AtomicU64::new(0), panics: AtomicU32::new(0) }
     }
 
     #[inline]
     pub(crate) fn now(&self) -> Time {
         match self {
             Self::Monotonic { clock, .. } => Clock::now(clock),
-            Self::Custom { clock, latest } => {
-                let now = clock.now().as_nanos();
+            Self::Custom { clock, latest, .. } => {
+                let now = clock.get().map_or(0, |clock| clock.now().as_nanos());
                 // ORDERING: Relaxed: one word's modification order is all that is asked for.
                 Time::from_nanos(now.max(latest.fetch_max(now, Ordering::Relaxed)))
             }
+        }
+    }
+
+    /// As [`now`](Self::now) for a worker: a clock that panics stands still.
+    ///
+    /// # Panics
+    ///
+    /// If the clock has done nothing but panic for a hundred readings.
+    #[inline]
+    pub(crate) fn worker_now(&self) -> Time {
+        match self {
+            Self::Monotonic { clock, .. } => Clock::now(clock),
+            Self::Custom { latest, panics, .. } => match contain::call(|| self.now()) {
+                Ok(now) => {
+                    // ORDERING: Relaxed, here and below: a count of one word.
+                    if panics.load(Ordering::Relaxed) != 0 {
+                        panics.store(0, Ordering::Relaxed);
+                    }
+                    now
+                }
+                Err(message) => {
+                    Self::note_panic(panics, &message);
+                    // ORDERING: Relaxed, as in `now`.
+                    Time::from_nanos(latest.load(Ordering::Relaxed))
+                }
+            },
+        }
+    }
+
+    #[cold]
+    fn note_panic(panics: &AtomicU32, message: &str) {
+        // ORDERING: Relaxed: a count of one word.
+        let before = panics.fetch_add(1, Ordering::Relaxed);
+        if before == 0 {
+            contain::error(format_args!("the clock panicked and stands still: {message}"));
+        }
+        if before >= GIVE_UP {
+            // Not a panic of its own: the clock's have been reported.
+            std::panic::resume_unwind(Box::new(format!("the clock only panics: {message}")));
+        }
+    }
+
+    /// Whether the latest reading of a worker has panicked.
+    #[inline]
+    pub(crate) fn has_panicked(&self) -> bool {
+        match self {
+            Self::Monotonic { .. } => false,
+            // ORDERING: Relaxed: a count of one word.
+            Self::Custom { panics, .. } => panics.load(Ordering::Relaxed) != 0,
         }
     }
 
@@ -96,13 +153,13 @@ impl TimeSource {
     pub(crate) fn is_virtual(&self) -> bool {
         match self {
             Self::Monotonic { .. } => false,
-            Self::Custom { clock, .. } => clock.is_virtual(),
+            Self::Custom { clock, .. } => clock.get().is_some_and(|clock| clock.is_virtual()),
         }
     }
 
-    pub(crate) fn on_advance(&self, wake: Box<dyn Fn() + Send + Sync>) {
+    pub(crate) fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         if let Self::Custom { clock, .. } = self {
-            clock.on_advance(wake);
+            clock.get().inspect(|clock| clock.on_advance(wake));
         }
     }
 }

@@ -10,9 +10,9 @@
 //! Arithmetic saturates: the far end of either scale, [`Time::MAX`] and [`NEVER`], means
 //! "practically never".
 
-use std::fmt;
-use std::ops::{Add, Sub};
-use std::time::Duration;
+use core::fmt;
+use core::ops::{Add, Sub};
+use core::time::Duration;
 
 /// The tick that never comes: the deadline of every timer whose time does not fit the scale.
 pub(crate) const NEVER: u64 = u64::MAX;

@@ -1,7 +1,21 @@
 //! When a timer is to fire, as its caller says it.
 
 use super::{TickRate, Time};
-use std::time::{Duration, Instant};
+use core::time::Duration;
+#[cfg(feature = "std")]
+use std::time::Instant;
+
+/// Without the standard library there is no machine's clock, and no point on it.
+#[cfg(not(feature = "std"))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Instant {}
+
+#[cfg(not(feature = "std"))]
+impl From<Instant> for Time {
+    fn from(instant: Instant) -> Self {
+        match instant {}
+    }
+}
 
 /// When a timer is to fire: after a delay, or at a point in time.
 ///

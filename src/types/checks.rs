@@ -2,7 +2,8 @@
 //!
 //! Pure functions from a setting to its checked form, or to the error that names the cure.
 
-use std::time::Duration;
+use alloc::borrow::ToOwned;
+use core::time::Duration;
 
 use super::BuildError;
 

@@ -4,9 +4,11 @@
 //! data: `Send + Sync`, comparable, and free of borrowed state. [`ScheduleError`] carries the
 //! payload back to the caller.
 
-use std::error::Error as StdError;
-use std::fmt;
-use std::time::Duration;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::error::Error as StdError;
+use core::fmt;
+use core::time::Duration;
 
 use thiserror::Error;
 
@@ -112,15 +114,13 @@ pub enum BuildError {
         /// Where the first NUL is, in bytes.
         at: usize,
     },
-    /// The operating system gave no poll or waker for a worker to sleep in.
+    /// `mio` registered no waker on the poll of an event loop.
     #[error(
-        "shard {shard} got no poll to sleep in: {message}; \
-         raise the limit of open files (each shard needs 3) or use fewer shards"
+        "the poll took no waker: {message}; one poll takes one waker in its life, so share the one it has through \
+         EventLoopBuilder::build_with_mio_waker"
     )]
-    Poll {
-        /// The shard that was being set up.
-        shard: usize,
-        /// The operating system's reason.
+    Waker {
+        /// The reason of `mio` or of the operating system.
         message: String,
     },
     /// The process has its shared engine already.
@@ -168,6 +168,17 @@ pub enum ScheduleErrorKind {
     /// The engine has been stopped.
     #[error("the engine is stopped and takes no more timers; build a new one")]
     Stopped,
+    /// The worker of the shard has ended by a panic; see [`WorkerFailure`](crate::WorkerFailure).
+    #[error(
+        "the worker of shard {shard} has ended and its shard takes no more timers: {message}; \
+         stop the engine, which returns what it had, and build a new one"
+    )]
+    WorkerFailed {
+        /// The shard that would have taken the timer.
+        shard: usize,
+        /// The message of the panic.
+        message: String,
+    },
     /// As many timers are pending as `Builder::max_pending` allows.
     #[error(
         "{pending} timers are pending and max_pending is {max_pending}; \
@@ -210,6 +221,11 @@ pub enum StartError {
     /// The engine has been stopped, which is final.
     #[error("the engine is stopped and cannot be started again; build a new one")]
     Stopped,
+    /// This process is a fork of the one that started the engine, and its workers are not here.
+    #[error(
+        "the engine was started before a fork and its workers are in the other process; build a new one here"
+    )]
+    Forked,
     /// The operating system gave no thread.
     #[error(
         "no thread for shard {shard}: {message}; raise the limit of threads or use fewer shards"
@@ -232,6 +248,20 @@ pub enum StopError {
          call it from another thread"
     )]
     InsideHandler,
+    /// Shards were still at work when the time limit had passed. The engine goes on to end, and nothing is lost.
+    #[error(
+        "{shards} shards were still at work at the end of the time limit; \
+         call shutdown or stop again to wait for them and to get what is left"
+    )]
+    TimedOut {
+        /// How many had not ended.
+        shards: usize,
+    },
+    /// This process is a fork of the one that started the engine, and its workers are not here.
+    #[error(
+        "the engine was started before a fork and its workers are in the other process; stop it there"
+    )]
+    Forked,
 }
 
 /// Why a turn could not be made by hand.
@@ -244,6 +274,14 @@ pub enum TurnError {
     /// Called from a handler, that is from inside a turn.
     #[error("turn() was called from inside a handler; return from the handler and turn again")]
     InsideHandler,
+    /// A shard has ended by a panic in this turn, a clock's for example; see [`WorkerFailure`](crate::WorkerFailure).
+    #[error(
+        "shard {shard} panicked in its turn and has ended; stop the engine and build a new one"
+    )]
+    Failed {
+        /// The shard.
+        shard: usize,
+    },
     /// The engine has been stopped.
     #[error("the engine is stopped and has nothing left to turn; build a new one")]
     Stopped,
@@ -321,65 +359,4 @@ impl<T> StdError for ScheduleError<T> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// Asserts that the text of `error` holds every part, and a cure.
-    pub(crate) fn says(error: impl StdError, parts: &[&str]) {
-        let text = error.to_string();
-        for part in parts {
-            assert!(text.contains(part), "{text:?} does not say {part:?}");
-        }
-        assert!(text.contains("; ") || text.contains("needs"), "{text:?} names no cure");
-    }
-
-    #[test]
-    fn other_build_errors_name_the_cure() {
-        says(BuildError::EmptyCoreList, &["0 cores", "at least 1", "Pinning::Cores"]);
-        says(BuildError::UnknownCore { core: 9, allowed: vec![0, 1] }, &["core 9", "[0, 1]"]);
-        let message = "too many open files".to_owned();
-        says(BuildError::Poll { shard: 3, message }, &["shard 3", "too many open files", "limit"]);
-    }
-
-    #[test]
-    fn run_time_errors_name_the_cure() {
-        use ScheduleErrorKind as Kind;
-        says(Kind::Stopped, &["stopped", "build a new one"]);
-        let limit = Kind::TooManyPending { pending: 3, max_pending: 2 };
-        says(limit, &["3 timers are pending", "max_pending is 2", "raise"]);
-        says(
-            Kind::OutOfNodes { shard: 1, limit: 77 },
-            &["shard 1", "maximum of 77", "more shards"],
-        );
-        says(Kind::OutOfMemory, &["out of memory", "try again"]);
-        says(StartError::Stopped, &["stopped", "new one"]);
-        let spawn = StartError::Spawn { shard: 2, message: "no memory".to_owned() };
-        says(spawn, &["shard 2", "no memory", "fewer shards"]);
-        says(StopError::InsideHandler, &["inside a handler", "another thread"]);
-        says(TurnError::DrivenByWorkers, &["Drive::Manual"]);
-        says(TurnError::InsideHandler, &["inside a handler", "return"]);
-        says(TurnError::Stopped, &["stopped", "new one"]);
-    }
-
-    #[test]
-    fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
-        /// Neither `Debug` nor `Clone`.
-        struct Opaque(u32);
-        let start = StartError::Spawn { shard: 0, message: "none".to_owned() };
-        let error = ScheduleError::new(start.clone().into(), Opaque(7));
-        assert_eq!(error.to_string(), start.to_string());
-        assert_eq!(*error.kind(), ScheduleErrorKind::Start(start));
-        assert!(format!("{error:?}").starts_with("ScheduleError { kind: Start(Spawn"));
-        assert_eq!(error.payload().0, 7);
-        assert!(error.source().is_none());
-        let (kind, mut payload) = error.into_parts();
-        payload.0 += 1;
-        let mut error = ScheduleError::new(kind.clone(), payload);
-        error.payload_mut().0 += 1;
-        assert_eq!(error.into_payload().0, 9);
-        assert_eq!(ScheduleErrorKind::from(ScheduleError::new(kind.clone(), 1)), kind);
-        let boxed: Box<dyn StdError + Send + Sync> =
-            Box::new(ScheduleError::new(ScheduleErrorKind::Stopped, 1_u8));
-        assert!(boxed.to_string().contains("stopped"));
-    }
-}
+pub(crate) mod tests;

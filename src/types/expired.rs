@@ -2,7 +2,7 @@
 
 use super::Key;
 use crate::time::Time;
-use std::time::Duration;
+use core::time::Duration;
 
 /// A timer that has fired, as its handler sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

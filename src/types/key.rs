@@ -1,10 +1,10 @@
 //! The packed name of a timer.
 
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::marker::PhantomData;
-use std::num::NonZeroU32;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+use core::num::NonZeroU32;
 
 /// Bits of a key's generation.
 pub(crate) const GENERATION_BITS: u32 = 48;

@@ -8,6 +8,7 @@
 //! | `salt` | what keeps the keys of different timers apart |
 //! | `answer` | [`Cancel`], [`Reschedule`] |
 //! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
+//! | `pin_state` | [`PinState`]: how a worker is pinned |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
 //! | `wheel_kind` | [`WheelKind`] |
 //! | `error` | every error, each with its cure |
@@ -20,6 +21,7 @@ mod error;
 mod exclusive;
 mod expired;
 mod key;
+mod pin_state;
 mod salt;
 mod turn;
 mod wheel_kind;
@@ -29,6 +31,7 @@ pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopEr
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
+pub use pin_state::PinState;
 pub(crate) use salt::salt;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -11,10 +11,25 @@ pub(crate) fn salt() -> u64 {
 }
 
 /// The standard library seeds its hash maps with random keys, and no two alike.
-#[cfg(not(tickwheel_loom))]
+#[cfg(all(feature = "std", not(tickwheel_loom)))]
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()
+}
+
+/// Without it: a count, well mixed, from a place that the operating system chooses where there is one.
+#[cfg(all(not(feature = "std"), not(tickwheel_loom)))]
+fn random() -> u64 {
+    use crate::sync::process::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // The step and the mixing are those of SplitMix64 (Steele, Lea and Flood, 2014).
+    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+    let place = core::ptr::from_ref(&COUNT).addr() as u64;
+    // ORDERING: Relaxed: each table gets a number of its own, and that is all.
+    let mut mixed = COUNT.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP ^ place);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }
 
 /// Models must do the same in every run.

@@ -3,6 +3,7 @@
 use super::{Advance, DeadMask, Entry, Hashed, Hierarchical, Sweep, Wheel};
 use crate::types::checks::check_buckets;
 use crate::types::{BuildError, WheelKind};
+use alloc::vec::Vec;
 
 /// One of the two kinds of wheel, chosen when the engine is built.
 ///

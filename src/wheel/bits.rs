@@ -4,6 +4,7 @@
 //! bits wide, is the bucket of ring `n`. Every shift is derived from `RING_BITS`, and no function
 //! overflows for any tick from 0 to `u64::MAX`.
 
+use alloc::vec::Vec;
 /// Bits of a deadline that one ring resolves.
 pub(super) const RING_BITS: u32 = 6;
 

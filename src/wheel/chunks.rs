@@ -13,7 +13,10 @@
 
 use super::Entry;
 use super::bits::BitSet;
-use std::mem::size_of;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::size_of;
 
 /// Chunks of one segment, the step by which a wheel's memory grows and shrinks: 64 KiB where a chunk
 /// has 31 entries.
@@ -166,11 +169,7 @@ impl<const N: usize> Chunks<N> {
             return None;
         }
         let chunk = *self.chunk(bucket.head);
-        self.release(bucket.head);
-        bucket.head = chunk.next;
-        if chunk.next == NIL {
-            *bucket = Bucket::EMPTY;
-        }
+        self.release_head(bucket);
         Some(chunk)
     }
 
@@ -193,14 +192,19 @@ impl<const N: usize> Chunks<N> {
             }
             out.extend_from_slice(head.entries());
             left -= len;
-            let next = head.next;
-            self.release(bucket.head);
-            bucket.head = next;
-        }
-        if bucket.is_empty() {
-            *bucket = Bucket::EMPTY;
+            self.release_head(bucket);
         }
         limit - left
+    }
+
+    /// Gives the first chunk of a bucket that is not empty back, whatever lies in it.
+    pub(super) fn release_head(&mut self, bucket: &mut Bucket) {
+        let next = self.chunk(bucket.head).next;
+        self.release(bucket.head);
+        bucket.head = next;
+        if next == NIL {
+            *bucket = Bucket::EMPTY;
+        }
     }
 
     pub(super) fn chunk(&self, id: u32) -> &Chunk<N> {

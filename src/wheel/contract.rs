@@ -1,5 +1,6 @@
 //! What every wheel does, and the entry that it keeps.
 
+use alloc::vec::Vec;
 /// What a wheel stores of one timer: 16 bytes of plain data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Entry {
@@ -11,7 +12,7 @@ pub struct Entry {
     pub mark: u32,
 }
 
-const _: () = assert!(std::mem::size_of::<Entry>() == 16);
+const _: () = assert!(core::mem::size_of::<Entry>() == 16);
 
 /// What one call of [`Wheel::advance`] left undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

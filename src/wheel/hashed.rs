@@ -13,7 +13,9 @@
 //!   every revolution. All other entries lie in their bucket or in an unfinished advance.
 //! * `stage`: what an advance that ran out of budget has begun, see [`Stage`].
 
-use std::mem::size_of;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem::size_of;
 
 use super::chunks::{Bucket, Chunks};
 use super::pages::Pages;

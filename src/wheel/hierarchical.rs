@@ -16,7 +16,9 @@
 //!   `base` is the tick before that start until the bucket is empty, so a new entry in its range is
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
 
-use std::mem::size_of;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem::size_of;
 
 use super::bits::{LEVELS, RING_BUCKETS, level_of, next_set, slot_of, start_of};
 use super::chunks::{Bucket, Chunks};

@@ -5,7 +5,9 @@
 //! memory that the system only backs where it is touched. `u64::MAX` has no key: the wheel keeps
 //! entries without an end elsewhere.
 
-use std::mem::size_of;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::size_of;
 
 use super::bits::{RING_BITS, RING_BUCKETS};
 

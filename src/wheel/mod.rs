@@ -26,6 +26,7 @@
 //! | `sweep` | the cursor that goes round all buckets and drops the dead |
 //! | `hierarchical` | rings of growing span; the default |
 //! | `hashed` | one power-of-two ring with rounds |
+//! | `fifo` | a single bucket, for timers that are due in the order in which they are filed |
 //! | `any` | one of the two, chosen when a timer is built |
 //! | `pages`, `min_tree` | the buckets of that ring, and their index of earliest deadlines |
 
@@ -33,6 +34,7 @@ mod any;
 mod bits;
 mod chunks;
 mod contract;
+mod fifo;
 mod hashed;
 mod hierarchical;
 mod min_tree;
@@ -43,5 +45,6 @@ mod sweep;
 
 pub use any::AnyWheel;
 pub use contract::{Advance, DeadMask, Entry, Sweep, Wheel};
+pub(crate) use fifo::Fifo;
 pub use hashed::Hashed;
 pub use hierarchical::Hierarchical;

@@ -7,7 +7,10 @@
 //! Rules: a page that is present has an occupied bucket; the tree's key of a page is the minimum of
 //! its buckets' `min`. Whoever removes entries of a bucket calls [`Pages::settle`] afterwards.
 
-use std::mem::size_of;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::size_of;
 
 use super::Entry;
 use super::bits::{RING_BITS, RING_BUCKETS, next_set};

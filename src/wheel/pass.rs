@@ -29,6 +29,16 @@ pub(super) struct Step {
 impl Pass {
     pub(super) const START: Self = Self { packed: NIL, min: u64::MAX };
 
+    /// Whether nothing of the bucket has been kept yet, so that the next step looks at its head.
+    pub(super) const fn is_at_head(&self) -> bool {
+        self.packed == NIL
+    }
+
+    /// Whether the chunk is the one that the pass fills at the moment.
+    pub(super) const fn stands_on(&self, chunk: u32) -> bool {
+        self.packed == chunk
+    }
+
     /// Goes through one chunk. `remove` is told its number and returns a mask whose bit `n` removes entry `n`;
     /// it may push to other buckets of the pool meanwhile.
     ///

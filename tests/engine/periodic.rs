@@ -207,6 +207,8 @@ fn payloads_are_dropped_exactly_as_often_as_they_were_made() {
     for key in &keys[..5] {
         assert!(timer.cancel(*key).won());
     }
+    // `stop` waits for the worker; the drop of the last handle would not.
+    drop(timer.stop());
     drop(timer);
     assert_eq!(Arc::strong_count(&payload), 1);
 }

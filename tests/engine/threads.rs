@@ -5,6 +5,7 @@
 //! | `timing` | never early, woken in time, asleep while idle |
 //! | `stopping` | `stop` against producers, turns and itself; the last handle |
 //! | `races` | cancel, fire and reschedule of one timer; the limit under contention |
+//! | `submitters` | one thread's own way to an engine |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |
 //! | `zombies` | what millions of cancelled timers leave behind |
@@ -14,6 +15,7 @@
 mod races;
 mod shards;
 mod stopping;
+mod submitters;
 mod thread_ends;
 mod timing;
 mod zombies;

@@ -1,5 +1,7 @@
 //! `EventLoopTimer`: a shard inside the user's own loop, with remotes on other threads.
 
+mod waker;
+
 use mio::{Events, Poll, Token};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -417,5 +419,43 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
         // What is pending at most, the constant, and a third more, at 16 bytes each, with the pool's reserve.
         let most = held[0] + 3 * BATCH * 16 + (1 << 20);
         assert!(*held.iter().max().unwrap() <= most, "{most} bytes are allowed: {held:?}");
+    }
+}
+
+#[test]
+fn a_poll_ends_when_its_handler_swaps_the_timer() {
+    let (mut timer, ..) = manual::<u64>();
+    let mut other = EventLoopTimer::builder().tick(MS * 1_000).build_with_waker(|| ()).unwrap();
+    for n in 0..3 {
+        timer.schedule(Time::ZERO, MS * 1_000, n).unwrap();
+        other.schedule(Time::ZERO, MS * 600_000, 10 + n).unwrap();
+    }
+    let now = Time::ZERO + MS * 1_000;
+    let polled = timer.poll_with(now, |timer, expired| {
+        assert_eq!(expired.payload, 0, "a timer of the other one is not due");
+        std::mem::swap(timer, &mut other);
+        assert_eq!(other.poll(now, |_| ()).fired, 0, "its poll is still under way");
+    });
+    assert_eq!((polled.fired, timer.pending(), other.pending()), (1, 3, 2));
+    assert_eq!(fire_all(&mut other, now), [1, 2]);
+    assert_eq!(fire_all(&mut timer, now), []);
+    assert_eq!(fire_all(&mut timer, Time::ZERO + MS * 600_000), [10, 11, 12]);
+}
+
+/// A loop that moves its own timers to and fro for long without a poll: near deadlines and far ones.
+#[test]
+fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
+    for near in [1, 3_600_000] {
+        let (mut timer, ..) = manual::<u64>();
+        let key = timer.schedule(Time::ZERO, MS * 2 * near, 7).unwrap();
+        let _ = timer.poll(Time::ZERO, |_| ());
+        let idle = timer.held_bytes();
+        for n in 0..300_000 {
+            let delay = if n % 2 == 0 { MS * near } else { MS * 2 * near };
+            assert!(timer.reschedule(Time::ZERO, key, delay).moved());
+        }
+        let _ = timer.poll(Time::ZERO, |_| panic!("nothing is due"));
+        assert!(timer.held_bytes() < idle + (1 << 20), "{} bytes", timer.held_bytes());
+        assert_eq!(fire_all(&mut timer, Time::ZERO + MS * 2 * near), [7]);
     }
 }

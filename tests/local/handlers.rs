@@ -98,6 +98,107 @@ fn a_poll_from_inside_a_handler_does_nothing() {
     }
 }
 
+/// The other timer's ticks are longer: the number of a tick that has come in the one is far off in the other.
+#[test]
+fn a_poll_ends_when_its_handler_swaps_the_timer() {
+    for mut timer in timers() {
+        let mut other = LocalTimer::new(Duration::from_secs(1)).unwrap();
+        schedule_all(&mut timer, ms(1_000), 0..3);
+        schedule_all(&mut other, ms(600_000), 10..13);
+        let polled = timer.poll_with(ms(1_000), NO_LIMIT, |timer, expired| {
+            assert_eq!(expired.payload, 0, "a timer of the other one is not due");
+            std::mem::swap(timer, &mut other);
+            // Its poll is still under way, wherever it lies.
+            assert_eq!(other.poll(ms(1_000), NO_LIMIT, |_| ()).fired, 0);
+        });
+        assert_eq!(polled.fired, 1);
+        assert_eq!((timer.len(), other.len()), (3, 2));
+        assert_eq!(timer.poll(ms(599_999), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(600_000), NO_LIMIT, |_| ()).fired, 3);
+        assert_eq!(other.next_deadline(), Some(ms(1_000)));
+        // Swapped back, and in the place where its poll began.
+        std::mem::swap(&mut timer, &mut other);
+        assert_eq!(timer.poll(ms(1_000), NO_LIMIT, |_| ()).fired, 2);
+    }
+}
+
+#[test]
+fn a_poll_goes_on_when_its_handler_puts_the_timer_back() {
+    for mut timer in timers() {
+        schedule_all(&mut timer, ms(1), 0..3);
+        let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, _| {
+            let mut other = LocalTimer::new(for_ms(1)).unwrap();
+            std::mem::swap(timer, &mut other);
+            std::mem::swap(timer, &mut other);
+        });
+        assert_eq!((polled.fired, timer.len()), (3, 0));
+    }
+}
+
+#[test]
+fn a_handler_may_drop_its_timer() {
+    let mut timer = LocalTimer::new(for_ms(1)).unwrap();
+    schedule_all(&mut timer, ms(1), 0..3);
+    let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, _| {
+        *timer = LocalTimer::new(for_ms(1)).unwrap();
+        timer.schedule(ms(1), ms(0), 7).unwrap();
+    });
+    assert_eq!((polled.fired, timer.len()), (1, 1));
+    assert_eq!(timer.poll(ms(1), NO_LIMIT, |expired| assert_eq!(expired.payload, 7)).fired, 1);
+}
+
+#[test]
+fn a_poll_of_a_fixed_timer_ends_when_its_handler_swaps_it() {
+    let (mut timer, mut other) = (FixedTimer::new(for_ms(10)), FixedTimer::new(for_ms(9)));
+    for n in 0..3 {
+        timer.schedule(ms(0), n).unwrap();
+        other.schedule(ms(0), 10 + n).unwrap();
+    }
+    let polled = timer.poll_with(ms(10), NO_LIMIT, |timer, expired| {
+        assert_eq!(expired.payload, 0, "those of the other one are due in a poll of their own");
+        std::mem::swap(timer, &mut other);
+    });
+    assert_eq!((polled.fired, timer.len(), other.len()), (1, 3, 2));
+    assert_eq!(timer.poll(ms(10), NO_LIMIT, |_| ()).fired, 3);
+    assert_eq!(other.poll(ms(10), NO_LIMIT, |_| ()).fired, 2);
+}
+
+/// What a handler of a `FixedTimer` schedules comes after what is due, before what is scheduled later.
+#[test]
+fn a_fixed_timer_keeps_the_order_of_what_handlers_schedule() {
+    let mut timer = FixedTimer::new(Duration::ZERO);
+    for n in 0..3 {
+        timer.schedule(ms(5), n).unwrap();
+    }
+    let polled = timer.poll_with(ms(5), 1, |timer, _| {
+        timer.schedule(ms(5), 3).unwrap();
+        timer.schedule(ms(6), 4).unwrap();
+    });
+    assert!(polled.fired == 1 && polled.more);
+    timer.schedule(ms(6), 5).unwrap();
+    let mut fired = Vec::new();
+    assert_eq!(timer.poll(ms(6), NO_LIMIT, |expired| fired.push(expired.payload)).fired, 5);
+    assert_eq!(fired, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_deadline_that_has_passed_is_due_in_the_next_poll_whatever_the_tick() {
+    let hour = |n: u64| ms(n * 3_600_000);
+    let at = |minutes: u64| ms(minutes * 60_000);
+    for kind in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }] {
+        let mut timer = LocalTimer::builder().tick(for_ms(3_600_000)).wheel(kind).build().unwrap();
+        assert_eq!(timer.poll(at(90), NO_LIMIT, |_| ()).fired, 0);
+        timer.schedule(at(90), at(70), 0).unwrap();
+        timer.schedule(at(0), at(90), 1).unwrap();
+        let moved = timer.schedule(at(90), hour(9), 2).unwrap();
+        assert!(timer.reschedule(at(90), moved, at(80)).moved());
+        timer.schedule(at(90), at(91), 3).unwrap();
+        assert_eq!(timer.poll_timeout(at(90)), Some(Duration::ZERO));
+        assert_eq!(timer.poll(at(90), NO_LIMIT, |expired| assert!(expired.payload < 3)).fired, 3);
+        assert_eq!(timer.next_deadline(), Some(hour(2)));
+    }
+}
+
 #[test]
 fn a_panic_in_a_handler_leaves_the_timer_usable() {
     for mut timer in timers() {

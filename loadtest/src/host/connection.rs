@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 
-use super::peers::Alarm;
 use mio::Token;
 use mio::net::TcpStream;
 use tickwheel::Key;
@@ -28,6 +27,14 @@ pub(super) fn unless_interrupted(polled: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
         other => other,
     }
+}
+
+/// What a loop's timers are for. The number is the connection's slot; a connection takes its timers with it when
+/// it is closed, so no alarm ever meets the next user of the slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Alarm {
+    Idle(usize),
+    Heartbeat(usize),
 }
 
 /// One client.

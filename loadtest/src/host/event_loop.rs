@@ -10,9 +10,10 @@ use mio::net::TcpStream;
 use mio::{Events, Poll, Waker};
 use tickwheel::{Budget, EventLoopTimer, Remote};
 
+use super::connection::Alarm;
 use super::connection::{WAKE, unless_interrupted};
 use super::counters::Counters;
-use super::peers::{Alarm, Alarms, Peers};
+use super::peers::{Alarms, Peers};
 use crate::settings::server::HostSettings;
 
 /// Sockets served in one round, before the timer has its turn.

@@ -11,18 +11,10 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use tickwheel::{EventLoopTimer, Expired, Time};
 
-use super::connection::{ARRIVALS, CHUNK, Connection, HEARTBEAT, write_some};
+use super::connection::{ARRIVALS, Alarm, CHUNK, Connection, HEARTBEAT, write_some};
 use super::counters::{Counters, count};
 use crate::measure::nanos;
 use crate::settings::server::HostSettings;
-
-/// What a loop's timers are for. The number is the connection's slot; a connection takes its timers with it when
-/// it is closed, so no alarm ever meets the next user of the slot.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Alarm {
-    Idle(usize),
-    Heartbeat(usize),
-}
 
 pub(super) type Alarms = EventLoopTimer<Alarm>;
 

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
-use tickwheel::{BuildError, Builder, Executor, Expired, Pinning, Routing, Timer};
+use tickwheel::{
+    BuildError, Builder, Clock, Executor, Expired, PinState, Pinning, Routing, Time, Timer,
+};
 
 #[cfg(target_os = "linux")]
 mod masks {
@@ -57,11 +59,13 @@ mod masks {
         assert!(timer.stop().unwrap().is_empty());
     }
 
+    /// The mask of the thread that builds is its own affair: an engine that a pinned worker builds is as large as any.
     #[test]
     fn every_shard_is_used_under_a_mask_of_one_core() {
+        let cores = allowed().len();
         for core in allowed() {
             under_mask(&[core], || {
-                every_shard_is_used(Builder::new(), 1);
+                every_shard_is_used(Builder::new(), cores);
                 every_shard_is_used(Builder::new().shards(2), 2);
                 every_shard_is_used(Builder::new().shards(5), 5);
             });
@@ -69,43 +73,111 @@ mod masks {
     }
 
     #[test]
-    fn every_shard_is_used_under_a_mask_of_two_cores() {
+    fn an_engine_that_a_handler_builds_has_as_many_shards_as_any() {
+        let (sender, receiver) = channel();
+        let timer = Builder::new().shards(1).build().unwrap();
+        timer
+            .run_after(Duration::ZERO, move || {
+                sender.send(Timer::new().unwrap().shards()).unwrap();
+            })
+            .unwrap();
+        assert_eq!(receiver.recv_timeout(secs(20)), Ok(Timer::new().unwrap().shards()));
+        timer.stop().unwrap();
+    }
+
+    /// The masks of an engine's workers, each seen from a handler, and the statistics of them.
+    fn masks_of(builder: Builder) -> Vec<(Vec<usize>, PinState)> {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        let timer = builder
+            .routing(Routing::Spread)
+            .build_with(move |e: Expired<u64>| log.lock().unwrap().push((e.shard, allowed())))
+            .unwrap();
+        let shards = timer.shards();
+        for id in 0..shards as u64 {
+            timer.schedule_key(Duration::ZERO, id).unwrap();
+        }
+        wait_until("all have fired", || seen.lock().unwrap().len() == shards);
+        let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+        seen.sort_unstable();
+        let stats = timer.stats();
+        timer.stop().unwrap();
+        seen.into_iter().zip(&stats.shards).map(|((_, mask), it)| (mask, it.pinning)).collect()
+    }
+
+    #[test]
+    fn workers_are_pinned_to_the_cores_of_the_process() {
         let cores = allowed();
-        if let [first, .., last] = cores[..] {
-            under_mask(&[first, last], || {
-                every_shard_is_used(Builder::new(), 2);
-                every_shard_is_used(Builder::new().shards(4), 4);
-            });
+        under_mask(&cores[..1], || {
+            let workers = masks_of(Builder::new().shards(cores.len()));
+            let pinned: BTreeSet<usize> = workers
+                .iter()
+                .map(|(mask, state)| {
+                    assert_eq!(*state, PinState::Pinned(mask[0]));
+                    assert_eq!(mask.len(), 1);
+                    mask[0]
+                })
+                .collect();
+            assert_eq!(pinned.into_iter().collect::<Vec<_>>(), cores, "a core for each worker");
+        });
+        let missing = CpuSet::MAX_CPU - 1;
+        if !cores.contains(&missing) {
+            let list = Builder::new().pinning(Pinning::List(vec![missing])).build();
+            let unknown = BuildError::UnknownCore { core: missing, allowed: cores };
+            assert_eq!(list.err(), Some(unknown));
         }
     }
 
     #[test]
-    fn workers_are_pinned_to_the_cores_of_the_mask() {
+    fn a_list_of_cores_is_followed() {
+        for core in allowed() {
+            let workers = masks_of(Builder::new().shards(2).pinning(Pinning::List(vec![core])));
+            assert!(workers.iter().all(|it| *it == (vec![core], PinState::Pinned(core))));
+        }
+    }
+
+    #[test]
+    fn engines_of_one_shard_do_not_share_one_core() {
+        let cores = allowed().len();
+        // Other tests build engines meanwhile: so many engines cannot all have met the same core by chance.
+        let pinned = (0..32).map(|_| masks_of(Builder::new().shards(1))[0].0[0]);
+        assert_eq!(pinned.collect::<BTreeSet<_>>().len(), cores);
+    }
+
+    /// On this clock every sleep lasts twice as long as it should: so it looks to a worker that waits for its core.
+    #[test]
+    fn a_worker_that_is_kept_waiting_leaves_its_core() {
+        struct Twice(std::time::Instant);
+        impl Clock for Twice {
+            fn now(&self) -> Time {
+                Time::ZERO + self.0.elapsed() * 2
+            }
+        }
         let cores = allowed();
-        let last = cores[cores.len() - 1];
-        under_mask(&[last], || {
+        for (pinning, leaves) in [(Pinning::Cores, true), (Pinning::List(cores.clone()), false)] {
             let seen = Arc::new(Mutex::new(Vec::new()));
             let log = Arc::clone(&seen);
             let timer = Builder::new()
-                .shards(2)
-                .routing(Routing::Spread)
+                .shards(1)
+                .pinning(pinning)
+                .clock(Twice(std::time::Instant::now()))
                 .build_with(move |_: Expired<u64>| log.lock().unwrap().push(allowed()))
                 .unwrap();
-            for id in 0..4 {
-                timer.schedule_key(Duration::ZERO, id).unwrap();
+            for round in 1..=6 {
+                timer.schedule_key(ms(20), 0).unwrap();
+                wait_until("it has fired", || seen.lock().unwrap().len() == round);
             }
-            wait_until("all have fired", || seen.lock().unwrap().len() == 4);
-            assert!(seen.lock().unwrap().iter().all(|mask| *mask == [last]));
-            let stats = timer.stats();
-            assert!(stats.shards.iter().all(|shard| shard.pinned == Some(last)));
+            let last = seen.lock().unwrap().pop().unwrap();
+            let state = timer.stats().shards[0].pinning;
+            if leaves {
+                assert_eq!(last, cores, "all cores of the process");
+                assert!(matches!(state, PinState::Widened(_)), "{state:?}");
+            } else {
+                assert_eq!(last.len(), 1);
+                assert!(matches!(state, PinState::Pinned(_)), "{state:?}");
+            }
             timer.stop().unwrap();
-            let elsewhere = cores[0];
-            if elsewhere != last {
-                let list = Builder::new().pinning(Pinning::List(vec![elsewhere])).build();
-                let unknown = BuildError::UnknownCore { core: elsewhere, allowed: vec![last] };
-                assert_eq!(list.err(), Some(unknown));
-            }
-        });
+        }
     }
 
     #[test]
@@ -113,7 +185,7 @@ mod masks {
         let (timer, fired) = crate::common::recording(Builder::new().pinning(Pinning::Off));
         timer.schedule_key(Duration::ZERO, 1).unwrap();
         wait_until("it has fired", || fired.len() == 1);
-        assert!(timer.stats().shards.iter().all(|shard| shard.pinned.is_none()));
+        assert!(timer.stats().shards.iter().all(|shard| shard.pinning.core().is_none()));
         timer.stop().unwrap();
     }
 }

@@ -238,7 +238,7 @@ fn the_last_handle_stops_the_engine_and_drops_what_is_left() {
     drop(timer);
     assert_eq!((drops.load(Ordering::SeqCst), other.pending()), (0, 1000));
     drop(other);
-    assert_eq!(drops.load(Ordering::SeqCst), 1000);
+    wait_until("the workers have dropped them", || drops.load(Ordering::SeqCst) == 1000);
 }
 
 #[test]
@@ -276,6 +276,7 @@ fn a_timeout_that_outlives_its_engine_still_answers() {
     let payload = std::thread::spawn(move || canceller.cancel(key).payload());
     assert_eq!(payload.join().unwrap(), Some(3));
     drop(timer);
+    wait_until("the worker has ended", || left.is_cancelled());
     std::thread::spawn(move || {
         assert!(fires.is_expired() && !fires.is_cancelled());
         assert!(left.is_cancelled() && cancelled.is_cancelled());

@@ -24,6 +24,8 @@ struct Checked {
     now: u64,
     /// The tick of the latest poll: what is overdue fires at that at the earliest.
     polled: u64,
+    /// The time of the latest poll: a deadline that had passed then is due at once.
+    latest: u64,
     next_payload: u64,
     /// No timer has been cancelled, moved or taken out: the next deadline must be exact.
     exact: bool,
@@ -34,7 +36,7 @@ struct Checked {
 /// The tick of a deadline in nanoseconds; `None` stands for never.
 fn tick_of(now: u64, at: u64) -> u64 {
     if at <= now {
-        now / TICK_NS
+        at.div_ceil(TICK_NS).min(now / TICK_NS)
     } else if at == u64::MAX {
         u64::MAX
     } else {
@@ -55,6 +57,7 @@ impl Checked {
             keys: Vec::new(),
             now: 0,
             polled: 0,
+            latest: 0,
             next_payload: 0,
             exact: true,
             cut_short: false,
@@ -108,7 +111,7 @@ impl Checked {
                 let at = self.near(ago, by);
                 let result =
                     self.timer.schedule(Time::ZERO, Time::from_nanos(at), self.next_payload);
-                self.scheduled(result, tick_of(0, at));
+                self.scheduled(result, tick_of(self.latest, at));
             }
             Op::Cancel { pick } => self.cancel(pick),
             Op::Reschedule { pick, delay } => {
@@ -120,7 +123,7 @@ impl Checked {
                 let Some(key) = self.pick(pick) else { return };
                 let at = self.near(ago, by);
                 let moved = self.timer.reschedule(Time::ZERO, key, Time::from_nanos(at)).moved();
-                self.moved(key, moved, tick_of(0, at));
+                self.moved(key, moved, tick_of(self.latest, at));
             }
             Op::Change { pick } => {
                 let Some(key) = self.pick(pick) else { return };
@@ -181,6 +184,7 @@ impl Checked {
     fn poll(&mut self, budget: usize) {
         let before = self.polled;
         self.polled = before.max(self.now / TICK_NS);
+        self.latest = self.latest.max(self.now);
         let due: HashSet<Key<u64>> = self.due().collect();
         let mut fired = Vec::new();
         let polled = self.timer.poll(self.time(), budget, |expired| fired.push(expired));

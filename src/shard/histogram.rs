@@ -1,8 +1,8 @@
-//! How late timers fired: a histogram that the owner writes and any thread may read.
+//! How long something took, or how late it was: a histogram that the owner writes and any thread may read.
 //!
-//! `LatenessRecorder` is the live half. One thread, the shard's owner, calls `record`; any thread
+//! `Recorder` is the live half. One thread, the shard's owner, calls `record`; any thread
 //! may call `snapshot` at any time. As there is one writer, a count goes up by a plain load and
-//! store, not by a read-modify-write. `LatenessHistogram` is the snapshot: plain data for
+//! store, not by a read-modify-write. `DurationHistogram` is the snapshot: plain data for
 //! statistics.
 //!
 //! Buckets are log-linear: each power of two of nanoseconds is cut into eight equal parts, so a
@@ -18,13 +18,16 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// Each octave has `2^SUB_BITS` buckets.
 const SUB_BITS: u32 = 3;
 const SUBS: usize = 1 << SUB_BITS;
-/// Lateness of `2^RANGE_BITS` nanoseconds (73 minutes) and more shares the last bucket. Under loom
+/// `2^RANGE_BITS` nanoseconds (73 minutes) and more share the last bucket. Under loom
 /// every atomic costs, so the range shrinks.
 const RANGE_BITS: u32 = if cfg!(tickwheel_loom) { SUB_BITS } else { 42 };
 /// Below `SUBS` nanoseconds one bucket per nanosecond, then `SUBS` per octave, then the last
 /// bucket.
 const BUCKETS: usize = SUBS + (RANGE_BITS - SUB_BITS) as usize * SUBS + 1;
 const LAST: usize = BUCKETS - 1;
+/// The bounds of [`DurationHistogram::cumulative`], as powers of two of nanoseconds.
+const FIRST_BOUND: u32 = 12;
+const LAST_BOUND: u32 = 36;
 const HOUR_NS: u64 = 3_600_000_000_000;
 const _: () = assert!(cfg!(tickwheel_loom) || 1 << RANGE_BITS > HOUR_NS);
 
@@ -53,19 +56,19 @@ const fn upper_ns(bucket: usize) -> u64 {
 }
 
 /// The live histogram of one shard: one writer, any number of readers.
-pub(crate) struct LatenessRecorder {
+pub(crate) struct Recorder {
     counts: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
     max_ns: AtomicU64,
 }
 
-impl Default for LatenessRecorder {
+impl Default for Recorder {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl LatenessRecorder {
+impl Recorder {
     pub(crate) fn new() -> Self {
         Self {
             counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
@@ -74,8 +77,8 @@ impl LatenessRecorder {
         }
     }
 
-    /// Counts one firing that came `ns` nanoseconds after its deadline. Only the shard's owner may
-    /// call this: a second writer would lose counts (though nothing worse).
+    /// Counts a duration of `ns` nanoseconds. Only the shard's owner may call this: a second writer
+    /// would lose counts (though nothing worse).
     #[inline]
     pub(crate) fn record(&self, ns: u64) {
         // ORDERING: Relaxed. Only this thread writes the maximum; readers are ordered by the bucket
@@ -99,14 +102,14 @@ impl LatenessRecorder {
     }
 
     /// A copy of the counts as they are now. Any thread; O(buckets), about 320 loads.
-    pub(crate) fn snapshot(&self) -> LatenessHistogram {
+    pub(crate) fn snapshot(&self) -> DurationHistogram {
         let load = |count: &AtomicU64| {
             // ORDERING: Acquire pairs with the Release in `record` [P15], so the maximum and the sum read
             // below cover every count read here.
             count.load(Ordering::Acquire)
         };
         let counts: Vec<u64> = self.counts.iter().map(load).collect();
-        LatenessHistogram {
+        DurationHistogram {
             count: counts.iter().sum(),
             counts,
             // ORDERING: Relaxed; the Acquire loads above order it.
@@ -117,22 +120,40 @@ impl LatenessRecorder {
     }
 }
 
-impl fmt::Debug for LatenessRecorder {
+impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.snapshot().fmt(f)
     }
 }
 
-/// How late timers fired: a snapshot of counts by lateness.
+/// Durations, counted by their length: how late timers fired, how long handlers ran.
 ///
 /// Lateness is the time from a timer's deadline to the start of its handler. Values are grouped in
 /// buckets whose edges lie at most 12.5 % apart, from 1 ns up to 73 minutes; longer ones share a
 /// bucket. Percentiles are upper edges: never below the true value, and never above the largest
 /// value seen.
 ///
-/// Plain data, about 2.6 KiB; an empty one holds no memory.
+/// A snapshot is plain data, about 2.6 KiB; an empty one holds no memory. Taken from a live engine
+/// it only grows: [`since`](Self::since) is what came between two of them.
+///
+/// # For a metrics system
+///
+/// [`count`](Self::count), [`sum`](Self::sum) and [`cumulative`](Self::cumulative) are what a
+/// Prometheus histogram consists of:
+///
+/// ```
+/// # let timer: tickwheel::Timer = tickwheel::Timer::new()?;
+/// let lateness = timer.stats().lateness();
+/// for (bound, count) in lateness.cumulative() {
+///     println!("timer_lateness_seconds_bucket{{le=\"{}\"}} {count}", bound.as_secs_f64());
+/// }
+/// println!("timer_lateness_seconds_bucket{{le=\"+Inf\"}} {}", lateness.count());
+/// println!("timer_lateness_seconds_sum {}", lateness.sum().as_secs_f64());
+/// println!("timer_lateness_seconds_count {}", lateness.count());
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct LatenessHistogram {
+pub struct DurationHistogram {
     /// Either empty or `BUCKETS` long.
     counts: Vec<u64>,
     count: u64,
@@ -140,20 +161,26 @@ pub struct LatenessHistogram {
     max_ns: u64,
 }
 
-impl LatenessHistogram {
-    /// How many firings are counted. O(1).
+impl DurationHistogram {
+    /// How many values are counted. O(1).
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The largest lateness, exact; zero where nothing is counted. O(1).
+    /// The largest value, exact (of a [difference](Self::since), the upper edge of its bucket); zero where nothing is counted. O(1).
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// The mean lateness, rounded down to a nanosecond; zero where nothing is counted. O(1).
+    /// All values together, up to 584 years. O(1).
+    #[must_use]
+    pub fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum_ns)
+    }
+
+    /// The mean, rounded down to a nanosecond; zero where nothing is counted. O(1).
     #[must_use]
     pub fn mean(&self) -> Duration {
         let mean = self.sum_ns.checked_div(self.count).unwrap_or(0);
@@ -161,7 +188,7 @@ impl LatenessHistogram {
         Duration::from_nanos(mean.min(self.max_ns))
     }
 
-    /// The lateness that `percent` per cent of the firings did not exceed.
+    /// The duration that `percent` per cent of the values did not exceed.
     ///
     /// `percent` is clamped to 0..=100 (0 asks for the smallest value, NaN counts as 100). The
     /// answer is the upper edge of a bucket, at most 12.5 % above the true value and never below
@@ -179,6 +206,38 @@ impl LatenessHistogram {
             }
         }
         Duration::ZERO
+    }
+
+    /// How many values are less than each of some fixed bounds, in rising order: the powers of four
+    /// from 4.096 us to 68.7 s (2^12 to 2^36 ns), which are edges of buckets, so the counts are
+    /// exact. Values of a bound and more are in [`count`](Self::count) alone.
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let mut bucket = 0;
+        let mut counted = 0;
+        (FIRST_BOUND..=LAST_BOUND).step_by(2).map(move |bits| {
+            let bound = 1 << bits;
+            while bucket < self.counts.len() && upper_ns(bucket) < bound {
+                counted += self.counts[bucket];
+                bucket += 1;
+            }
+            (Duration::from_nanos(bound), counted)
+        })
+    }
+
+    /// What was counted after `earlier`, a snapshot of the same source, was taken. O(buckets).
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut counts = self.counts.clone();
+        for (mine, theirs) in counts.iter_mut().zip(&earlier.counts) {
+            *mine = mine.saturating_sub(*theirs);
+        }
+        let max = counts.iter().rposition(|count| *count > 0).map_or(0, upper_ns);
+        Self {
+            count: counts.iter().sum(),
+            counts,
+            sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
+            max_ns: max.min(self.max_ns),
+        }
     }
 
     /// Adds the counts of `other` to this histogram. O(buckets).
@@ -203,9 +262,9 @@ impl LatenessHistogram {
     }
 }
 
-impl fmt::Debug for LatenessHistogram {
+impl fmt::Debug for DurationHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LatenessHistogram")
+        f.debug_struct("DurationHistogram")
             .field("count", &self.count)
             .field("mean", &self.mean())
             .field("p50", &self.percentile(50.0))
@@ -221,8 +280,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn record_all(values: &[u64]) -> LatenessHistogram {
-        let recorder = LatenessRecorder::new();
+    fn record_all(values: &[u64]) -> DurationHistogram {
+        let recorder = Recorder::new();
         values.iter().for_each(|&ns| recorder.record(ns));
         recorder.snapshot()
     }
@@ -268,7 +327,7 @@ mod tests {
             a in prop::collection::vec(lateness(), 0..50),
             b in prop::collection::vec(lateness(), 0..50),
         ) {
-            let mut merged = LatenessHistogram::default();
+            let mut merged = DurationHistogram::default();
             merged.merge(&record_all(&a));
             merged.merge(&record_all(&b));
             prop_assert_eq!(merged, record_all(&[a, b].concat()));
@@ -295,7 +354,7 @@ mod tests {
 
     #[test]
     fn an_empty_histogram_answers_zero() {
-        for empty in [LatenessHistogram::default(), LatenessRecorder::new().snapshot()] {
+        for empty in [DurationHistogram::default(), Recorder::new().snapshot()] {
             assert_eq!(
                 (empty.count(), empty.max(), empty.mean()),
                 (0, Duration::ZERO, Duration::ZERO)
@@ -303,6 +362,44 @@ mod tests {
             assert_eq!(empty.percentile(99.0), Duration::ZERO);
             assert_eq!(empty.buckets().count(), 0);
         }
+    }
+
+    #[test]
+    fn counts_below_the_fixed_bounds_are_exact() {
+        let bounds = (FIRST_BOUND..=LAST_BOUND).step_by(2).map(|bits| 1_u64 << bits);
+        let mut values: Vec<u64> =
+            bounds.clone().flat_map(|bound| [bound - 1, bound, bound + 1]).collect();
+        values.extend([0, u64::MAX]);
+        let histogram = record_all(&values);
+        let told: Vec<_> = histogram.cumulative().collect();
+        let expected: Vec<_> = bounds
+            .map(|bound| {
+                let below = values.iter().filter(|value| **value < bound).count() as u64;
+                (Duration::from_nanos(bound), below)
+            })
+            .collect();
+        assert_eq!(told, expected);
+        assert_eq!(told.len(), 13);
+        assert!(DurationHistogram::default().cumulative().all(|(_, count)| count == 0));
+    }
+
+    #[test]
+    fn a_difference_is_what_came_in_between() {
+        let recorder = Recorder::new();
+        [10, 20, 5_000_000].into_iter().for_each(|ns| recorder.record(ns));
+        let earlier = recorder.snapshot();
+        assert_eq!(earlier.since(&DurationHistogram::default()).count(), 3);
+        [30, 70_000].into_iter().for_each(|ns| recorder.record(ns));
+        let between = recorder.snapshot().since(&earlier);
+        assert_eq!((between.count(), between.sum()), (2, Duration::from_nanos(70_030)));
+        let max = between.max().as_nanos() as u64;
+        assert!(max >= 70_000 && max <= 70_000 + 70_000 / 8, "{max}");
+        assert_eq!(between.percentile(100.0), between.max());
+        let nothing = earlier.since(&earlier);
+        assert_eq!(
+            (nothing.count(), nothing.sum(), nothing.max()),
+            (0, Duration::ZERO, Duration::ZERO)
+        );
     }
 
     #[test]
@@ -321,12 +418,12 @@ mod tests {
         assert!(histogram.buckets().map(|(upper, _)| upper).is_sorted());
         assert_eq!(histogram.percentile(100.0), Duration::from_nanos(u64::MAX));
         assert_eq!(record_all(&[10, 20, 60, 61]).mean(), Duration::from_nanos(37));
-        assert!(format!("{histogram:?}").starts_with("LatenessHistogram { count: 5, mean"));
+        assert!(format!("{histogram:?}").starts_with("DurationHistogram { count: 5, mean"));
     }
 
     #[test]
     fn a_reader_beside_the_writer_never_sees_a_percentile_below_the_value() {
-        let recorder = LatenessRecorder::new();
+        let recorder = Recorder::new();
         std::thread::scope(|scope| {
             scope.spawn(|| (1..=20_000).for_each(|step| recorder.record(step * 1_000)));
             let mut last = 0;

@@ -1,0 +1,169 @@
+//! Calls into code that is not ours: handlers, destructors, clones, clocks, wakers, hooks, the logger.
+//!
+//! All of it may panic, wherever it runs. Each such call of the library goes through this file, so that a panic
+//! ends the call and nothing else: no worker, no turn, no other timer. What remains is the language's own rule
+//! that a panic inside a destructor which runs *because of* a panic aborts the process: a handler that panics
+//! while it holds a payload whose destructor panics, too, is beyond reach.
+//!
+//! Any thread; no locks. Nothing of ours may be half done when one of these is called.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How many panics of panic payloads' destructors are taken off before the rest is leaked.
+const NESTED: usize = 4;
+
+/// Runs `f`; its panic's message if it panicked.
+pub(crate) fn call<R>(f: impl FnOnce() -> R) -> Result<R, String> {
+    // What `f` leaves behind half done is the user's to judge, as it is with a thread that panics.
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| {
+        let message = message_of(&*panic);
+        discard(panic);
+        message
+    })
+}
+
+/// Drops a value of the user's; an error names `what` if its destructor panics.
+pub(crate) fn drop_quietly<V>(what: &str, value: V) {
+    if std::mem::needs_drop::<V>() {
+        if let Err(message) = call(|| drop(value)) {
+            error(format_args!("the destructor of {what} panicked: {message}"));
+        }
+    }
+}
+
+/// Drops what a timer carried and nobody else is to get.
+pub(crate) fn drop_payload<T>(payload: T) {
+    drop_quietly("a timer's payload", payload);
+}
+
+/// As [`call`], where nobody hears of the message; an error names `what` of a timer's payload panicked.
+pub(crate) fn quietly<R>(what: &str, f: impl FnOnce() -> R) -> Option<R> {
+    let report = |message| error(format_args!("{what} of a timer's payload panicked: {message}"));
+    call(f).map_err(report).ok()
+}
+
+/// Drops each value by itself, so that the first panic among their destructors is not the last drop.
+pub(crate) fn drop_each<V>(what: &str, values: impl IntoIterator<Item = V>) {
+    values.into_iter().for_each(|value| drop_quietly(what, value));
+}
+
+/// Logs an error. Loggers are the user's, too.
+#[cold]
+pub(crate) fn error(text: std::fmt::Arguments<'_>) {
+    log(log::Level::Error, text);
+}
+
+/// As [`error`], for what does no harm by itself.
+#[cold]
+pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
+    log(log::Level::Warn, text);
+}
+
+fn log(level: log::Level, text: std::fmt::Arguments<'_>) {
+    // There is nowhere left to say that the logger panicked; the panic hook has.
+    let _ = call(|| log::log!(level, "{text}"));
+}
+
+/// Drops the payload of a panic, which may panic in turn.
+fn discard(panic: Box<dyn Any + Send>) {
+    let mut panic = panic;
+    for _ in 0..NESTED {
+        match catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            Ok(()) => return,
+            Err(next) => panic = next,
+        }
+    }
+    std::mem::forget(panic);
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+/// A value of the user's whose destructor is contained, whoever drops it and when.
+///
+/// It is there until then: `Option` only lets the destructor take it out without unsafe code.
+pub(crate) struct Contained<V> {
+    value: Option<V>,
+    what: &'static str,
+}
+
+impl<V> Contained<V> {
+    pub(crate) fn new(what: &'static str, value: V) -> Self {
+        Self { value: Some(value), what }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&V> {
+        self.value.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> Option<&mut V> {
+        self.value.as_mut()
+    }
+}
+
+impl<V> Drop for Contained<V> {
+    fn drop(&mut self) {
+        if let Some(value) = self.value.take() {
+            drop_quietly(self.what, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Panics when dropped, with itself once more, `self.0` times.
+    struct Bomb(u32);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 > 0 {
+                std::panic::panic_any(Self(self.0 - 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_becomes_its_message() {
+        assert_eq!(call(|| 7), Ok(7));
+        assert_eq!(call(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
+        assert_eq!(call(|| panic!("number {}", 7)), Err::<(), _>("number 7".to_owned()));
+        assert_eq!(call(|| std::panic::panic_any(7)), Err::<(), _>("no message".to_owned()));
+    }
+
+    #[test]
+    fn the_payload_of_a_panic_may_panic_for_ever() {
+        for nested in [1, 2, 3, 100] {
+            assert!(call(|| std::panic::panic_any(Bomb(nested))).is_err());
+            drop_quietly("a bomb", Bomb(nested));
+        }
+    }
+
+    #[test]
+    fn each_value_is_dropped_though_all_of_them_panic() {
+        struct Counted<'a>(&'a Cell<u32>);
+        impl Drop for Counted<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+                panic!("number {}", self.0.get());
+            }
+        }
+        let drops = Cell::new(0);
+        drop_each("a value", (0..5).map(|_| Counted(&drops)));
+        assert_eq!(drops.get(), 5);
+        let mut contained = Contained::new("a value", Counted(&drops));
+        assert!(contained.get().is_some() && contained.get_mut().is_some());
+        drop(contained);
+        assert_eq!(drops.get(), 6);
+    }
+}

@@ -1,0 +1,256 @@
+//! The bound on zombies: entries of ended and moved timers are swept out, a piece at a time.
+
+use super::TimerStore;
+use super::driver::{Drivable, Driver};
+use crate::wheel::{Entry, Fifo};
+use alloc::vec::Vec;
+
+/// Zombies that are always tolerated; beyond it at most as many as there are live timers.
+#[cfg(not(tickwheel_loom))]
+pub(super) const ZOMBIE_FLOOR: u64 = 16 * 1024;
+#[cfg(tickwheel_loom)]
+pub(super) const ZOMBIE_FLOOR: u64 = 2;
+
+/// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
+pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
+    entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
+}
+
+/// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
+#[inline]
+fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
+    entries.iter().for_each(|entry| store.prefetch(entry));
+    let dead = |(place, entry): (usize, &Entry)| u64::from(!store.is_live(entry)) << place;
+    entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
+}
+
+/// One round of the sweep.
+#[derive(Default)]
+pub(super) struct Round {
+    /// Entries removed, duplicates included.
+    removed: usize,
+    /// Somebody has seen many cancels since it began, perhaps of entries that it had looked at before.
+    requested: bool,
+    /// In a round that looks for timers with more than one entry: those that it has come across.
+    met: Option<Met>,
+}
+
+/// A set of timers, by index.
+#[derive(Default)]
+struct Met(Vec<u64>);
+
+impl Met {
+    /// Adds a timer, or removes one that is there already; whether it was there.
+    fn toggle(&mut self, index: u32) -> bool {
+        let word = index as usize / 64;
+        if word >= self.0.len() {
+            if self.0.try_reserve(word + 1 - self.0.len()).is_err() {
+                return false;
+            }
+            self.0.resize(word + 1, 0);
+        }
+        let (bit, word) = (1 << (index % 64), &mut self.0[word]);
+        *word ^= bit;
+        *word & bit == 0
+    }
+}
+
+/// Which of these entries are duplicates: entries of timers that a round has met before. Such a timer gets a new entry
+/// in place of all that it has, which are dead from then on.
+fn duplicates<S: TimerStore>(
+    store: &mut S,
+    met: &mut Met,
+    entries: &[Entry],
+    renewed: &mut Vec<Entry>,
+) -> u64 {
+    let mut mask = 0;
+    for (place, entry) in entries.iter().enumerate() {
+        // Asked anew: an entry before this one may have been the reason for its death.
+        let is_first = !store.is_live(entry) || !met.toggle(entry.index);
+        if is_first || renewed.try_reserve(1).is_err() {
+            continue;
+        }
+        if let Some(entry) = store.renew_entry(*entry) {
+            renewed.push(entry);
+            mask |= 1 << place;
+        }
+    }
+    mask
+}
+
+impl<W: Drivable> Driver<W> {
+    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
+    ///
+    /// The number of pending timers is asked only when the wheel has grown since the last look, or when
+    /// `requested`, because somebody has seen many cancels.
+    ///
+    /// A round that removes nothing ends the sweep: what is left are entries that look live. If they are too many even
+    /// so, timers have several: a mark has few bits, so one of 256 entries that moves have left behind looks like the
+    /// current one. One more round finds these timers and gives each a new entry, and another removes the old ones.
+    #[inline]
+    pub(crate) fn keep_bounded<S: TimerStore>(
+        &mut self,
+        store: &mut S,
+        requested: bool,
+        budget: usize,
+    ) -> bool {
+        let is_quiet = !self.sweeping && !requested && self.filed() < self.look_at;
+        !is_quiet && self.sweep(store, requested, budget)
+    }
+
+    /// See [`keep_bounded`](Self::keep_bounded).
+    #[cold]
+    #[inline(never)]
+    fn sweep<S: TimerStore>(&mut self, store: &mut S, requested: bool, budget: usize) -> bool {
+        if self.sweeping {
+            self.round.requested |= requested;
+        } else {
+            let entries = self.filed();
+            if !too_many(entries, || store.pending()) {
+                // Look again when a quarter more has gathered; cancels alone call the owner themselves.
+                self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
+                return false;
+            }
+            (self.sweeping, self.round) = (true, Round::default());
+            // The sweep goes round the wheel; the staging buffer is small enough to be gone through at once.
+            self.evict_staged(store);
+        }
+        let mut renewed = Vec::new();
+        let met = &mut self.round.met;
+        let sweep = self.wheel.sweep_batches(budget, &mut |entries| {
+            let dead = dead(store, entries);
+            match met {
+                None => dead,
+                Some(met) => dead | duplicates(store, met, entries, &mut renewed),
+            }
+        });
+        for entry in renewed {
+            self.wheel.insert(entry);
+        }
+        self.swept += sweep.removed as u64;
+        self.round.removed += sweep.removed;
+        if sweep.cycle_done {
+            self.sweeping = self.begin_round(too_many(self.filed(), || store.pending()));
+            self.look_at = self.filed() + ZOMBIE_FLOOR;
+        }
+        self.sweeping
+    }
+
+    /// Ends a round of the sweep and begins the next one, if it is of use.
+    fn begin_round(&mut self, too_many: bool) -> bool {
+        let Round { removed, requested, met } = core::mem::take(&mut self.round);
+        let was_of_use = removed > 0 || requested;
+        if too_many && !was_of_use && met.is_none() {
+            self.round.met = Some(Met::default());
+        }
+        too_many && (was_of_use || self.round.met.is_some())
+    }
+}
+
+impl Driver<Fifo> {
+    /// The entry at the front of the wheel, if it is this timer's, is dead: brings a live one to the front.
+    #[inline]
+    pub(crate) fn trim_after<S: TimerStore>(&mut self, store: &S, index: u32) {
+        if self.wheel.front().is_some_and(|front| front.index == index) {
+            self.trim(store);
+        }
+    }
+
+    /// Brings a live entry to the front of the wheel.
+    pub(crate) fn trim<S: TimerStore>(&mut self, store: &S) {
+        self.wheel.trim(|entry| store.is_live(entry));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Fate;
+    use crate::wheel::{AnyWheel, Hierarchical};
+
+    /// Timers by index, with the mark of their current entry. Their deadlines are far.
+    struct Marks {
+        marks: Vec<u32>,
+        renews: bool,
+    }
+
+    const FAR: u64 = 1 << 40;
+
+    impl TimerStore for Marks {
+        type Fired = ();
+
+        fn is_live(&self, entry: &Entry) -> bool {
+            self.marks[entry.index as usize] == entry.mark
+        }
+
+        fn prefetch(&self, _: &Entry) {}
+
+        fn decide(&mut self, _: Entry, _: u64) -> Fate<()> {
+            Fate::Drop
+        }
+
+        fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
+            if !self.renews || !self.is_live(&entry) {
+                return None;
+            }
+            let mark = &mut self.marks[entry.index as usize];
+            *mark += 1;
+            Some(Entry { deadline: FAR, mark: *mark, ..entry })
+        }
+
+        fn pending(&self) -> u64 {
+            self.marks.len() as u64
+        }
+    }
+
+    /// A driver with `copies` entries of each timer, all of which look live, at deadlines of their own.
+    fn crowded(timers: u32, copies: u64) -> Driver {
+        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        for copy in 0..copies {
+            for index in 0..timers {
+                driver.file_arrived(Entry {
+                    deadline: FAR - copy * copy * 7 % FAR,
+                    index,
+                    mark: 9,
+                });
+            }
+        }
+        driver
+    }
+
+    fn sweep(driver: &mut Driver, store: &mut Marks) -> usize {
+        let most = 20 * driver.filed() as usize / 500;
+        let calls = (0..most).take_while(|_| driver.keep_bounded(store, false, 500)).count();
+        assert!(calls < most, "the sweep goes on and on");
+        calls
+    }
+
+    #[test]
+    fn entries_that_look_alike_are_merged() {
+        for timers in [1, 7, 5_000] {
+            let mut store = Marks { marks: vec![9; timers as usize], renews: true };
+            let mut driver = crowded(timers, 5 * ZOMBIE_FLOOR / u64::from(timers) + 3);
+            sweep(&mut driver, &mut store);
+            assert!(!too_many(driver.filed(), || u64::from(timers)), "{} are left", driver.filed());
+            assert!(store.marks.iter().all(|mark| *mark <= 10), "one new entry is enough");
+            assert!(!driver.keep_bounded(&mut store, true, 500));
+        }
+    }
+
+    #[test]
+    fn a_sweep_that_achieves_nothing_ends() {
+        let mut store = Marks { marks: vec![9; 3], renews: false };
+        let mut driver = crowded(3, ZOMBIE_FLOOR);
+        let filed = driver.filed();
+        assert!(sweep(&mut driver, &mut store) > 0);
+        assert_eq!(driver.filed(), filed);
+        // Until there are more of them.
+        assert!(!driver.keep_bounded(&mut store, false, 500));
+        for _ in 0..ZOMBIE_FLOOR {
+            driver.file_arrived(Entry { deadline: 5, index: 0, mark: 1 });
+        }
+        assert!(driver.keep_bounded(&mut store, false, 500));
+        sweep(&mut driver, &mut store);
+        assert_eq!(driver.filed(), filed, "and then the dead among them go");
+    }
+}

@@ -1,0 +1,183 @@
+//! What the process may use: cores by its affinity mask, processor time by its control group.
+//!
+//! The mask is the process's, not that of the thread which happens to build an engine: that may be a worker with one
+//! core. Linux keeps masks per thread; the process's is that of its main thread, and what the building thread has
+//! beyond that. The quota is that of the nearest limit on the way up the control groups, both versions.
+
+use crate::sync::process::{AtomicUsize, Ordering};
+use crate::types::checks::MAX_SHARDS;
+use std::path::Path;
+
+/// Where the next engine of this process begins to take cores.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// Processor time per time: `time / period` cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quota {
+    time: u64,
+    period: u64,
+}
+
+impl Quota {
+    fn new(time: u64, period: u64) -> Option<Self> {
+        (period > 0).then_some(Self { time, period })
+    }
+
+    /// Whole cores, rounded down.
+    fn cores(self) -> u64 {
+        self.time / self.period
+    }
+
+    fn is_less_than(self, other: Self) -> bool {
+        u128::from(self.time) * u128::from(other.period)
+            < u128::from(other.time) * u128::from(self.period)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Cores {
+    /// In rising order; never empty.
+    allowed: Vec<usize>,
+    quota: Option<Quota>,
+}
+
+impl Cores {
+    pub(crate) fn of_this_process() -> Self {
+        Self { allowed: process_mask(), quota: process_quota() }
+    }
+
+    /// As if the system had said so.
+    #[cfg(test)]
+    pub(super) fn with<const N: usize>(allowed: [usize; N], quota: Option<(u64, u64)>) -> Self {
+        let quota = quota.and_then(|(time, period)| Quota::new(time, period));
+        Self { allowed: allowed.to_vec(), quota }
+    }
+
+    pub(crate) fn allowed(&self) -> &[usize] {
+        &self.allowed
+    }
+
+    /// One shard for each core, not more than the quota's whole cores, and at least one.
+    pub(crate) fn default_shards(&self) -> usize {
+        let cores = self.allowed.len();
+        let quota =
+            self.quota.map_or(cores, |quota| usize::try_from(quota.cores()).unwrap_or(cores));
+        cores.min(quota).clamp(1, MAX_SHARDS)
+    }
+
+    /// Whether all of the cores are ours all of the time, as far as the quota goes.
+    pub(super) fn are_ours(&self) -> bool {
+        self.quota.is_none_or(|quota| quota.cores() >= self.allowed.len() as u64)
+    }
+}
+
+/// Takes a turn for so many workers: where in the list of cores an engine begins.
+pub(super) fn take_turn(workers: usize) -> usize {
+    // ORDERING: Relaxed: only the number matters.
+    NEXT.fetch_add(workers, Ordering::Relaxed)
+}
+
+/// The cores of the main thread and those of the calling one, in rising order.
+#[cfg(target_os = "linux")]
+fn process_mask() -> Vec<usize> {
+    use rustix::thread::Pid;
+    let main = i32::try_from(std::process::id()).ok().and_then(Pid::from_raw);
+    let mut cores = mask(main);
+    cores.extend(mask(None));
+    cores.sort_unstable();
+    cores.dedup();
+    if cores.is_empty() { counted() } else { cores }
+}
+
+/// The cores of one thread, the calling one if none is named; none if the system does not tell.
+#[cfg(target_os = "linux")]
+fn mask(thread: Option<rustix::thread::Pid>) -> Vec<usize> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    let mask = sched_getaffinity(thread).ok();
+    mask.map_or_else(Vec::new, |mask| (0..CpuSet::MAX_CPU).filter(|&it| mask.is_set(it)).collect())
+}
+
+/// The cores of the calling thread.
+#[cfg(all(test, target_os = "linux"))]
+pub(super) fn mask_of_this_thread() -> Vec<usize> {
+    mask(None)
+}
+
+/// Lets the calling thread use what the process may use.
+#[cfg(target_os = "linux")]
+pub(super) fn widen_current_thread() -> bool {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    let mut mask = CpuSet::new();
+    let cores = process_mask();
+    cores.iter().filter(|core| **core < CpuSet::MAX_CPU).for_each(|core| mask.set(*core));
+    sched_setaffinity(None, &mask).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn widen_current_thread() -> bool {
+    false
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process_mask() -> Vec<usize> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let mut cores: Vec<usize> = cores.iter().map(|core| inner.id).collect();
+    cores.sort_unstable();
+    if cores.is_empty() { counted() } else { cores }
+}
+
+/// As many as the standard library counts.
+fn counted() -> Vec<usize> {
+    (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
+}
+
+fn process_quota() -> Option<Quota> {
+    if cfg!(not(target_os = "linux")) {
+        return None;
+    }
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    quota_of(Path::new("/sys/fs/cgroup"), &groups)
+}
+
+/// The least quota of the groups that `/proc/self/cgroup` lists, below the place where groups are mounted.
+fn quota_of(mounted: &Path, groups: &str) -> Option<Quota> {
+    let quotas = groups.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        if controllers.is_empty() {
+            let unified = ["", "unified"].map(|name| mounted.join(name));
+            return unified.iter().find_map(|mount| least(mount, path, quota_v2));
+        }
+        let is_cpu = controllers.split(',').any(|controller| controller == "cpu");
+        let mounts = [controllers, "cpu"].map(|name| mounted.join(name));
+        is_cpu.then(|| mounts.iter().find_map(|mount| least(mount, path, quota_v1))).flatten()
+    });
+    quotas.reduce(|a, b| if a.is_less_than(b) { a } else { b })
+}
+
+/// The least quota of a group and those above it. A container may see a path that is not below its mount.
+fn least(mount: &Path, path: &str, quota: fn(&Path) -> Option<Quota>) -> Option<Quota> {
+    let path = Path::new(path.trim_start_matches('/'));
+    let inside = !path.components().any(|part| part == std::path::Component::ParentDir);
+    let group = if inside { mount.join(path) } else { mount.to_owned() };
+    let groups = group.ancestors().take_while(|group| group.starts_with(mount));
+    groups.filter_map(quota).reduce(|a, b| if a.is_less_than(b) { a } else { b })
+}
+
+/// `cpu.max`: time (or `max`) and period.
+fn quota_v2(group: &Path) -> Option<Quota> {
+    let text = std::fs::read_to_string(group.join("cpu.max")).ok()?;
+    let (time, period) = text.trim().split_once(' ')?;
+    Quota::new(time.parse().ok()?, period.parse().ok()?)
+}
+
+/// `cpu.cfs_quota_us` (-1 for none) and `cpu.cfs_period_us`.
+fn quota_v1(group: &Path) -> Option<Quota> {
+    let read = |name| std::fs::read_to_string(group.join(name)).ok();
+    let (time, period) = (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?);
+    Quota::new(time.trim().parse().ok()?, period.trim().parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests;

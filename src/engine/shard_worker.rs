@@ -1,0 +1,129 @@
+//! Everything that drives one shard, on whichever thread does it: a worker of its own, or the caller's.
+//!
+//! Each step may be cut short by a panic (of ours: the user's are contained) and still be followed by
+//! [`ShardWorker::close`], which returns whatever is pending.
+
+use super::handler::{Handler, Outcome, run_caught};
+use super::inner::Inner;
+use super::pinning::Starvation;
+use super::state::Phase;
+use crate::contain::{self, Contained};
+use crate::park::parker::{Parker, Unparker};
+use crate::shard::{Fired, Owner, Turn, WakeOwner};
+use crate::time::{Time, saturating_ns};
+use crate::types::{Expired, Unfired};
+
+/// Timers of one turn after which the clock is read again for their lateness.
+const FIRES_PER_CLOCK_READ: usize = 64;
+
+/// See the module.
+pub(super) struct ShardWorker<T> {
+    pub(super) owner: Owner<T>,
+    pub(super) parker: Parker,
+    pub(super) handler: Contained<Handler<T>>,
+    pub(super) shard: usize,
+    /// The core to pin the worker to.
+    pub(super) core: Option<usize>,
+    pub(super) starvation: Starvation,
+}
+
+impl<T> ShardWorker<T> {
+    /// One turn at the clock's current time, with the handler's panics caught and counted.
+    ///
+    /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
+    pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
+        let now = inner.worker_now();
+        self.turn_at(inner, now, inner.rate.current(now), goes_on)
+    }
+
+    /// Turns until nothing more is due now; how many timers fired. What the handlers schedule is left for the next
+    /// call, so that this one ends.
+    pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
+        let mut turn = self.turn(inner, false);
+        let mut fired = turn.fired;
+        while turn.more && inner.phase() != Phase::Stopped {
+            turn = self.turn(inner, true);
+            fired += turn.fired;
+        }
+        fired
+    }
+
+    /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
+    pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
+        let mut goes_on = false;
+        while inner.phase() != Phase::Stopped {
+            // At the end of time everything is due.
+            if !self.turn_at(inner, inner.worker_now(), u64::MAX, goes_on).more {
+                return;
+            }
+            goes_on = true;
+        }
+    }
+
+    fn turn_at(&mut self, inner: &Inner<T>, mut now: Time, tick: u64, goes_on: bool) -> Turn {
+        let mut fires = 0;
+        let begun = if goes_on {
+            self.owner.resume_turn(tick, &inner.budget)
+        } else {
+            self.owner.begin_turn(tick, &inner.budget)
+        };
+        let Some(mut turn) = begun else {
+            return Turn { fired: 0, more: false, next: u64::MAX };
+        };
+        while let Some(fired) = self.owner.next_fired(&mut turn) {
+            fires += 1;
+            if fires % FIRES_PER_CLOCK_READ == 0 {
+                now = inner.worker_now();
+            }
+            if self.owner.confirm(&mut turn, &fired) {
+                self.handle(inner, fired, now);
+                self.owner.finish_call(|| inner.worker_now());
+            } else {
+                contain::drop_payload(fired.payload);
+            }
+            // A stop waits for the handler that runs, not for all that is due.
+            if inner.phase() == Phase::Stopped {
+                break;
+            }
+        }
+        self.owner.finish_turn(turn, &inner.budget)
+    }
+
+    /// Runs the handler for one timer.
+    fn handle(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
+        let counters = self.owner.handle().counters();
+        let Fired { payload, key, deadline, .. } = fired;
+        let deadline = inner.rate.start_of(deadline);
+        let lateness = now.saturating_duration_since(deadline);
+        counters.lateness.record(saturating_ns(lateness));
+        let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
+        let Some(handler) = self.handler.get_mut() else { return };
+        match run_caught(handler, inner, expired) {
+            Some(Outcome::Done) => {}
+            Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
+            None => drop(counters.panics.bump()),
+        }
+    }
+
+    /// Ends the shard, drops the handler, and collects what has not ended.
+    pub(super) fn close(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
+        let mut unfired = Vec::new();
+        let closed = contain::call(|| {
+            self.owner.close(|Fired { payload, key, deadline, .. }| {
+                unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
+            });
+        });
+        if let Err(message) = closed {
+            inner.fail(self.shard, message);
+        }
+        contain::drop_quietly("a shard's worker", self);
+        unfired
+    }
+}
+
+/// Wakes a worker.
+impl WakeOwner for Unparker {
+    fn wake(&self) {
+        Self::wake(self);
+    }
+}

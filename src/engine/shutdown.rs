@@ -1,0 +1,24 @@
+//! What becomes of the timers that are pending when an engine ends.
+
+use crate::time::Time;
+
+/// What becomes of the timers that are pending when an engine ends.
+///
+/// New timers are refused from the moment of the call in every mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Shutdown {
+    /// They are returned, due ones included. The default, and what [`Timer::stop`](crate::Timer::stop) does.
+    #[default]
+    ReturnUnfired,
+    /// They all fire now, each on its shard, in the order of their deadlines (a timer that was pushed out may stand at
+    /// an earlier one of its own): the one case in which a timer fires before its deadline. A periodic timer fires
+    /// once and its next period is returned.
+    FireAll,
+    /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
+    /// returned. An engine that its caller turns fires what is due at the moment of the call.
+    Drain {
+        /// When to give up.
+        until: Time,
+    },
+}

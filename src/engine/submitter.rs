@@ -1,0 +1,108 @@
+//! [`Submitter`]: one thread's own way to an engine.
+
+use super::timer::Timer;
+use crate::shard::ShardHandle;
+use crate::shard::thread_state::ThreadState;
+use crate::sync::slot;
+use crate::time::When;
+use crate::types::{Cancel, Key, Reschedule, ScheduleError};
+use std::fmt;
+
+/// Schedules as [`Timer`] does, but has looked up what does not change from call to call: the thread's number, its home
+/// shard, and its part of that.
+///
+/// For loops that set many timers and can keep one: a pair of schedule and cancel takes about a quarter fewer
+/// instructions. It stays on the thread that made it, and borrows the timer.
+///
+/// Everything goes to the home shard of the thread, also with [`Routing::Spread`](crate::Routing::Spread), which
+/// would deal timers out one by one.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
+/// let submitter = timer.submitter();
+/// let keys: Result<Vec<_>, _> =
+///     (0..100).map(|id| submitter.schedule(Duration::from_secs(30), id)).collect();
+/// for key in keys? {
+///     assert!(submitter.cancel(key).won());
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// It cannot leave its thread:
+///
+/// ```compile_fail
+/// # let timer = tickwheel::Timer::new().unwrap();
+/// let submitter = timer.submitter();
+/// std::thread::scope(|scope| scope.spawn(|| submitter.timer().now()));
+/// ```
+pub struct Submitter<'a, T> {
+    timer: &'a Timer<T>,
+    handle: &'a ShardHandle<T>,
+    thread: &'a ThreadState,
+    shard: usize,
+    /// The thread's number is nobody else's as long as this lives; not `Send`, hence neither is the submitter.
+    _slot: slot::Kept,
+}
+
+impl<T: Send + 'static> Timer<T> {
+    /// A way to this engine for the calling thread alone, which saves it some look-ups.
+    #[must_use]
+    pub fn submitter(&self) -> Submitter<'_, T> {
+        let kept = slot::keep();
+        let shard = self.inner.router.route(kept.slot());
+        let handle = &*self.inner.handles[shard];
+        Submitter { timer: self, handle, thread: handle.thread(kept.slot()), shard, _slot: kept }
+    }
+}
+
+impl<'a, T: Send + 'static> Submitter<'a, T> {
+    /// The timer that this belongs to.
+    #[must_use]
+    pub fn timer(&self) -> &'a Timer<T> {
+        self.timer
+    }
+
+    /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]); as [`Timer::schedule_key`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::schedule`].
+    #[inline]
+    pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
+        let inner = &self.timer.inner;
+        let tick = inner.tick(when);
+        let payload = inner.ready(payload)?;
+        self.handle
+            .schedule(self.thread, tick, payload, false)
+            .map_err(|refusal| inner.rejected(refusal, self.shard))
+    }
+
+    /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still pending.
+    #[inline]
+    pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
+        if key.shard() != self.shard {
+            return self.timer.cancel(key);
+        }
+        Cancel::from_payload(self.handle.cancel(self.thread, key))
+    }
+
+    /// Moves the timer that `key` names, whoever scheduled it; as [`Timer::reschedule`].
+    #[inline]
+    pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        if key.shard() != self.shard {
+            return self.timer.reschedule(key, when);
+        }
+        let tick = self.timer.inner.tick(when);
+        Reschedule::from_moved(self.handle.reschedule(self.thread, key, tick))
+    }
+}
+
+impl<T> fmt::Debug for Submitter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submitter").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}

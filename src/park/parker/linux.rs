@@ -1,0 +1,83 @@
+//! The sleep on Linux: a futex on the permit, and a timer slack of 1 ns.
+//!
+//! One system call per sleep, one per wake of a sleeper, none for a wake that comes before the sleep. The kernel
+//! lets sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and
+//! threads that its handlers start inherit that.
+
+use super::end::{LONGEST, ParkEnd};
+use crate::sync::process::{AtomicU32, Ordering};
+use rustix::thread::{Timespec, futex, set_current_timer_slack};
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nobody sleeps and nobody has called.
+const IDLE: u32 = 0;
+/// A wake has come that no sleep has taken yet.
+const CALLED: u32 = 1;
+/// The owner sleeps, or is about to.
+const ASLEEP: u32 = 2;
+
+/// The owner's end; see the module.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    permit: Arc<AtomicU32>,
+    /// The slack belongs to the thread, so it is set by the first sleep.
+    precise: bool,
+}
+
+/// The other end; see the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Unparker {
+    permit: Arc<AtomicU32>,
+}
+
+impl Unparker {
+    /// Ends the owner's current sleep, or its next one. At most one system call; never blocks.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        // ORDERING: Release pairs with the Acquire in `sleep`: the owner sees what led to the wake. [P40]
+        if self.permit.swap(CALLED, Ordering::Release) == ASLEEP {
+            // No known error: the address is valid as long as `self` lives.
+            let _ = futex::wake(&self.permit, futex::Flags::PRIVATE, 1);
+        }
+    }
+}
+
+impl Parker {
+    /// A parker and its other end.
+    pub(crate) fn new() -> (Self, Unparker) {
+        let permit = Arc::new(AtomicU32::new(IDLE));
+        (Self { permit: Arc::clone(&permit), precise: false }, Unparker { permit })
+    }
+
+    /// Sleeps until `timeout` has passed (for ever where it is `None`) or a wake ends it.
+    ///
+    /// May end early, for example on a signal: the caller looks at the clock again. A zero timeout returns at
+    /// once without a system call and leaves a pending wake for the next sleep.
+    pub(crate) fn sleep(&mut self, timeout: Option<Duration>) -> ParkEnd {
+        if timeout == Some(Duration::ZERO) {
+            return ParkEnd::Timeout;
+        }
+        if !std::mem::replace(&mut self.precise, true) {
+            // A system that refuses lets sleeps overrun by up to 50 us, which is late, never early.
+            let _ = set_current_timer_slack(NonZeroU64::new(1));
+        }
+        // ORDERING: Acquire pairs with the Release in `wake`, here and below. [P40]
+        if self.permit.compare_exchange(IDLE, ASLEEP, Ordering::Acquire, Ordering::Acquire).is_ok()
+        {
+            let timeout = timeout.map(|timeout| timeout.min(LONGEST)).map(|timeout| Timespec {
+                tv_sec: timeout.as_secs() as _,
+                tv_nsec: timeout.subsec_nanos() as _,
+            });
+            // Woken, timed out, interrupted, or called before the kernel looked: the permit tells.
+            let _ = futex::wait(&self.permit, futex::Flags::PRIVATE, ASLEEP, timeout.as_ref());
+        }
+        // ORDERING: Acquire as above. [P40]
+        match self.permit.swap(IDLE, Ordering::Acquire) {
+            CALLED => ParkEnd::Woken,
+            _ => ParkEnd::Timeout,
+        }
+    }
+}

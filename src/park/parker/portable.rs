@@ -1,0 +1,110 @@
+//! The sleep of systems without a futex of their own here: the thread parks.
+//!
+//! `std` parks to the nanosecond on Unix systems. Windows rounds to milliseconds, so there the thread parks for the
+//! whole milliseconds, and the rest passes in short slices with a look at the permit after each.
+
+#![cfg_attr(
+    all(test, target_os = "linux"),
+    allow(dead_code, reason = "on Linux only the tests use it")
+)]
+
+use super::end::{LONGEST, ParkEnd};
+use crate::sync::process::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// One slice of the remainder below a millisecond: the longest that a wake may go unnoticed there.
+const SLICE: Duration = Duration::from_micros(50);
+
+/// Whether the system parks to the nanosecond.
+const PRECISE: bool = cfg!(unix);
+
+#[derive(Debug)]
+struct Shared {
+    /// A wake has come that no sleep has taken yet.
+    called: AtomicBool,
+    /// Whom to unpark; known from its first sleep on.
+    owner: OnceLock<Thread>,
+}
+
+/// The owner's end; see the module.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    shared: Arc<Shared>,
+}
+
+/// The other end; see the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Unparker {
+    shared: Arc<Shared>,
+}
+
+impl Unparker {
+    /// Ends the owner's current sleep, or its next one. At most one system call; never blocks.
+    pub(crate) fn wake(&self) {
+        // ORDERING: Release pairs with the Acquire in `take_call`: the owner sees what led to the wake. [P40]
+        self.shared.called.store(true, Ordering::Release);
+        // ORDERING: SeqCst fence, pairs with the one in `sleep`: either this call finds the owner's thread, or the
+        // owner finds the call. [F40]
+        fence(Ordering::SeqCst);
+        if let Some(owner) = self.shared.owner.get() {
+            owner.unpark();
+        }
+    }
+}
+
+impl Parker {
+    /// A parker and its other end.
+    pub(crate) fn new() -> (Self, Unparker) {
+        let shared = Arc::new(Shared { called: AtomicBool::new(false), owner: OnceLock::new() });
+        (Self { shared: Arc::clone(&shared) }, Unparker { shared })
+    }
+
+    /// Sleeps until `timeout` has passed (for ever where it is `None`) or a wake ends it.
+    ///
+    /// May end early, for example on a signal: the caller looks at the clock again. A zero timeout returns at
+    /// once without a system call and leaves a pending wake for the next sleep.
+    pub(crate) fn sleep(&mut self, timeout: Option<Duration>) -> ParkEnd {
+        if timeout == Some(Duration::ZERO) {
+            return ParkEnd::Timeout;
+        }
+        if self.shared.owner.get().is_none() {
+            self.shared.owner.get_or_init(std::thread::current);
+            // ORDERING: SeqCst fence, pairs with the one in `wake`. [F40]
+            fence(Ordering::SeqCst);
+        }
+        let Some(timeout) = timeout else {
+            // A handler may have taken an unpark that was meant for us, but not the call behind it.
+            while !self.take_call() {
+                std::thread::park();
+            }
+            return ParkEnd::Woken;
+        };
+        self.sleep_for(timeout.min(LONGEST))
+    }
+
+    fn sleep_for(&self, timeout: Duration) -> ParkEnd {
+        let start = Instant::now();
+        loop {
+            if self.take_call() {
+                return ParkEnd::Woken;
+            }
+            let rest = timeout.saturating_sub(start.elapsed());
+            if rest.is_zero() {
+                return ParkEnd::Timeout;
+            }
+            let whole = Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
+            match (PRECISE, whole.is_zero()) {
+                (true, _) => std::thread::park_timeout(rest),
+                (false, false) => std::thread::park_timeout(whole),
+                (false, true) => std::thread::sleep(rest.min(SLICE)),
+            }
+        }
+    }
+
+    fn take_call(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `wake`. [P40]
+        self.shared.called.swap(false, Ordering::Acquire)
+    }
+}

@@ -1,0 +1,106 @@
+//! A snapshot of what a shard has counted.
+
+use super::handle::ShardHandle;
+use super::histogram::DurationHistogram;
+use crate::time::{TickRate, Time};
+use crate::types::PinState;
+use std::time::Duration;
+
+/// The counters of one shard: of an engine's, or of an event loop's timer.
+///
+/// Numbers of events never go back (but for a timer whose scheduling meets the end of its engine, which may be
+/// counted for a moment). They are read one after the other, so sums are exact only when nothing is going on; an
+/// end is never counted without its beginning.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ShardStats {
+    /// The shard's number.
+    pub shard: usize,
+    /// How its worker is pinned; an event loop has none.
+    pub pinning: PinState,
+    /// Why its worker has ended before its time, if it has; see [`WorkerFailure`](crate::WorkerFailure).
+    pub failure: Option<String>,
+    /// Timers accepted.
+    pub scheduled: u64,
+    /// Timers fired.
+    pub fired: u64,
+    /// Timers cancelled.
+    pub cancelled: u64,
+    /// Timers returned by `stop`.
+    pub returned: u64,
+    /// Timers pending.
+    pub pending: u64,
+    /// Deadlines moved.
+    pub rescheduled: u64,
+    /// Handlers that panicked.
+    pub panics: u64,
+    /// Expired timers that the executor gave back.
+    pub refused_by_executor: u64,
+    /// Turns made.
+    pub turns: u64,
+    /// Turns that ended with work left, because their budget was used up.
+    pub cut_short: u64,
+    /// Times the worker went to sleep.
+    pub parks: u64,
+    /// Sleeps that a producer ended early.
+    pub wakes: u64,
+    /// Messages of other threads that the owner has not looked at: new timers, and deadlines that were pulled in.
+    /// What is cancelled stays among them until they are looked at.
+    pub inbox: u64,
+    /// How late the oldest timer is that is due and has not fired: zero where all is well.
+    ///
+    /// While a handler holds the shard up it grows; then it counts from the earliest deadline of the turn, some of
+    /// whose timers may have fired. What the owner itself has scheduled since the last turn is not in it.
+    pub lag: Duration,
+    /// Entries in the wheel after the last turn, zombies included.
+    pub entries: u64,
+    /// Bytes that nodes, magazines and wheel have allocated, used or not.
+    pub held_bytes: u64,
+    /// Entries in the wheel beyond the pending timers: zombies that lie there now (a lower bound while
+    /// pending timers lie in the inbox).
+    pub zombies: u64,
+    /// Zombies that sweeps have removed.
+    pub swept: u64,
+    /// Zombies that were dropped when they came due.
+    pub dropped: u64,
+    /// Cancelled timers that never reached the wheel.
+    pub cancelled_in_inbox: u64,
+    /// How late timers fired.
+    pub lateness: DurationHistogram,
+}
+
+impl ShardStats {
+    /// What the shard behind `handle` has counted by `now`. O(threads).
+    pub(crate) fn of<T>(handle: &ShardHandle<T>, rate: &TickRate, now: Time) -> Self {
+        let counters = handle.counters();
+        let entries = counters.entries.get();
+        let sums = handle.sums();
+        let pending = sums.pending();
+        Self {
+            shard: usize::from(handle.id),
+            pinning: PinState::unpack(counters.pinning.get()),
+            failure: None,
+            fired: sums.fired,
+            cancelled: sums.cancelled,
+            returned: sums.returned,
+            scheduled: sums.scheduled,
+            pending,
+            rescheduled: handle.moved(),
+            panics: counters.panics.get(),
+            refused_by_executor: counters.refused_by_executor.get(),
+            turns: counters.turns.get(),
+            cut_short: counters.cut_short.get(),
+            parks: counters.parks.get(),
+            wakes: counters.wakes.get(),
+            inbox: handle.unread(),
+            lag: now.saturating_duration_since(rate.start_of(handle.earliest())),
+            entries,
+            held_bytes: handle.held_bytes(),
+            zombies: entries.saturating_sub(pending),
+            swept: counters.swept.get(),
+            dropped: counters.dropped.get(),
+            cancelled_in_inbox: counters.cancelled_in_inbox.get(),
+            lateness: counters.lateness.snapshot(),
+        }
+    }
+}

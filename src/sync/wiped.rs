@@ -1,0 +1,117 @@
+//! Bytes that a forked child finds zero, so that something which is read anyway tells that the process is another.
+//!
+//! A fork copies the memory of all threads and none of the threads but one. An engine in the child looks started and
+//! has no workers. Asking for the process id costs a system call; here the kernel clears a page instead when it
+//! copies the process (`MADV_WIPEONFORK`, Linux 4.14).
+//!
+//! All bytes of a process share pages, so that engines do not use up the kernel's limit on mappings. Where there is
+//! no such page a byte lives in a box, and a fork goes unnoticed.
+//!
+//! Any thread. The lock is taken when a byte is made and when it is dropped.
+
+use crate::sync::atomic::AtomicU8;
+
+/// One such byte; 0 at first.
+pub(crate) struct WipedByte(Place);
+
+enum Place {
+    #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+    Page(&'static AtomicU8),
+    Box(Box<AtomicU8>),
+}
+
+impl WipedByte {
+    pub(crate) fn new() -> Self {
+        #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+        if let Some(byte) = page::take() {
+            return Self(Place::Page(byte));
+        }
+        Self(Place::Box(Box::new(AtomicU8::new(0))))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &AtomicU8 {
+        match &self.0 {
+            #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+            Place::Page(byte) => byte,
+            Place::Box(byte) => byte,
+        }
+    }
+}
+
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+impl Drop for WipedByte {
+    fn drop(&mut self) {
+        if let Place::Page(byte) = self.0 {
+            page::give(byte);
+        }
+    }
+}
+
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+mod page {
+    use crate::sync::atomic::{AtomicU8, Ordering};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    use std::sync::{Mutex, PoisonError};
+
+    /// Bytes of a page; smaller than or equal to the system's.
+    const PAGE: usize = 4096;
+    /// Bytes lie on lines of their own: each is read on every schedule of its engine.
+    const APART: usize = 128;
+
+    /// Bytes that nobody holds.
+    static FREE: Mutex<Vec<&'static AtomicU8>> = Mutex::new(Vec::new());
+
+    /// A zero byte, unless the system has no such pages.
+    pub(super) fn take() -> Option<&'static AtomicU8> {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.is_empty() {
+            free.extend(map()?);
+        }
+        let byte = free.pop()?;
+        // ORDERING: Relaxed: handed over under the lock, or by whatever hands the new owner to other threads.
+        byte.store(0, Ordering::Relaxed);
+        Some(byte)
+    }
+
+    pub(super) fn give(byte: &'static AtomicU8) {
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(byte);
+    }
+
+    /// A new page, which lives as long as the process.
+    fn map() -> Option<impl Iterator<Item = &'static AtomicU8>> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new private mapping at a place of the kernel's choice disturbs no other memory.
+        let page =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), PAGE, protection, MapFlags::PRIVATE) };
+        let page = page.ok()?;
+        // SAFETY: the page is ours, and being zeroed in a child is what its bytes are for.
+        unsafe { madvise(page, PAGE, Advice::LinuxWipeOnFork) }.ok()?;
+        let page = page.cast::<u8>();
+        Some((0..PAGE / APART).map(move |line| {
+            // SAFETY: within the mapping, which is never unmapped; zero bytes are a valid atomic integer, and
+            // nobody makes a plain reference to them.
+            unsafe { AtomicU8::from_ptr(page.add(line * APART)) }
+        }))
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::Ordering;
+
+    #[test]
+    fn bytes_are_apart_zero_at_first_and_used_again() {
+        let bytes: Vec<WipedByte> = (0..100).map(|_| WipedByte::new()).collect();
+        for (n, byte) in bytes.iter().enumerate() {
+            // ORDERING: Relaxed, here and below: one thread.
+            assert_eq!(byte.get().swap(n as u8 + 1, Ordering::Relaxed), 0);
+        }
+        for (n, byte) in bytes.iter().enumerate() {
+            assert_eq!(byte.get().load(Ordering::Relaxed), n as u8 + 1);
+        }
+        drop(bytes);
+        assert_eq!(WipedByte::new().get().load(Ordering::Relaxed), 0);
+    }
+}

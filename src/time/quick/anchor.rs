@@ -1,0 +1,153 @@
+//! Computing the time from a counter, with every error on the late side. Pure: clock and counter are arguments.
+//!
+//! Three things could make a computed time lie behind the clock, and each has its answer:
+//!
+//! * *The clock runs faster than the rate says.* Time servers slew it by up to 10 % and the kernel by 11 % at most, in
+//!   either direction, whatever it did while the rate was measured: 1.11 / 0.89 = 1.25. The rate is rounded up by a
+//!   third ([`MARGIN`]), and an anchor serves for 4 us only, so that this puts a time ahead by 1 us at most.
+//! * *A reading of the clock belongs to another moment than the counter beside it*, because the thread was preempted
+//!   between the two. The counter is read before and after, and a pair that took too long is no anchor and measures
+//!   nothing: neither the first one nor any other. What is left of the error is ordered: an anchor counts from the
+//!   reading *before* the clock's, and the rate is measured from the reading *after* the first anchor's clock to the
+//!   one *before* the second's.
+//! * *The processor reads its counter early*, because nothing orders it behind the instructions before it: by the
+//!   length of its window of instructions, a few hundred of them with a few misses of the cache ([`SLACK_NS`]).
+
+use crate::sync::process::{AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+/// How far a computed time goes beyond its anchor.
+const WINDOW_NS: u64 = 4_000;
+/// The rate is rounded up by this part of it.
+const MARGIN: u64 = 3;
+/// Added to every computed time.
+const SLACK_NS: u64 = 500;
+/// The rate is measured over at least this time.
+const BASE_NS: u64 = 10_000_000;
+/// A reading of clock and counter that took more counts than this was interrupted.
+const LONGEST_READING: u64 = 1_500;
+/// By how much a computed time may seem to be behind a reading, which takes some time itself.
+const TOLERANCE_NS: u64 = 2_000;
+
+/// How far ahead of the clock a computed time may be, however much the clock is slewed.
+#[cfg(test)]
+pub(super) const AHEAD_NS: u64 = SLACK_NS + WINDOW_NS * 2 / 5 + 100;
+
+/// Where time comes from.
+pub(super) trait Source {
+    /// The processor's counter.
+    fn counter(&self) -> u64;
+    /// The clock, in nanoseconds.
+    fn nanos(&self) -> u64;
+}
+
+/// One reading of both, from which a thread computes the time for a while.
+#[derive(Clone, Copy)]
+pub(super) struct Anchor {
+    counter: u64,
+    nanos: u64,
+    /// Nanoseconds per count, with 32 binary digits after the point.
+    rate: u64,
+    /// In counts; none at first.
+    window: u64,
+}
+
+impl Anchor {
+    pub(super) const NONE: Self = Self { counter: 0, nanos: 0, rate: 0, window: 0 };
+
+    #[cfg(test)]
+    pub(super) fn serves(&self) -> bool {
+        self.window > 0
+    }
+}
+
+/// What the threads of a process share: the rate.
+pub(super) struct Calibration {
+    /// Counter and clock of the first good reading.
+    start: OnceLock<(u64, u64)>,
+    /// As in an anchor, rounded up; or `UNKNOWN`, or `BROKEN`.
+    rate: AtomicU64,
+}
+
+const UNKNOWN: u64 = 0;
+const BROKEN: u64 = u64::MAX;
+
+impl Calibration {
+    pub(super) const fn new() -> Self {
+        Self { start: OnceLock::new(), rate: AtomicU64::new(UNKNOWN) }
+    }
+
+    /// The time: not before that of the call, and ahead by little.
+    #[inline(always)]
+    pub(super) fn now(&self, anchor: &Cell<Anchor>, source: &impl Source) -> u64 {
+        let Anchor { counter: from, nanos, rate, window } = anchor.get();
+        // A counter that has gone back looks as if it were far ahead.
+        let counts = source.counter().wrapping_sub(from);
+        if counts < window {
+            return nanos + SLACK_NS + ((counts * rate) >> 32);
+        }
+        self.read(anchor, source)
+    }
+
+    /// Reads the clock, and makes that reading the thread's anchor if it is a good one.
+    #[cold]
+    #[inline(never)]
+    fn read(&self, anchor: &Cell<Anchor>, source: &impl Source) -> u64 {
+        let before = source.counter();
+        let nanos = source.nanos();
+        let after = source.counter();
+        if after.wrapping_sub(before) >= LONGEST_READING {
+            return nanos;
+        }
+        let (start, begun) = *self.start.get_or_init(|| (after, nanos));
+        let rate = self.rate(before.wrapping_sub(start), nanos.saturating_sub(begun));
+        self.distrust_if_behind(anchor.get(), before, nanos);
+        let window = if matches!(rate, UNKNOWN | BROKEN) { 0 } else { (WINDOW_NS << 32) / rate };
+        anchor.set(Anchor { counter: before, nanos, rate, window });
+        nanos
+    }
+
+    /// The rate, which is measured here if it is unknown and enough time has passed since the start.
+    fn rate(&self, counts: u64, passed: u64) -> u64 {
+        // ORDERING: Relaxed, here and below: one word that stands for itself.
+        let rate = self.rate.load(Ordering::Relaxed);
+        if rate != UNKNOWN || passed < BASE_NS {
+            return rate;
+        }
+        let exact = (u128::from(passed) << 32) / u128::from(counts).max(1);
+        let rate = u64::try_from(exact + exact / u128::from(MARGIN) + 1).unwrap_or(BROKEN);
+        // A counter of less than 100 MHz or more than 100 GHz is not what it seems.
+        let rate = if (1 << 32) / 100 < rate && rate < 10 << 32 { rate } else { BROKEN };
+        // ORDERING: Relaxed: as above; every thread's measurement is as good as any.
+        match self.rate.compare_exchange(UNKNOWN, rate, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => rate,
+            Err(other) => other,
+        }
+    }
+
+    /// Stops trusting the counter for good, if what it gives from this anchor lies behind a reading of the clock.
+    fn distrust_if_behind(&self, anchor: Anchor, counter: u64, nanos: u64) {
+        let counts = counter.wrapping_sub(anchor.counter);
+        // Not over long times: the product must fit.
+        if anchor.window > 0 && counts < anchor.window * 1000 {
+            let computed = anchor.nanos + ((counts * anchor.rate) >> 32);
+            if computed + TOLERANCE_NS < nanos {
+                crate::contain::warn(format_args!(
+                    "the processor's counter is not steady; every schedule reads the clock from now on"
+                ));
+                // ORDERING: Relaxed: anchors that are in use expire within microseconds.
+                self.rate.store(BROKEN, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_broken(&self) -> bool {
+        // ORDERING: Relaxed: one word that stands for itself.
+        self.rate.load(Ordering::Relaxed) == BROKEN
+    }
+}
+
+#[cfg(test)]
+mod tests;

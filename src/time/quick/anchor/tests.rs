@@ -1,0 +1,181 @@
+//! Computed times against a world that slews its clock, preempts threads and reads its counter early.
+
+use super::*;
+
+/// Counts per microsecond.
+const FREQUENCY: u64 = 2_500;
+/// What one reading takes.
+const STEP_NS: u64 = 12;
+
+/// A machine whose true time moves a little with every reading.
+struct World {
+    /// True time, in nanoseconds.
+    time: Cell<u64>,
+    /// The clock, in thousandths of a nanosecond.
+    clock: Cell<u64>,
+    /// The clock's pace, in thousandths of the true one.
+    pace: Cell<u64>,
+    /// The counter is read up to this many nanoseconds early.
+    early: u64,
+    readings: Cell<u64>,
+    /// Before which reading the thread is preempted, and for how long.
+    preempted: Option<(u64, u64)>,
+}
+
+impl World {
+    fn new(pace: u64, early: u64, preempted: Option<(u64, u64)>) -> Self {
+        let (time, readings) = (Cell::new(1_000_000), Cell::new(0));
+        let (clock, pace) = (Cell::new(5_000_000), Cell::new(pace));
+        Self { time, clock, pace, early, readings, preempted }
+    }
+
+    fn pass(&self, nanos: u64) {
+        self.time.set(self.time.get() + nanos);
+        self.clock.set(self.clock.get() + nanos * self.pace.get());
+    }
+
+    fn reading(&self) {
+        self.pass(STEP_NS);
+        let reading = self.readings.replace(self.readings.get() + 1);
+        match self.preempted {
+            Some((at, nanos)) if at == reading => self.pass(nanos),
+            _ => {}
+        }
+    }
+
+    fn clock_now(&self) -> u64 {
+        // Rounded up: the harder comparison.
+        self.clock.get().div_ceil(1_000)
+    }
+}
+
+impl Source for World {
+    fn counter(&self) -> u64 {
+        self.reading();
+        let early = self.readings.get().wrapping_mul(0x9E37_79B9) % (self.early + 1);
+        (self.time.get() - early) * FREQUENCY / 1_000
+    }
+
+    fn nanos(&self) -> u64 {
+        self.reading();
+        self.clock.get() / 1_000
+    }
+}
+
+/// Reads through `calls` calls with `apart` nanoseconds between them; how many times were computed.
+#[track_caller]
+fn never_behind(world: &World, calibration: &Calibration, calls: u64, apart: u64) -> u64 {
+    let anchor = Cell::new(Anchor::NONE);
+    let mut computed = 0;
+    for _ in 0..calls {
+        let (before, readings) = (world.clock_now(), world.readings.get());
+        let now = calibration.now(&anchor, world);
+        assert!(now + 1 >= before, "{now} is behind {before}");
+        let after = world.clock_now();
+        assert!(now <= after + AHEAD_NS, "{now} is ahead of {after}");
+        computed += u64::from(world.readings.get() == readings + 1);
+        world.pass(apart);
+    }
+    computed
+}
+
+#[test]
+fn never_behind_however_the_clock_is_slewed() {
+    let paces = [890, 900, 1000, 1100, 1110];
+    for measured in paces {
+        for used in paces {
+            let world = World::new(measured, 0, None);
+            let calibration = Calibration::new();
+            // Long enough for the rate to be measured at the first pace.
+            never_behind(&world, &calibration, 200, 100_000);
+            world.pace.set(used);
+            let computed = never_behind(&world, &calibration, 5_000, 50);
+            assert!(computed > 4_000, "{computed} of 5000 were computed, {measured} then {used}");
+            assert!(!calibration.is_broken());
+        }
+    }
+}
+
+/// The pace may change at any moment of an anchor's life.
+#[test]
+fn never_behind_when_the_slew_begins_in_between() {
+    let world = World::new(890, 0, None);
+    let calibration = Calibration::new();
+    never_behind(&world, &calibration, 200, 100_000);
+    for _ in 0..400 {
+        for pace in [890, 1110] {
+            world.pace.set(pace);
+            never_behind(&world, &calibration, 37, 91);
+        }
+    }
+    assert!(!calibration.is_broken());
+}
+
+#[test]
+fn never_behind_when_the_counter_is_read_early() {
+    let world = World::new(890, 400, None);
+    let calibration = Calibration::new();
+    never_behind(&world, &calibration, 200, 100_000);
+    world.pace.set(1110);
+    assert!(never_behind(&world, &calibration, 5_000, 50) > 4_000);
+}
+
+/// A preemption before each of the first readings in turn, that of the very first anchor among them.
+#[test]
+fn never_behind_wherever_a_preemption_falls() {
+    for at in 0..60 {
+        for nanos in [700, 5_000, 1_000_000, 30_000_000] {
+            let world = World::new(1000, 0, Some((at, nanos)));
+            let calibration = Calibration::new();
+            never_behind(&world, &calibration, 20, 2_000_000);
+            world.pace.set(1110);
+            let computed = never_behind(&world, &calibration, 3_000, 50);
+            assert!(computed > 2_000, "{computed} of 3000 computed, {nanos} ns before {at}");
+        }
+    }
+}
+
+/// The same just before and just after the rate is measured.
+#[test]
+fn never_behind_when_a_preemption_falls_into_the_measurement() {
+    for at in 0..40 {
+        let world = World::new(890, 0, Some((at, 4_000_000)));
+        let calibration = Calibration::new();
+        never_behind(&world, &calibration, 12, 999_000);
+        world.pace.set(1110);
+        never_behind(&world, &calibration, 3_000, 50);
+        assert!(!calibration.is_broken());
+    }
+}
+
+#[test]
+fn a_counter_that_stands_still_is_given_up() {
+    struct Stuck<'a>(&'a World, Cell<Option<u64>>);
+    impl Source for Stuck<'_> {
+        fn counter(&self) -> u64 {
+            let counter = self.0.counter();
+            self.1.get().map_or(counter, |stuck| {
+                // A tenth of its pace.
+                let slow = stuck + (counter - stuck) / 10;
+                slow.max(stuck)
+            })
+        }
+        fn nanos(&self) -> u64 {
+            self.0.nanos()
+        }
+    }
+    let world = World::new(1000, 0, None);
+    let calibration = Calibration::new();
+    never_behind(&world, &calibration, 200, 100_000);
+    let stuck = Stuck(&world, Cell::new(None));
+    let anchor = Cell::new(Anchor::NONE);
+    calibration.now(&anchor, &stuck);
+    stuck.1.set(Some(stuck.counter()));
+    for _ in 0..10_000 {
+        calibration.now(&anchor, &stuck);
+        world.pass(100);
+    }
+    assert!(calibration.is_broken());
+    let before = world.clock_now();
+    assert!(calibration.now(&anchor, &stuck) + 1 >= before, "every reading is the clock's now");
+}

@@ -1,0 +1,65 @@
+//! Each error names the offending number and the cure.
+
+use super::*;
+
+/// Asserts that the text of `error` holds every part, and a cure.
+pub(crate) fn says(error: impl StdError, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{text:?} does not say {part:?}");
+    }
+    assert!(text.contains("; ") || text.contains("needs"), "{text:?} names no cure");
+}
+
+#[test]
+fn other_build_errors_name_the_cure() {
+    says(BuildError::EmptyCoreList, &["0 cores", "at least 1", "Pinning::Cores"]);
+    says(BuildError::UnknownCore { core: 9, allowed: vec![0, 1] }, &["core 9", "[0, 1]"]);
+    let message = "too many open files".to_owned();
+    says(BuildError::Waker { message }, &["too many open files", "build_with_mio_waker"]);
+}
+
+#[test]
+fn run_time_errors_name_the_cure() {
+    use ScheduleErrorKind as Kind;
+    says(Kind::Stopped, &["stopped", "build a new one"]);
+    let limit = Kind::TooManyPending { pending: 3, max_pending: 2 };
+    says(limit, &["3 timers are pending", "max_pending is 2", "raise"]);
+    says(Kind::OutOfNodes { shard: 1, limit: 77 }, &["shard 1", "maximum of 77", "more shards"]);
+    says(Kind::OutOfMemory, &["out of memory", "try again"]);
+    says(StartError::Stopped, &["stopped", "new one"]);
+    let spawn = StartError::Spawn { shard: 2, message: "no memory".to_owned() };
+    says(spawn, &["shard 2", "no memory", "fewer shards"]);
+    says(StartError::Forked, &["fork", "build a new one"]);
+    says(StopError::Forked, &["fork", "stop it there"]);
+    says(StopError::TimedOut { shards: 2 }, &["2 shards", "call shutdown or stop again"]);
+    says(TurnError::Failed { shard: 4 }, &["shard 4", "build a new one"]);
+    let failed = Kind::WorkerFailed { shard: 5, message: "boom".to_owned() };
+    says(failed, &["shard 5", "boom", "stop the engine"]);
+    says(StopError::InsideHandler, &["inside a handler", "another thread"]);
+    says(TurnError::DrivenByWorkers, &["Drive::Manual"]);
+    says(TurnError::InsideHandler, &["inside a handler", "return"]);
+    says(TurnError::Stopped, &["stopped", "new one"]);
+}
+
+#[test]
+fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
+    /// Neither `Debug` nor `Clone`.
+    struct Opaque(u32);
+    let start = StartError::Spawn { shard: 0, message: "none".to_owned() };
+    let error = ScheduleError::new(start.clone().into(), Opaque(7));
+    assert_eq!(error.to_string(), start.to_string());
+    assert_eq!(*error.kind(), ScheduleErrorKind::Start(start));
+    assert!(format!("{error:?}").starts_with("ScheduleError { kind: Start(Spawn"));
+    assert_eq!(error.payload().0, 7);
+    assert!(error.source().is_none());
+    let (kind, mut payload) = error.into_parts();
+    payload.0 += 1;
+    let mut error = ScheduleError::new(kind.clone(), payload);
+    error.payload_mut().0 += 1;
+    assert_eq!(error.into_payload().0, 9);
+    assert_eq!(ScheduleErrorKind::from(ScheduleError::new(kind.clone(), 1)), kind);
+    let boxed: Box<dyn StdError + Send + Sync> =
+        Box::new(ScheduleError::new(ScheduleErrorKind::Stopped, 1_u8));
+    assert!(boxed.to_string().contains("stopped"));
+}

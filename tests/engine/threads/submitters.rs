@@ -1,0 +1,89 @@
+//! Submitters: what they can do, whatever thread-locals they are kept in, and while an engine stops.
+
+use crate::common::{HOUR, ms, one_shard, recording, wait_until};
+use std::cell::RefCell;
+use tickwheel::{Reschedule, Routing, Submitter, Timer};
+
+#[test]
+fn a_submitter_does_what_its_timer_does() {
+    let (timer, fired) = recording(one_shard());
+    let submitter = timer.submitter();
+    let [fires, cancelled, moved] = [(ms(1), 1), (HOUR, 2), (HOUR, 3)]
+        .map(|(delay, id)| submitter.schedule(delay, id).unwrap());
+    assert_eq!(submitter.cancel(cancelled).payload(), Some(2));
+    assert!(!timer.cancel(cancelled).won(), "it has been cancelled");
+    assert_eq!(submitter.reschedule(moved, ms(2)), Reschedule::Moved);
+    wait_until("both have fired", || fired.len() == 2);
+    assert!(!submitter.cancel(fires).won() && !timer.is_pending(moved));
+    let at = timer.now() + HOUR;
+    assert!(timer.is_pending(submitter.schedule(at, 4).unwrap()));
+    assert_eq!(submitter.timer().pending(), 1);
+    assert_eq!(timer.stop().unwrap().len(), 1);
+    let refused = submitter.schedule(HOUR, 5).unwrap_err();
+    assert_eq!(*refused.payload(), 5, "the engine is stopped");
+}
+
+#[test]
+fn a_submitter_reaches_the_timers_of_other_shards() {
+    let (timer, _) = recording(one_shard().shards(3).routing(Routing::Spread));
+    let keys: Vec<_> = (0..30).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+    let submitter = timer.submitter();
+    for (id, key) in keys.into_iter().enumerate() {
+        assert_eq!(submitter.reschedule(key, HOUR * 2), Reschedule::Moved);
+        assert_eq!(submitter.cancel(key).payload(), Some(id as u64));
+    }
+    let home: std::collections::HashSet<_> =
+        (0..30).map(|id| submitter.schedule(HOUR, id).unwrap().shard()).collect();
+    assert_eq!(home.len(), 1, "a submitter has one home");
+    timer.stop().unwrap();
+}
+
+#[test]
+fn submitters_of_many_threads_race_with_a_stop() {
+    for _ in 0..50 {
+        let (timer, _) = recording(one_shard());
+        let accepted: usize = std::thread::scope(|scope| {
+            let submitting: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let submitter = timer.submitter();
+                        (0..5_000).take_while(|&id| submitter.schedule(HOUR, id).is_ok()).count()
+                    })
+                })
+                .collect();
+            wait_until("some are pending", || timer.pending() > 100);
+            let returned = timer.stop().unwrap().len();
+            let accepted = submitting.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert_eq!(returned, accepted, "each that was accepted is returned");
+            accepted
+        });
+        assert!(accepted > 100);
+        assert_eq!(timer.pending(), 0);
+    }
+}
+
+/// A submitter in a thread-local lives on when the thread's number would have been given back.
+#[test]
+fn a_submitter_that_outlives_its_threads_other_locals_shares_its_place_with_nobody() {
+    struct Late(Submitter<'static, u64>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let timer = self.0.timer();
+            // Others arrive while this thread goes, and must not get its place.
+            std::thread::scope(|scope| {
+                scope.spawn(|| (0..1000).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap()));
+                (0..1000).for_each(|id| _ = self.0.schedule(HOUR, id).unwrap());
+            });
+        }
+    }
+    thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
+    let (timer, _) = recording(one_shard());
+    let timer: &'static Timer<u64> = Box::leak(Box::new(timer));
+    for threads in 1..=20 {
+        std::thread::spawn(|| LATE.with(|late| *late.borrow_mut() = Some(Late(timer.submitter()))))
+            .join()
+            .unwrap();
+        assert_eq!(timer.pending(), threads * 2000);
+    }
+    assert_eq!(timer.stop().unwrap().len(), 40_000);
+}

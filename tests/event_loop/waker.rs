@@ -1,0 +1,69 @@
+//! The waker of a timer on a `mio` poll: whose it is, how long it lives, and what a poll refuses.
+
+use mio::{Events, Poll, Token, Waker};
+use std::sync::Arc;
+use std::time::Duration;
+use tickwheel::{BuildError, EventLoopTimer, ScheduleErrorKind};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_poll_that_has_a_waker_refuses_another_without_a_panic() {
+    let poll = Poll::new().unwrap();
+    let first: EventLoopTimer<u64> =
+        EventLoopTimer::builder().build_with_mio(poll.registry(), Token(0)).unwrap();
+    let second = EventLoopTimer::builder().build_with_mio::<u64>(poll.registry(), Token(1));
+    // `mio` looks only where debug assertions are on.
+    if cfg!(debug_assertions) {
+        let error = second.err().unwrap();
+        assert!(matches!(error, BuildError::Waker { .. }), "{error:?}");
+        assert!(error.to_string().contains("build_with_mio_waker"), "{error}");
+    }
+    drop(first);
+}
+
+#[test]
+fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
+    let poll = Poll::new().unwrap();
+    let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+    for closed in [true, false] {
+        let mut timer: EventLoopTimer<u64> =
+            EventLoopTimer::builder().build_with_mio_waker(Arc::clone(&waker)).unwrap();
+        let remote = timer.remote();
+        let now = timer.now();
+        assert_eq!(timer.poll_timeout(now), None);
+        remote.schedule(HOUR, 1).unwrap();
+        assert!(Arc::strong_count(&waker) > 1);
+        if closed {
+            assert_eq!(timer.close().len(), 1);
+        } else {
+            drop(timer);
+        }
+        assert_eq!(Arc::strong_count(&waker), 1, "a remote does not keep it");
+        let refused = remote.schedule(HOUR, 2).unwrap_err();
+        assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
+    }
+}
+
+#[test]
+fn a_shared_waker_ends_the_sleep_for_a_remote() {
+    let mut poll = Poll::new().unwrap();
+    let mut events = Events::with_capacity(8);
+    let waker = Arc::new(Waker::new(poll.registry(), Token(7)).unwrap());
+    let mut timer: EventLoopTimer<u64> =
+        EventLoopTimer::builder().build_with_mio_waker(Arc::clone(&waker)).unwrap();
+    let remote = timer.remote();
+    std::thread::scope(|scope| {
+        scope.spawn(|| remote.schedule(Duration::ZERO, 17).unwrap());
+        let mut fired = 0;
+        while fired == 0 {
+            match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                polled => polled.unwrap(),
+            }
+            assert!(events.iter().all(|event| event.token() == Token(7)));
+            let now = timer.now();
+            fired += timer.poll(now, |expired| assert_eq!(expired.payload, 17)).fired;
+        }
+    });
+}

@@ -1,0 +1,45 @@
+//! What is left without the default features: it builds, without the operating system's crates.
+
+use std::process::{Command, Output};
+
+/// Runs cargo on the library alone.
+fn cargo(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(arguments)
+        .args(["-p", "tickwheel", "--no-default-features"])
+        .output()
+        .expect("cargo runs these tests, so it is there")
+}
+
+/// The library's dependencies, one name a line.
+fn dependencies(features: &str) -> String {
+    let tree = cargo(&["tree", "-e", "normal", "--prefix", "none", "--features", features]);
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    String::from_utf8(tree.stdout).expect("names are ASCII")
+}
+
+#[test]
+fn the_local_timers_need_no_crate_of_the_operating_system() {
+    let named = |tree: &str, name: &str| tree.lines().any(|line| line.starts_with(name));
+    for features in ["", "std"] {
+        let tree = dependencies(features);
+        assert!(named(&tree, "thiserror "), "this is not the tree: {tree}");
+        for name in ["crossbeam", "mio ", "core_affinity ", "rustix ", "log ", "libc ", "loom "] {
+            assert!(!named(&tree, name), "{name} is needed for {features:?}: {tree}");
+        }
+    }
+    // With the others the same look finds them.
+    assert!(named(&dependencies("engine"), "core_affinity "));
+    let event_loop = dependencies("event-loop");
+    assert!(named(&event_loop, "crossbeam-epoch ") && !named(&event_loop, "core_affinity "));
+}
+
+#[test]
+fn the_local_timers_build_by_themselves() {
+    for features in ["", "std"] {
+        let check = cargo(&["check", "--lib", "--quiet", "--features", features]);
+        let said = String::from_utf8_lossy(&check.stderr).into_owned();
+        assert!(check.status.success() && said.is_empty(), "{features:?}: {said}");
+    }
+}

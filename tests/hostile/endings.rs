@@ -1,0 +1,213 @@
+//! How engines end: modes, time limits, and drops that wait for nobody.
+
+use crate::common::{HOUR, ms, one_shard, recording, reflexive, secs, set_of, sorted, wait_until};
+use crate::{arm, install_logger};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tickwheel::{
+    Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period, Routing,
+    ScheduleErrorKind, Shutdown, StopError, Time, Timer,
+};
+
+/// An engine whose handler waits until it is let go, once it has said that it runs.
+fn blocked() -> (Timer<u64>, std::sync::mpsc::Sender<()>) {
+    let (let_go, gate) = channel::<()>();
+    let (running, runs) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let timer = one_shard()
+        .build_with(move |_: Expired<u64>| {
+            running.send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        })
+        .unwrap();
+    timer.schedule_key(Duration::ZERO, 0).unwrap();
+    runs.recv_timeout(secs(20)).unwrap();
+    (timer, let_go)
+}
+
+#[test]
+fn dropping_the_last_handle_does_not_wait_for_a_handler() {
+    install_logger();
+    let (timer, let_go) = blocked();
+    timer.schedule_key(HOUR, 1).unwrap();
+    // The handler is let go only after the drop: a drop that waits hangs.
+    let (done, dropped) = channel();
+    std::thread::spawn(move || {
+        drop(timer);
+        done.send(()).unwrap();
+    });
+    dropped.recv_timeout(secs(20)).expect("the drop has not returned");
+    drop(let_go);
+}
+
+#[test]
+fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
+    install_logger();
+    for mode in [Shutdown::ReturnUnfired, Shutdown::Drain { until: Time::ZERO }] {
+        let (timer, let_go) = blocked();
+        (1..=10).for_each(|id| arm(&timer, HOUR, id));
+        assert_eq!(timer.shutdown(mode, ms(20)), Err(StopError::TimedOut { shards: 1 }));
+        let refused = timer.schedule_key(HOUR, 99).unwrap_err();
+        assert_eq!((refused.kind(), refused.payload()), (&ScheduleErrorKind::Stopped, &99));
+        drop(let_go);
+        let rest = timer.shutdown(mode, secs(20)).unwrap();
+        assert_eq!(set_of(rest.iter().map(|it| it.payload)), (1..=10).collect());
+        assert!(timer.stop().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
+    install_logger();
+    for drive in [Drive::Workers, Drive::Manual] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        let clock = ManualClock::new();
+        let builder = one_shard().drive(drive).clock(clock);
+        let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
+            assert_eq!(
+                *timer.schedule_key(HOUR, 1).unwrap_err().kind(),
+                ScheduleErrorKind::Stopped
+            );
+            assert_eq!(expired.lateness, Duration::ZERO);
+            log.lock().unwrap().push(expired.payload);
+        });
+        let delays = [ms(30), HOUR, ms(20), Duration::MAX, 1000 * HOUR, Duration::ZERO];
+        for (id, delay) in delays.into_iter().enumerate() {
+            timer.schedule_key(delay, id as u64).unwrap();
+        }
+        let moved = timer.schedule_key(ms(1), 6).unwrap();
+        assert!(timer.reschedule(moved, 2 * HOUR).moved());
+        let cancelled = timer.schedule_key(ms(5), 7).unwrap();
+        assert!(timer.cancel(cancelled).won());
+        let rest = timer.shutdown(Shutdown::FireAll, Duration::MAX).unwrap();
+        assert!(rest.is_empty(), "{rest:?}");
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        // The one that was pushed out stands where it stood.
+        assert_eq!(seen, [5, 6, 2, 0, 1, 4, 3]);
+        let stats = timer.stats();
+        assert_eq!((stats.fired(), stats.cancelled(), stats.returned()), (7, 1, 0));
+        assert_eq!((timer.pending(), timer.state()), (0, EngineState::Stopped));
+    }
+}
+
+#[test]
+fn fire_all_ends_with_many_timers_and_with_periodic_ones() {
+    install_logger();
+    for wheel in [tickwheel::WheelKind::Hierarchical, tickwheel::WheelKind::Hashed { buckets: 64 }]
+    {
+        let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).wheel(wheel));
+        let every = Period::fixed_rate(HOUR, MissedTicks::Burst).unwrap();
+        timer.schedule_periodic(HOUR, every, 100_000).unwrap();
+        for id in 0..20_000 {
+            timer.schedule_key(HOUR * (id % 50) as u32 + secs(10), id).unwrap();
+        }
+        let rest = timer.shutdown(Shutdown::FireAll, Duration::MAX).unwrap();
+        let ids = rest.iter().map(|it| it.payload).collect::<Vec<_>>();
+        assert_eq!(ids, [100_000], "the next period");
+        assert_eq!(set_of(fired.ids()), (0..20_000).chain([100_000]).collect());
+    }
+}
+
+#[test]
+fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
+    install_logger();
+    let (timer, fired) = recording(one_shard());
+    for (id, delay) in [ms(20), ms(40), HOUR].into_iter().enumerate() {
+        timer.schedule_key(delay, id as u64).unwrap();
+    }
+    let until = timer.now() + ms(300);
+    let rest = timer.shutdown(Shutdown::Drain { until }, Duration::MAX).unwrap();
+    assert_eq!(rest.iter().map(|it| it.payload).collect::<Vec<_>>(), [2]);
+    assert!(timer.now() >= until);
+    assert_eq!(sorted(fired.ids()), [0, 1]);
+}
+
+#[test]
+fn a_drain_ends_with_its_last_timer() {
+    install_logger();
+    let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread));
+    timer.schedule_key(ms(30), 1).unwrap();
+    let far = timer.schedule_key(HOUR, 2).unwrap();
+    let until = timer.now() + HOUR;
+    assert_eq!(
+        timer.shutdown(Shutdown::Drain { until }, ms(1)),
+        Err(StopError::TimedOut { shards: 1 }).or(Err(StopError::TimedOut { shards: 2 })),
+    );
+    assert_eq!(timer.state(), EngineState::Draining);
+    // Nobody wakes the worker for a cancel; the drain notices all the same.
+    assert!(timer.cancel(far).won());
+    assert_eq!(timer.shutdown(Shutdown::Drain { until }, secs(20)), Ok(vec![]));
+    assert_eq!(fired.ids(), [1]);
+}
+
+#[test]
+fn a_stop_cuts_a_drain_short() {
+    install_logger();
+    let (timer, _fired) = recording(one_shard());
+    timer.schedule_key(HOUR, 1).unwrap();
+    let drained = std::thread::scope(|scope| {
+        let drain = scope.spawn(|| timer.shutdown(Shutdown::Drain { until: Time::MAX }, secs(60)));
+        wait_until("it drains", || timer.state() == EngineState::Draining);
+        let stopped = timer.stop().unwrap();
+        (drain.join().unwrap().unwrap(), stopped)
+    });
+    assert_eq!(drained.0.len() + drained.1.len(), 1, "each timer is returned by one of them");
+}
+
+#[test]
+fn an_engine_turned_by_hand_drains_what_is_due() {
+    install_logger();
+    let clock = ManualClock::new();
+    let (timer, fired) = recording(one_shard().drive(Drive::Manual).clock(clock.clone()));
+    (0..10).for_each(|id| arm(&timer, ms(id), id));
+    clock.advance(ms(4));
+    let mode = Shutdown::Drain { until: Time::MAX };
+    let rest = timer.shutdown(mode, Duration::MAX).unwrap();
+    assert_eq!(sorted(fired.ids()), (0..=4).collect::<Vec<_>>());
+    assert_eq!(sorted(rest.iter().map(|it| it.payload)), (5..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_shutdown_inside_a_handler_is_an_error() {
+    install_logger();
+    let (sender, receiver) = channel();
+    let timer = reflexive(one_shard(), move |timer: &Timer<u64>, _| {
+        sender.send(timer.shutdown(Shutdown::FireAll, secs(60)).map(|_| ())).unwrap();
+    });
+    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
+    assert_eq!(timer.state(), EngineState::Started);
+    timer.stop().unwrap();
+}
+
+/// A stop waits for the handler that runs, not for all that is due.
+#[test]
+fn a_stop_does_not_wait_for_a_long_turn() {
+    install_logger();
+    let (timer, let_go) = blocked();
+    // All due in the turn that is under way or in the next one.
+    (1..=1000).for_each(|id| arm(&timer, Duration::ZERO, id));
+    let rest = std::thread::scope(|scope| {
+        let stop = scope.spawn(|| timer.stop().unwrap());
+        wait_until("it stops", || timer.is_stopped());
+        // For one more handler call than the one that runs.
+        let_go.send(()).unwrap();
+        stop.join().unwrap()
+    });
+    assert_eq!(rest.len(), 1000);
+}
+
+#[test]
+fn waiting_for_a_spinning_engine_to_be_idle_ends() {
+    install_logger();
+    let (timer, fired) =
+        recording(one_shard().shards(2).routing(Routing::Spread).idle(IdleStrategy::BusySpin));
+    for round in 1..=50 {
+        (0..4).for_each(|id| arm(&timer, Duration::ZERO, round * 4 + id));
+        timer.wait_idle();
+        assert_eq!(fired.take().len(), 4, "all handlers have returned");
+    }
+    timer.stop().unwrap();
+}

@@ -1,0 +1,371 @@
+//! Panics wherever the engine runs code of the user's.
+
+use crate::common::{HOUR, ms, one_shard, secs, set_of, wait_until};
+use crate::{Bomb, arm, install_logger};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tickwheel::{
+    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, MissedTicks, Period,
+    ScheduleErrorKind, StopError, Task, Time, Timer, TurnError,
+};
+
+fn every(period: Duration) -> Period {
+    Period::fixed_rate(period, MissedTicks::Skip).unwrap()
+}
+
+/// A payload whose `Clone` and whose destructor panic on demand.
+struct Unruly {
+    bomb: Bomb,
+    clones_left: Arc<AtomicU32>,
+}
+
+impl Clone for Unruly {
+    fn clone(&self) -> Self {
+        let left = self.clones_left.load(Ordering::SeqCst);
+        assert!(left > 0, "no clone any more");
+        self.clones_left.store(left - 1, Ordering::SeqCst);
+        Self {
+            bomb: Bomb::new(&self.bomb.armed, &self.bomb.drops),
+            clones_left: Arc::clone(&self.clones_left),
+        }
+    }
+}
+
+struct Fuse {
+    armed: Arc<AtomicBool>,
+    drops: Arc<AtomicU32>,
+}
+
+impl Fuse {
+    fn new(armed: bool) -> Self {
+        Self { armed: Arc::new(AtomicBool::new(armed)), drops: Arc::default() }
+    }
+
+    fn bomb(&self) -> Bomb {
+        Bomb::new(&self.armed, &self.drops)
+    }
+
+    fn unruly(&self, clones: u32) -> Unruly {
+        Unruly { bomb: self.bomb(), clones_left: Arc::new(AtomicU32::new(clones)) }
+    }
+
+    fn drops(&self) -> u32 {
+        self.drops.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_kept_payload_whose_destructor_panics_in_stop_loses_nothing() {
+    install_logger();
+    for drive in [Drive::Workers, Drive::Manual] {
+        let fuse = Fuse::new(false);
+        let timer = one_shard().drive(drive).build_with(|_: Expired<Unruly>| ()).unwrap();
+        for _ in 0..3 {
+            timer.schedule_periodic(HOUR, every(HOUR), fuse.unruly(9)).unwrap();
+        }
+        timer.schedule_key(HOUR, fuse.unruly(0)).unwrap();
+        fuse.armed.store(true, Ordering::SeqCst);
+        let rest = timer.stop().unwrap();
+        assert_eq!((rest.len(), timer.pending()), (4, 0));
+        fuse.armed.store(false, Ordering::SeqCst);
+        drop(rest);
+    }
+}
+
+#[test]
+fn a_clone_and_a_destructor_that_both_panic_end_their_timer_only() {
+    install_logger();
+    let fuse = Fuse::new(false);
+    let (sender, receiver) = channel();
+    let inside = fuse.armed.clone();
+    let timer = one_shard()
+        .build_with(move |expired: Expired<Unruly>| {
+            inside.store(false, Ordering::SeqCst);
+            drop(expired);
+            // Armed while the engine has the payload: the clone for the next period panics, and then the kept one.
+            inside.store(true, Ordering::SeqCst);
+            sender.send(()).unwrap();
+        })
+        .unwrap();
+    let key = timer.schedule_periodic(ms(1), every(ms(1)), fuse.unruly(1)).unwrap();
+    receiver.recv_timeout(secs(20)).unwrap();
+    wait_until("the timer has ended", || !timer.is_pending(key));
+    timer.schedule_key(Duration::ZERO, fuse.unruly(0)).unwrap();
+    receiver.recv_timeout(secs(20)).unwrap();
+    assert_eq!(timer.state(), EngineState::Started);
+    fuse.armed.store(false, Ordering::SeqCst);
+    assert!(timer.stop().unwrap().is_empty());
+}
+
+#[test]
+fn handler_and_hook_and_logger_panic_and_the_others_fire() {
+    install_logger();
+    let (sender, receiver) = channel();
+    let timer = one_shard()
+        .on_panic(|_| panic!("the hook"))
+        .build_with(move |expired: Expired<u64>| {
+            assert!(expired.payload % 2 == 0, "the handler");
+            sender.send(expired.payload).unwrap();
+        })
+        .unwrap();
+    for id in 0..100 {
+        timer.schedule_key(Duration::ZERO, id).unwrap();
+    }
+    let fired = set_of((0..50).map(|_| receiver.recv_timeout(secs(20)).unwrap()));
+    assert_eq!(fired, (0..100).step_by(2).collect());
+    wait_until("all panics are counted", || timer.stats().panics() == 50);
+    assert_eq!(timer.state(), EngineState::Started);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn captures_of_the_handler_that_panic_when_dropped_lose_no_timer() {
+    install_logger();
+    for drive in [Drive::Workers, Drive::Manual] {
+        for start in [true, false] {
+            let fuse = Fuse::new(true);
+            let captured = fuse.bomb();
+            let timer = one_shard()
+                .drive(drive)
+                .build_with(move |_: Expired<u64>| assert!(captured.armed.load(Ordering::SeqCst)))
+                .unwrap();
+            if start {
+                (0..10).for_each(|id| arm(&timer, HOUR, id));
+            }
+            let rest = timer.stop().unwrap();
+            assert_eq!(rest.len(), if start { 10 } else { 0 });
+            assert_eq!(timer.stats().returned(), rest.len() as u64);
+            assert!(fuse.drops() >= 1, "the handler is gone");
+        }
+    }
+}
+
+/// A clock that panics on the engine's workers on demand.
+struct Moody {
+    start: Instant,
+    panics: Arc<AtomicU32>,
+}
+
+impl Clock for Moody {
+    fn now(&self) -> Time {
+        let left = self.panics.load(Ordering::SeqCst);
+        let on_worker = std::thread::current().name().is_some_and(|it| it.starts_with("moody"));
+        if left > 0 && on_worker {
+            self.panics.store(left.saturating_sub(u32::from(left < 1_000)), Ordering::SeqCst);
+            panic!("the clock");
+        }
+        Time::ZERO + self.start.elapsed()
+    }
+}
+
+fn moody(panics: &Arc<AtomicU32>) -> Builder {
+    let clock = Moody { start: Instant::now(), panics: Arc::clone(panics) };
+    one_shard().shards(2).thread_name("moody").clock(clock).routing(tickwheel::Routing::Spread)
+}
+
+#[test]
+fn a_clock_that_panics_now_and_then_stands_still_meanwhile() {
+    install_logger();
+    let panics = Arc::new(AtomicU32::new(0));
+    let (sender, receiver) = channel();
+    let timer = moody(&panics).build_with(move |e: Expired<u64>| sender.send(e).unwrap()).unwrap();
+    for round in 0..20 {
+        panics.store(5, Ordering::SeqCst);
+        timer.schedule_key(ms(2), round).unwrap();
+        let expired = receiver.recv_timeout(secs(20)).unwrap();
+        assert_eq!(expired.payload, round);
+        assert!(timer.now() >= expired.deadline, "never early");
+    }
+    assert_eq!(timer.state(), EngineState::Started);
+    assert!(timer.stop().unwrap().is_empty());
+}
+
+#[test]
+fn a_worker_that_ends_closes_its_shard_and_says_so() {
+    install_logger();
+    let panics = Arc::new(AtomicU32::new(0));
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&failures);
+    let timer = moody(&panics)
+        .on_worker_failure(move |failure| {
+            told.lock().unwrap().push(failure.clone());
+            panic!("the failure hook");
+        })
+        .build_with(|_: Expired<u64>| ())
+        .unwrap();
+    for id in 0..10 {
+        timer.schedule_key(HOUR, id).unwrap();
+    }
+    // It panics for ever from now on.
+    panics.store(u32::MAX, Ordering::SeqCst);
+    (10..12).for_each(|id| arm(&timer, ms(1), id));
+    wait_until("both workers have ended", || failures.lock().unwrap().len() == 2);
+    let failed = |timer: &Timer<u64>| match timer.schedule_key(HOUR, 99) {
+        Ok(key) => timer.cancel(key).payload().is_none(),
+        Err(error) => {
+            assert_eq!(*error.payload(), 99);
+            let kind = error.kind().clone();
+            assert!(error.to_string().contains("the clock"), "{error}");
+            matches!(kind, ScheduleErrorKind::WorkerFailed { shard: 0 | 1, .. })
+        }
+    };
+    wait_until("schedules are refused", || failed(&timer) && failed(&timer));
+    assert_eq!(timer.state(), EngineState::Failed);
+    // Returns, though nothing happens any more.
+    timer.wait_idle();
+    let stats = timer.stats();
+    for shard in &stats.shards {
+        assert!(shard.failure.as_ref().is_some_and(|it| it.contains("the clock")), "{shard:?}");
+    }
+    let rest = timer.stop().unwrap();
+    assert_eq!(set_of(rest.iter().map(|it| it.payload)), (0..12).collect());
+    assert_eq!((timer.pending(), timer.state()), (0, EngineState::Stopped));
+    let again = timer.schedule_key(HOUR, 1).unwrap_err();
+    assert_eq!(*again.kind(), ScheduleErrorKind::Stopped);
+}
+
+#[test]
+fn a_turn_by_hand_on_a_broken_clock_ends_in_an_error() {
+    install_logger();
+    struct Broken(Arc<AtomicBool>);
+    impl Clock for Broken {
+        fn now(&self) -> Time {
+            assert!(!self.0.load(Ordering::SeqCst), "the clock");
+            Time::ZERO
+        }
+    }
+    let broken = Arc::new(AtomicBool::new(false));
+    let builder = one_shard().drive(Drive::Manual).clock(Broken(Arc::clone(&broken)));
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    (0..5).for_each(|id| arm(&timer, HOUR, id));
+    broken.store(true, Ordering::SeqCst);
+    let answer = (0..1000).map(|_| timer.turn()).find(|answer| answer.is_err());
+    assert_eq!(answer, Some(Err(TurnError::Failed { shard: 0 })));
+    assert_eq!(timer.turn(), Ok(0), "the other shards would go on");
+    broken.store(false, Ordering::SeqCst);
+    assert!(timer.schedule_key(HOUR, 7).is_err());
+    assert_eq!(timer.stop().unwrap().len(), 5);
+}
+
+#[test]
+fn the_last_handle_dropped_in_a_handler_beside_payloads_that_panic() {
+    install_logger();
+    let fuse = Fuse::new(true);
+    let timer = Builder::new().shards(2).build().unwrap();
+    for _ in 0..50 {
+        let bomb = fuse.bomb();
+        arm(&timer, HOUR, Task::new(move || drop(bomb)));
+    }
+    let (let_go, gate) = channel::<()>();
+    let last = timer.clone();
+    timer
+        .run_after(Duration::ZERO, move || {
+            gate.recv().unwrap();
+            drop(last);
+        })
+        .unwrap();
+    drop(timer);
+    let_go.send(()).unwrap();
+    wait_until("every payload is dropped", || fuse.drops() == 50);
+}
+
+#[test]
+fn the_last_handle_dropped_outside_beside_payloads_that_panic() {
+    install_logger();
+    for drive in [Drive::Workers, Drive::Manual] {
+        let fuse = Fuse::new(true);
+        let timer = one_shard().drive(drive).build_with(|_: Expired<Bomb>| ()).unwrap();
+        (0..50).for_each(|_| arm(&timer, HOUR, fuse.bomb()));
+        drop(timer);
+        wait_until("every payload is dropped", || fuse.drops() == 50);
+    }
+}
+
+/// Refuses everything; what it refused lands here.
+struct Refusing(Arc<Mutex<Vec<u64>>>);
+
+impl Executor<(u64, Bomb)> for Refusing {
+    fn execute(&self, expired: Expired<(u64, Bomb)>) -> Result<(), Expired<(u64, Bomb)>> {
+        Err(expired)
+    }
+
+    fn rejected(&self, expired: Expired<(u64, Bomb)>) {
+        self.0.lock().unwrap().push(expired.payload.0);
+        drop(expired);
+        unreachable!("the bomb goes off");
+    }
+}
+
+#[test]
+fn a_refused_timer_whose_payload_panics_when_dropped_costs_no_other() {
+    install_logger();
+    let (back, fuse) = (Arc::new(Mutex::default()), Fuse::new(true));
+    let timer = one_shard().build_on(Refusing(Arc::clone(&back))).unwrap();
+    for id in 0..20 {
+        timer.schedule_key(Duration::ZERO, (id, fuse.bomb())).unwrap();
+    }
+    wait_until("all came back", || back.lock().unwrap().len() == 20);
+    assert_eq!(set_of(back.lock().unwrap().drain(..)), (0..20).collect());
+    wait_until("all panics are counted", || timer.stats().panics() == 20);
+    assert!(timer.stop().unwrap().is_empty());
+}
+
+#[test]
+fn a_waker_that_panics_takes_no_key_away() {
+    install_logger();
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let wake = move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        panic!("the waker");
+    };
+    let mut timer = EventLoopTimer::<()>::builder().build_with_waker::<u64>(wake).unwrap();
+    let remote = timer.remote();
+    assert_eq!(timer.poll_timeout(timer.now()), None);
+    let key = remote.schedule(HOUR, 7).unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    assert!(remote.is_pending(key));
+    assert_eq!(timer.close().len(), 1);
+}
+
+#[test]
+fn an_event_loop_dropped_with_payloads_that_panic() {
+    install_logger();
+    let fuse = Fuse::new(true);
+    let mut timer = EventLoopTimer::<()>::builder().build_with_waker::<Bomb>(|| ()).unwrap();
+    let now = timer.now();
+    for _ in 0..10 {
+        timer.schedule(now, HOUR, fuse.bomb()).unwrap();
+    }
+    drop(timer);
+    assert_eq!(fuse.drops(), 10);
+}
+
+/// What a handler has captured is dropped while the engine stops; its destructor must not wait for itself.
+#[test]
+fn a_destructor_that_stops_its_own_engine_is_told_where_it_is() {
+    install_logger();
+    struct AtTheEnd {
+        timer: Arc<Mutex<Option<Timer<u64>>>>,
+        answers: Sender<Result<usize, StopError>>,
+    }
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            let timer = self.timer.lock().unwrap().take().expect("it is there until the end");
+            self.answers.send(timer.stop().map(|rest| rest.len())).unwrap();
+        }
+    }
+    for drive in [Drive::Workers, Drive::Manual] {
+        let (answers, receiver) = channel();
+        let own = Arc::new(Mutex::new(None));
+        let captured = AtTheEnd { timer: Arc::clone(&own), answers };
+        let handler = move |_: Expired<u64>| assert!(captured.timer.lock().unwrap().is_some());
+        let timer = one_shard().drive(drive).build_with(handler).unwrap();
+        *own.lock().unwrap() = Some(timer.clone());
+        arm(&timer, HOUR, 1);
+        assert_eq!(timer.stop().unwrap().len(), 1);
+        assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
+    }
+}

@@ -1,0 +1,210 @@
+//! What needs a process of its own. Each test runs this program again, for one of the ignored tests below.
+
+use crate::arm;
+use crate::common::{HOUR, one_shard, recording, us, wait_until};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tickwheel::{Builder, EngineState, ScheduleErrorKind, StartError, StopError};
+
+/// Runs one of the tests below in a process of its own.
+fn alone(test: &str, environment: &[(&str, &std::ffi::OsStr)]) {
+    let program = std::env::current_exe().unwrap();
+    let mut child = Command::new(program);
+    child.args([&format!("processes::{test}"), "--exact", "--ignored", "--nocapture"]);
+    child.envs(environment.iter().copied());
+    let output = child.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && told.contains("1 passed"), "{told}\n{errors}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_fork_is_refused_and_told() {
+    alone("child_that_forks", &[]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_engine_opens_no_descriptor() {
+    alone("child_that_counts_descriptors", &[]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn never_early_on_a_clock_that_is_slewed() {
+    let Some(shim) = shim::build() else { return eprintln!("skipped: no C compiler") };
+    alone("child_on_a_slewed_clock", &[("LD_PRELOAD", shim.as_os_str())]);
+}
+
+/// The exit status of `run` in a fork of this process.
+#[cfg(target_os = "linux")]
+fn forked(run: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child runs on this thread alone; the allocator of the system survives a fork, and no lock that the
+    // child takes is held by another thread here.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "no fork");
+    if child == 0 {
+        let fine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(false);
+        // SAFETY: ends the child without running anything of the parent's.
+        unsafe { libc::_exit(i32::from(!fine)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by a_fork_is_refused_and_told, alone in its process"]
+fn child_that_forks() {
+    let (timer, fired) = recording(one_shard().shards(2));
+    timer.schedule_key(HOUR, 1).unwrap();
+    let kept = timer.schedule(HOUR, 2).unwrap();
+    let status = forked(|| {
+        let refused = timer.schedule_key(Duration::ZERO, 3).unwrap_err();
+        let forked = ScheduleErrorKind::Start(StartError::Forked);
+        refused.kind() == &forked
+            && *refused.payload() == 3
+            && timer.state() == EngineState::Forked
+            && timer.start() == Err(StartError::Forked)
+            && timer.stop() == Err(StopError::Forked)
+            && {
+                timer.wait_idle();
+                // Its memory is whole: what was pending can be taken back here, too.
+                kept.cancel().won()
+            }
+            && {
+                let handle = timer.clone();
+                drop(handle);
+                true
+            }
+    });
+    assert_eq!(status, 0);
+    // Nothing of that has reached the engine's own process.
+    assert_eq!(timer.state(), EngineState::Started);
+    timer.schedule_key(Duration::ZERO, 4).unwrap();
+    wait_until("it has fired", || fired.len() == 1);
+    assert_eq!(timer.stop().unwrap().len(), 2);
+    // An engine that has no workers yet may be taken along: a daemon forks before it starts anything.
+    let (unstarted, fired) = recording(one_shard());
+    let status = forked(|| {
+        unstarted.schedule_key(Duration::ZERO, 5).unwrap();
+        wait_until("it has fired", || fired.len() == 1);
+        unstarted.stop().is_ok()
+    });
+    assert_eq!(status, 0);
+    unstarted.stop().unwrap();
+    // The last handle dropped in a child waits for nobody.
+    let (last, _fired) = recording(one_shard());
+    last.schedule_key(HOUR, 6).unwrap();
+    let mut last = Some(last);
+    assert_eq!(forked(|| last.take().is_some()), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by an_engine_opens_no_descriptor, alone in its process"]
+fn child_that_counts_descriptors() {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    let (timer, fired) = recording(Builder::new().shards(8).routing(tickwheel::Routing::Spread));
+    (0..8).for_each(|id| arm(&timer, us(100), id));
+    wait_until("all have fired", || fired.len() == 8);
+    assert_eq!(open(), before);
+    timer.stop().unwrap();
+}
+
+/// Every clock that the standard library reads here runs between 11 % slow and 11 % fast, by turns.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by never_early_on_a_clock_that_is_slewed, alone in its process and with a shim"]
+fn child_on_a_slewed_clock() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let timer = one_shard()
+        .tick(us(1))
+        .build_with(move |expired: tickwheel::Expired<Instant>| {
+            sender.send((expired.payload, Instant::now())).unwrap();
+        })
+        .unwrap();
+    let (mut early, mut fired, mut checked) = (Vec::new(), 0, 0u32);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1500) {
+        // Many a schedule between two readings of the clock, as on a busy server.
+        for n in 0..200u32 {
+            let delay = us(u64::from(n % 7) * 40);
+            let due = Instant::now() + delay;
+            timer.schedule_key(delay, due).unwrap();
+            checked += 1;
+        }
+        for (due, at) in receiver.try_iter() {
+            fired += 1;
+            if at < due {
+                early.push(due - at);
+            }
+        }
+    }
+    timer.wait_idle();
+    assert!(fired > 1000, "{fired} of {checked} fired");
+    assert!(
+        early.is_empty(),
+        "{} of {fired} were early, up to {:?}",
+        early.len(),
+        early.iter().max()
+    );
+    timer.stop().unwrap();
+}
+
+#[cfg(target_os = "linux")]
+mod shim {
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    /// Slews `CLOCK_MONOTONIC`: 11 % slow for 40 ms, while the rate of the counter is being measured, then 11 % fast
+    /// and slow by turns of 3 ms.
+    const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+typedef int (*reading)(clockid_t, struct timespec *);
+static long long slewed(long long real) {
+    static long long origin;
+    if (!__atomic_load_n(&origin, __ATOMIC_RELAXED)) {
+        long long none = 0;
+        __atomic_compare_exchange_n(&origin, &none, real, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+    long long first = 40000000, turn = 3000000;
+    long long passed = real - __atomic_load_n(&origin, __ATOMIC_RELAXED);
+    if (passed < first) return origin + passed / 100 * 89;
+    long long since = passed - first, pairs = since / (2 * turn), rest = since % (2 * turn);
+    long long clock = first / 100 * 89 + pairs * 2 * turn;
+    clock += rest < turn ? rest * 111 / 100 : turn / 100 * 111 + (rest - turn) * 89 / 100;
+    return origin + clock;
+}
+int clock_gettime(clockid_t id, struct timespec *time) {
+    static reading real;
+    if (!real) real = (reading)dlsym(RTLD_NEXT, "clock_gettime");
+    int answer = real(id, time);
+    if (answer == 0 && id == CLOCK_MONOTONIC) {
+        long long clock = slewed(time->tv_sec * 1000000000LL + time->tv_nsec);
+        time->tv_sec = clock / 1000000000LL;
+        time->tv_nsec = clock % 1000000000LL;
+    }
+    return answer;
+}
+"#;
+
+    /// The shim as a library; nothing without a C compiler.
+    pub(super) fn build() -> Option<PathBuf> {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let (source, library) = (folder.join("slew.c"), folder.join("slew.so"));
+        std::fs::write(&source, SOURCE).ok()?;
+        let built = Command::new("cc")
+            .args(["-O1", "-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .arg("-ldl")
+            .status();
+        built.is_ok_and(|status| status.success()).then_some(library)
+    }
+}
