@@ -55,8 +55,8 @@
 //! |---|---|---|
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
-//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix, log |
-//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library |
+//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
+//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
 //! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need
 //! an allocator and no operating system: the crate is `no_std` then.

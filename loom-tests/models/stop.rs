@@ -184,7 +184,7 @@ fn turn_and_stop_or_schedule() {
             move || schedule(&handle, handle.thread(0), &ledger, 1, false).is_some()
         });
         let mut ended = Vec::new();
-        let _ = engine.owner.turn(10, &crate::Budget::default(), |expiry| {
+        let _ = engine.owner.turn(10, &crate::types::Budget::default(), |expiry| {
             ended.push(expiry.payload.id());
         });
         ended.extend(engine.close());
@@ -205,7 +205,7 @@ fn death_in_a_turn_or_schedule() {
             let (handle, ledger) = engine.handle();
             move || schedule(&handle, handle.thread(1), &ledger, 1, false).is_some()
         });
-        let budget = crate::Budget::default();
+        let budget = crate::types::Budget::default();
         let mut piece = engine.owner.begin_turn(10, &budget).unwrap();
         let mut ended: Vec<u64> = Vec::new();
         ended.extend(engine.owner.next_fired(&mut piece).map(|fired| fired.payload.id()));

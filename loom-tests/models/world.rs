@@ -6,14 +6,14 @@
 
 use super::harness::{Ledger, Payload};
 use crate::drive::Fate;
-use crate::node::magazine::ThreadCache;
+use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::table::{Armed, Rescheduled, Table};
 use crate::state::Phase;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Nodes in the table: two magazines under loom.
-const NODES: u64 = 4;
+const NODES: u64 = 2 * CAPACITY as u64;
 /// The threads of a scenario, and so its thread caches; the owner's is the last.
 const OWNER: usize = 3;
 
