@@ -131,7 +131,7 @@ mod time;
 mod types;
 #[cfg(all(feature = "engine", feature = "event-loop"))]
 mod unwind;
-/// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
+// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
 #[doc(hidden)]
 pub mod wheel;
 
