@@ -96,7 +96,8 @@
 //! ```compile_fail,E0308
 //! use std::time::Duration;
 //! use tickwheel::{LocalTimer, Time};
-//! let (mut names, mut numbers) = (LocalTimer::new(Duration::from_millis(1))?, LocalTimer::new(Duration::from_millis(1))?);
+//! let mut names = LocalTimer::new(Duration::from_millis(1))?;
+//! let mut numbers = LocalTimer::new(Duration::from_millis(1))?;
 //! let key = names.schedule(Time::ZERO, Duration::ZERO, "name")?;
 //! numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
 //! numbers.cancel(key);

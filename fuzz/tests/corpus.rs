@@ -24,7 +24,9 @@ macro_rules! targets {
         $(
             #[test]
             fn $target() {
-                each_input(stringify!($target), |data| fuzz::replay(data, fuzz::$target::check));
+                each_input(stringify!($target), |data| {
+                    fuzz::case(data).iter().for_each(fuzz::$target::check);
+                });
             }
         )*
     };

@@ -29,7 +29,7 @@ impl Engine {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let bell = Box::new(Bell::default());
         let owner = Owner::new(0, wheel, Some(Arc::clone(&limit)), bell);
-        Self { owner, ledger: Ledger::new(), limit }
+        Self { owner, ledger: Ledger::of_payloads(), limit }
     }
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
@@ -156,7 +156,7 @@ fn stop_or_schedule_periodic() {
             move || {
                 let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
                 let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
-                let repeat = Repeat { payload: ledger.payload(1), clone: Payload::again, course };
+                let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
                 let accepted = handle.schedule_periodic(handle.thread(0), repeat);
                 if let Ok(key) = accepted {
                     return Some(key);

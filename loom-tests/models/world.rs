@@ -26,7 +26,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Arc<Self> {
         let caches = std::array::from_fn(|_| ThreadCache::default());
-        Arc::new(Self { table: Table::new(0, NODES), caches, ledger: Ledger::new() })
+        Arc::new(Self { table: Table::new(0, NODES), caches, ledger: Ledger::of_payloads() })
     }
 
     pub(super) fn payload(&self, id: u64) -> Payload {

@@ -145,8 +145,8 @@ impl Builder {
         self
     }
 
-    /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a [`ManualClock`](crate::ManualClock) time moves by
-    /// hand, with real workers or with [`Drive::Manual`].
+    /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
+    /// [`ManualClock`](crate::ManualClock) time moves by hand, with real workers or with [`Drive::Manual`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.source = TimeSource::custom(clock);
