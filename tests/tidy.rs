@@ -56,7 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/contain.rs", &[]),
     ("src/sync/", &[]),
     ("src/time/", &["contain", "sync"]),
-    ("src/types/", &["time"]),
+    ("src/types/", &["sync", "time"]),
     ("src/state/", &["sync", "types"]),
     ("src/wheel/", &["types"]),
     ("src/drive/", &["types", "wheel"]),
