@@ -7,7 +7,7 @@
 //! It hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::bound::{Round, ZOMBIE_FLOOR};
+use super::round::{Round, ZOMBIE_FLOOR};
 use super::turn::Token;
 use super::{Fate, StagingBuffer, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
