@@ -88,8 +88,6 @@ const CIRCLES: &[&str] = &[
     "src/engine/submitter.rs",
     "src/engine/guard.rs",
     "src/engine/global.rs",
-    "src/drive/driver.rs",
-    "src/drive/bound.rs",
     "src/engine/builder.rs",
     "src/engine/handler.rs",
     "src/engine/hold.rs",
