@@ -55,8 +55,8 @@
 //! |---|---|---|
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
-//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix, log |
-//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library |
+//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
+//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
 //! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need
 //! an allocator and no operating system: the crate is `no_std` then.
@@ -96,7 +96,8 @@
 //! ```compile_fail,E0308
 //! use std::time::Duration;
 //! use tickwheel::{LocalTimer, Time};
-//! let (mut names, mut numbers) = (LocalTimer::new(Duration::from_millis(1))?, LocalTimer::new(Duration::from_millis(1))?);
+//! let mut names = LocalTimer::new(Duration::from_millis(1))?;
+//! let mut numbers = LocalTimer::new(Duration::from_millis(1))?;
 //! let key = names.schedule(Time::ZERO, Duration::ZERO, "name")?;
 //! numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
 //! numbers.cancel(key);
@@ -131,7 +132,7 @@ mod time;
 mod types;
 #[cfg(all(feature = "engine", feature = "event-loop"))]
 mod unwind;
-/// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
+// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
 #[doc(hidden)]
 pub mod wheel;
 

@@ -1,14 +1,21 @@
 //! What users rely on without calling it: auto traits, sizes, the texts of errors, `Debug` without
 //! conditions, object safety. What must not compile is shown in the crate's documentation.
 
-#[path = "common/mod.rs"]
-mod common;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "support"]
+mod support {
+    pub(crate) mod setup;
+}
 
-use common::{HOUR, ms, one_shard, recording};
 use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
+use support::setup::{HOUR, ms, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, DurationHistogram, EngineState,
     EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Key, LocalTimer, ManualClock,
@@ -158,7 +165,7 @@ fn errors_are_send_sync_and_static() {
 struct SendlessDebug;
 
 #[test]
-fn debug_asks_nothing_of_the_payload() {
+fn debug_does_not_need_a_payload_that_can_be_printed() {
     fn debug<D: Debug>(value: &D, parts: &[&str]) {
         let text = format!("{value:?}");
         for part in parts {
@@ -263,7 +270,7 @@ fn run_time_errors_name_the_cure() {
 }
 
 #[test]
-fn verdicts_answer_for_themselves() {
+fn cancel_and_reschedule_answers_can_be_asked() {
     assert!(Cancel::Won(1).won() && !Cancel::<u64>::Lost.won());
     assert_eq!((Cancel::Won(1).payload(), Cancel::<u64>::Lost.payload()), (Some(1), None));
     assert!(Reschedule::Moved.moved() && !Reschedule::Gone.moved());

@@ -1,40 +1,40 @@
-//! What the fuzz targets do: for each, what the fuzzer may choose (`Case`) and what must hold (`check`).
+//! What the fuzz targets do, for `fuzz_targets/`, which only connects it to libFuzzer.
 //!
-//! `fuzz_targets/` only connects these to libFuzzer. They are in a library so that `cargo test` runs them over
-//! the committed corpus, without a fuzzer and on a stable compiler: see `tests/corpus.rs`.
+//! The models are the library's own: its tests run them on random cases, so each operation is an enum once. What
+//! they need of each other is described in `tests/support/README.md`. Two targets have no such twin and are here.
 //!
 //! | target | under test | oracle |
 //! |---|---|---|
-//! | `wheel_model` | both wheels | the sorted map of `tests/wheel` |
+//! | `wheel_model` | both wheels | a sorted map |
 //! | `shard_model` | `EventLoopTimer` and its remotes, at turn boundaries and in handlers | `book` |
-//! | `engine_manual` | `Timer`, turned by hand, with `Timeout` handles | `book` |
-//! | `engine_threads` | `Timer` with workers and two producers | every accepted timer ends once |
+//! | `engine_manual` | `Timer` on a manual clock, by hand or with a worker, with `Timeout` handles | `book` |
+//! | `engine_threads` | `Timer` with workers and up to four producers | every accepted timer ends once |
 //! | `tick_and_builder` | settings, tick arithmetic, periods | the rules in 128 bits |
 //! | `replay_parser` | the load program's workload files | a naive reader; what is written reads back |
 //! | `local_model` | `LocalTimer`, periodic timers too | `book` |
 //! | `fixed_model` | `FixedTimer` | a sorted map |
-//!
-//! Shared: `inputs` (what the fuzzer chooses from), `ticks` (naive tick arithmetic), `tracked` (a payload that
-//! counts its instances), `book` (the model of a timer's life).
 
-mod book;
-pub mod engine_manual;
-pub mod engine_threads;
-pub mod fixed_model;
-mod inputs;
-pub mod local_model;
 pub mod replay_parser;
-pub mod shard_model;
 pub mod tick_and_builder;
-mod ticks;
-mod tracked;
-pub mod wheel_model;
 
-use arbitrary::{Arbitrary, Unstructured};
-
-/// Runs `check` on the case that libFuzzer would make of `data`; nothing where `data` is too short for one.
-pub fn replay<'a, C: Arbitrary<'a>>(data: &'a [u8], check: impl FnOnce(&C)) {
-    if let Ok(case) = C::arbitrary_take_rest(Unstructured::new(data)) {
-        check(&case);
-    }
+#[allow(dead_code, reason = "shared with the library's tests, which use more of it")]
+#[path = "../../tests/support"]
+mod support {
+    pub(crate) mod book;
+    pub(crate) mod checked_wheel;
+    pub(crate) mod choices;
+    pub mod engine_manual;
+    pub mod engine_threads;
+    pub mod fixed_model;
+    pub(crate) mod ledger;
+    pub mod local_model;
+    pub(crate) mod random;
+    pub mod shard_model;
+    pub(crate) mod ticks;
+    pub mod wheel_model;
 }
+
+pub use support::choices::case;
+pub use support::{
+    engine_manual, engine_threads, fixed_model, local_model, shard_model, wheel_model,
+};

@@ -3,8 +3,8 @@
 
 mod settings;
 
-use crate::inputs::{Span, Step};
-use crate::ticks::{NEVER, Rhythm, Ticks, later, saturated};
+use crate::support::choices::{Span, Step};
+use crate::support::ticks::{NEVER, Rhythm, Ticks, later, saturated};
 use arbitrary::Arbitrary;
 use settings::{MAX_TICK, Settings, judge};
 use std::sync::Arc;

@@ -24,13 +24,16 @@ macro_rules! targets {
         $(
             #[test]
             fn $target() {
-                each_input(stringify!($target), |data| fuzz::replay(data, fuzz::$target::check));
+                each_input(stringify!($target), |data| {
+                    fuzz::case(data).iter().for_each(fuzz::$target::check);
+                });
             }
         )*
     };
 }
 
-targets!(wheel_model shard_model engine_manual engine_threads tick_and_builder local_model fixed_model);
+targets!(wheel_model shard_model engine_manual engine_threads tick_and_builder local_model
+    fixed_model);
 
 #[test]
 fn replay_parser() {

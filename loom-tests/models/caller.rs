@@ -21,7 +21,7 @@ pub(super) fn repeat(payload: Payload) -> Repeat<Payload> {
     let every = Duration::from_nanos(FIRST * TICK);
     let period = Period::fixed_rate(every, MissedTicks::Skip).unwrap();
     let course = Course::new(Time::from_nanos(FIRST * TICK), period, TickRate::new(TICK));
-    Repeat { payload, clone: Payload::again, course }
+    Repeat { payload, clone: Payload::clone, course }
 }
 
 /// The owner of one periodic timer: what it has called, and the entries that lie in its wheel.

@@ -1,14 +1,16 @@
 //! What the scenarios are made of: a runner, threads, and things that can be counted.
 //!
 //! A scenario is a closure without randomness and without a clock. It starts threads with [`spawn`], joins
-//! all of them, and asserts. What it checks at the end it keeps in plain std atomics ([`Ledger`], [`Bell`]):
+//! all of them, and asserts. What it checks at the end it keeps in plain std atomics (`support::ledger`, [`Bell`]):
 //! those are no part of the model, so they cost no interleavings and order nothing by accident.
 
 use crate::shard::WakeOwner;
 use crate::sync::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+
+pub(super) use super::support::ledger::{Ledger, Payload};
 
 #[cfg(tickwheel_loom)]
 pub(super) use loom::thread::{JoinHandle, yield_now};
@@ -49,7 +51,7 @@ pub(super) fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static
 pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F) {
     let quick = std::env::var_os("TICKWHEEL_MODELS").is_some_and(|mode| mode == "quick");
     let name = name_of(&scenario);
-    let executions = Arc::new(AtomicUsize::new(0));
+    let executions = Arc::new(AtomicU64::new(0));
     let mut model = loom::model::Builder::new();
     model.preemption_bound = if quick { bound.quick } else { bound.full };
     // These two end an exploration early and let it pass: no variable may set them.
@@ -123,65 +125,6 @@ impl Probe {
             // SAFETY: as in `set`.
             unsafe { *cell }
         })
-    }
-}
-
-/// Counts payloads made and dropped.
-#[derive(Default)]
-pub(super) struct Ledger {
-    made: AtomicUsize,
-    dropped: AtomicUsize,
-}
-
-impl Ledger {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self::default())
-    }
-
-    pub(super) fn payload(self: &Arc<Self>, id: u64) -> Payload {
-        self.made.fetch_add(1, Ordering::Relaxed);
-        Payload { id, ledger: Arc::clone(self), whole: Box::new(id) }
-    }
-
-    pub(super) fn assert_all_dropped(&self) {
-        assert_eq!(
-            self.made.load(Ordering::Relaxed),
-            self.dropped.load(Ordering::Relaxed),
-            "payloads made, and payloads dropped"
-        );
-    }
-}
-
-/// A payload that knows whether it was dropped, and whether it is whole.
-pub(super) struct Payload {
-    id: u64,
-    ledger: Arc<Ledger>,
-    whole: Box<u64>,
-}
-
-impl Payload {
-    pub(super) fn id(&self) -> u64 {
-        assert_eq!(self.id, *self.whole, "a payload that was not written completely");
-        self.id
-    }
-}
-
-impl Payload {
-    /// For the next period of a periodic timer.
-    pub(super) fn again(&self) -> Self {
-        self.ledger.payload(self.id())
-    }
-}
-
-impl Drop for Payload {
-    fn drop(&mut self) {
-        self.ledger.dropped.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl std::fmt::Debug for Payload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Payload({})", self.id)
     }
 }
 

@@ -18,6 +18,13 @@
 )]
 mod harness;
 
+/// What tests and fuzz targets use as well: see `tests/support/README.md`.
+#[allow(dead_code, reason = "the models need a part of it")]
+#[path = "../../tests/support"]
+mod support {
+    pub(super) mod ledger;
+}
+
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod caller;
 mod inbox;

@@ -31,7 +31,7 @@ impl Engine {
         let bell = Bell::default();
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner = Owner::new(0, wheel, None, Box::new(bell.clone()));
-        Self { owner, ledger: Ledger::new(), bell, fired: Vec::new() }
+        Self { owner, ledger: Ledger::of_payloads(), bell, fired: Vec::new() }
     }
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
@@ -195,7 +195,7 @@ fn a_periodic_timer_is_always_pending() {
         let (handle, ledger) = engine.handle();
         let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
         let course = Course::new(Time::from_nanos(10), every, TickRate::new(2));
-        let repeat = Repeat { payload: ledger.payload(1), clone: Payload::again, course };
+        let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
         let key = handle.schedule_periodic(handle.thread(0), repeat).unwrap();
         let looking = spawn({
             let handle = Arc::clone(&handle);

@@ -6,14 +6,14 @@
 
 use super::harness::{Ledger, Payload};
 use crate::drive::Fate;
-use crate::node::magazine::ThreadCache;
+use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::table::{Armed, Rescheduled, Table};
 use crate::state::Phase;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Nodes in the table: two magazines under loom.
-const NODES: u64 = 4;
+const NODES: u64 = 2 * CAPACITY as u64;
 /// The threads of a scenario, and so its thread caches; the owner's is the last.
 const OWNER: usize = 3;
 
@@ -26,7 +26,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Arc<Self> {
         let caches = std::array::from_fn(|_| ThreadCache::default());
-        Arc::new(Self { table: Table::new(0, NODES), caches, ledger: Ledger::new() })
+        Arc::new(Self { table: Table::new(0, NODES), caches, ledger: Ledger::of_payloads() })
     }
 
     pub(super) fn payload(&self, id: u64) -> Payload {

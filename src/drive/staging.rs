@@ -67,7 +67,8 @@ pub(crate) struct StagingBuffer {
     /// At or before every deadline; `u64::MAX` when there is none.
     min: u64,
     horizon: u64,
-    /// How often a full staging buffer is filed without a look at its entries, because hardly any was dead the last time.
+    /// How often a full staging buffer is filed without a look at its entries, because hardly any was dead the
+    /// last time.
     unseen: u32,
 }
 
@@ -112,8 +113,8 @@ impl StagingBuffer {
         self.horizon = self.horizon.max(now.saturating_add(ahead));
     }
 
-    /// Makes room: removes the dead. If so many are left that keeping them back does not pay, they go to `file` in the order
-    /// in which they came. Says how many were removed.
+    /// Makes room: removes the dead. If so many are left that keeping them back does not pay, they go to `file`
+    /// in the order in which they came. Says how many were removed.
     pub(crate) fn evict_dead(
         &mut self,
         records: &impl TimerStore,
@@ -169,7 +170,7 @@ impl StagingBuffer {
                 }
             }
             self.places[kept] = young;
-            // Without a branch: which entries are dead is anybody's guess, and the loads overlap.
+            // Without a branch: no branch predictor knows which entries are dead, and the loads overlap.
             let alive = records.is_live(&young.entry());
             kept += usize::from(alive);
             min = min.min(if alive { young.deadline } else { u64::MAX });
@@ -248,7 +249,8 @@ mod tests {
             steps in prop::collection::vec((NEAR..100_000, any::<u16>(), 0..8_u8), 1..3_000),
             often in 1..8_u8,
         ) {
-            let (mut staging, mut filed, mut dead) = (StagingBuffer::default(), Vec::new(), Vec::new());
+            let mut staging = StagingBuffer::default();
+            let (mut filed, mut dead) = (Vec::new(), Vec::new());
             let mut expected = Vec::new();
             for (deadline, victim, chance) in steps {
                 let young = entry(dead.len() as u32, deadline);
@@ -258,7 +260,8 @@ mod tests {
                 if chance < often {
                     let victim = usize::from(victim) % dead.len();
                     // What is filed already is no business of the staging buffer any more.
-                    dead[victim] |= filed.iter().all(|entry: &Entry| entry.index as usize != victim);
+                    let of_victim = |entry: &Entry| entry.index as usize == victim;
+                    dead[victim] |= !filed.iter().any(of_victim);
                 }
                 prop_assert!(staging.earliest() <= young.deadline);
             }

@@ -1,8 +1,8 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::handler::{Executor, Handler, Outcome, PanicReport, WorkerFailure, through_executor};
+use super::handler::{Executor, Handler, Outcome, through_executor};
 use super::hold::{Hold, TimerRef};
-use super::hooks::{Hooks, SlowHandler, Watch};
+use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure};
 use super::inner::{Blueprint, Inner};
 use super::lifecycle::Lifecycle;
 use super::pinning::{self, Pinning};
@@ -135,8 +135,8 @@ impl Builder {
         self
     }
 
-    /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a [`ManualClock`](crate::ManualClock) time moves by
-    /// hand, with real workers or with [`Drive::Manual`].
+    /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
+    /// [`ManualClock`](crate::ManualClock) time moves by hand, with real workers or with [`Drive::Manual`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));

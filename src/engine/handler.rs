@@ -1,12 +1,11 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
 use super::hold::TimerRef;
-use super::hooks::PanicHook;
+use super::hooks::{PanicHook, PanicReport};
 use super::inner::Inner;
 use super::timer::Timer;
 use crate::contain;
-use crate::types::{Expired, RawKey};
-use std::fmt;
+use crate::types::Expired;
 use std::sync::Arc;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
@@ -87,46 +86,6 @@ where
 
     fn rejected(&self, expired: Expired<T>) {
         (self.rejected)(expired);
-    }
-}
-
-/// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct PanicReport {
-    /// The shard whose worker ran the handler.
-    pub shard: usize,
-    /// The timer that was being handled.
-    pub key: RawKey,
-    /// The panic's message, if it had one.
-    pub message: String,
-}
-
-impl fmt::Display for PanicReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shard, key, message } = self;
-        write!(f, "a handler on shard {shard} panicked while it ran timer {key}: {message}")
-    }
-}
-
-/// A worker that has ended before its time, as told to
-/// [`Builder::on_worker_failure`](crate::Builder::on_worker_failure).
-///
-/// No panic of a handler, a destructor, a clone, a logger or a hook does that; a clock that does nothing but panic
-/// does, and so would a bug of this library. The shard is closed: it refuses timers, and `stop` returns those it had.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct WorkerFailure {
-    /// The shard that the worker drove.
-    pub shard: usize,
-    /// The message of the panic that ended it.
-    pub message: String,
-}
-
-impl fmt::Display for WorkerFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shard, message } = self;
-        write!(f, "the worker of shard {shard} panicked and has ended: {message}")
     }
 }
 

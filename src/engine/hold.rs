@@ -128,7 +128,8 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
     shelf.retire(retired);
 }
 
-/// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the others [P21].
+/// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the
+/// others [P21].
 pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.

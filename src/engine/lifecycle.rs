@@ -5,7 +5,7 @@
 //! while a worker or a caller turns it, and ends in [`Inner::retire`], whoever drove it last and for whatever reason.
 //! Who wants to see the engine's end waits until no shard is alive.
 
-use super::handler::WorkerFailure;
+use super::hooks::WorkerFailure;
 use super::inner::Inner;
 use super::settings::Drive;
 use super::shard_worker::ShardWorker;

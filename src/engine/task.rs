@@ -26,9 +26,10 @@ const _: () = assert!(size_of::<Option<Task>>() == size_of::<Task>());
 
 /// The default payload: a closure, run on the shard's worker.
 ///
-/// Made from any `FnOnce() + Send + 'static`, by [`Task::new`] or `into()`; [`Timer::run_after`](crate::Timer::run_after)
-/// does it by itself. A closure of up to three words (24 bytes on a 64-bit machine) with the alignment of a word or less
-/// is stored in the task, so that scheduling it allocates nothing; a larger one is boxed.
+/// Made from any `FnOnce() + Send + 'static`, by [`Task::new`] or `into()`;
+/// [`Timer::run_after`](crate::Timer::run_after) does it by itself. A closure of up to three words (24 bytes
+/// on a 64-bit machine) with the alignment of a word or less is stored in the task, so that scheduling it
+/// allocates nothing; a larger one is boxed.
 ///
 /// Dropping a task drops the closure and what it has captured, without running it.
 ///

@@ -44,7 +44,8 @@ impl<T> Timeout<T> {
         )
     }
 
-    /// Moves the timer to fire after a delay or at a point in time instead; see [`Timer::reschedule`](crate::Timer::reschedule).
+    /// Moves the timer to fire after a delay or at a point in time instead; see
+    /// [`Timer::reschedule`](crate::Timer::reschedule).
     pub fn reschedule(&self, when: impl Into<When>) -> Reschedule {
         self.inner.reschedule(self.key(), self.inner.tick(when))
     }

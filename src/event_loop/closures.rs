@@ -7,7 +7,8 @@ use crate::time::{Time, When};
 use crate::types::{Key, ScheduleError};
 
 impl EventLoopTimer<Task> {
-    /// Schedules a closure to fire after a delay from `now`, or at a point in time, rounded up to the next tick; the loop runs it where it polls.
+    /// Schedules a closure to fire after a delay from `now`, or at a point in time, rounded up to the next
+    /// tick; the loop runs it where it polls.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`].
     ///
@@ -37,7 +38,8 @@ impl EventLoopTimer<Task> {
 }
 
 impl Remote<Task> {
-    /// Schedules a closure to fire after a delay, or at a point in time, rounded up to the next tick; the loop runs it where it polls.
+    /// Schedules a closure to fire after a delay, or at a point in time, rounded up to the next tick; the
+    /// loop runs it where it polls.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`].
     ///

@@ -6,7 +6,8 @@
 //!
 //! It is the same shard and the same turn as the engine's; only the thread differs.
 //!
-//! Rooms: `timer` (the owner's side), `remote` (everybody else's), `closures` (what both offer for closures), `builder`.
+//! Rooms: `timer` (the owner's side), `remote` (everybody else's), `closures` (what both offer for closures),
+//! `builder`.
 
 mod builder;
 #[cfg(feature = "engine")]

@@ -83,8 +83,8 @@ impl<T: Send + 'static> Remote<T> {
         )
     }
 
-    /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a deadline out sends
-    /// nothing to the loop.
+    /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a
+    /// deadline out sends nothing to the loop.
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
         self.reschedule_to(key, self.source.tick(&self.rate, when.into()))
     }

@@ -1,7 +1,7 @@
 //! A thread's end of the inbox: its open block, and how far it is written.
 //!
-//! A desk belongs to a thread state, so it has one user at a time, and the next thread with that slot goes on where the last
-//! one stopped. Everything in it is atomic only so that the type is `Sync`.
+//! A desk belongs to a thread state, so it has one user at a time, and the next thread with that slot goes on
+//! where the last one stopped. Everything in it is atomic only so that the type is `Sync`.
 //!
 //! ```text
 //!   state:  63  62        32  31      30 .. 0

@@ -1,8 +1,8 @@
 //! The inbox: how other threads hand timers to a shard's owner.
 //!
 //! Any number of producers and one reader. It knows nothing of timers: a [`Message`] is two plain words. Since the
-//! owner may leave messages unread for a long time (the inbox is the staging buffer of the engine), a block costs no more
-//! than its slots.
+//! owner may leave messages unread for a long time (the inbox is the staging buffer of the engine), a block
+//! costs no more than its slots.
 //!
 //! ```text
 //!   thread A's desk      thread B's desk          Each thread fills a block of its own, slot by slot.

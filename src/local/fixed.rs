@@ -260,7 +260,7 @@ impl<T> FixedTimer<T> {
     /// Fires what is due at `now`, in the order of deadlines, within the budget.
     ///
     /// If the budget runs out, the answer says so and the next poll goes on. Costs O(fired), and a little
-    /// for what was cancelled since the last poll.
+    /// for what was cancelled since the last poll. A `now` before that of an earlier poll counts as the latter.
     ///
     /// # Panics
     ///
@@ -352,6 +352,8 @@ impl<T> Steps for FixedTimer<T> {
     fn begin(&mut self, now: Time) -> Option<Poll> {
         // What practically never fires does not fire at the end of the scale either.
         let turn = self.driver.begin(now.as_nanos().min(u64::MAX - 1), self.budget.fire)?;
+        // A poll before an earlier one counts as the latter.
+        let now = Time::from_nanos(turn.now);
         Some(Poll::new(turn, now))
     }
 

@@ -14,10 +14,12 @@
 //! | `table` | the nodes: arming, ending, moving, settling |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
+//! | `contents` | [`LocalTimer`]: all that it holds, and the memory for it |
 //! | `builder` | [`LocalBuilder`]: its settings |
 //! | `fixed` | [`FixedTimer`] |
 
 mod builder;
+mod contents;
 mod fixed;
 mod node;
 mod poll;

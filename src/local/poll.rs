@@ -11,8 +11,8 @@ impl<T> LocalTimer<T> {
     ///
     /// If the budget runs out, the answer says so and the next poll goes on: look after your sockets in
     /// between, and do not sleep. An entry may turn out to belong to a timer that was cancelled or pushed
-    /// out, so up to [`Budget::fire`](crate::Budget::fire) timers fire. What is left of cancelled timers is swept by polls as well, a
-    /// bounded piece each time, after everything due; that too counts as more to do.
+    /// out, so up to [`Budget::fire`](crate::Budget::fire) timers fire. What is left of cancelled timers is swept by
+    /// polls as well, a bounded piece each time, after everything due; that too counts as more to do.
     ///
     /// A `now` before that of an earlier poll counts as the latter.
     ///

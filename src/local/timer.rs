@@ -5,7 +5,7 @@ use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
 use crate::state::Phase;
 use crate::time::{Course, Period, Repeat, TickRate, Time, When};
-use crate::types::{Budget, BuildError, Cancel, Key, Reschedule, ScheduleError, Settings, Unfired};
+use crate::types::{Budget, BuildError, Cancel, Key, Reschedule, ScheduleError, Settings};
 use crate::wheel::{AnyWheel, Entry};
 use core::fmt;
 use core::time::Duration;
@@ -79,7 +79,7 @@ pub struct LocalTimer<T> {
     /// What one poll may do.
     pub(super) budget: Budget,
     /// Zombies made since the last look at their bound.
-    unlooked: u32,
+    pub(super) unlooked: u32,
 }
 
 impl LocalTimer<()> {
@@ -361,51 +361,6 @@ impl<T> LocalTimer<T> {
     #[must_use]
     pub fn poll_timeout_ms(&self, now: Time) -> i32 {
         whole_ms(self.poll_timeout(now))
-    }
-
-    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
-        self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
-    }
-
-    /// Drops all pending timers. O(peak number of timers).
-    pub fn clear(&mut self) {
-        self.drain().for_each(drop);
-    }
-
-    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
-    /// it is dropped are dropped with it. O(peak number of timers).
-    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        // The entries may go first, because no node stays: the iterator takes the rest when it is dropped.
-        self.driver.clear();
-        self.unlooked = 0;
-        let rate = self.rate;
-        let unfired =
-            move |(key, tick, payload)| Unfired { payload, key, deadline: rate.start_of(tick) };
-        self.table.drain().map(unfired)
-    }
-
-    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
-    pub fn set_budget(&mut self, budget: Budget) {
-        self.budget = budget.at_least_one();
-    }
-
-    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
-    /// themselves, a chunk at a time.
-    pub fn reserve(&mut self, timers: usize) {
-        self.table.reserve(timers);
-    }
-
-    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
-    /// O(peak number of timers).
-    pub fn shrink_to_fit(&mut self) {
-        self.table.shrink_to_fit();
-    }
-
-    /// Bytes held for nodes and wheel, reserves included.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.table.held_bytes() + self.driver.held_bytes()
     }
 }
 

@@ -168,7 +168,8 @@ impl DurationHistogram {
         self.count
     }
 
-    /// The largest value, exact (of a [difference](Self::since), the upper edge of its bucket); zero where nothing is counted. O(1).
+    /// The largest value, exact (of a [difference](Self::since), the upper edge of its bucket); zero where
+    /// nothing is counted. O(1).
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)

@@ -1,4 +1,5 @@
-//! How other threads tell a shard's owner something: a message into the thread state's own block, and a wake if need be.
+//! How other threads tell a shard's owner something: a message into the thread state's own block, and a wake
+//! if need be.
 
 use super::handle::{Refusal, ShardHandle};
 use super::thread_state::ThreadState;
@@ -54,8 +55,8 @@ impl<T> ShardHandle<T> {
         Err(refusal)
     }
 
-    /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying must not fill one
-    /// after the other.
+    /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying
+    /// must not fill one after the other.
     fn fetch_block(&self, thread: &ThreadState) -> Result<(), NoBlock> {
         if self.wake_state.is_closed() {
             return Err(NoBlock::Closed);
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(handle.pending(), 1);
         owner.rise();
         let mut fired = Vec::new();
-        let _ = owner.turn(5, &crate::Budget::default(), |expired| fired.push(expired.key));
+        let _ = owner.turn(5, &crate::types::Budget::default(), |expired| fired.push(expired.key));
         assert_eq!(fired, [key]);
     }
 }

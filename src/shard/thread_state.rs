@@ -1,8 +1,9 @@
 //! A thread state: the part of a shard that belongs to one thread at a time.
 //!
 //! A thread's slot number picks its thread state. The slot is exclusive (see `sync::slot`), so a thread state has one
-//! writer: its counters need no read-modify-write, its thread cache and its desk no synchronisation. A thread state whose thread has
-//! ended is inherited, nodes, open block, counts and all, by the next thread with that slot.
+//! writer: its counters need no read-modify-write, its thread cache and its desk no synchronisation. A thread
+//! state whose thread has ended is inherited, nodes, open block, counts and all, by the next thread with that
+//! slot.
 
 use crate::inbox::Desk;
 use crate::node::magazine::ThreadCache;

@@ -193,8 +193,8 @@ impl StateWord {
         }
     }
 
-    /// Ends a move after the deadline was written. `begun`: the state that it began with. `earlier`: a second entry will be filed, unless the owner is at a
-    /// call, after which it files one anyway.
+    /// Ends a move after the deadline was written. `begun`: the state that it began with. `earlier`: a second
+    /// entry will be filed, unless the owner is at a call, after which it files one anyway.
     #[inline]
     pub(crate) fn finish_move(&self, begun: State, earlier: bool) -> Moved {
         let mut seen = begun;

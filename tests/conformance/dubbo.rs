@@ -1,6 +1,8 @@
 //! What Dubbo's copy of the hashed wheel checks beyond Netty's own suite.
 
-use crate::common::{HOUR, Setup, ms, one_shard, recording, reflexive, secs, set_of, wait_until};
+use crate::support::setup::{
+    HOUR, Setup, ms, one_shard, recording, reflexive, secs, set_of, wait_until,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;

@@ -3,7 +3,7 @@
 //! The wheel is checked by itself where the reference checks its wheel, and through the engine where the
 //! reference checks its timer. Driving from the caller's thread is `Drive::Manual` here.
 
-use crate::common::{
+use crate::support::setup::{
     Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, us, wait_until,
 };
 use std::sync::Arc;

@@ -7,8 +7,17 @@
 //! | `kafka` | Kafka's `TimingWheel` and `SystemTimer`, row by row |
 //! | `failures` | failures that other timer systems had, and that do not happen here |
 
-#[path = "../common/mod.rs"]
-mod common;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod ledger;
+    pub(crate) mod random;
+    pub(crate) mod setup;
+}
 
 mod dubbo;
 mod failures;

@@ -13,7 +13,7 @@ mod building;
 mod real_time;
 mod timeouts;
 
-use crate::common::one_shard;
+use crate::support::setup::one_shard;
 use tickwheel::{Builder, WheelKind};
 
 /// The reference's wheel: one ring, here of 512 buckets, of 1 ms ticks.

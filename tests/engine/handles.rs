@@ -2,7 +2,8 @@
 //!
 //! A probe shows when an engine's memory goes: the engine's panic hook owns it, and lives as long as the engine.
 
-use super::common::{HOUR, Random, ms, one_shard, stress, wait_until};
+use crate::support::random::Random;
+use crate::support::setup::{HOUR, ms, one_shard, stress, wait_until};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -6,7 +6,8 @@
 //! before it nothing may fire, at it exactly that set must. So a timer that is early, late, lost or fired
 //! twice by as little as one tick fails the test at the very moment.
 
-use crate::common::{Fired, HOUR, Random, ms, one_shard, recording};
+use crate::support::random::Random;
+use crate::support::setup::{Fired, HOUR, ms, one_shard, recording};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::time::Duration;

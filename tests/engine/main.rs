@@ -12,8 +12,23 @@
 //!
 //! The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
 
-#[path = "../common/mod.rs"]
-mod common;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod book;
+    pub(crate) mod choices;
+    pub(crate) mod engine_manual;
+    pub(crate) mod engine_threads;
+    pub(crate) mod ledger;
+    pub(crate) mod properties;
+    pub(crate) mod random;
+    pub(crate) mod setup;
+    pub(crate) mod ticks;
+}
 
 mod handles;
 mod long_uptime;

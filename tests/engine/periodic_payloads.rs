@@ -1,6 +1,6 @@
 //! Periodic timers whose users' code does what it likes: it copies, drops, looks at clocks, and comes back.
 
-use super::common::one_shard;
+use crate::support::setup::one_shard;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -283,7 +283,7 @@ fn a_timer_that_is_always_pending_always_counts_as_pending() {
     let timer =
         one_shard().tick(Duration::from_micros(10)).build_with(|_: Expired<u8>| ()).unwrap();
     let key = timer.schedule_periodic(Duration::ZERO, rate(Duration::from_micros(10)), 1).unwrap();
-    for look in 0..super::common::stress(100_000) {
+    for look in 0..crate::support::setup::stress(100_000) {
         // The end of one period and the beginning of the next may both come between the looks.
         assert!(timer.pending() >= 1, "look {look}");
         let stats = timer.stats();

@@ -1,5 +1,21 @@
 //! `EventLoopTimer`: a shard inside the user's own loop, with remotes on other threads.
 
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod book;
+    pub(crate) mod choices;
+    pub(crate) mod ledger;
+    pub(crate) mod properties;
+    pub(crate) mod shard_model;
+    pub(crate) mod ticks;
+}
+
+mod model;
 mod waker;
 
 use mio::{Events, Poll, Token};
@@ -74,7 +90,7 @@ fn the_timeout_is_exact_and_its_milliseconds_are_rounded_up() {
 }
 
 #[test]
-fn pushing_out_and_pulling_in_fire_at_the_last_deadline_only() {
+fn a_timer_moved_later_and_earlier_fires_at_the_last_deadline_only() {
     let (mut timer, _clock, _) = manual::<u8>();
     let key = timer.schedule(Time::ZERO, 10 * MS, 1u8).unwrap();
     assert_eq!(timer.reschedule(Time::ZERO, key, 30 * MS), Reschedule::Moved);
@@ -360,7 +376,7 @@ fn a_mio_loop_and_its_remotes_lose_nothing() {
 
 /// A regression: what was cancelled behind a sweep, with nothing to follow, stayed for as long as its deadline.
 #[test]
-fn cancels_behind_the_back_of_a_sweep_are_swept_too() {
+fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     const TIMERS: usize = 400_000;
     const HOUR: Duration = Duration::from_secs(3600);
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {

@@ -1,6 +1,8 @@
 //! How engines end: modes, time limits, and drops that wait for nobody.
 
-use crate::common::{HOUR, ms, one_shard, recording, reflexive, secs, set_of, sorted, wait_until};
+use crate::support::setup::{
+    HOUR, ms, one_shard, recording, reflexive, secs, set_of, sorted, wait_until,
+};
 use crate::{arm, install_logger};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

@@ -9,8 +9,15 @@
 //! | `endings` | shutdown and its modes; drops that must not wait |
 //! | `processes` | what needs a process of its own: a fork, a slewed clock, descriptors |
 
-#[path = "../common/mod.rs"]
-mod common;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod setup;
+}
 
 mod endings;
 mod panics;

@@ -1,6 +1,6 @@
 //! Panics wherever the engine runs code of the user's.
 
-use crate::common::{HOUR, ms, one_shard, secs, set_of, wait_until};
+use crate::support::setup::{HOUR, ms, one_shard, secs, set_of, wait_until};
 use crate::{Bomb, arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};

@@ -1,7 +1,7 @@
 //! What needs a process of its own. Each test runs this program again, for one of the ignored tests below.
 
 use crate::arm;
-use crate::common::{HOUR, one_shard, recording, us, wait_until};
+use crate::support::setup::{HOUR, one_shard, recording, us, wait_until};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, EngineState, ScheduleErrorKind, StartError, StopError};

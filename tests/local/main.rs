@@ -8,6 +8,24 @@
 //! | `order` | the order of what is due at once |
 //! | `memory` | what is allocated and held, with an allocator that counts per thread |
 
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod allocations;
+    pub(crate) mod book;
+    pub(crate) mod choices;
+    pub(crate) mod fixed_model;
+    pub(crate) mod ledger;
+    pub(crate) mod local_model;
+    pub(crate) mod properties;
+    pub(crate) mod random;
+    pub(crate) mod ticks;
+}
+
 mod handlers;
 mod memory;
 mod model;

@@ -1,61 +1,9 @@
 //! What local timers allocate, and what they hold.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use crate::support::allocations::allocations;
+use crate::support::random::Random;
 use std::time::Duration;
 use tickwheel::{Budget, FixedTimer, Key, LocalTimer, Time, WheelKind};
-
-thread_local! {
-    /// Allocations of this thread: tests run side by side.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting.
-struct Counting;
-
-fn count() {
-    ALLOCATIONS.with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator as it came; counting touches a `Cell` without a
-// destructor, which neither allocates nor fails.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise about `layout` is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: `at` came from `alloc` or `realloc` above, that is from the system's allocator.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as in `dealloc`; the caller's promise about `layout` and `size` is passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
-}
-
-/// xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 fn timers() -> [LocalTimer<u64>; 2] {
     [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }]
@@ -75,7 +23,7 @@ fn churn(
     now: &mut Time,
     rounds: usize,
 ) -> usize {
-    let mut random = Random(0x5eed);
+    let mut random = Random::new(0x5eed);
     let mut fired = 0;
     for round in 0..rounds {
         let victim = random.below(RESIDENT as u64) as usize;
@@ -98,7 +46,7 @@ fn churn(
 #[test]
 fn a_steady_state_allocates_nothing() {
     for mut timer in timers() {
-        let (mut random, mut now) = (Random(7), Time::ZERO);
+        let (mut random, mut now) = (Random::new(7), Time::ZERO);
         let mut keys: Vec<Key<u64>> = (0..RESIDENT)
             .map(|n| timer.schedule(now, delay(&mut random), n as u64).unwrap())
             .collect();
@@ -115,7 +63,7 @@ fn a_steady_state_allocates_nothing() {
 fn the_queue_allocates_nothing_in_a_steady_state() {
     let mut timer = FixedTimer::new(Duration::from_secs(30));
     let mut now = Time::ZERO;
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut keys: Vec<Key<usize>> =
         (0..RESIDENT).map(|n| timer.schedule(now, n).unwrap()).collect();
     let mut pairs = |count: usize| {
@@ -196,7 +144,7 @@ fn entries_go_when_the_timers_are_cancelled() {
 }
 
 #[test]
-fn moving_a_deadline_to_and_fro_is_bounded_as_well() {
+fn moving_a_deadline_back_and_forth_is_bounded_as_well() {
     for mut timer in timers() {
         let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), 0).unwrap();
         for n in 0..200_000 {

@@ -1,23 +1,12 @@
 //! The order in which a `LocalTimer` fires: by deadlines, and within a tick in the order of scheduling, whether
 //! an entry has been in the staging buffer, in which ring of the wheel, or in both.
 
+use crate::support::random::Random;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tickwheel::{Key, LocalTimer, Time, WheelKind};
 
 const MS: u64 = 1_000_000;
-
-/// xorshift64
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// What is pending, oldest first: key, deadline in ticks, number.
 type Pending = VecDeque<(Key<u64>, u64, u64)>;
@@ -25,7 +14,7 @@ type Pending = VecDeque<(Key<u64>, u64, u64)>;
 /// Keeps about `population` timers for `ticks` ticks and checks every one that fires.
 fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {
     let mut timer = LocalTimer::builder().wheel(wheel).build().unwrap();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut pending, mut number) = (Pending::new(), 0);
     let (mut fired_in_all, mut cancelled) = (0, 0);
     for now in 1..=ticks {

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
+    Budget, Cancel, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
 };
 
 fn ms(n: u64) -> Time {
@@ -72,6 +72,7 @@ fn missed_periods_follow_the_policy() {
 #[test]
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     for mut timer in timers() {
+        timer.set_budget(Budget { fire: 100, ..Budget::default() });
         timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
         timer.schedule(Time::ZERO, ms(900), "other").unwrap();
         let mut rounds = Vec::new();

@@ -1,6 +1,6 @@
 //! Uptimes, spans and jumps that other timer wheels got wrong.
 
-use super::model::{Checked, wheels};
+use crate::support::checked_wheel::{CheckedWheel, wheels};
 
 /// A budget that never runs out in these tests.
 const AMPLE: usize = 100_000;
@@ -9,8 +9,8 @@ const AMPLE: usize = 100_000;
 const BOUNDARIES: [u32; 6] = [30, 31, 32, 36, 42, 63];
 
 /// A wheel whose hand has been moved to `hand`, with an entry far behind every tick of the test.
-fn aged(wheel: (&'static str, tickwheel::wheel::AnyWheel), hand: u64) -> (Checked, u64) {
-    let mut wheel = Checked::new(wheel);
+fn aged(wheel: (&'static str, tickwheel::wheel::AnyWheel), hand: u64) -> (CheckedWheel, u64) {
+    let mut wheel = CheckedWheel::new(wheel);
     let far = hand.saturating_add(hand / 2).saturating_add(1 << 20);
     wheel.insert(far);
     wheel.advance_fully(hand, AMPLE);
@@ -64,7 +64,7 @@ fn delays_of_exact_ring_spans_are_due_on_their_tick() {
     for span in spans {
         for start in [0, 1, 63, 64, 511, 512, 4095, (1 << 36) - 1, 1 << 36] {
             for wheel in wheels() {
-                let mut wheel = Checked::new(wheel);
+                let mut wheel = CheckedWheel::new(wheel);
                 wheel.advance_fully(start, AMPLE);
                 for deadline in [span - 1, span, span + 1] {
                     wheel.insert(start + deadline);
@@ -79,9 +79,9 @@ fn delays_of_exact_ring_spans_are_due_on_their_tick() {
 }
 
 #[test]
-fn spans_reach_to_the_end_of_time() {
+fn delays_reach_to_the_end_of_the_scale() {
     for wheel in wheels() {
-        let mut wheel = Checked::new(wheel);
+        let mut wheel = CheckedWheel::new(wheel);
         let far = [1 << 62, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
         for deadline in far.into_iter().rev().chain(far) {
             wheel.insert(deadline);
@@ -102,7 +102,7 @@ fn spans_reach_to_the_end_of_time() {
 #[test]
 fn a_jump_of_an_hour_in_microseconds_keeps_the_order() {
     for wheel in wheels() {
-        let mut wheel = Checked::new(wheel);
+        let mut wheel = CheckedWheel::new(wheel);
         let hour = 3_600_000_000_u64;
         for n in 0..400 {
             wheel.insert(1 + n * 7_919_317 % hour);
@@ -118,7 +118,7 @@ fn a_jump_of_an_hour_in_microseconds_keeps_the_order() {
 #[test]
 fn a_budget_of_one_gets_through_everything_in_order() {
     for wheel in wheels() {
-        let mut wheel = Checked::new(wheel);
+        let mut wheel = CheckedWheel::new(wheel);
         for n in 0..300_u64 {
             wheel.insert(1 + n * n % 97 * 61);
         }
@@ -138,7 +138,7 @@ fn a_budget_of_one_gets_through_everything_in_order() {
 #[test]
 fn an_entry_inserted_during_a_cascade_stays_behind_its_tick() {
     for wheel in wheels() {
-        let mut wheel = Checked::new(wheel);
+        let mut wheel = CheckedWheel::new(wheel);
         let tick = 64 * 64 + 200;
         for n in 0..1000 {
             wheel.insert(if n % 3 == 0 { tick } else { tick + n % 60 });
@@ -157,7 +157,7 @@ fn an_entry_inserted_during_a_cascade_stays_behind_its_tick() {
 #[test]
 fn an_earlier_advance_between_the_parts_of_a_later_one_yields_nothing_early() {
     for wheel in wheels() {
-        let mut wheel = Checked::new(wheel);
+        let mut wheel = CheckedWheel::new(wheel);
         for n in 0..500 {
             wheel.insert(5000 + n % 300);
         }
@@ -175,7 +175,7 @@ fn an_earlier_advance_between_the_parts_of_a_later_one_yields_nothing_early() {
 #[test]
 fn a_million_ticks_without_entries_cost_one_call() {
     for wheel in wheels() {
-        let mut wheel = Checked::new(wheel);
+        let mut wheel = CheckedWheel::new(wheel);
         let far = 1 << 40;
         wheel.insert(far);
         for exponent in 0..40 {
@@ -193,7 +193,7 @@ fn a_million_ticks_without_entries_cost_one_call() {
 #[test]
 fn a_jump_over_many_revolutions_looks_at_each_entry_about_once() {
     for wheel in wheels() {
-        let mut wheel = Checked::new(wheel);
+        let mut wheel = CheckedWheel::new(wheel);
         for n in 0..2000 {
             wheel.insert(1 + n * 7 % 2000 * 1000);
         }
@@ -207,7 +207,7 @@ fn a_jump_over_many_revolutions_looks_at_each_entry_about_once() {
 fn a_sweep_and_an_advance_share_a_long_bucket() {
     for (sweep, ticks) in [(1, 1), (1, 2), (100, 2), (1, 5), (100, 5)] {
         for wheel in wheels() {
-            let mut wheel = Checked::new(wheel);
+            let mut wheel = CheckedWheel::new(wheel);
             for n in 0..400_usize {
                 wheel.insert(1 << 18 | (n as u64 % ticks * 512));
                 if n % 3 != 0 {
@@ -231,10 +231,10 @@ fn a_sweep_and_an_advance_share_a_long_bucket() {
 
 /// Entries that move to finer rings while a sweep is half-way must not slip past it.
 #[test]
-fn a_cycle_finds_the_dead_although_time_passes() {
+fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
     for sweep in [3, 40, 200] {
         for wheel in wheels() {
-            let mut wheel = Checked::new(wheel);
+            let mut wheel = CheckedWheel::new(wheel);
             for n in 0..400 {
                 wheel.insert(3 * 4096 + 1000 + n * 37 % 3000);
                 wheel.insert(40_000 + n * 977 % 200_000);

@@ -7,7 +7,22 @@
 //! | `directed` | uptimes, spans and jumps that random search would rarely meet |
 //! | `memory` | what is allocated, held and given back |
 
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod allocations;
+    pub(crate) mod checked_wheel;
+    pub(crate) mod choices;
+    pub(crate) mod properties;
+    pub(crate) mod random;
+    pub(crate) mod ticks;
+    pub(crate) mod wheel_model;
+}
+
 mod directed;
 mod memory;
-mod model;
 mod properties;

@@ -1,42 +1,8 @@
 //! What the wheels allocate, hold and give back, with an allocator that counts per thread.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use crate::support::allocations::allocations;
+use crate::support::random::Random;
 use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The system's allocator with a count of the calling thread's allocations.
-struct Counting;
-
-fn count() {
-    // The counter is gone while a thread ends; allocations of that time belong to no test.
-    let _ = ALLOCATIONS.try_with(|counter| counter.set(counter.get() + 1));
-}
-
-// SAFETY: every method hands its arguments to the system's allocator unchanged and adds a count,
-// which neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: `place` came from `System.alloc` above with this layout.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn allocations() -> usize {
-    ALLOCATIONS.with(Cell::get)
-}
 
 fn wheels() -> [(&'static str, AnyWheel); 3] {
     [
@@ -46,24 +12,12 @@ fn wheels() -> [(&'static str, AnyWheel); 3] {
     ]
 }
 
-/// A small generator of its own, so that the counts depend on nothing else.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 fn entry(deadline: u64, index: u32) -> Entry {
     Entry { deadline, index, mark: 0 }
 }
 
 fn fill(wheel: &mut AnyWheel, count: u32, after: u64, span: u64) {
-    let mut random = Random(0x2545_F491_4F6C_DD1D);
+    let mut random = Random::new(0x2545_F491_4F6C_DD1D);
     let hand = wheel.hand();
     for index in 0..count {
         wheel.insert(entry(hand + after + random.below(span), index));
@@ -74,7 +28,7 @@ fn fill(wheel: &mut AnyWheel, count: u32, after: u64, span: u64) {
 #[test]
 fn a_steady_state_allocates_nothing() {
     for (name, mut wheel) in wheels() {
-        let mut random = Random(88_172_645_463_325_252);
+        let mut random = Random::new(88_172_645_463_325_252);
         let mut due = Vec::with_capacity(4096);
         let mut run = |wheel: &mut AnyWheel, ticks: u64| {
             for _ in 0..ticks {

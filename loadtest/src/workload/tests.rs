@@ -9,7 +9,8 @@ fn faults(text: &str) -> Vec<(u64, String)> {
 
 #[test]
 fn reads_every_op() {
-    let text = "time_us,op,id,delay_us\n# a comment\n0,schedule,7,1000\n\n5, reschedule ,7,0\r\n5,cancel,7,\n9,cancel,7\n";
+    let text = "time_us,op,id,delay_us\n# a comment\n0,schedule,7,1000\n\n\
+                5, reschedule ,7,0\r\n5,cancel,7,\n9,cancel,7\n";
     let op = |time_us, action| Op { time_us, id: 7, action };
     assert_eq!(
         parse(text.as_bytes()).unwrap(),

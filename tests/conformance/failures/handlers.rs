@@ -1,6 +1,6 @@
 //! What handlers did to the timers around them, and shards that were silently off.
 
-use crate::common::{Fired, each_setup, ms, one_shard, reflexive, wait_until};
+use crate::support::setup::{Fired, each_setup, ms, one_shard, reflexive, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -88,7 +88,8 @@ fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
             let mut one = CpuSet::new();
             one.set(core);
             sched_setaffinity(None, &one).unwrap();
-            let (timer, fired) = crate::common::recording(tickwheel::Builder::new().shards(4));
+            let (timer, fired) =
+                crate::support::setup::recording(tickwheel::Builder::new().shards(4));
             let gate = std::sync::Barrier::new(4);
             std::thread::scope(|producers| {
                 for id in 0..4 {

@@ -1,8 +1,10 @@
 //! Timers lost or ended twice between threads; counts, keys and queues that went wrong.
 
-use crate::common::{
-    Fired, HOUR, Ledger, Random, Setup, ZOMBIE_CONSTANT, each_setup, ms, one_shard, secs, sorted,
-    stress, us, wait_until,
+use crate::support::ledger::Ledger;
+use crate::support::random::Random;
+use crate::support::setup::{
+    Fired, HOUR, Setup, ZOMBIE_CONSTANT, each_setup, ms, one_shard, secs, sorted, stress, us,
+    wait_until,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -47,10 +49,10 @@ fn no_timer_is_lost_between_push_and_sleep() {
 }
 
 #[test]
-fn no_timer_is_lost_across_stop_with_racing_producers() {
+fn no_timer_is_lost_when_stop_races_with_producers() {
     const EACH: u64 = 150;
     for round in 0..stress(1_500) {
-        let ledger = Ledger::new(2 * EACH);
+        let ledger = Ledger::all_begun(2 * EACH);
         let fires = Arc::clone(&ledger);
         let timer = one_shard()
             .tick(us(20))
@@ -87,7 +89,7 @@ fn no_timer_is_lost_across_stop_with_racing_producers() {
 #[test]
 fn a_cancel_may_race_the_hand_over_into_the_wheel() {
     const TIMERS: u64 = 100_000;
-    let ledger = Ledger::new(TIMERS);
+    let ledger = Ledger::all_begun(TIMERS);
     let fires = Arc::clone(&ledger);
     let timer = one_shard()
         .tick(us(50))
@@ -123,7 +125,7 @@ fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
         let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
         let mine = Arc::clone(&keys);
         let builder = at.builder().max_pending(10);
-        let timer = crate::common::reflexive(builder, move |timer: &Timer<u64>, _| {
+        let timer = crate::support::setup::reflexive(builder, move |timer: &Timer<u64>, _| {
             for key in mine.lock().unwrap().drain(..) {
                 timer.cancel(key);
                 timer.cancel(key);
@@ -229,7 +231,7 @@ fn rejections_while_shutting_down_lose_nothing() {
     for _ in 0..stress(20) {
         let rejected = Fired::default();
         let timer = one_shard().tick(us(10)).build_on(ShuttingDown(rejected.clone())).unwrap();
-        let ledger = Ledger::new(TIMERS);
+        let ledger = Ledger::all_begun(TIMERS);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for id in 0..TIMERS {

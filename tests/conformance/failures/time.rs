@@ -1,6 +1,8 @@
 //! Wraps, spans, jumps, clocks that go back, pauses.
 
-use crate::common::{HOUR, each_setup, each_setup_from, ms, one_shard, recording, secs, us};
+use crate::support::setup::{
+    HOUR, each_setup, each_setup_from, ms, one_shard, recording, secs, us,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

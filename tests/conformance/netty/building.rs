@@ -1,8 +1,9 @@
 //! Arguments, states, start and stop.
 
 use super::netty;
-use crate::common::{
-    Fired, HOUR, Ledger, Setup, ms, recording, secs, set_of, sorted, stress, us, wait_until,
+use crate::support::ledger::Ledger;
+use crate::support::setup::{
+    Fired, HOUR, Setup, ms, recording, secs, set_of, sorted, stress, us, wait_until,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +170,7 @@ fn unlike_netty_nothing_is_pending_after_stop() {
 fn unlike_netty_a_timer_pushed_while_stop_runs_does_not_vanish() {
     const TIMERS: u64 = 400;
     for _ in 0..stress(300) {
-        let ledger = Ledger::new(TIMERS);
+        let ledger = Ledger::all_begun(TIMERS);
         let fires = Arc::clone(&ledger);
         let timer = netty().build_with(move |e: Expired<u64>| fires.fired(e.payload)).unwrap();
         std::thread::scope(|scope| {

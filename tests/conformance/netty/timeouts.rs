@@ -1,8 +1,9 @@
 //! Delays, limits, cancels, order, tasks.
 
 use super::netty;
-use crate::common::{
-    Counted, Fired, HOUR, Setup, ms, recording, reflexive, secs, set_of, wait_until,
+use crate::support::ledger::{Ledger, Payload};
+use crate::support::setup::{
+    Fired, HOUR, Setup, ms, recording, reflexive, secs, set_of, wait_until,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
@@ -235,20 +236,21 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
 #[test]
 fn netty_calls_a_cancel_hook_once_and_never_the_task() {
     // The canceller gets the payload, so whatever is to happen on a cancel happens there.
-    let (hooks, runs) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (hooks, runs) = (Ledger::of_payloads(), Arc::new(AtomicU32::new(0)));
     let at = Setup::with_workers();
     let count = Arc::clone(&runs);
     let timer = netty()
         .clock(at.clock.clone())
-        .build_with(move |_: Expired<Counted>| {
+        .build_with(move |_: Expired<Payload>| {
             count.fetch_add(1, Ordering::SeqCst);
         })
         .unwrap();
-    let timeout = timer.schedule(ms(1), Counted(Arc::clone(&hooks))).unwrap();
+    let timeout = timer.schedule(ms(1), hooks.payload(0)).unwrap();
     drop(timeout.cancel().payload());
+    assert_eq!(hooks.alive(), 0);
     drop(timeout.cancel().payload());
     at.advance(&timer, ms(5));
-    assert_eq!((hooks.load(Ordering::SeqCst), runs.load(Ordering::SeqCst)), (1, 0));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
     timer.stop().unwrap();
 }
 

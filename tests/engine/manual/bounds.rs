@@ -1,8 +1,9 @@
 //! What is bounded: zombies, the work of a turn; and that the counters add up.
 
-use crate::common::{Counted, HOUR, Setup, ZOMBIE_CONSTANT, each_setup, ms, recording, reflexive};
+use crate::support::ledger::{Ledger, Payload};
+use crate::support::setup::{HOUR, Setup, ZOMBIE_CONSTANT, each_setup, ms, recording, reflexive};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tickwheel::{Budget, Key, Routing, Timer};
 
@@ -15,17 +16,17 @@ fn file_all(at: &Setup, timer: &Timer<u64>) {
 #[test]
 fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
     each_setup(|at| {
-        let drops = Arc::new(AtomicU32::new(0));
-        let timer = at.builder().build_with(|_: tickwheel::Expired<Counted>| ()).unwrap();
-        let key = timer.schedule_key(HOUR, Counted(Arc::clone(&drops))).unwrap();
-        let owned = timer.schedule(HOUR, Counted(Arc::clone(&drops))).unwrap();
+        let ledger = Ledger::of_payloads();
+        let timer = at.builder().build_with(|_: tickwheel::Expired<Payload>| ()).unwrap();
+        let key = timer.schedule_key(HOUR, ledger.payload(0)).unwrap();
+        let owned = timer.schedule(HOUR, ledger.payload(0)).unwrap();
         at.settle(&timer);
         let payload = timer.cancel(key).payload().unwrap();
-        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        assert_eq!(ledger.alive(), 2);
         drop(payload);
-        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        assert_eq!(ledger.alive(), 1);
         owned.cancel();
-        assert_eq!(drops.load(Ordering::Relaxed), 2);
+        assert_eq!(ledger.alive(), 0);
         assert_eq!(timer.pending(), 0);
         timer.stop().unwrap();
     });
@@ -73,7 +74,7 @@ fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
 }
 
 #[test]
-fn timers_that_die_young_never_reach_the_wheel() {
+fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
     each_setup(|at| {
         let (timer, _fired) = at.recording();
         for id in 0..10_000 {
@@ -101,7 +102,7 @@ fn what_the_engine_holds_is_told_whether_or_not_it_has_turned() {
 }
 
 #[test]
-fn moving_a_deadline_out_and_in_for_ever_holds_no_more_entries() {
+fn moving_a_deadline_again_and_again_holds_no_more_entries() {
     each_setup(|at| {
         let (timer, fired) = at.recording();
         let keys: Vec<Key<u64>> =

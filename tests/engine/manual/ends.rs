@@ -1,13 +1,15 @@
 //! How timers end: once, in one way, with the payload in one pair of hands.
 
-use crate::common::{
-    Counted, Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, sorted,
-    wait_until,
+use crate::support::ledger::{Ledger, Payload};
+use crate::support::setup::{
+    Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, sorted, wait_until,
 };
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, EngineState, PanicReport, ScheduleErrorKind, StartError, TurnError};
+use tickwheel::{
+    Drive, EngineState, PanicReport, ScheduleErrorKind, StartError, Timeout, TimeoutState,
+    TurnError,
+};
 
 #[test]
 fn stop_returns_exactly_what_neither_fired_nor_was_cancelled() {
@@ -187,6 +189,7 @@ fn an_owned_timeout_answers_for_ever() {
         let by_key = timer.schedule(ms(3), 3).unwrap();
         let returned = timer.schedule(ms(9), 4).unwrap();
         let all = [&fires, &cancelled, &by_key, &returned];
+        assert_eq!(all.map(Timeout::state), [TimeoutState::Pending; 4]);
         assert!(all.iter().all(|t| t.is_pending() && !t.is_cancelled() && !t.is_expired()));
         at.advance(&timer, ms(1));
         assert_eq!(cancelled.cancel().payload(), Some(2));
@@ -198,6 +201,8 @@ fn an_owned_timeout_answers_for_ever() {
         at.advance(&timer, ms(1));
         assert_eq!(set_of(timer.stop().unwrap().iter().map(|u| u.payload)), set_of([4]));
         drop(timer);
+        let (fired, ended) = (TimeoutState::Fired, TimeoutState::Cancelled);
+        assert_eq!(all.map(Timeout::state), [fired, ended, ended, TimeoutState::Returned]);
         let states = all.map(|t| (t.is_pending(), t.is_cancelled(), t.is_expired()));
         let ended = (false, true, false);
         assert_eq!(states, [(false, false, true), ended, ended, ended]);
@@ -276,24 +281,22 @@ fn only_an_engine_without_workers_is_turned_by_hand() {
 #[test]
 fn payloads_are_dropped_once_however_their_timers_end() {
     each_setup(|at| {
-        let drops: Vec<Arc<AtomicU32>> = (0..40).map(|_| Arc::default()).collect();
-        let timer = at.builder().build_with(|_: tickwheel::Expired<Counted>| ()).unwrap();
-        let timeouts: Vec<_> = drops
-            .iter()
-            .enumerate()
-            .map(|(n, count)| timer.schedule(ms(n as u64), Counted(Arc::clone(count))).unwrap())
+        let ledgers: Vec<_> = (0..40).map(|_| Ledger::of_payloads()).collect();
+        let timer = at.builder().build_with(|_: tickwheel::Expired<Payload>| ()).unwrap();
+        let timeouts: Vec<_> = (0..)
+            .zip(&ledgers)
+            .map(|(n, ledger)| timer.schedule(ms(n), ledger.payload(n)).unwrap())
             .collect();
         at.advance(&timer, ms(9));
         timeouts[10].cancel();
         drop(timer.cancel(timeouts[11].key()));
-        assert!(drops[..12].iter().all(|count| count.load(Ordering::Relaxed) == 1));
-        assert!(drops[12..].iter().all(|count| count.load(Ordering::Relaxed) == 0));
+        assert!(ledgers[..12].iter().all(|ledger| ledger.alive() == 0));
+        assert!(ledgers[12..].iter().all(|ledger| ledger.alive() == 1));
         // Stopped by the last handle: what is left is dropped, although timeouts are still held.
         drop(timer);
-        let dropped = || drops.iter().all(|count| count.load(Ordering::Relaxed) == 1);
         // With workers they do it, in their own time.
-        wait_until("every payload is dropped", dropped);
+        wait_until("every payload is dropped", || ledgers.iter().all(|ledger| ledger.alive() == 0));
         drop(timeouts);
-        assert!(drops.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        assert!(ledgers.iter().all(|ledger| ledger.alive() == 0));
     });
 }

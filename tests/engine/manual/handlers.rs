@@ -1,6 +1,6 @@
 //! What a handler may do, and that nobody waits for one.
 
-use crate::common::{Fired, HOUR, Setup, each_setup, ms, reflexive, sorted, wait_until};
+use crate::support::setup::{Fired, HOUR, Setup, each_setup, ms, reflexive, sorted, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -224,7 +224,7 @@ fn a_handler_is_inside_its_engine_even_while_it_turns_another() {
     let driver = outer.clone();
     // On a thread of its own, so that a deadlock fails the test instead of hanging it.
     std::thread::spawn(move || driver.turn());
-    let answer = answers.recv_timeout(crate::common::secs(20));
+    let answer = answers.recv_timeout(crate::support::setup::secs(20));
     let inside = (Err(StopError::InsideHandler), Err(TurnError::InsideHandler));
     assert_eq!(answer, Ok(inside), "a deadlock");
     outer.stop().unwrap();

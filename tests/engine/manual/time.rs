@@ -1,7 +1,8 @@
 //! When timers fire: never early, in order, at any uptime and after any jump.
 
-use crate::common::{
-    HOUR, Random, Setup, each_setup, each_setup_from, ms, one_shard, secs, sorted, us,
+use crate::support::random::Random;
+use crate::support::setup::{
+    HOUR, Setup, each_setup, each_setup_from, ms, one_shard, secs, sorted, us,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,7 @@ fn no_timer_fires_a_nanosecond_early_at_any_tick_or_delay() {
         [Duration::ZERO, NANO, us(1), us(999), ms(1), ms(7) + NANO, ms(64), secs(3), 5 * HOUR];
     for tick in [us(1), us(3), us(50), ms(1), ms(10), ms(512), HOUR] {
         each_setup_from(Time::from_nanos(1_234_567), |at| {
-            let (timer, fired) = crate::common::recording(at.builder().tick(tick));
+            let (timer, fired) = crate::support::setup::recording(at.builder().tick(tick));
             for (id, delay) in delays.iter().enumerate() {
                 let set = at.clock.now();
                 let timeout = timer.schedule(*delay, id as u64).unwrap();
@@ -265,10 +266,10 @@ fn several_engines_share_one_clock() {
 }
 
 #[test]
-fn every_shard_settles_before_settle_returns() {
+fn every_shard_is_idle_before_wait_idle_returns() {
     let clock = ManualClock::new();
     let builder = one_shard().shards(3).routing(tickwheel::Routing::Spread).clock(clock.clone());
-    let (timer, fired) = crate::common::recording(builder);
+    let (timer, fired) = crate::support::setup::recording(builder);
     for round in 0..200 {
         for id in 0..30 {
             timer.schedule(ms(1 + id % 3), round * 30 + id).unwrap();
@@ -298,10 +299,10 @@ impl Unsteady {
     }
 }
 
-fn on_unsteady_clock() -> (Unsteady, Timer<u64>, crate::common::Fired) {
+fn on_unsteady_clock() -> (Unsteady, Timer<u64>, crate::support::setup::Fired) {
     let clock = Unsteady::default();
     let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
-    let (timer, fired) = crate::common::recording(builder);
+    let (timer, fired) = crate::support::setup::recording(builder);
     (clock, timer, fired)
 }
 

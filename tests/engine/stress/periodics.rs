@@ -1,10 +1,9 @@
 //! Periodic timers against `stop`: each accepted one is either cancelled or returned, once.
 
-use super::books::Load;
-use crate::common::{HOUR, one_shard, stress};
+use crate::support::ledger::{Ledger, Payload};
+use crate::support::setup::{HOUR, one_shard, stress};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use tickwheel::{Drive, Key, MissedTicks, Period, Timer, Unfired};
 
 const TIMERS: u64 = 64;
@@ -14,25 +13,25 @@ fn hourly() -> Period {
 }
 
 /// An engine without workers, so that `stop` does all its work on the thread that calls it.
-fn engine() -> Timer<Load> {
+fn engine() -> Timer<Payload> {
     one_shard().drive(Drive::Manual).build_with(drop).expect("the engine is built")
 }
 
-fn ids(unfired: &[Unfired<Load>]) -> HashMap<u64, u64> {
+fn ids(unfired: &[Unfired<Payload>]) -> HashMap<u64, u64> {
     let mut times = HashMap::new();
     for one in unfired {
-        *times.entry(one.payload.id).or_default() += 1;
+        *times.entry(one.payload.id()).or_default() += 1;
     }
     times
 }
 
 #[test]
 fn cancelling_a_periodic_timer_and_stop_have_one_winner() {
-    let alive = Arc::new(AtomicI64::new(0));
+    let ledger = Ledger::of_payloads();
     for round in 0..stress(300) {
         let timer = engine();
-        let begin = |id| timer.schedule_periodic(HOUR, hourly(), Load::new(id, &alive));
-        let keys: Vec<Key<Load>> = (0..TIMERS).map(|id| begin(id).expect("accepted")).collect();
+        let begin = |id| timer.schedule_periodic(HOUR, hourly(), ledger.payload(id));
+        let keys: Vec<Key<Payload>> = (0..TIMERS).map(|id| begin(id).expect("accepted")).collect();
         let gate = Barrier::new(2);
         let mut won = Vec::new();
         let mut unfired = Vec::new();
@@ -52,13 +51,13 @@ fn cancelling_a_periodic_timer_and_stop_have_one_winner() {
             assert_eq!(ends, 1, "round {round}, timer {id}: cancelled {won}, returned {returned}");
         }
         drop((unfired, timer));
-        assert_eq!(alive.load(Ordering::SeqCst), 0, "round {round}");
+        ledger.assert_all_dropped();
     }
 }
 
 #[test]
 fn a_periodic_timer_that_begins_while_the_engine_stops_is_returned_or_refused() {
-    let alive = Arc::new(AtomicI64::new(0));
+    let ledger = Ledger::of_payloads();
     for round in 0..stress(300) {
         let timer = engine();
         timer.start().expect("it can be started");
@@ -67,7 +66,7 @@ fn a_periodic_timer_that_begins_while_the_engine_stops_is_returned_or_refused() 
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 gate.wait();
-                let begin = |id| timer.schedule_periodic(HOUR, hourly(), Load::new(id, &alive));
+                let begin = |id| timer.schedule_periodic(HOUR, hourly(), ledger.payload(id));
                 accepted = (0..TIMERS).map(|id| begin(id).is_ok()).collect();
             });
             gate.wait();
@@ -79,6 +78,6 @@ fn a_periodic_timer_that_begins_while_the_engine_stops_is_returned_or_refused() 
             assert_eq!(returned, u64::from(*accepted), "round {round}, timer {id}: {accepted}");
         }
         drop((unfired, timer));
-        assert_eq!(alive.load(Ordering::SeqCst), 0, "round {round}");
+        ledger.assert_all_dropped();
     }
 }

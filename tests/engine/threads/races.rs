@@ -1,6 +1,8 @@
 //! One timer, several threads: who ends it, when it fires after a move, who gets the last place.
 
-use crate::common::{HOUR, Ledger, Random, ms, one_shard, secs, stress, us, wait_until};
+use crate::support::ledger::Ledger;
+use crate::support::random::Random;
+use crate::support::setup::{HOUR, ms, one_shard, secs, stress, us, wait_until};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use tickwheel::{Expired, IdleStrategy, Key, ScheduleErrorKind, Timeout, Timer};
 
 /// An engine that writes what fires into a ledger.
 fn with_ledger(timers: u64) -> (Timer<u64>, Arc<Ledger>) {
-    let ledger = Ledger::new(timers);
+    let ledger = Ledger::all_begun(timers);
     let fires = Arc::clone(&ledger);
     let timer = one_shard()
         .tick(us(10))
@@ -105,7 +107,7 @@ const MOVED_TIMERS: u64 = 4_000;
 
 impl Moves {
     fn new() -> Self {
-        let ledger = Ledger::new(MOVED_TIMERS);
+        let ledger = Ledger::all_begun(MOVED_TIMERS);
         let fired_at: Arc<Vec<AtomicU64>> =
             Arc::new((0..MOVED_TIMERS).map(|_| AtomicU64::new(0)).collect());
         let origin = Instant::now();
@@ -195,7 +197,7 @@ fn of_two_movers_the_last_decides() {
 }
 
 #[test]
-fn moves_keep_their_promise_while_handles_are_dropped() {
+fn moved_timers_are_not_early_while_handles_are_dropped() {
     const TIMERS: u64 = 10_000;
     for round in 0..stress(2) {
         let (timer, ledger) = with_ledger(TIMERS);
@@ -332,7 +334,7 @@ fn of_two_that_race_for_the_last_place_one_gets_it() {
 #[test]
 fn a_limit_that_races_with_firing_comes_back_to_zero() {
     const TIMERS: u64 = 20_000;
-    let ledger = Ledger::new(TIMERS);
+    let ledger = Ledger::all_begun(TIMERS);
     let fires = Arc::clone(&ledger);
     let timer = one_shard()
         .tick(us(10))
@@ -368,7 +370,7 @@ fn a_limit_that_races_with_firing_comes_back_to_zero() {
 }
 
 #[test]
-fn a_short_timer_fires_however_often_the_worker_falls_asleep_meanwhile() {
+fn a_short_timer_fires_although_the_worker_goes_to_sleep_at_that_moment() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let handler = move |expired: Expired<u64>| sender.send(expired.payload).unwrap();
     let timer = one_shard().tick(us(10)).build_with(handler).unwrap();

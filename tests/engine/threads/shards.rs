@@ -1,6 +1,7 @@
 //! Several shards: all used under any affinity mask, with handlers of their own or an executor.
 
-use crate::common::{Fired, HOUR, Ledger, ms, one_shard, secs, set_of, stress, wait_until};
+use crate::support::ledger::Ledger;
+use crate::support::setup::{Fired, HOUR, ms, one_shard, secs, set_of, stress, wait_until};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Barrier, Mutex};
@@ -182,7 +183,7 @@ mod masks {
 
     #[test]
     fn without_pinning_workers_keep_the_builders_mask() {
-        let (timer, fired) = crate::common::recording(Builder::new().pinning(Pinning::Off));
+        let (timer, fired) = crate::support::setup::recording(Builder::new().pinning(Pinning::Off));
         timer.schedule_key(Duration::ZERO, 1).unwrap();
         wait_until("it has fired", || fired.len() == 1);
         assert!(timer.stats().shards.iter().all(|shard| shard.pinning.core().is_none()));
@@ -193,7 +194,7 @@ mod masks {
 #[test]
 fn one_thread_reaches_every_shard_when_timers_are_spread() {
     let builder = one_shard().shards(7).routing(Routing::Spread);
-    let (timer, _fired) = crate::common::recording(builder);
+    let (timer, _fired) = crate::support::setup::recording(builder);
     let shards: Vec<usize> =
         (0..70).map(|id| timer.schedule_key(HOUR, id).unwrap().shard()).collect();
     assert_eq!(shards.iter().copied().collect::<BTreeSet<_>>().len(), 7);
@@ -206,7 +207,7 @@ fn a_handlers_timers_stay_on_its_shard() {
     let fired = Fired::default();
     let log = fired.clone();
     let builder = one_shard().shards(3).routing(Routing::Home);
-    let timer = crate::common::reflexive(builder, move |timer: &Timer<u64>, expired| {
+    let timer = crate::support::setup::reflexive(builder, move |timer: &Timer<u64>, expired| {
         if expired.payload > 0 {
             let key = timer.schedule_key(Duration::ZERO, expired.payload - 1).unwrap();
             assert_eq!(key.shard(), expired.shard);
@@ -320,7 +321,7 @@ fn a_panicking_executor_is_survived() {
 #[test]
 fn panics_do_not_cost_other_timers() {
     let timers = stress(3_000);
-    let ledger = Ledger::new(timers);
+    let ledger = Ledger::all_begun(timers);
     let fires = Arc::clone(&ledger);
     let timer = one_shard()
         .shards(2)

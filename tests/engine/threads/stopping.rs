@@ -1,10 +1,10 @@
 //! `stop` against producers, turns, handlers and itself; and the engine's end with its last handle.
 
-use crate::common::{
-    Counted, Ends, HOUR, Ledger, Random, ms, one_shard, recording, reflexive, secs, set_of, stress,
-    us, wait_until,
+use crate::support::ledger::{Ends, Ledger, Payload};
+use crate::support::random::Random;
+use crate::support::setup::{
+    HOUR, ms, one_shard, recording, reflexive, secs, set_of, stress, us, wait_until,
 };
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn produce(timer: &Timer<u64>, ledger: &Ledger, producer: u64, seed: u64) {
 
 /// One engine, stopped at a random moment while producers are at it.
 fn stop_in_the_middle(builder: Builder, turn_by_hand: bool, seed: u64) -> Ends {
-    let ledger = Ledger::new(PRODUCERS * EACH);
+    let ledger = Ledger::all_begun(PRODUCERS * EACH);
     let fires = Arc::clone(&ledger);
     let timer = builder.build_with(move |e: Expired<u64>| fires.fired(e.payload)).unwrap();
     let gate = Barrier::new(PRODUCERS as usize + 1);
@@ -101,7 +101,7 @@ fn assert_every_end_happened(sum: Ends) {
 }
 
 #[test]
-fn stop_loses_nothing_while_producers_race_it() {
+fn stop_loses_nothing_while_producers_schedule() {
     let mut sum = Ends::default();
     for seed in 1..=stress(2_000) {
         let builder =
@@ -133,7 +133,7 @@ fn stop_loses_nothing_while_somebody_turns_by_hand() {
 }
 
 #[test]
-fn concurrent_stops_share_the_timers_out() {
+fn each_timer_is_returned_by_one_of_several_stops() {
     for _ in 0..stress(100) {
         let (timer, _fired) = recording(one_shard().shards(2).routing(tickwheel::Routing::Spread));
         for id in 0..100 {
@@ -229,26 +229,27 @@ fn stop_does_not_wait_for_sleeping_workers() {
 
 #[test]
 fn the_last_handle_stops_the_engine_and_drops_what_is_left() {
-    let drops = Arc::new(AtomicU32::new(0));
-    let timer = one_shard().shards(2).build_with(|_: Expired<Counted>| ()).unwrap();
-    for _ in 0..1000 {
-        timer.schedule_key(HOUR, Counted(Arc::clone(&drops))).unwrap();
+    let ledger = Ledger::of_payloads();
+    let timer = one_shard().shards(2).build_with(|_: Expired<Payload>| ()).unwrap();
+    for id in 0..1000 {
+        timer.schedule_key(HOUR, ledger.payload(id)).unwrap();
     }
     let other = timer.clone();
     drop(timer);
-    assert_eq!((drops.load(Ordering::SeqCst), other.pending()), (0, 1000));
+    assert_eq!((ledger.alive(), other.pending()), (1000, 1000));
     drop(other);
-    wait_until("the workers have dropped them", || drops.load(Ordering::SeqCst) == 1000);
+    wait_until("the workers have dropped them", || ledger.alive() == 0);
+    ledger.assert_all_dropped();
 }
 
 #[test]
 fn the_last_handle_may_be_dropped_inside_a_handler() {
     for _ in 0..stress(100) {
-        let drops = Arc::new(AtomicU32::new(0));
+        let ledger = Ledger::of_payloads();
         let timer = Builder::new().shards(2).pinning(Pinning::Off).build().unwrap();
-        for _ in 0..50 {
-            let counted = Counted(Arc::clone(&drops));
-            timer.run_after(HOUR, move || drop(counted)).unwrap();
+        for id in 0..50 {
+            let payload = ledger.payload(id);
+            timer.run_after(HOUR, move || drop(payload)).unwrap();
         }
         let (last, (let_go, gate)) = (timer.clone(), channel::<()>());
         timer
@@ -260,7 +261,7 @@ fn the_last_handle_may_be_dropped_inside_a_handler() {
             .unwrap();
         drop(timer);
         let_go.send(()).unwrap();
-        wait_until("every payload is dropped", || drops.load(Ordering::SeqCst) == 50);
+        wait_until("every payload is dropped", || ledger.alive() == 0);
     }
 }
 

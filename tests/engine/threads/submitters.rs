@@ -1,6 +1,6 @@
 //! Submitters: what they can do, whatever thread-locals they are kept in, and while an engine stops.
 
-use crate::common::{HOUR, ms, one_shard, recording, wait_until};
+use crate::support::setup::{HOUR, ms, one_shard, recording, wait_until};
 use std::cell::RefCell;
 use tickwheel::{Reschedule, Routing, Submitter, Timer};
 

@@ -1,8 +1,7 @@
 //! Threads that end: with nodes in their lanes, handles in their thread-locals, an engine in their hands.
 
-use crate::common::{
-    Counted, Fired, HOUR, Ledger, ms, one_shard, recording, secs, stress, wait_until,
-};
+use crate::support::ledger::{Ledger, Payload};
+use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, secs, stress, wait_until};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -71,7 +70,7 @@ fn thousands_of_short_lived_threads_leak_no_node() {
 #[test]
 fn every_timer_of_a_dying_thread_ends_once() {
     const THREADS: u64 = 300;
-    let ledger = Ledger::new(THREADS * 20);
+    let ledger = Ledger::all_begun(THREADS * 20);
     let fires = Arc::clone(&ledger);
     let timer =
         one_shard().build_with(move |expired: Expired<u64>| fires.fired(expired.payload)).unwrap();
@@ -133,7 +132,7 @@ thread_local! {
 fn thread_local_destructors_may_use_the_engine() {
     const EACH: u64 = 40;
     let threads = stress(100);
-    let ledger = Ledger::new(threads * EACH);
+    let ledger = Ledger::all_begun(threads * EACH);
     let fires = Arc::clone(&ledger);
     let rescheduled = Arc::new(AtomicU32::new(0));
     let late = Arc::clone(&rescheduled);
@@ -176,22 +175,22 @@ fn thread_local_destructors_may_use_the_engine() {
 
 #[test]
 fn a_thread_local_may_hold_the_last_handle() {
-    thread_local!(static LAST: RefCell<Option<Timer<Counted>>> = const { RefCell::new(None) });
+    thread_local!(static LAST: RefCell<Option<Timer<Payload>>> = const { RefCell::new(None) });
     for round in 0..stress(40) {
-        let drops = Arc::new(AtomicU32::new(0));
-        let counted = Counted(Arc::clone(&drops));
+        let ledger = Ledger::of_payloads();
+        let payload = ledger.payload(round);
         std::thread::spawn(move || {
             if round % 2 == 0 {
                 LAST.with_borrow(|last| assert!(last.is_none()));
             }
-            let timer = one_shard().build_with(|_: Expired<Counted>| ()).unwrap();
-            timer.schedule_key(HOUR, counted).unwrap();
+            let timer = one_shard().build_with(|_: Expired<Payload>| ()).unwrap();
+            timer.schedule_key(HOUR, payload).unwrap();
             LAST.set(Some(timer));
         })
         .join()
         .unwrap();
         // A thread's destructors may still run when `join` returns.
-        wait_until("the payload is dropped", || drops.load(Ordering::SeqCst) == 1);
+        wait_until("the payload is dropped", || ledger.alive() == 0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a million cancelled one-hour timers leave behind: next to nothing, at any moment.
 
-use crate::common::{HOUR, ZOMBIE_CONSTANT, one_shard, recording, stress, wait_until};
+use crate::support::setup::{HOUR, ZOMBIE_CONSTANT, one_shard, recording, stress, wait_until};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tickwheel::{Key, Timer, WheelKind};

@@ -1,12 +1,8 @@
-//! The wheels by themselves. The oracle is the one of the library's own tests.
+//! The wheels by themselves: random operations, each answer compared with [`CheckedWheel`]'s sorted map.
 
-#[allow(dead_code, reason = "the library's tests use more of it")]
-#[path = "../../tests/wheel/model.rs"]
-mod model;
-
-use crate::inputs::MAX_OPS;
+use super::checked_wheel::CheckedWheel;
+use super::choices::{Ops, small, weighted};
 use arbitrary::Arbitrary;
-use model::Checked;
 use tickwheel::wheel::{AnyWheel, Hashed, Hierarchical};
 
 /// What the fuzzer chooses.
@@ -15,13 +11,16 @@ pub struct Case {
     wheel: Kind,
     uptime: Span,
     crowd: Option<Crowd>,
-    ops: Vec<Op>,
+    ops: Ops<Op>,
 }
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Kind {
-    Hierarchical,
-    Hashed(u16),
+weighted! {
+    enum Kind {
+        3 => Hierarchical,
+        /// Down to rings of one, two and four buckets.
+        1 => Small(u8),
+        2 => Hashed(u16),
+    }
 }
 
 /// Many entries in few ticks, so that budgets cut buckets in the middle.
@@ -33,14 +32,57 @@ struct Crowd {
     entries: u8,
 }
 
-/// Ticks from now: few, many, around powers of two, at the edges of rings, anything.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Span {
-    Near(u8),
-    Middle(u16),
-    Power(u8, i8),
-    Ring(u8, u8),
-    Any(u64),
+weighted! {
+    /// Ticks from now: few, many, around powers of two, at the edges of rings, anything.
+    enum Span {
+        4 => Near(u8),
+        4 => Middle(u16),
+        3 => Power(u8, i8),
+        2 => Ring(u8, u8),
+        1 => Any(u64),
+        1 => End,
+    }
+}
+
+weighted! {
+    /// Steps of time: mostly small, at times far beyond a revolution, seldom to the end.
+    enum Advance {
+        6 => Few(u8),
+        4 => Near(u8),
+        3 => Middle(u16),
+        2 => Power(u8),
+        1 => Far(Span),
+    }
+}
+
+weighted! {
+    enum Op {
+        30 => Insert(Span),
+        /// A multiple of the same span, as periodic users make them.
+        4 => InsertMultiples(Span, u8),
+        2 => InsertOverdue(u8),
+        8 => InsertAtFirst,
+        10 => Kill(u8),
+        1 => KillEveryOther,
+        10 => Advance(Advance, u8),
+        10 => AdvanceToFirst(i8, u8),
+        3 => AdvanceFully(Advance, u8),
+        8 => Sweep(u8),
+        2 => SweepCycle(u8),
+        1 => Drain,
+    }
+}
+
+impl Advance {
+    fn ticks(self) -> u64 {
+        match self {
+            Self::Few(ticks) => (ticks % 4).into(),
+            Self::Near(ticks) => ticks.into(),
+            Self::Middle(ticks) => ticks.into(),
+            Self::Power(bit) => 1 << (bit % 50),
+            Self::Far(span) => span.ticks(),
+        }
+    }
 }
 
 impl Span {
@@ -51,28 +93,12 @@ impl Span {
             Self::Power(bit, off) => (1_u64 << (bit % 64)).saturating_add_signed(off.into()),
             Self::Ring(digit, ring) => u64::from(digit % 64) << (6 * (ring % 10)),
             Self::Any(ticks) => ticks,
+            Self::End => u64::MAX,
         }
     }
 }
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Op {
-    Insert(Span),
-    /// A multiple of the same span, as periodic users make them.
-    InsertMultiples(Span, u8),
-    InsertOverdue(u8),
-    InsertAtFirst,
-    Kill(u8),
-    KillEveryOther,
-    Advance(Span, u8),
-    AdvanceToFirst(i8, u8),
-    AdvanceFully(Span, u8),
-    Sweep(u8),
-    SweepCycle(u8),
-    Drain,
-}
-
-fn apply(wheel: &mut Checked, op: Op) {
+fn apply(wheel: &mut CheckedWheel, op: Op) {
     let hand = wheel.hand();
     let ahead = |span: Span| hand.saturating_add(span.ticks());
     match op {
@@ -86,21 +112,26 @@ fn apply(wheel: &mut Checked, op: Op) {
         Op::InsertAtFirst => drop(wheel.insert(wheel.first_tick().unwrap_or(hand))),
         Op::Kill(pick) => wheel.cancel(pick.into()),
         Op::KillEveryOther => (0..wheel.wheel_len()).step_by(2).for_each(|n| wheel.cancel(n)),
-        Op::Advance(span, budget) => drop(wheel.advance(ahead(span), budget.into())),
+        Op::Advance(by, budget) => {
+            wheel.advance(hand.saturating_add(by.ticks()), small(budget));
+        }
         Op::AdvanceToFirst(off, budget) => {
             let first = wheel.first_tick().unwrap_or(hand);
-            wheel.advance(first.saturating_add_signed(off.into()), budget.into());
+            wheel.advance(first.saturating_add_signed((off % 2).into()), small(budget));
         }
-        Op::AdvanceFully(span, budget) => wheel.advance_fully(ahead(span), 1 + usize::from(budget)),
-        Op::Sweep(budget) => drop(wheel.sweep(budget.into())),
-        Op::SweepCycle(budget) => wheel.sweep_cycle(1 + usize::from(budget)),
+        Op::AdvanceFully(by, budget) => {
+            wheel.advance_fully(hand.saturating_add(by.ticks()), 1 + small(budget));
+        }
+        Op::Sweep(budget) => drop(wheel.sweep(small(budget))),
+        Op::SweepCycle(budget) => wheel.sweep_cycle(1 + small(budget)),
         Op::Drain => wheel.drain(),
     }
 }
 
 /// Runs the case; panics where wheel and model differ.
 pub fn check(case: &Case) {
-    let mut wheel = Checked::new(match case.wheel {
+    let mut wheel = CheckedWheel::new(match case.wheel {
+        Kind::Small(bits) => ("small", AnyWheel::Hashed(Hashed::new(1 << (bits % 4)))),
         Kind::Hierarchical => ("hierarchical", AnyWheel::Hierarchical(Hierarchical::new())),
         Kind::Hashed(buckets) => {
             let buckets = (usize::from(buckets % 4096) + 1).next_power_of_two();
@@ -114,7 +145,7 @@ pub fn check(case: &Case) {
             wheel.insert(wheel.hand().saturating_add(first.ticks()).saturating_add(offset));
         }
     }
-    for op in case.ops.iter().take(MAX_OPS) {
+    for op in &case.ops.0 {
         apply(&mut wheel, *op);
     }
     wheel.advance_fully(u64::MAX, 7);

@@ -1,9 +1,10 @@
 //! The model: a list of timers with the tick that each is due at, and what every call must answer.
 
-use crate::inputs::{Act, Span};
-use crate::ticks::{NEVER, Ticks, later};
-use crate::tracked::{Live, Tracked};
-use std::collections::BTreeSet;
+use super::choices::{Act, Span};
+use super::ledger::{Ledger, Payload};
+use super::ticks::{NEVER, Ticks, later};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{
     Cancel, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Time, Unfired,
@@ -20,7 +21,7 @@ pub(crate) enum State {
 
 /// One accepted timer.
 pub(crate) struct Record {
-    pub(crate) key: Key<Tracked>,
+    pub(crate) key: Key<Payload>,
     /// The tick at which it fires.
     pub(crate) due: u64,
     pub(crate) state: State,
@@ -41,36 +42,36 @@ pub(crate) trait Subject {
         None
     }
 
-    fn schedule(&mut self, by: Self::By, delay: Duration, payload: Tracked) -> Armed;
+    fn schedule(&mut self, by: Self::By, delay: Duration, payload: Payload) -> Armed;
 
-    fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Tracked) -> Armed;
+    fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Payload) -> Armed;
 
-    fn cancel(&mut self, by: Self::By, id: u32, key: Key<Tracked>) -> Cancel<Tracked>;
+    fn cancel(&mut self, by: Self::By, id: u64, key: Key<Payload>) -> Cancel<Payload>;
 
     fn reschedule(
         &mut self,
         by: Self::By,
-        id: u32,
-        key: Key<Tracked>,
+        id: u64,
+        key: Key<Payload>,
         delay: Duration,
     ) -> Reschedule;
 
     fn reschedule_at(
         &mut self,
         by: Self::By,
-        id: u32,
-        key: Key<Tracked>,
+        id: u64,
+        key: Key<Payload>,
         deadline: Time,
     ) -> Reschedule;
 
-    fn is_pending(&self, by: Self::By, id: u32, key: Key<Tracked>) -> bool;
+    fn is_pending(&self, by: Self::By, id: u64, key: Key<Payload>) -> bool;
 
     /// Timers that came through `by` and were due in the future fire in the order of deadlines and calls among
     /// those with the same number; `None` if their order is not promised.
-    fn queue(&self, by: Self::By, key: Key<Tracked>) -> Option<usize>;
+    fn queue(&self, by: Self::By, key: Key<Payload>) -> Option<usize>;
 }
 
-pub(crate) type Armed = Result<Key<Tracked>, ScheduleError<Tracked>>;
+pub(crate) type Armed = Result<Key<Payload>, ScheduleError<Payload>>;
 
 /// What an operation has done to the model.
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +90,10 @@ pub(crate) enum Effect {
 /// See the module.
 pub(crate) struct Book {
     pub(crate) ticks: Ticks,
-    pub(crate) live: Live,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) records: Vec<Record>,
+    /// Every name that was ever given.
+    keys: HashSet<Key<Payload>>,
     /// `max_pending`.
     limit: Option<usize>,
     pub(crate) stopped: bool,
@@ -103,11 +106,11 @@ pub(crate) struct Book {
     pub(crate) has_zombies: bool,
     in_turn: bool,
     /// Timers that handlers of this turn have scheduled.
-    born: BTreeSet<u32>,
+    born: BTreeSet<u64>,
     /// Timers that handlers of this turn have scheduled or moved.
-    touched: BTreeSet<u32>,
+    touched: BTreeSet<u64>,
     /// Deadline and number of the last timer of each queue.
-    fired_last: [Option<(u64, u32)>; 4],
+    fired_last: [Option<(u64, u64)>; 4],
     fired_in_turn: usize,
 }
 
@@ -115,8 +118,9 @@ impl Book {
     pub(crate) fn new(ticks: Ticks, limit: Option<usize>) -> Self {
         Self {
             ticks,
-            live: Live::default(),
+            ledger: Ledger::of_payloads(),
             records: Vec::new(),
+            keys: HashSet::new(),
             limit,
             stopped: false,
             pending: 0,
@@ -136,7 +140,7 @@ impl Book {
     }
 
     /// The pending timers.
-    pub(crate) fn all_pending(&self) -> impl Iterator<Item = (u32, &Record)> {
+    pub(crate) fn all_pending(&self) -> impl Iterator<Item = (u64, &Record)> {
         (0..).zip(&self.records).filter(|(_, record)| record.state == State::Pending)
     }
 
@@ -147,12 +151,12 @@ impl Book {
     }
 
     /// A timer, pending or not; small numbers are recent ones.
-    pub(crate) fn pick(&self, pick: u8) -> Option<u32> {
+    pub(crate) fn pick(&self, pick: u8) -> Option<u64> {
         let back = usize::from(pick).checked_rem(self.records.len())?;
-        u32::try_from(self.records.len() - 1 - back).ok()
+        Some((self.records.len() - 1 - back) as u64)
     }
 
-    pub(crate) fn record(&self, id: u32) -> &Record {
+    pub(crate) fn record(&self, id: u64) -> &Record {
         &self.records[id as usize]
     }
 
@@ -162,13 +166,13 @@ impl Book {
             Act::Schedule { by, delay } => {
                 let delay = delay.duration(self.ticks);
                 let due = self.ticks.deadline(subject.now(by), later(subject.now(by), delay));
-                let payload = self.live.payload(self.records.len() as u32);
+                let payload = self.ledger.payload(self.records.len() as u64);
                 let armed = subject.schedule(by, delay, payload);
                 self.armed(subject, by, due, armed)
             }
             Act::ScheduleAt { by, back, offset } => {
                 let (deadline, due) = self.point(subject, by, back, offset);
-                let payload = self.live.payload(self.records.len() as u32);
+                let payload = self.ledger.payload(self.records.len() as u64);
                 let armed = subject.schedule_at(by, deadline, payload);
                 self.armed(subject, by, due, armed)
             }
@@ -212,7 +216,7 @@ impl Book {
     }
 
     fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {
-        let id = self.records.len() as u32;
+        let id = self.records.len() as u64;
         let key = match armed {
             Ok(key) => key,
             Err(error) => {
@@ -222,6 +226,7 @@ impl Book {
         };
         assert!(!self.stopped, "timer {id} was accepted after the end");
         assert!(self.limit.is_none_or(|limit| self.pending() < limit), "above the limit");
+        assert!(self.keys.insert(key), "{key:?} has named a timer before");
         let queue = subject.queue(by, key).filter(|_| due > self.latest);
         self.records.push(Record { key, due, state: State::Pending, queue });
         self.pending += 1;
@@ -232,8 +237,8 @@ impl Book {
         Effect::Armed { due }
     }
 
-    pub(crate) fn refused(&self, id: u32, error: &ScheduleError<Tracked>) {
-        assert_eq!(error.payload().id, id, "the payload comes back");
+    pub(crate) fn refused(&self, id: u64, error: &ScheduleError<Payload>) {
+        assert_eq!(error.payload().id(), id, "the payload comes back");
         match *error.kind() {
             ScheduleErrorKind::Stopped => assert!(self.stopped, "refused as stopped"),
             ScheduleErrorKind::TooManyPending { pending, max_pending } => {
@@ -245,18 +250,18 @@ impl Book {
     }
 
     /// Cancels timer `id`, pending or not.
-    pub(crate) fn cancel<S: Subject>(&mut self, subject: &mut S, by: S::By, id: u32) {
+    pub(crate) fn cancel<S: Subject>(&mut self, subject: &mut S, by: S::By, id: u64) {
         let Record { key, state, .. } = *self.record(id);
         let cancelled = subject.cancel(by, id, key).payload();
         let won = (state == State::Pending).then_some(id);
-        assert_eq!(cancelled.as_ref().map(|payload| payload.id), won, "cancel of timer {id}");
+        assert_eq!(cancelled.as_ref().map(|payload| payload.id()), won, "cancel of timer {id}");
         if cancelled.is_some() {
             self.end(id, State::Cancelled);
             self.has_zombies = true;
         }
     }
 
-    fn moved(&mut self, id: u32, to: u64, moved: Reschedule) -> Effect {
+    fn moved(&mut self, id: u64, to: u64, moved: Reschedule) -> Effect {
         let record = &mut self.records[id as usize];
         let pending = record.state == State::Pending;
         assert_eq!(moved.moved(), pending, "reschedule of timer {id}");
@@ -273,7 +278,7 @@ impl Book {
     }
 
     /// Timer `id` has ended.
-    pub(crate) fn end(&mut self, id: u32, state: State) {
+    pub(crate) fn end(&mut self, id: u64, state: State) {
         self.records[id as usize].state = state;
         self.pending -= 1;
     }
@@ -288,8 +293,8 @@ impl Book {
     }
 
     /// A timer has fired at `now`; `defers`: those that handlers schedule wait for the next turn.
-    pub(crate) fn fired(&mut self, expired: &Expired<Tracked>, now: Time, defers: bool) {
-        let id = expired.payload.id;
+    pub(crate) fn fired(&mut self, expired: &Expired<Payload>, now: Time, defers: bool) {
+        let id = expired.payload.id();
         let (start, latest) = (self.ticks.start(self.record(id).due), self.latest);
         let record = &self.records[id as usize];
         assert_eq!(record.state, State::Pending, "timer {id} has ended before");
@@ -306,6 +311,10 @@ impl Book {
         self.end(id, State::Fired);
     }
 
+    pub(crate) fn fired_in_turn(&self) -> usize {
+        self.fired_in_turn
+    }
+
     /// The turn is over; unless more was left, everything due has fired, except what handlers have touched.
     pub(crate) fn end_turn(&mut self, fired: usize, more: bool) {
         self.in_turn = false;
@@ -319,9 +328,9 @@ impl Book {
     }
 
     /// Everything is over: `unfired` must be what was pending.
-    pub(crate) fn returned(&mut self, unfired: Vec<Unfired<Tracked>>) {
+    pub(crate) fn returned(&mut self, unfired: Vec<Unfired<Payload>>) {
         for unfired in unfired {
-            let id = unfired.payload.id;
+            let id = unfired.payload.id();
             let Record { key, due, state, .. } = *self.record(id);
             assert_eq!(state, State::Pending, "timer {id} is returned after its end");
             assert_eq!((unfired.key, unfired.deadline), (key, self.ticks.start(due)), "timer {id}");

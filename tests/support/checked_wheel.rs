@@ -62,8 +62,8 @@ impl Model {
     }
 }
 
-/// A wheel whose every answer is checked.
-pub(crate) struct Checked {
+/// A wheel whose every answer is compared with the map's.
+pub(crate) struct CheckedWheel {
     name: &'static str,
     wheel: AnyWheel,
     model: Model,
@@ -75,7 +75,7 @@ pub(crate) struct Checked {
     unfinished: Option<u64>,
 }
 
-impl Checked {
+impl CheckedWheel {
     pub(crate) fn new((name, wheel): (&'static str, AnyWheel)) -> Self {
         Self {
             name,

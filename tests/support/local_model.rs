@@ -1,9 +1,9 @@
 //! `LocalTimer` against the model, periodic timers included.
 
-use crate::book::{Armed, Book, State, Subject};
-use crate::inputs::{Act, MAX_OPS, Span, Step, TickLength, Wheel};
-use crate::ticks::{Rhythm, Ticks};
-use crate::tracked::Tracked;
+use super::book::{Armed, Book, State, Subject};
+use super::choices::{Act, MAX_OPS, Ops, Span, Step, TickLength, Wheel, budget, weighted};
+use super::ledger::Payload;
+use super::ticks::{Rhythm, Ticks, later};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,39 +16,43 @@ pub struct Case {
     wheel: Wheel,
     max_pending: Option<u8>,
     uptime: Span,
-    ops: Vec<Op>,
+    ops: Ops<Op>,
 }
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Op {
-    Do(Reaction),
-    /// To be done by the handler of the next timer that fires.
-    React(Reaction),
-    Poll(Step, u8),
-    PollBehind(Span, u8),
-    /// A poll that reads the clock after handlers.
-    PollClock(Step, u8),
-    PollAll(Step),
-    Jump(u8),
-    Drain(u8),
-    Clear,
-    Iterate,
+weighted! {
+    enum Op {
+        100 => Do(Reaction),
+        /// To be done by the handler of the next timer that fires.
+        20 => React(Reaction),
+        30 => Poll(Step, u8),
+        4 => PollBehind(Span, u8),
+        /// A poll that reads the clock after handlers.
+        10 => PollClock(Step, u8),
+        6 => PollAll(Step),
+        /// A poll at the very time that the timer asks for.
+        15 => Jump(u8),
+        1 => Drain(u8),
+        1 => Clear,
+        6 => Iterate,
+    }
 }
 
-/// What a handler may do as well.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Reaction {
-    Act(Act<()>),
-    Repeat { first: Span, length: Span, rhythm: Rhythm },
-    EndPeriodic { pick: u8 },
-    MovePeriodic { pick: u8, delay: Span },
-    TakeTime(u16),
-    PollInside,
+weighted! {
+    /// What a handler may do as well.
+    enum Reaction {
+        40 => Act(Act<()>),
+        3 => Replace { pick: u8 },
+        3 => Repeat { first: Span, length: Span, rhythm: Rhythm },
+        2 => EndPeriodic { pick: u8 },
+        1 => MovePeriodic { pick: u8, delay: Span },
+        2 => TakeTime(u16),
+        2 => PollInside,
+    }
 }
 
 /// A periodic timer of the model.
 struct Periodic {
-    key: Key<Tracked>,
+    key: Key<Payload>,
     due: u64,
     nominal: Time,
     length: Duration,
@@ -56,11 +60,11 @@ struct Periodic {
 }
 
 /// Numbers of periodic timers begin here.
-const PERIODIC: u32 = 1 << 31;
+const PERIODIC: u64 = 1 << 31;
 
 /// The subject.
 struct Local<'a> {
-    timer: &'a mut LocalTimer<Tracked>,
+    timer: &'a mut LocalTimer<Payload>,
     now: Time,
     /// The latest time of a poll.
     latest: Time,
@@ -77,34 +81,34 @@ impl Subject for Local<'_> {
         Some(self.latest)
     }
 
-    fn schedule(&mut self, (): (), delay: Duration, payload: Tracked) -> Armed {
+    fn schedule(&mut self, (): (), delay: Duration, payload: Payload) -> Armed {
         self.timer.schedule(self.now, delay, payload)
     }
 
-    fn schedule_at(&mut self, (): (), deadline: Time, payload: Tracked) -> Armed {
+    fn schedule_at(&mut self, (): (), deadline: Time, payload: Payload) -> Armed {
         self.timer.schedule(Time::ZERO, deadline, payload)
     }
 
-    fn cancel(&mut self, (): (), _: u32, key: Key<Tracked>) -> Cancel<Tracked> {
+    fn cancel(&mut self, (): (), _: u64, key: Key<Payload>) -> Cancel<Payload> {
         self.timer.cancel(key)
     }
 
-    fn reschedule(&mut self, (): (), _: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, (): (), _: u64, key: Key<Payload>, delay: Duration) -> Reschedule {
         self.timer.reschedule(self.now, key, delay)
     }
 
-    fn reschedule_at(&mut self, (): (), _: u32, key: Key<Tracked>, deadline: Time) -> Reschedule {
+    fn reschedule_at(&mut self, (): (), _: u64, key: Key<Payload>, deadline: Time) -> Reschedule {
         self.timer.reschedule(Time::ZERO, key, deadline)
     }
 
-    fn is_pending(&self, (): (), id: u32, key: Key<Tracked>) -> bool {
+    fn is_pending(&self, (): (), id: u64, key: Key<Payload>) -> bool {
         let pending = self.timer.is_pending(key);
-        assert_eq!(self.timer.get(key).map(|payload| payload.id), pending.then_some(id));
+        assert_eq!(self.timer.get(key).map(|payload| payload.id()), pending.then_some(id));
         assert_eq!(self.timer.deadline(key).is_some(), pending);
         pending
     }
 
-    fn queue(&self, (): (), _: Key<Tracked>) -> Option<usize> {
+    fn queue(&self, (): (), _: Key<Payload>) -> Option<usize> {
         Some(0)
     }
 }
@@ -115,22 +119,23 @@ struct World {
     /// The latest time of a poll.
     latest: Time,
     reactions: VecDeque<Reaction>,
-    periodics: BTreeMap<u32, Periodic>,
-    next_periodic: u32,
+    periodics: BTreeMap<u64, Periodic>,
+    next_periodic: u64,
     /// Periodic timers that handlers of this poll have made or moved.
-    touched: BTreeSet<u32>,
+    touched: BTreeSet<u64>,
     periods_fired: usize,
     by_clock: bool,
 }
 
 impl World {
-    fn react(&mut self, timer: &mut LocalTimer<Tracked>, reaction: Reaction) {
+    fn react(&mut self, timer: &mut LocalTimer<Payload>, reaction: Reaction) {
         let now = self.clock.now();
         match reaction {
             Reaction::Act(act) => {
                 let latest = self.latest;
-                drop(self.book.act(&mut Local { timer, now, latest }, act));
+                let _ = self.book.act(&mut Local { timer, now, latest }, act);
             }
+            Reaction::Replace { pick } => self.replace(timer, pick),
             Reaction::Repeat { first, length, rhythm } => {
                 self.repeat(timer, first.from(now, false, self.book.ticks), length, rhythm);
             }
@@ -143,11 +148,11 @@ impl World {
         }
     }
 
-    fn repeat(&mut self, timer: &mut LocalTimer<Tracked>, first: Time, span: Span, rhythm: Rhythm) {
+    fn repeat(&mut self, timer: &mut LocalTimer<Payload>, first: Time, span: Span, rhythm: Rhythm) {
         let length = span.duration(self.book.ticks);
         let Some(period) = rhythm.period(length) else { return };
         let id = self.next_periodic;
-        match timer.schedule_periodic(Time::ZERO, first, period, self.book.live.payload(id)) {
+        match timer.schedule_periodic(Time::ZERO, first, period, self.book.ledger.payload(id)) {
             Err(error) => self.book.refused(id, &error),
             Ok(key) => {
                 let due = self.book.ticks.at(first);
@@ -163,34 +168,46 @@ impl World {
         }
     }
 
-    fn pick_periodic(&self, pick: u8) -> Option<u32> {
+    /// Puts another payload in the place of a timer's, if it is still there.
+    fn replace(&self, timer: &mut LocalTimer<Payload>, pick: u8) {
+        let Some(id) = self.book.pick(pick) else { return };
+        let record = self.book.record(id);
+        let payload = timer.get_mut(record.key);
+        assert_eq!(payload.is_some(), record.state == State::Pending, "timer {id}");
+        if let Some(payload) = payload {
+            assert_eq!(payload.id(), id);
+            *payload = self.book.ledger.payload(id);
+        }
+    }
+
+    fn pick_periodic(&self, pick: u8) -> Option<u64> {
         let place = usize::from(pick).checked_rem(self.periodics.len())?;
         self.periodics.keys().nth(place).copied()
     }
 
-    fn end_periodic(&mut self, timer: &mut LocalTimer<Tracked>, pick: u8) {
+    fn end_periodic(&mut self, timer: &mut LocalTimer<Payload>, pick: u8) {
         let Some(id) = self.pick_periodic(pick) else { return };
         let Some(Periodic { key, .. }) = self.periodics.remove(&id) else { return };
         self.book.others -= 1;
         self.book.has_zombies = true;
-        assert_eq!(timer.cancel(key).payload().map(|payload| payload.id), Some(id));
+        assert_eq!(timer.cancel(key).payload().map(|payload| payload.id()), Some(id));
         assert!(!timer.is_pending(key) && !timer.cancel(key).won());
     }
 
-    fn move_periodic(&mut self, timer: &mut LocalTimer<Tracked>, pick: u8, delay: Span) {
+    fn move_periodic(&mut self, timer: &mut LocalTimer<Payload>, pick: u8, delay: Span) {
         let Some(id) = self.pick_periodic(pick) else { return };
         let (now, ticks) = (self.clock.now(), self.book.ticks);
         let Some(periodic) = self.periodics.get_mut(&id) else { return };
         assert!(timer.reschedule(now, periodic.key, delay.duration(ticks)).moved());
-        periodic.nominal = crate::ticks::later(now, delay.duration(ticks));
+        periodic.nominal = later(now, delay.duration(ticks));
         periodic.due = ticks.deadline(now, periodic.nominal);
         self.touched.insert(id);
         self.book.has_zombies = true;
     }
 
     /// The handler.
-    fn handle(&mut self, timer: &mut LocalTimer<Tracked>, expired: Expired<Tracked>) {
-        let id = expired.payload.id;
+    fn handle(&mut self, timer: &mut LocalTimer<Payload>, expired: Expired<Payload>) {
+        let id = expired.payload.id();
         let nominal = if id >= PERIODIC {
             self.period_fired(id, &expired)
         } else {
@@ -211,7 +228,7 @@ impl World {
     }
 
     /// A period has fired; the next nominal deadline.
-    fn period_fired(&mut self, id: u32, expired: &Expired<Tracked>) -> Option<Time> {
+    fn period_fired(&mut self, id: u64, expired: &Expired<Payload>) -> Option<Time> {
         let periodic = self.periodics.get_mut(&id).expect("a periodic timer fires after its end");
         let start = self.book.ticks.start(periodic.due);
         assert!(periodic.due <= self.book.latest, "periodic timer {id} is early");
@@ -225,9 +242,9 @@ impl World {
     }
 
     /// A fixed delay counts from the end of the handler, unless that has moved the timer away from `nominal`.
-    fn rest(&mut self, id: u32, nominal: Time) {
+    fn rest(&mut self, id: u64, nominal: Time) {
         let Some(periodic) = self.periodics.get_mut(&id) else { return };
-        let next = crate::ticks::later(self.clock.now(), periodic.length);
+        let next = later(self.clock.now(), periodic.length);
         let counts = periodic.rhythm == Rhythm::FixedDelay && periodic.nominal == nominal;
         if counts && next > nominal {
             periodic.nominal = next;
@@ -236,7 +253,10 @@ impl World {
         }
     }
 
-    fn poll(&mut self, timer: &mut LocalTimer<Tracked>, now: Time, budget: usize) -> bool {
+    fn poll(&mut self, timer: &mut LocalTimer<Payload>, now: Time, budget: usize) -> bool {
+        // A burst of short periods after a long time knows no end.
+        let budget = if self.periodics.is_empty() { budget } else { budget.min(100) };
+        let quiet = self.reactions.is_empty();
         self.latest = self.latest.max(now);
         self.book.begin_turn(now);
         self.periods_fired = 0;
@@ -251,8 +271,9 @@ impl World {
         };
         assert!(polled.fired <= budget, "{polled:?} with a budget of {budget}");
         self.book.end_turn(polled.fired - self.periods_fired, polled.more);
+        assert!(budget < usize::MAX || !quiet || !polled.more, "a poll without limit leaves some");
         if !polled.more {
-            let due = |(id, periodic): (&u32, &Periodic)| {
+            let due = |(id, periodic): (&u64, &Periodic)| {
                 periodic.due <= self.book.latest && !self.touched.contains(id)
             };
             assert!(!self.periodics.iter().any(due), "a period is due and has not fired");
@@ -261,8 +282,12 @@ impl World {
     }
 
     /// Polls until nothing is left; each poll makes headway, so this ends, unless periods pile up.
-    fn poll_all(&mut self, timer: &mut LocalTimer<Tracked>, now: Time) {
-        let enough = 64 + 16 * (self.book.records.len() + MAX_OPS);
+    fn poll_all(&mut self, timer: &mut LocalTimer<Payload>, now: Time) {
+        let enough = if self.periodics.is_empty() {
+            64 + 16 * (self.book.records.len() + MAX_OPS)
+        } else {
+            64
+        };
         let polls = (0..enough).take_while(|_| self.poll(timer, now, 7)).count();
         assert!(polls < enough || !self.periodics.is_empty(), "{polls} polls did not suffice");
     }
@@ -273,9 +298,9 @@ impl World {
     }
 
     /// Everything ends: `unfired` are those that came out.
-    fn all_end(&mut self, unfired: Vec<tickwheel::Unfired<Tracked>>) {
+    fn all_end(&mut self, unfired: Vec<tickwheel::Unfired<Payload>>) {
         for unfired in unfired {
-            let id = unfired.payload.id;
+            let id = unfired.payload.id();
             let (key, due) = match self.periodics.get(&id) {
                 Some(periodic) => (periodic.key, periodic.due),
                 None => (self.book.record(id).key, self.book.record(id).due),
@@ -286,15 +311,16 @@ impl World {
                 self.book.end(id, State::Returned);
             }
         }
-        let left: Vec<u32> = self.book.all_pending().map(|(id, _)| id).collect();
+        let left: Vec<u64> = self.book.all_pending().map(|(id, _)| id).collect();
         left.into_iter().for_each(|id| self.book.end(id, State::Returned));
         self.periodics.clear();
         self.book.others = 0;
+        self.book.has_zombies = false;
     }
 
-    fn iterate(&self, timer: &LocalTimer<Tracked>) {
-        let told: BTreeMap<u32, (Key<Tracked>, Time)> =
-            timer.iter().map(|(key, deadline, payload)| (payload.id, (key, deadline))).collect();
+    fn iterate(&self, timer: &LocalTimer<Payload>) {
+        let told: BTreeMap<u64, (Key<Payload>, Time)> =
+            timer.iter().map(|(key, deadline, payload)| (payload.id(), (key, deadline))).collect();
         let start = |due| self.book.ticks.start(due);
         let once = self.book.all_pending().map(|(id, timer)| (id, (timer.key, start(timer.due))));
         let periodic =
@@ -305,10 +331,10 @@ impl World {
         }
     }
 
-    fn check(&self, timer: &LocalTimer<Tracked>) {
+    fn check(&self, timer: &LocalTimer<Payload>) {
         let pending = self.book.pending();
         assert_eq!((timer.pending(), timer.is_empty()), (pending, pending == 0));
-        assert_eq!(self.book.live.count(), pending, "payloads alive");
+        assert_eq!(self.book.ledger.alive(), pending, "payloads alive");
         let (next, first) = (timer.next_deadline(), self.first());
         // What a poll has left for want of budget is overdue, and no order is kept among that.
         let overdue = first.is_some_and(|first| first <= self.latest);
@@ -328,35 +354,35 @@ impl World {
     }
 }
 
-fn apply(world: &mut World, timer: &mut LocalTimer<Tracked>, op: Op) {
+fn apply(world: &mut World, timer: &mut LocalTimer<Payload>, op: Op) {
     let step = |world: &World, by: Step| {
         world.clock.set(by.from(world.clock.now(), world.first(), world.book.ticks))
     };
     match op {
         Op::Do(reaction) => world.react(timer, reaction),
         Op::React(reaction) => world.reactions.push_back(reaction),
-        Op::Poll(by, budget) => {
+        Op::Poll(by, most) => {
             let now = step(world, by);
-            world.poll(timer, now, budget.into());
+            world.poll(timer, now, budget(most));
         }
-        Op::PollBehind(back, budget) => {
+        Op::PollBehind(back, most) => {
             let now = back.from(world.clock.now(), true, world.book.ticks);
-            world.poll(timer, now, budget.into());
+            world.poll(timer, now, budget(most));
         }
-        Op::PollClock(by, budget) => {
+        Op::PollClock(by, most) => {
             let now = step(world, by);
             world.by_clock = true;
-            world.poll(timer, now, budget.into());
+            world.poll(timer, now, budget(most));
             world.by_clock = false;
         }
         Op::PollAll(by) => {
             let now = step(world, by);
             world.poll_all(timer, now);
         }
-        Op::Jump(budget) => {
+        Op::Jump(most) => {
             if let Some(next) = timer.next_deadline() {
                 let now = world.clock.set(next);
-                world.poll(timer, now, budget.into());
+                world.poll(timer, now, budget(most));
             }
         }
         Op::Drain(some) => {
@@ -379,7 +405,7 @@ pub fn check(case: &Case) {
     if let Some(limit) = limit {
         builder = builder.max_pending(limit);
     }
-    let mut timer: LocalTimer<Tracked> = builder.build().expect("a good choice of settings");
+    let mut timer: LocalTimer<Payload> = builder.build().expect("a good choice of settings");
     let mut world = World {
         book: Book::new(ticks, limit),
         clock: ManualClock::starting_at(case.uptime.time(ticks)),
@@ -391,7 +417,7 @@ pub fn check(case: &Case) {
         periods_fired: 0,
         by_clock: false,
     };
-    for op in case.ops.iter().take(MAX_OPS) {
+    for op in &case.ops.0 {
         apply(&mut world, &mut timer, *op);
         world.check(&timer);
     }
@@ -401,5 +427,26 @@ pub fn check(case: &Case) {
     world.check(&timer);
     world.iterate(&timer);
     drop(timer);
-    assert_eq!(world.book.live.count(), 0, "payloads after the end");
+    assert_eq!(world.book.ledger.alive(), 0, "payloads after the end");
+}
+
+/// What the fuzzer once found, each in the fewest operations that showed it.
+pub(crate) fn findings() -> [(&'static str, Case); 1] {
+    let first = Span::PowerOfTicks(137, -119);
+    let repeat = Reaction::Repeat { first, length: Span::Ticks(63, 63), rhythm: Rhythm::Burst };
+    let overdue_periods_left_by_the_budget = Case {
+        tick: TickLength::Milli,
+        wheel: Wheel::Hierarchical,
+        max_pending: None,
+        uptime: Span::ManyTicks(17_360),
+        ops: Ops(vec![
+            Op::Do(repeat),
+            Op::PollClock(Step::PowerOfTicks(255), 255),
+            Op::Do(repeat),
+            Op::PollClock(Step::PowerOfTicks(255), 255),
+            Op::PollClock(Step::ManyTicks(35_209), 127),
+            Op::PollAll(Step::PowerOfTicks(42)),
+        ]),
+    };
+    [("overdue periods left by the budget", overdue_periods_left_by_the_budget)]
 }

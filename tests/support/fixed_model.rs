@@ -1,10 +1,11 @@
 //! `FixedTimer` against a sorted map: timers fire in the order of their last schedule, at exact deadlines.
 
-use crate::inputs::{MAX_OPS, Span, Step};
-use crate::ticks::{Ticks, later};
-use crate::tracked::{Live, Tracked};
+use super::choices::{Ops, Span, Step, budget, weighted};
+use super::ledger::{Ledger, Payload};
+use super::ticks::{Ticks, later};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use tickwheel::{
     Budget, Expired, FixedTimer, Key, LocalTimer, ManualClock, ScheduleErrorKind, Time,
 };
@@ -15,33 +16,33 @@ pub struct Case {
     delay: Span,
     max_pending: Option<u8>,
     uptime: Span,
-    ops: Vec<Op>,
+    ops: Ops<Op>,
 }
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Op {
-    Do(Act),
-    /// To be done by the handler of the next timer that fires.
-    React(Act),
-    /// Many timers at once, of which most are cancelled again: zombies, and the sweep of them.
-    Flood {
-        timers: u16,
-        keep: u8,
-    },
-    Poll(Step, u8),
-    PollBehind(Span, u8),
-    PollAll(Step),
-    Drain(u8),
-    Clear,
-    Iterate,
+weighted! {
+    enum Op {
+        100 => Do(Act),
+        /// To be done by the handler of the next timer that fires.
+        20 => React(Act),
+        /// Many timers at once, of which most are cancelled again: zombies, and the sweep of them.
+        1 => Flood { timers: u16, keep: u8 },
+        40 => Poll(Step, u8),
+        4 => PollBehind(Span, u8),
+        6 => PollAll(Step),
+        1 => Drain(u8),
+        1 => Clear,
+        6 => Iterate,
+    }
 }
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Act {
-    Schedule { behind: u8 },
-    Cancel(u8),
-    Reschedule { pick: u8, behind: u8 },
-    PollInside,
+weighted! {
+    enum Act {
+        10 => Schedule { behind: u8 },
+        5 => Cancel(u8),
+        5 => Reschedule { pick: u8, behind: u8 },
+        1 => Replace(u8),
+        1 => PollInside,
+    }
 }
 
 /// Spans are in these units here.
@@ -50,16 +51,18 @@ const UNIT: Ticks = Ticks(1_000);
 const FLOOD: usize = 40_000;
 
 struct World {
-    live: Live,
+    ledger: Arc<Ledger>,
     clock: ManualClock,
     delay: Span,
     limit: Option<usize>,
     /// Every timer's name, by number, and its place in the order if it is pending.
-    timers: Vec<(Key<Tracked>, Option<u64>)>,
+    timers: Vec<(Key<Payload>, Option<u64>)>,
     /// The pending ones in the order in which they fire, with deadlines.
-    order: BTreeMap<u64, (u32, Time)>,
+    order: BTreeMap<u64, (u64, Time)>,
     next_place: u64,
     last: Time,
+    /// The latest time of a poll: an earlier one counts as that.
+    latest: Time,
     reactions: VecDeque<Act>,
     /// The first place in the order that belongs to the poll under way.
     fresh_from: u64,
@@ -70,7 +73,7 @@ struct World {
 
 impl World {
     /// The place and deadline of what is scheduled or moved at `now`.
-    fn enter(&mut self, id: u32, now: Time) -> u64 {
+    fn enter(&mut self, id: u64, now: Time) -> u64 {
         self.last = self.last.max(later(now, self.delay.duration(UNIT)));
         let place = self.next_place;
         self.next_place += 1;
@@ -87,7 +90,7 @@ impl World {
         Some(self.timers.len() - 1 - back)
     }
 
-    fn act(&mut self, timer: &mut FixedTimer<Tracked>, act: Act) {
+    fn act(&mut self, timer: &mut FixedTimer<Payload>, act: Act) {
         match act {
             Act::Schedule { behind } => self.schedule(timer, self.behind(behind)),
             Act::Cancel(pick) => {
@@ -102,17 +105,26 @@ impl World {
                 assert_eq!(timer.reschedule(now, key).moved(), place.is_some(), "timer {id}");
                 if let Some(place) = place {
                     self.order.remove(&place);
-                    self.timers[id].1 = Some(self.enter(id as u32, now));
+                    self.timers[id].1 = Some(self.enter(id as u64, now));
+                }
+            }
+            Act::Replace(pick) => {
+                let Some(id) = self.pick(pick) else { return };
+                let (key, place) = self.timers[id];
+                let payload = timer.get_mut(key);
+                assert_eq!(payload.is_some(), place.is_some(), "timer {id}");
+                if let Some(payload) = payload {
+                    *payload = self.ledger.payload(id as u64);
                 }
             }
             Act::PollInside => {}
         }
     }
 
-    fn schedule(&mut self, timer: &mut FixedTimer<Tracked>, now: Time) {
-        let id = self.timers.len() as u32;
+    fn schedule(&mut self, timer: &mut FixedTimer<Payload>, now: Time) {
+        let id = self.timers.len() as u64;
         let full = self.limit.is_some_and(|limit| self.order.len() >= limit);
-        match timer.schedule(now, self.live.payload(id)) {
+        match timer.schedule(now, self.ledger.payload(id)) {
             Ok(key) => {
                 assert!(!full, "above the limit");
                 let place = self.enter(id, now);
@@ -121,21 +133,21 @@ impl World {
             Err(error) => {
                 let (pending, max_pending) = (self.order.len(), self.limit.unwrap_or(0));
                 let reason = ScheduleErrorKind::TooManyPending { pending, max_pending };
-                assert_eq!((error.kind(), full, error.payload().id), (&reason, true, id));
+                assert_eq!((error.kind(), full, error.payload().id()), (&reason, true, id));
             }
         }
     }
 
-    fn cancel(&mut self, timer: &mut FixedTimer<Tracked>, id: usize) {
+    fn cancel(&mut self, timer: &mut FixedTimer<Payload>, id: usize) {
         let (key, place) = self.timers[id];
-        let cancelled = timer.cancel(key).payload().map(|payload| payload.id);
-        assert_eq!(cancelled, place.map(|_| id as u32));
+        let cancelled = timer.cancel(key).payload().map(|payload| payload.id());
+        assert_eq!(cancelled, place.map(|_| id as u64));
         if let Some(place) = self.timers[id].1.take() {
             self.order.remove(&place);
         }
     }
 
-    fn flood(&mut self, timer: &mut FixedTimer<Tracked>, timers: u16, keep: u8) {
+    fn flood(&mut self, timer: &mut FixedTimer<Payload>, timers: u16, keep: u8) {
         let timers = usize::from(timers).min(FLOOD - self.flooded);
         self.flooded += timers;
         for n in 0..timers {
@@ -147,8 +159,8 @@ impl World {
         }
     }
 
-    fn handle(&mut self, timer: &mut FixedTimer<Tracked>, expired: Expired<Tracked>, now: Time) {
-        let id = expired.payload.id;
+    fn handle(&mut self, timer: &mut FixedTimer<Payload>, expired: Expired<Payload>, now: Time) {
+        let id = expired.payload.id();
         let (place, (first, deadline)) = self.order.pop_first().expect("nothing is pending");
         assert_eq!((id, expired.deadline), (first, deadline), "the first in order fires");
         assert!(deadline <= now && place < self.fresh_from, "timer {id} is early");
@@ -165,16 +177,21 @@ impl World {
         }
     }
 
-    fn poll(&mut self, timer: &mut FixedTimer<Tracked>, now: Time, budget: usize) -> bool {
+    fn poll(&mut self, timer: &mut FixedTimer<Payload>, told: Time, budget: usize) -> bool {
         self.fresh_from = self.next_place;
+        // What practically never fires is not due at the end of the scale either.
+        self.latest = self.latest.max(told.min(Time::from_nanos(u64::MAX - 1)));
+        let now = self.latest;
+        let quiet = self.reactions.is_empty();
         let mut fired = 0;
         timer.set_budget(Budget { fire: budget, ..Budget::default() });
         let budget = budget.max(1);
-        let polled = timer.poll_with(now, |timer, expired| {
+        let polled = timer.poll_with(told, |timer, expired| {
             fired += 1;
             self.handle(timer, expired, now);
         });
         assert!(polled.fired == fired && fired <= budget, "{polled:?}, budget {budget}");
+        assert!(budget < usize::MAX || !quiet || !polled.more, "a poll without limit leaves some");
         let first = self.order.first_key_value();
         if let (false, Some((place, (id, deadline)))) = (polled.more, first) {
             let due = *deadline <= now && *deadline < Time::MAX && *place < self.fresh_from;
@@ -184,7 +201,7 @@ impl World {
         polled.more
     }
 
-    fn poll_all(&mut self, timer: &mut FixedTimer<Tracked>, now: Time) {
+    fn poll_all(&mut self, timer: &mut FixedTimer<Payload>, now: Time) {
         let enough = 64 + self.timers.len() + self.flooded;
         let polls = (0..enough).take_while(|_| self.poll(timer, now, 100)).count();
         assert!(polls < enough, "{polls} polls did not suffice");
@@ -195,22 +212,22 @@ impl World {
         Some(*deadline).filter(|deadline| *deadline < Time::MAX)
     }
 
-    fn iterate(&self, timer: &FixedTimer<Tracked>) {
-        let told: BTreeMap<u32, (Key<Tracked>, Time)> =
-            timer.iter().map(|(key, deadline, payload)| (payload.id, (key, deadline))).collect();
+    fn iterate(&self, timer: &FixedTimer<Payload>) {
+        let told: BTreeMap<u64, (Key<Payload>, Time)> =
+            timer.iter().map(|(key, deadline, payload)| (payload.id(), (key, deadline))).collect();
         let pending = self.order.values();
-        let name = |id: u32| self.timers[id as usize].0;
+        let name = |id: u64| self.timers[id as usize].0;
         assert_eq!(told, pending.map(|(id, time)| (*id, (name(*id), *time))).collect());
         for (id, (key, deadline)) in &told {
-            assert_eq!(timer.get(*key).map(|payload| payload.id), Some(*id));
+            assert_eq!(timer.get(*key).map(|payload| payload.id()), Some(*id));
             assert_eq!(timer.deadline(*key), Some(*deadline));
         }
     }
 
-    fn check(&self, timer: &FixedTimer<Tracked>) {
+    fn check(&self, timer: &FixedTimer<Payload>) {
         let pending = self.order.len();
         assert_eq!((timer.pending(), timer.is_empty()), (pending, pending == 0));
-        assert_eq!(self.live.count(), pending, "payloads alive");
+        assert_eq!(self.ledger.alive(), pending, "payloads alive");
         let (next, first) = (timer.next_deadline(), self.first());
         if self.cut_short {
             assert!(first.is_none_or(|first| next.is_some_and(|next| next <= first)));
@@ -221,9 +238,9 @@ impl World {
         assert!(last.is_none_or(|(key, place)| timer.is_pending(*key) == place.is_some()));
     }
 
-    fn all_end(&mut self, unfired: Vec<tickwheel::Unfired<Tracked>>) {
+    fn all_end(&mut self, unfired: Vec<tickwheel::Unfired<Payload>>) {
         for unfired in unfired {
-            let (key, place) = self.timers[unfired.payload.id as usize];
+            let (key, place) = self.timers[unfired.payload.id() as usize];
             let deadline = place.and_then(|place| self.order.get(&place)).map(|(_, time)| *time);
             assert_eq!((unfired.key, Some(unfired.deadline)), (key, deadline));
         }
@@ -233,20 +250,20 @@ impl World {
     }
 }
 
-fn apply(world: &mut World, timer: &mut FixedTimer<Tracked>, op: Op) {
+fn apply(world: &mut World, timer: &mut FixedTimer<Payload>, op: Op) {
     let step =
         |world: &World, by: Step| world.clock.set(by.from(world.clock.now(), world.first(), UNIT));
     match op {
         Op::Do(act) => world.act(timer, act),
         Op::React(act) => world.reactions.push_back(act),
         Op::Flood { timers, keep } => world.flood(timer, timers, keep),
-        Op::Poll(by, budget) => {
+        Op::Poll(by, most) => {
             let now = step(world, by);
-            world.poll(timer, now, budget.into());
+            world.poll(timer, now, budget(most));
         }
-        Op::PollBehind(back, budget) => {
+        Op::PollBehind(back, most) => {
             let now = back.from(world.clock.now(), true, UNIT);
-            world.poll(timer, now, budget.into());
+            world.poll(timer, now, budget(most));
         }
         Op::PollAll(by) => {
             let now = step(world, by);
@@ -272,9 +289,9 @@ pub fn check(case: &Case) {
     if let Some(limit) = limit {
         builder = builder.max_pending(limit);
     }
-    let mut timer: FixedTimer<Tracked> = builder.build_fixed(delay).expect("valid");
+    let mut timer: FixedTimer<Payload> = builder.build_fixed(delay).expect("valid");
     let mut world = World {
-        live: Live::default(),
+        ledger: Ledger::of_payloads(),
         clock: ManualClock::starting_at(case.uptime.time(UNIT)),
         delay: case.delay,
         limit,
@@ -282,12 +299,13 @@ pub fn check(case: &Case) {
         order: BTreeMap::new(),
         next_place: 0,
         last: Time::ZERO,
+        latest: Time::ZERO,
         reactions: VecDeque::new(),
         fresh_from: 0,
         cut_short: false,
         flooded: 0,
     };
-    for op in case.ops.iter().take(MAX_OPS) {
+    for op in &case.ops.0 {
         apply(&mut world, &mut timer, *op);
         world.check(&timer);
     }
@@ -296,5 +314,5 @@ pub fn check(case: &Case) {
     world.poll_all(&mut timer, now);
     world.iterate(&timer);
     drop(timer);
-    assert_eq!(world.live.count(), 0, "payloads after the end");
+    assert_eq!(world.ledger.alive(), 0, "payloads after the end");
 }

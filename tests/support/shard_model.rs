@@ -3,10 +3,10 @@
 //! Besides the firings this checks the wake-up rule: once a sleep is announced, a remote that makes something due
 //! before its end calls the waker, exactly once, and nothing else does.
 
-use crate::book::{Armed, Book, Effect, State, Subject};
-use crate::inputs::{Act, Budgets, MAX_OPS, Span, Step, TickLength, Wheel};
-use crate::ticks::Ticks;
-use crate::tracked::Tracked;
+use super::book::{Armed, Book, Effect, State, Subject};
+use super::choices::{Act, Budgets, MAX_OPS, Ops, Span, Step, TickLength, Wheel, weighted};
+use super::ledger::Payload;
+use super::ticks::Ticks;
 use arbitrary::Arbitrary;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Case {
     budgets: Budgets,
     uptime: Span,
     close: bool,
-    ops: Vec<Op>,
+    ops: Ops<Op>,
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -32,22 +32,23 @@ enum Side {
     Remote,
 }
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Op {
-    Do(Act<Side>),
-    /// To be done by the handler of the next timer that fires.
-    React(Act<Side>),
-    Sleep,
-    Poll(Step),
-    /// A poll whose time lies before that of the clock.
-    PollBehind(Span),
-    PollAll(Step),
+weighted! {
+    enum Op {
+        24 => Do(Act<Side>),
+        /// To be done by the handler of the next timer that fires.
+        5 => React(Act<Side>),
+        5 => Sleep,
+        7 => Poll(Step),
+        /// A poll whose time lies before that of the clock.
+        1 => PollBehind(Span),
+        2 => PollAll(Step),
+    }
 }
 
 /// The subject: both sides, as they are at hand in a handler as well.
 struct Sides<'a> {
-    timer: &'a mut EventLoopTimer<Tracked>,
-    remote: &'a Remote<Tracked>,
+    timer: &'a mut EventLoopTimer<Payload>,
+    remote: &'a Remote<Payload>,
     drains_all: bool,
 }
 
@@ -61,49 +62,49 @@ impl Subject for Sides<'_> {
         }
     }
 
-    fn schedule(&mut self, by: Side, delay: Duration, payload: Tracked) -> Armed {
+    fn schedule(&mut self, by: Side, delay: Duration, payload: Payload) -> Armed {
         match by {
             Side::Owner => self.timer.schedule(self.timer.now(), delay, payload),
             Side::Remote => self.remote.schedule(delay, payload),
         }
     }
 
-    fn schedule_at(&mut self, by: Side, deadline: Time, payload: Tracked) -> Armed {
+    fn schedule_at(&mut self, by: Side, deadline: Time, payload: Payload) -> Armed {
         match by {
             Side::Owner => self.timer.schedule(Time::ZERO, deadline, payload),
             Side::Remote => self.remote.schedule(deadline, payload),
         }
     }
 
-    fn cancel(&mut self, by: Side, _: u32, key: Key<Tracked>) -> Cancel<Tracked> {
+    fn cancel(&mut self, by: Side, _: u64, key: Key<Payload>) -> Cancel<Payload> {
         match by {
             Side::Owner => self.timer.cancel(key),
             Side::Remote => self.remote.cancel(key),
         }
     }
 
-    fn reschedule(&mut self, by: Side, _: u32, key: Key<Tracked>, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, by: Side, _: u64, key: Key<Payload>, delay: Duration) -> Reschedule {
         match by {
             Side::Owner => self.timer.reschedule(self.timer.now(), key, delay),
             Side::Remote => self.remote.reschedule(key, delay),
         }
     }
 
-    fn reschedule_at(&mut self, by: Side, _: u32, key: Key<Tracked>, deadline: Time) -> Reschedule {
+    fn reschedule_at(&mut self, by: Side, _: u64, key: Key<Payload>, deadline: Time) -> Reschedule {
         match by {
             Side::Owner => self.timer.reschedule(Time::ZERO, key, deadline),
             Side::Remote => self.remote.reschedule(key, deadline),
         }
     }
 
-    fn is_pending(&self, by: Side, _: u32, key: Key<Tracked>) -> bool {
+    fn is_pending(&self, by: Side, _: u64, key: Key<Payload>) -> bool {
         match by {
             Side::Owner => self.timer.is_pending(key),
             Side::Remote => self.remote.is_pending(key),
         }
     }
 
-    fn queue(&self, by: Side, _: Key<Tracked>) -> Option<usize> {
+    fn queue(&self, by: Side, _: Key<Payload>) -> Option<usize> {
         match by {
             Side::Owner => Some(0),
             // A message that stays behind in the inbox may be filed after its tick has passed.
@@ -115,7 +116,7 @@ impl Subject for Sides<'_> {
 /// The model, and what it needs to know of the outside.
 struct World {
     book: Book,
-    remote: Remote<Tracked>,
+    remote: Remote<Payload>,
     drains_all: bool,
     wakes: Arc<AtomicUsize>,
     wakes_expected: usize,
@@ -127,7 +128,7 @@ struct World {
 }
 
 impl World {
-    fn act(&mut self, timer: &mut EventLoopTimer<Tracked>, act: Act<Side>) {
+    fn act(&mut self, timer: &mut EventLoopTimer<Payload>, act: Act<Side>) {
         let Self { book, remote, drains_all, .. } = self;
         let effect = book.act(&mut Sides { timer, remote, drains_all: *drains_all }, act);
         let (Act::Schedule { by, .. }
@@ -160,7 +161,7 @@ impl World {
         }
     }
 
-    fn poll(&mut self, timer: &mut EventLoopTimer<Tracked>, now: Time, most: usize) -> bool {
+    fn poll(&mut self, timer: &mut EventLoopTimer<Payload>, now: Time, most: usize) -> bool {
         self.asleep_until = None;
         self.book.begin_turn(now);
         let polled = timer.poll_with(now, |timer, expired| {
@@ -182,14 +183,14 @@ impl World {
     }
 
     /// Polls until nothing is left; each poll makes headway, so this ends.
-    fn poll_all(&mut self, timer: &mut EventLoopTimer<Tracked>, now: Time, most: usize) {
+    fn poll_all(&mut self, timer: &mut EventLoopTimer<Payload>, now: Time, most: usize) {
         let enough = 64 + 16 * (self.book.records.len() + MAX_OPS);
         let polls = (0..enough).take_while(|_| self.poll(timer, now, most)).count();
         assert!(polls < enough, "{polls} polls did not suffice");
     }
 
     /// Announces a sleep at `now` and checks its length.
-    fn sleep(&mut self, timer: &mut EventLoopTimer<Tracked>, now: Time) {
+    fn sleep(&mut self, timer: &mut EventLoopTimer<Payload>, now: Time) {
         let first = self.book.first();
         let timeout = timer.poll_timeout(now);
         if timeout == Some(Duration::ZERO) {
@@ -206,10 +207,10 @@ impl World {
         self.asleep_until = Some(until);
     }
 
-    fn check(&self, timer: &EventLoopTimer<Tracked>) {
+    fn check(&self, timer: &EventLoopTimer<Payload>) {
         let pending = self.book.pending();
         assert_eq!((timer.pending(), self.remote.pending()), (pending, pending), "pending");
-        assert_eq!(self.book.live.count(), pending, "payloads alive");
+        assert_eq!(self.book.ledger.alive(), pending, "payloads alive");
         if let Some(first) = self.book.first() {
             let next = timer.next_deadline();
             assert!(next.is_some_and(|next| next <= first), "{next:?} is told, {first:?} is due");
@@ -250,9 +251,9 @@ pub fn check(case: &Case) {
     finish(world, timer, case.close);
 }
 
-fn run(world: &mut World, timer: &mut EventLoopTimer<Tracked>, clock: &ManualClock, case: &Case) {
+fn run(world: &mut World, timer: &mut EventLoopTimer<Payload>, clock: &ManualClock, case: &Case) {
     let most = case.budgets.budget().fire;
-    for op in case.ops.iter().take(MAX_OPS) {
+    for op in &case.ops.0 {
         let step = |world: &World, step: Step| {
             clock.set(step.from(clock.now(), world.book.first(), world.book.ticks))
         };
@@ -279,7 +280,7 @@ fn run(world: &mut World, timer: &mut EventLoopTimer<Tracked>, clock: &ManualClo
     world.poll_all(timer, clock.now(), most);
 }
 
-fn finish(mut world: World, timer: EventLoopTimer<Tracked>, close: bool) {
+fn finish(mut world: World, timer: EventLoopTimer<Payload>, close: bool) {
     world.book.stopped = true;
     if close {
         world.book.returned(timer.close());
@@ -287,13 +288,78 @@ fn finish(mut world: World, timer: EventLoopTimer<Tracked>, close: bool) {
     } else {
         drop(timer);
     }
-    assert_eq!(world.book.live.count(), 0, "payloads after the end");
-    let late = world.remote.schedule(Duration::ZERO, world.book.live.payload(0));
+    assert_eq!(world.book.ledger.alive(), 0, "payloads after the end");
+    let late = world.remote.schedule(Duration::ZERO, world.book.ledger.payload(0));
     assert!(late.is_err(), "accepted after the end");
     for record in &world.book.records {
         let Cancel::Lost = world.remote.cancel(record.key) else { panic!("won after the end") };
         assert!(!world.remote.is_pending(record.key) && record.state != State::Pending || !close);
     }
     drop(late);
-    assert_eq!(world.book.live.count(), 0, "payloads after the end");
+    assert_eq!(world.book.ledger.alive(), 0, "payloads after the end");
+}
+
+/// What the fuzzer once found, each in the fewest operations that showed it.
+pub(crate) fn findings() -> [(&'static str, Case); 2] {
+    [
+        ("messages left by a budget of one", messages_left_by_a_budget_of_one()),
+        ("more is due but the clock went back", more_is_due_but_the_clock_went_back()),
+    ]
+}
+
+fn messages_left_by_a_budget_of_one() -> Case {
+    let remote = |delay| Op::Do(Act::Schedule { by: Side::Remote, delay });
+    let far = Span::PowerOfTicks(133, -123);
+    let now = Act::Schedule { by: Side::Owner, delay: Span::Zero };
+    Case {
+        tick: TickLength::Milli,
+        wheel: Wheel::Hierarchical,
+        max_pending: None,
+        budgets: Budgets { drain: Some(0), fire: Some(26) },
+        uptime: Span::ManyTicks(1),
+        close: false,
+        ops: Ops(vec![
+            remote(Span::Zero),
+            remote(far),
+            Op::Poll(Step::Far(Span::PowerOfTicks(133, -1))),
+            Op::Do(Act::Ask { by: Side::Remote, pick: 107 }),
+            remote(far),
+            Op::Poll(Step::ManyTicks(30_583)),
+            Op::Sleep,
+            Op::Poll(Step::ManyTicks(30_583)),
+            Op::Sleep,
+            Op::PollAll(Step::Ticks(23)),
+            Op::React(now),
+            Op::Do(now),
+        ]),
+    }
+}
+
+fn more_is_due_but_the_clock_went_back() -> Case {
+    let now = Act::Schedule { by: Side::Owner, delay: Span::Zero };
+    let cancel = |pick| Act::Cancel { by: Side::Owner, pick };
+    Case {
+        tick: TickLength::Micro,
+        wheel: Wheel::Hierarchical,
+        max_pending: None,
+        budgets: Budgets { drain: None, fire: Some(0) },
+        uptime: Span::PowerOfTicks(0, 9),
+        close: true,
+        ops: Ops(vec![
+            Op::PollAll(Step::Ticks(9)),
+            Op::Do(now),
+            Op::Do(now),
+            Op::Do(cancel(105)),
+            Op::React(cancel(9)),
+            Op::Do(now),
+            Op::PollAll(Step::Ticks(9)),
+            Op::Do(now),
+            Op::Do(now),
+            Op::Do(cancel(105)),
+            Op::PollBehind(Span::ManyTicks(26_985)),
+            Op::Sleep,
+            Op::Sleep,
+            Op::React(Act::Schedule { by: Side::Owner, delay: Span::Ticks(17, 26) }),
+        ]),
+    }
 }

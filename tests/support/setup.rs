@@ -1,11 +1,9 @@
-//! What the engine's tests share: setups with a clock that is turned by hand, a ledger that proves
-//! "exactly once", a log of what fired, and small things.
+//! What the engine's tests share: setups with a clock that is turned by hand, a log of what fired, and
+//! small things.
 //!
 //! `TICKWHEEL_STRESS=N` multiplies the repeats of the tests that look for races.
-#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Drive, Expired, ManualClock, Pinning, Time, Timer, WheelKind};
@@ -44,33 +42,8 @@ pub(crate) fn one_shard() -> Builder {
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < secs(30), "waited in vain until {what}");
+        assert!(start.elapsed() < secs(120), "waited in vain until {what}");
         std::thread::sleep(us(200));
-    }
-}
-
-/// A small generator of random numbers (xorshift64*), so that every run is the same.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    /// A number below `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub(crate) fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
     }
 }
 
@@ -184,80 +157,6 @@ pub(crate) fn reflexive<T: Send + 'static>(
         .expect("the engine is built");
     assert!(cell.set(timer.clone()).is_ok());
     timer
-}
-
-/// How often each timer ended, and how: the tests' own book-keeping, apart from the engine's.
-pub(crate) struct Ledger(Box<[AtomicU32]>);
-
-const FIRED: u32 = 1;
-const CANCELLED: u32 = 1 << 8;
-const RETURNED: u32 = 1 << 16;
-const REFUSED: u32 = 1 << 24;
-
-/// The totals of a ledger that has been checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Ends {
-    pub(crate) fired: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) returned: u64,
-    pub(crate) refused: u64,
-}
-
-impl Ledger {
-    /// For timers whose payloads are `0..timers`.
-    pub(crate) fn new(timers: u64) -> Arc<Self> {
-        Arc::new(Self((0..timers).map(|_| AtomicU32::new(0)).collect()))
-    }
-
-    fn note(&self, id: u64, end: u32) {
-        self.0[id as usize].fetch_add(end, Ordering::Relaxed);
-    }
-
-    pub(crate) fn fired(&self, id: u64) {
-        self.note(id, FIRED);
-    }
-
-    pub(crate) fn cancelled(&self, id: u64) {
-        self.note(id, CANCELLED);
-    }
-
-    pub(crate) fn returned(&self, id: u64) {
-        self.note(id, RETURNED);
-    }
-
-    pub(crate) fn refused(&self, id: u64) {
-        self.note(id, REFUSED);
-    }
-
-    pub(crate) fn has_ended(&self, id: u64) -> bool {
-        self.0[id as usize].load(Ordering::Relaxed) != 0
-    }
-
-    /// Every timer has ended exactly once.
-    #[track_caller]
-    pub(crate) fn check(&self) -> Ends {
-        let mut ends = Ends::default();
-        for (id, seen) in self.0.iter().enumerate() {
-            match seen.load(Ordering::Relaxed) {
-                FIRED => ends.fired += 1,
-                CANCELLED => ends.cancelled += 1,
-                RETURNED => ends.returned += 1,
-                REFUSED => ends.refused += 1,
-                0 => panic!("timer {id} was lost"),
-                other => panic!("timer {id} ended more than once: {other:#010x}"),
-            }
-        }
-        ends
-    }
-}
-
-/// A payload that counts its drops.
-pub(crate) struct Counted(pub(crate) Arc<AtomicU32>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// Sorted, for comparing what fired at one moment.

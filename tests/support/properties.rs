@@ -1,0 +1,23 @@
+//! The models as properties: proptest makes the bytes that a case is chosen from, and shortens those of one
+//! that fails.
+
+use super::choices::case;
+use arbitrary::Arbitrary;
+use proptest::prelude::*;
+use std::fmt::Debug;
+
+/// Cases chosen from up to so many bytes.
+pub(crate) fn cases<C>(bytes: usize) -> impl Strategy<Value = C>
+where
+    C: for<'a> Arbitrary<'a> + Debug,
+{
+    prop::collection::vec(any::<u8>(), 32..bytes)
+        .prop_filter_map("too few bytes for a case", |bytes| case(&bytes))
+}
+
+/// So many cases, or as many as `PROPTEST_CASES` says.
+pub(crate) fn config(cases: u32) -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { cases };
+    ProptestConfig { cases, failure_persistence: None, ..usual }
+}
