@@ -4,6 +4,11 @@
 //! `now` is the first argument of every call. That, and the engine's `schedule_key` beside the `schedule` that
 //! gives a handle, is all that differs.
 
+#![allow(
+    clippy::cognitive_complexity,
+    reason = "each test is written once and expanded for every front"
+)]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
