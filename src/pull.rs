@@ -137,7 +137,7 @@ impl<'a, F: Pull> Expirations<'a, F> {
 impl<F: Pull> Iterator for Expirations<'_, F> {
     type Item = Expired<F::Payload>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let poll = self.poll.as_mut()?;
         self.timer.handled(poll, None);

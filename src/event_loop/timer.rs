@@ -274,11 +274,24 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Expirations::begin(self, now)
     }
 
+    #[inline(always)]
     fn told(&self, now: Time, fired: Fired<T>) -> Expired<T> {
         let deadline = self.rate.start_of(fired.deadline);
         let lateness = now.saturating_duration_since(deadline);
         self.owner.handle().counters().lateness.record(saturating_ns(lateness));
         Expired { payload: fired.payload, key: fired.key, deadline, lateness, shard: 0 }
+    }
+
+    /// A call of a periodic timer has ended, unless its handler has put another timer in this one's place.
+    #[cold]
+    #[inline(never)]
+    fn end_call(&mut self, poll: &Poll) {
+        let Self { owner, source, .. } = self;
+        if owner.owns(&poll.turn) {
+            // The clock is the user's, and a panic may be on its way: a second one must not get out.
+            let now = || contain::call(|| source.now()).unwrap_or(poll.now).max(poll.now);
+            owner.finish_call(now);
+        }
     }
 
     /// Ends the timer and returns everything that has not fired; remotes are refused from now on.
@@ -308,7 +321,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         Some(Poll::new(turn, now))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         // A handler may have put another timer in this one's place.
         while self.owner.owns(&poll.turn) {
@@ -321,13 +334,10 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn handled(&mut self, poll: &mut Poll, _: Option<Time>) {
-        let Self { owner, source, .. } = self;
-        if owner.owns(&poll.turn) {
-            // The clock is the user's, and a panic may be on its way: a second one must not get out.
-            let now = || contain::call(|| source.now()).unwrap_or(poll.now).max(poll.now);
-            owner.finish_call(now);
+        if self.owner.is_calling() {
+            self.end_call(poll);
         }
     }
 

@@ -357,7 +357,7 @@ impl<T> Steps for FixedTimer<T> {
         Some(Poll::new(turn, now))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         while self.driver.owns(&poll.turn) {
             let due = self.driver.next(&mut poll.turn, &mut Exact(&mut self.table))?;
@@ -370,7 +370,7 @@ impl<T> Steps for FixedTimer<T> {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn handled(&mut self, _: &mut Poll, _: Option<Time>) {}
 
     #[inline]

@@ -97,7 +97,7 @@ impl<T> LocalTimer<T> {
         due.finish()
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, now: Time, key: Key<T>, tick: u64, payload: T) -> Expired<T> {
         let deadline = self.rate.start_of(tick);
         let lateness = now.saturating_duration_since(deadline);
@@ -132,7 +132,7 @@ impl<T> Steps for LocalTimer<T> {
         Some(Poll::new(turn, now))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         // A handler may have put another timer in this one's place.
         while self.driver.owns(&poll.turn) {
@@ -150,11 +150,13 @@ impl<T> Steps for LocalTimer<T> {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn handled(&mut self, poll: &mut Poll, ended: Option<Time>) {
-        let Some(((key, nominal), ended)) = poll.resting.take().zip(ended) else { return };
-        if self.driver.owns(&poll.turn) {
-            self.table.rest(Key::from_raw(key), nominal, ended);
+        if let Some((key, nominal)) = poll.resting {
+            poll.resting = None;
+            if let Some(ended) = ended.filter(|_| self.driver.owns(&poll.turn)) {
+                self.table.rest(Key::from_raw(key), nominal, ended);
+            }
         }
     }
 
