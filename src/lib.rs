@@ -184,3 +184,8 @@ struct Readme;
 #[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
 #[doc = include_str!("../docs/EMBEDDING.md")]
 struct Embedding;
+
+/// As the README's.
+#[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
+#[doc = include_str!("../docs/GUIDE.md")]
+struct Guide;
