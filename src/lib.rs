@@ -167,12 +167,14 @@ pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use pull::{Expirations, Pull};
 #[cfg(feature = "shard")]
 pub use shard::{DurationHistogram, ShardStats};
+#[cfg(feature = "shard")]
+pub use time::BootClock;
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
 pub use types::{
-    Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Reschedule, ScheduleError,
-    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
+    BatchError, Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Reschedule,
+    ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 
 /// The README's examples are compiled and run with the documentation tests.

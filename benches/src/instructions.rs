@@ -68,6 +68,8 @@ enum Operation {
     EnginePair,
     /// As `engine-pair`, through a submitter.
     EngineSubmitter,
+    /// As `engine-pair`, fifty timers at a time.
+    EngineBatch,
     /// As `engine-pair`, with owned handles.
     EngineHandles,
     /// As `engine-pair`, with closures of three words.
@@ -191,6 +193,7 @@ fn perform(operation: Operation, times: usize) {
         Operation::RemotePair => remote_pairs(times),
         Operation::EnginePair => engine_pairs(times),
         Operation::EngineSubmitter => engine_submitter(times),
+        Operation::EngineBatch => engine_batches(times),
         Operation::EngineHandles => engine_handles(times),
         Operation::EngineClosures => engine_closures(times),
         Operation::EngineFirstPage => engine_first_page(times),
@@ -266,6 +269,24 @@ fn engine_submitter(times: usize) {
         |key| _ = black_box(submitter.cancel(key)),
         || _ = timer.turn(),
     );
+}
+
+fn engine_batches(times: usize) {
+    const SIZE: usize = 50;
+    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
+    let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    let batch =
+        |timers| timer.schedule_batch((0..timers).map(|_| (DELAY, 17))).expect("there is no limit");
+    let mut keys = VecDeque::from(batch(RESIDENTS));
+    for pair in (0..times).step_by(SIZE) {
+        for key in keys.drain(..SIZE) {
+            _ = black_box(timer.cancel(key));
+        }
+        keys.extend(batch(SIZE));
+        if pair % RESIDENTS == 0 {
+            timer.turn().expect("it is turned by hand");
+        }
+    }
 }
 
 fn engine_handles(times: usize) {

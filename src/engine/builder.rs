@@ -1,27 +1,16 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::handler::{Executor, Handler, Outcome, through_executor};
-use super::hold::{Hold, TimerRef};
+use super::handler::{Executor, Outcome, through_executor};
 use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure};
-use super::inner::{Blueprint, Inner};
-use super::lifecycle::Lifecycle;
-use super::pinning::{self, Pinning};
-use super::routing::{Router, Routing};
+use super::pinning::Pinning;
+use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
-use super::shard_worker::ShardWorker;
 use super::task::Task;
 use super::timer::Timer;
-use crate::contain::Contained;
-use crate::park::parker::Parker;
-use crate::shard::{Limit, Owner};
-use crate::sync::fence;
-use crate::sync::process::{AtomicU64, Ordering};
-use crate::time::{Clock, TickRate, TimeSource};
-use crate::types::checks;
+use crate::time::Clock;
 use crate::types::{Budget, BuildError, Expired, Settings, WheelKind};
-use crate::wheel::AnyWheel;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Builds a [`Timer`].
@@ -43,15 +32,15 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct Builder {
-    settings: Settings,
-    shards: Option<usize>,
-    pinning: Pinning,
-    idle: IdleStrategy,
-    thread_name: String,
-    clock: Option<Arc<dyn Clock>>,
-    routing: Routing,
-    drive: Drive,
-    hooks: Hooks,
+    pub(super) settings: Settings,
+    pub(super) shards: Option<usize>,
+    pub(super) pinning: Pinning,
+    pub(super) idle: IdleStrategy,
+    pub(super) thread_name: String,
+    pub(super) clock: Option<Arc<dyn Clock>>,
+    pub(super) routing: Routing,
+    pub(super) drive: Drive,
+    pub(super) hooks: Hooks,
 }
 
 impl Default for Builder {
@@ -59,9 +48,6 @@ impl Default for Builder {
         Self::new()
     }
 }
-
-/// Names engines; 0 means none.
-static NEXT_ENGINE: AtomicU64 = AtomicU64::new(1);
 
 impl Builder {
     /// All defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no limit on
@@ -147,6 +133,19 @@ impl Builder {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.settings.budget = budget;
+        self
+    }
+
+    /// How much longer than until the next deadline a worker may sleep, so that timers that are due close together share
+    /// a wake-up. Default: none.
+    ///
+    /// No timer is early, and each is late by up to the slack more than without it. A worker that is awake fires what is
+    /// due at once, and one that sleeps is woken for a deadline that is earlier than all others. For fine ticks: a sleep
+    /// costs some 8 us of CPU time, and without slack there is one for each tick at which something is due. A worker
+    /// that spins has no slack.
+    #[must_use]
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.settings.slack = slack;
         self
     }
 
@@ -312,73 +311,6 @@ impl Builder {
     {
         let executor = Arc::new(executor);
         self.build_handlers(|_| through_executor(Arc::clone(&executor)))
-    }
-
-    fn build_handlers<T: Send + 'static>(
-        mut self,
-        mut handler: impl FnMut(usize) -> Handler<T>,
-    ) -> Result<Timer<T>, BuildError> {
-        let rate = self.settings.check()?;
-        let cores = pinning::Cores::of_this_process();
-        let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
-        let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max)));
-        pinning::check_pinning(&self.pinning, cores.allowed())?;
-        checks::check_thread_name(&self.thread_name)?;
-        let source = TimeSource::of(self.clock.take());
-        if source.is_virtual() {
-            // Time does not move by itself: there is nothing to spin for.
-            self.idle = IdleStrategy::Park;
-        }
-        let cores = pinning::deal(&self.pinning, &cores, shards);
-        let mut workers = Vec::with_capacity(shards);
-        for (shard, core) in cores.into_iter().enumerate() {
-            let wheel = AnyWheel::new(self.settings.wheel, rate.tick_ns())?;
-            let (parker, waker) = Parker::new();
-            // A shard number is below 1024 (`check_shards`).
-            let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
-            let handler = Contained::new("a handler", handler(shard));
-            let starvation = pinning::Starvation::of(&self.pinning);
-            workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });
-        }
-        Ok(self.assemble(rate, source, workers))
-    }
-
-    fn assemble<T: Send + 'static>(
-        self,
-        rate: TickRate,
-        source: TimeSource,
-        workers: Vec<ShardWorker<T>>,
-    ) -> Timer<T> {
-        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
-        let hook = source.is_virtual().then(|| {
-            // The hook must not keep the shards alive while the clock calls it.
-            let shards: Vec<Weak<_>> = handles.iter().map(Arc::downgrade).collect();
-            let hook: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-                shards.iter().filter_map(Weak::upgrade).for_each(|handle| handle.unpark());
-            });
-            source.on_advance(Arc::downgrade(&hook));
-            hook
-        });
-        let router = Router::new(self.routing, handles.len());
-        // ORDERING: Relaxed: only the number matters.
-        let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
-        // Decided before the first handle is made, so that dropping handles is light from the first one on.
-        fence::is_asymmetric();
-        let plan = Blueprint {
-            handles,
-            rate,
-            source,
-            router,
-            budget: self.settings.budget,
-            idle: self.idle,
-            drive: self.drive,
-            hooks: self.hooks,
-            thread_name: self.thread_name,
-            lifecycle: Lifecycle::new(workers),
-            hook,
-        };
-        let hold = Hold::new(|hold| Inner::new(id, plan, hold));
-        Timer::from_ref(TimerRef::first(&hold))
     }
 }
 

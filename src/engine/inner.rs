@@ -15,6 +15,7 @@ use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Key, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
@@ -28,6 +29,7 @@ pub(super) struct Inner<T> {
     /// Names the engine in the thread-local that says which engine's handlers run on this thread.
     pub(super) id: u64,
     pub(super) budget: Budget,
+    pub(super) slack: Duration,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
     pub(super) hooks: Contained<Hooks>,
@@ -69,6 +71,7 @@ pub(super) struct Blueprint<T> {
     pub(super) source: TimeSource,
     pub(super) router: Router,
     pub(super) budget: Budget,
+    pub(super) slack: Duration,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
     pub(super) hooks: Hooks,
@@ -94,6 +97,7 @@ impl<T> Inner<T> {
             router: plan.router,
             id,
             budget: plan.budget,
+            slack: plan.slack,
             idle: plan.idle,
             drive: plan.drive,
             hooks: Contained::new("a hook", plan.hooks),
@@ -135,7 +139,7 @@ impl<T> Inner<T> {
 
     /// Counts a refusal and turns it into the user's error.
     #[cold]
-    pub(super) fn rejected(&self, refusal: Refusal<T>, shard: usize) -> ScheduleError<T> {
+    pub(super) fn rejected<P>(&self, refusal: Refusal<P>, shard: usize) -> ScheduleError<P> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
         let error = refusal.into_error(shard);
@@ -150,7 +154,7 @@ impl<T> Inner<T> {
     }
 
     #[cold]
-    pub(super) fn reject(&self, kind: ScheduleErrorKind, payload: T) -> ScheduleError<T> {
+    pub(super) fn reject<P>(&self, kind: ScheduleErrorKind, payload: P) -> ScheduleError<P> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
         ScheduleError::new(kind, payload)

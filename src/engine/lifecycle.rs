@@ -316,9 +316,9 @@ impl<T> Inner<T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// Starts the engine if need be; the payload comes back either way.
+    /// Starts the engine if need be; the payload, or all of a batch, comes back either way.
     #[inline]
-    pub(super) fn ready(&self, payload: T) -> Result<T, ScheduleError<T>> {
+    pub(super) fn ready<P>(&self, payload: P) -> Result<P, ScheduleError<P>> {
         if self.phase() == Phase::Started {
             return Ok(payload);
         }

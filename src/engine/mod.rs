@@ -3,12 +3,14 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
+//! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
 //! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
+//! | `assemble` | an engine of what the builder was told |
 //! | `inner` | what timers, timeouts and workers share |
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
@@ -23,6 +25,8 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
+mod assemble;
+mod batch;
 mod builder;
 mod global;
 mod guard;

@@ -40,10 +40,10 @@ use std::fmt;
 /// std::thread::scope(|scope| scope.spawn(|| submitter.timer().now()));
 /// ```
 pub struct Submitter<'a, T> {
-    timer: &'a Timer<T>,
-    handle: &'a ShardHandle<T>,
-    thread: &'a ThreadState,
-    shard: usize,
+    pub(super) timer: &'a Timer<T>,
+    pub(super) handle: &'a ShardHandle<T>,
+    pub(super) thread: &'a ThreadState,
+    pub(super) shard: usize,
     /// The thread's number is nobody else's as long as this lives; not `Send`, hence neither is the submitter.
     _slot: slot::Kept,
 }

@@ -109,16 +109,18 @@ fn spin_until<T>(inner: &Inner<T>, shard: &ShardWorker<T>, until: Time) -> bool 
 }
 
 fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
+    // Announced without the slack: a deadline from there on can wait as long as the one that is known.
     if !shard.owner.fall_asleep(next) {
         return;
     }
+    let until = inner.rate.with_slack(until, inner.slack);
     let mut timeout = if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
         (inner.rate.current(inner.worker_now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
-        Some(until.saturating_duration_since(inner.worker_now()))
+        Some(inner.source.bounded(until.saturating_duration_since(inner.worker_now())))
     };
     if phase == Phase::Draining {
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));

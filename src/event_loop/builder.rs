@@ -82,6 +82,15 @@ impl EventLoopBuilder {
         self
     }
 
+    /// How much longer than until the next deadline [`EventLoopTimer::poll_timeout`] lets the loop sleep, so that timers
+    /// that are due close together share a wake-up. No timer is early, and each is late by up to the slack more; a
+    /// remote still wakes the loop for a deadline that is earlier than all others. Default: none.
+    #[must_use]
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.settings.slack = slack;
+        self
+    }
+
     /// The clock that [`EventLoopTimer::now`] and the remotes read. Default: a
     /// [`MonotonicClock`](crate::MonotonicClock).
     #[must_use]
@@ -153,7 +162,7 @@ impl EventLoopBuilder {
         let wheel = AnyWheel::new(settings.wheel, rate.tick_ns())?;
         let owner = Owner::new(0, wheel, limit, waker);
         let source = Arc::new(TimeSource::of(clock));
-        Ok(EventLoopTimer::new(owner, rate, settings.budget, source, kept))
+        Ok(EventLoopTimer::new(owner, rate, &settings, source, kept))
     }
 }
 

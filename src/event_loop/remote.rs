@@ -6,7 +6,7 @@ use crate::shard::thread_state::ThreadState;
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Cancel, Key, Reschedule, ScheduleError};
+use crate::types::{BatchError, Cancel, Key, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
 
@@ -48,6 +48,23 @@ impl<T: Send + 'static> Remote<T> {
     fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         self.with_thread(|thread| self.shard.schedule(thread, tick, payload, false))
             .map_err(|refusal| refusal.into_error(0))
+    }
+
+    /// Schedules all of `timers`, each after its delay or at its point in time; the keys come in the same order. The
+    /// clock is read once, and the loop told once; see [`Timer::schedule_batch`](crate::Timer::schedule_batch).
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`].
+    pub fn schedule_batch<W: Into<When>>(
+        &self,
+        timers: impl IntoIterator<Item = (W, T)>,
+    ) -> Result<Vec<Key<T>>, BatchError<T>> {
+        let timers = self.source.ticks(&self.rate, timers);
+        self.with_thread(|thread| self.shard.schedule_batch(thread, timers)).map_err(|partly| {
+            let kind = partly.cause.into_error(0).into_kind();
+            BatchError::new(kind, partly.accepted, self.rate.with_times(partly.refused))
+        })
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`; see

@@ -8,7 +8,7 @@ use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
-use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Unfired};
+use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Settings, Unfired};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub struct EventLoopTimer<T> {
     owner: Owner<T>,
     rate: TickRate,
     budget: Budget,
+    /// How much longer than to the next deadline the loop may sleep.
+    slack: Duration,
     source: Arc<TimeSource>,
     /// A sleep has been announced to the remotes.
     asleep: bool,
@@ -73,11 +75,12 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub(super) fn new(
         owner: Owner<T>,
         rate: TickRate,
-        budget: Budget,
+        settings: &Settings,
         source: Arc<TimeSource>,
         waker: Option<Arc<mio::Waker>>,
     ) -> Self {
-        Self { owner, rate, budget, source, asleep: false, _waker: waker }
+        let (budget, slack) = (settings.budget, settings.slack);
+        Self { owner, rate, budget, slack, source, asleep: false, _waker: waker }
     }
 
     /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
@@ -226,7 +229,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         }
         match self.rate.start_of(next) {
             Time::MAX => None,
-            until => Some(until.saturating_duration_since(now)),
+            until => {
+                let until = self.rate.with_slack(until, self.slack);
+                Some(self.source.bounded(until.saturating_duration_since(now)))
+            }
         }
     }
 

@@ -64,6 +64,14 @@ impl LocalBuilder {
         self
     }
 
+    /// How much longer than until the next deadline `poll_timeout` lets a loop sleep, so that timers that are due close
+    /// together share a wake-up; `next_deadline` stays exact. No timer is early, and each is late by up to the slack
+    /// more. Default: none.
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.settings.slack = slack;
+        self
+    }
+
     /// Room for this many pending timers from the start. Default: none; the timer grows as it needs.
     pub fn capacity(mut self, timers: usize) -> Self {
         self.capacity = timers;

@@ -58,6 +58,7 @@ pub struct FixedTimer<T> {
     limit: usize,
     /// What one poll may do.
     budget: Budget,
+    slack: Duration,
     /// Zombies made since the last look at their bound.
     unlooked: u32,
 }
@@ -111,6 +112,7 @@ impl<T> FixedTimer<T> {
             last: Time::ZERO,
             limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
             budget: settings.budget,
+            slack: settings.slack,
             unlooked: 0,
         }
     }
@@ -244,10 +246,10 @@ impl<T> FixedTimer<T> {
         Some(Time::from_nanos(next)).filter(|next| *next < Time::MAX)
     }
 
-    /// How long a loop may sleep, `None` for ever. Zero if something is due. Exact. O(1).
+    /// How long a loop may sleep, `None` for ever, slack included. Zero if something is due. O(1).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        until(self.next_deadline(), now)
+        until(self.next_deadline(), now, |next| next.saturating_add(self.slack))
     }
 
     /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded

@@ -53,9 +53,10 @@ fn refusal<T>(limit: usize, payload: T) -> ScheduleError<T> {
     ScheduleError::new(kind, payload)
 }
 
-/// From `now` to `next`; zero where `next` has come.
-fn until(next: Option<Time>, now: Time) -> Option<Duration> {
-    next.map(|next| next.saturating_duration_since(now))
+/// How long to sleep: from `now` to what `slack` makes of `next`; not at all where `next` has come.
+fn until(next: Option<Time>, now: Time, slack: impl FnOnce(Time) -> Time) -> Option<Duration> {
+    let until = |next| if next <= now { next } else { slack(next) };
+    next.map(|next| until(next).saturating_duration_since(now))
 }
 
 /// A timeout in whole milliseconds for `epoll_wait` and `poll`: rounded up; -1 for ever.

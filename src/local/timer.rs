@@ -78,6 +78,8 @@ pub struct LocalTimer<T> {
     limit: usize,
     /// What one poll may do.
     pub(super) budget: Budget,
+    /// How much longer than to the next deadline a loop may sleep.
+    slack: Duration,
     /// Zombies made since the last look at their bound.
     pub(super) unlooked: u32,
 }
@@ -107,6 +109,7 @@ impl<T> LocalTimer<T> {
             latest: Time::ZERO,
             limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
             budget: settings.budget,
+            slack: settings.slack,
             unlooked: 0,
         }
     }
@@ -354,14 +357,14 @@ impl<T> LocalTimer<T> {
         Some(self.rate.start_of(tick)).filter(|next| *next < Time::MAX)
     }
 
-    /// How long a loop may sleep, `None` for ever. Zero if something is due. O(1) as
+    /// How long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due. O(1) as
     /// [`next_deadline`](Self::next_deadline).
     ///
     /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        until(self.next_deadline(), now)
+        until(self.next_deadline(), now, |next| self.rate.with_slack(next, self.slack))
     }
 
     /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded

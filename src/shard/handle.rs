@@ -42,6 +42,20 @@ pub(crate) enum Refusal<T> {
 }
 
 impl<T> Refusal<T> {
+    /// The reason alone, and the payload.
+    #[cold]
+    pub(super) fn split(self) -> (Refusal<()>, T) {
+        match self {
+            Self::Closed(payload) => (Refusal::Closed(()), payload),
+            Self::AtLimit { payload, pending, max } => {
+                (Refusal::AtLimit { payload: (), pending, max }, payload)
+            }
+            Self::Full(payload) => (Refusal::Full(()), payload),
+            Self::NotCopied(payload) => (Refusal::NotCopied(()), payload),
+            Self::NoMemory(payload) => (Refusal::NoMemory(()), payload),
+        }
+    }
+
     /// The user's error.
     #[cold]
     pub(crate) fn into_error(self, shard: usize) -> ScheduleError<T> {
@@ -151,19 +165,7 @@ impl<T> ShardHandle<T> {
         payload: T,
         held: bool,
     ) -> Result<Key<T>, Refusal<T>> {
-        let payload = self.acquire_permit(payload)?;
-        let payload = self.prepare(thread, payload)?;
-        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
-        let count = || {
-            thread.scheduled.bump();
-        };
-        let armed = match self.table.arm(&thread.cache, deadline, payload, held, count) {
-            Ok(armed) => armed,
-            Err(payload) => {
-                self.release_permit();
-                return Err(Refusal::Full(payload));
-            }
-        };
+        let armed = self.arm(thread, deadline, payload, held)?;
         if !self.send(thread, deadline, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, held) {
                 return Err(Refusal::Closed(payload));
@@ -174,6 +176,27 @@ impl<T> ShardHandle<T> {
             thread.handles_made.bump();
         }
         Ok(self.key(armed.index, armed.generation))
+    }
+
+    /// The first part of a schedule: there is a timer, and a place for its message to the owner.
+    #[inline(always)]
+    pub(super) fn arm(
+        &self,
+        thread: &ThreadState,
+        deadline: u64,
+        payload: T,
+        held: bool,
+    ) -> Result<Armed, Refusal<T>> {
+        let payload = self.acquire_permit(payload)?;
+        let payload = self.prepare(thread, payload)?;
+        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
+        let count = || {
+            thread.scheduled.bump();
+        };
+        self.table.arm(&thread.cache, deadline, payload, held, count).map_err(|payload| {
+            self.release_permit();
+            Refusal::Full(payload)
+        })
     }
 
     /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.

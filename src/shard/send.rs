@@ -69,13 +69,25 @@ impl<T> ShardHandle<T> {
     /// The thread state must be prepared. Neither allocates nor unwinds.
     #[inline]
     pub(super) fn send(&self, thread: &ThreadState, tick: u64, index: u32, mark: u32) -> bool {
-        let alarm = match thread.desk.write(Message { tick, word: pack(index, mark) }) {
+        self.tell(self.publish(thread, tick, index, mark))
+    }
+
+    /// The first half of [`send`](Self::send): writes the message. What comes back is to be told, at once or together
+    /// with later messages of the same thread, whichever is the lowest.
+    #[inline(always)]
+    pub(super) fn publish(&self, thread: &ThreadState, tick: u64, index: u32, mark: u32) -> u64 {
+        match thread.desk.write(Message { tick, word: pack(index, mark) }) {
             Written::Published => tick,
             Written::First(block) => {
                 let unread = self.inbox.hand_over(block);
                 if unread >= MOST_UNREAD { 0 } else { tick }
             }
-        };
+        }
+    }
+
+    /// The second half: one fence, one look at whether the shard is closed, one decision about a wake.
+    #[inline(always)]
+    pub(super) fn tell(&self, alarm: u64) -> bool {
         let Announced { wake, closed } = self.wake_state.notify(alarm);
         self.wake(wake);
         !closed

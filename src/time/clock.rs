@@ -2,6 +2,7 @@
 
 use super::Time;
 use alloc::sync::{Arc, Weak};
+use core::time::Duration;
 
 /// A source of [`Time`].
 ///
@@ -22,6 +23,15 @@ use alloc::sync::{Arc, Weak};
 pub trait Clock: Send + Sync + 'static {
     /// The current time, in nanoseconds since this clock's origin.
     fn now(&self) -> Time;
+
+    /// How long a worker, or a loop that asks for its timeout, may sleep before it reads this clock again; `None` for
+    /// as long as there is nothing to do. Asked once, when a timer is built.
+    ///
+    /// For clocks whose time may run on faster than that by which the operating system sleeps, as a
+    /// clock's does that counts a suspended machine's time.
+    fn longest_sleep(&self) -> Option<Duration> {
+        None
+    }
 
     /// True where time moves only by hand.
     ///
@@ -48,6 +58,10 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     #[inline]
     fn now(&self) -> Time {
         (**self).now()
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        (**self).longest_sleep()
     }
 
     fn is_virtual(&self) -> bool {

@@ -9,12 +9,16 @@
 //! | `period` | how a periodic timer goes on: pure arithmetic |
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
 //! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
+//! | `slack` | how long an owner sleeps that may fire a little later |
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
+//! | `boot` | a clock that counts the time of a suspended machine |
 //! | `quick` | the same for schedule calls: cheaper, and never behind |
 //! | `manual` | a clock that a test or a simulation turns by hand |
 //! | `source` | the clock that a timer was given |
 
+#[cfg(feature = "shard")]
+mod boot;
 mod clock;
 #[cfg(feature = "std")]
 mod manual;
@@ -24,11 +28,14 @@ mod period;
 #[cfg(feature = "shard")]
 mod quick;
 mod repeat;
+mod slack;
 #[cfg(feature = "shard")]
 mod source;
 mod tick;
 mod when;
 
+#[cfg(feature = "shard")]
+pub use boot::BootClock;
 pub use clock::Clock;
 #[cfg(feature = "std")]
 pub use manual::ManualClock;

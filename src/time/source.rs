@@ -5,8 +5,9 @@
 use super::{Clock, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::{self, Contained};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::cell::OnceCell;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Panics in a row after which a worker gives a clock up. A worker waits a millisecond after each.
 const GIVE_UP: u32 = 100;
@@ -23,6 +24,8 @@ pub(crate) enum TimeSource {
         latest: AtomicU64,
         /// Readings in a row that panicked, among those of the workers.
         panics: AtomicU32,
+        /// What the clock says that a sleep may last.
+        longest_sleep: Option<Duration>,
     },
 }
 
@@ -35,8 +38,10 @@ impl TimeSource {
     /// The user's clock, or the machine's.
     pub(crate) fn of(clock: Option<Arc<dyn Clock>>) -> Self {
         let Some(clock) = clock else { return Self::monotonic() };
+        let longest_sleep = contain::call(|| clock.longest_sleep()).unwrap_or(None);
         let clock = Contained::new("a clock", clock);
-        Self::Custom { clock, latest: AtomicU64::new(0), panics: AtomicU32::new(0) }
+        let (latest, panics) = (AtomicU64::new(0), AtomicU32::new(0));
+        Self::Custom { clock, latest, panics, longest_sleep }
     }
 
     #[inline]
@@ -152,6 +157,20 @@ impl TimeSource {
         when.tick(rate, || now, |instant| self.time_of(instant))
     }
 
+    /// Ticks and payloads of many timers that are set now; the clock is read once, if it is needed.
+    pub(crate) fn ticks<W: Into<When>, T>(
+        &self,
+        rate: &TickRate,
+        timers: impl IntoIterator<Item = (W, T)>,
+    ) -> Vec<(u64, T)> {
+        let start = OnceCell::new();
+        let start = || *start.get_or_init(|| self.start_of_delay());
+        let timers = timers.into_iter().map(|(when, payload)| {
+            (when.into().tick(rate, start, |instant| self.time_of(instant)), payload)
+        });
+        timers.collect()
+    }
+
     pub(crate) fn is_virtual(&self) -> bool {
         match self {
             Self::Monotonic { .. } => false,
@@ -159,9 +178,24 @@ impl TimeSource {
         }
     }
 
+    /// A sleep of `sleep` by this clock, or the part of it after which the clock is to be read again.
+    pub(crate) fn bounded(&self, sleep: Duration) -> Duration {
+        match self {
+            Self::Custom { longest_sleep: Some(longest), .. } => sleep.min(*longest),
+            _ => sleep,
+        }
+    }
+
     pub(crate) fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         if let Self::Custom { clock, .. } = self {
             clock.get().inspect(|clock| clock.on_advance(wake));
         }
+    }
+}
+
+impl TickRate {
+    /// The times of ticks, each beside its payload.
+    pub(crate) fn with_times<T>(&self, timers: Vec<(u64, T)>) -> Vec<(Time, T)> {
+        timers.into_iter().map(|(tick, payload)| (self.start_of(tick), payload)).collect()
     }
 }

@@ -11,13 +11,15 @@
 //! | `pin_state` | [`PinState`]: how a worker is pinned |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
 //! | `wheel_kind` | [`WheelKind`] |
-//! | `error` | every error, each with its cure |
+//! | `batch` | [`BatchError`]: what of many timers was accepted |
+//! | `error` | every other error, each with its cure |
 //! | `exclusive` | what lets an error be shared whose payload is not |
 //! | `limits` | what a user may ask a builder for |
 //! | `checks` | a setting to its checked form, or to the error that names the cure |
 //! | `settings` | what all builders are asked for |
 
 mod answer;
+mod batch;
 pub(crate) mod checks;
 mod error;
 mod exclusive;
@@ -31,6 +33,7 @@ mod turn;
 mod wheel_kind;
 
 pub use answer::{Cancel, Reschedule};
+pub use batch::BatchError;
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;

@@ -12,6 +12,8 @@ pub(crate) struct Settings {
     pub(crate) wheel: WheelKind,
     pub(crate) max_pending: Option<usize>,
     pub(crate) budget: Budget,
+    /// How much longer than to the next deadline the owner may sleep.
+    pub(crate) slack: Duration,
 }
 
 impl Default for Settings {
@@ -21,6 +23,7 @@ impl Default for Settings {
             wheel: WheelKind::default(),
             max_pending: None,
             budget: Budget::default(),
+            slack: Duration::ZERO,
         }
     }
 }

@@ -1,0 +1,92 @@
+//! Many timers at once, from any thread: `schedule_batch` of the engine and of a submitter.
+
+use super::inner::Inner;
+use super::submitter::Submitter;
+use super::timer::Timer;
+use crate::shard::batch::PartlyRefused;
+use crate::sync::slot;
+use crate::time::When;
+use crate::types::{BatchError, Key};
+
+impl<T: Send + 'static> Timer<T> {
+    /// Schedules all of `timers`, each after its delay or at its point in time ([`When`]); the keys come in the same
+    /// order.
+    ///
+    /// The thread's part of the engine is looked up once, the clock read once, at the first delay, and the worker told
+    /// once, after the last: for a server that gets its timers in bursts. All of them go to one shard, also
+    /// with [`Routing::Spread`](crate::Routing::Spread), which deals batches out. `timers` is gone through before the
+    /// first is armed, so it may take its time and use the engine.
+    ///
+    /// There is no call to cancel a batch: a [`cancel`](Self::cancel) tells nobody and reads no clock, and a
+    /// [`submitter`](Self::submitter) saves its look-ups.
+    ///
+    /// Lock-free. O(timers); allocates twice.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Builder, Expired};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
+    /// let keys = timer.schedule_batch((0..100).map(|id| (Duration::from_secs(30 + id), id)))?;
+    /// assert_eq!(timer.pending(), 100);
+    /// assert_eq!(timer.cancel(keys[17]).payload(), Some(17));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`].
+    pub fn schedule_batch<W: Into<When>>(
+        &self,
+        timers: impl IntoIterator<Item = (W, T)>,
+    ) -> Result<Vec<Key<T>>, BatchError<T>> {
+        let timers = self.inner.prepare_batch(timers)?;
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            let handle = &self.inner.handles[shard];
+            handle
+                .schedule_batch(handle.thread(slot), timers)
+                .map_err(|partly| self.inner.partly_rejected(partly, shard))
+        })
+    }
+}
+
+impl<T: Send + 'static> Submitter<'_, T> {
+    /// Schedules all of `timers`; as [`Timer::schedule_batch`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::schedule_batch`].
+    pub fn schedule_batch<W: Into<When>>(
+        &self,
+        timers: impl IntoIterator<Item = (W, T)>,
+    ) -> Result<Vec<Key<T>>, BatchError<T>> {
+        let inner = &self.timer.inner;
+        let timers = inner.prepare_batch(timers)?;
+        self.handle
+            .schedule_batch(self.thread, timers)
+            .map_err(|partly| inner.partly_rejected(partly, self.shard))
+    }
+}
+
+impl<T: Send + 'static> Inner<T> {
+    /// Ticks and payloads of a batch; starts the engine if need be.
+    fn prepare_batch<W: Into<When>>(
+        &self,
+        timers: impl IntoIterator<Item = (W, T)>,
+    ) -> Result<Vec<(u64, T)>, BatchError<T>> {
+        let timers = self.source.ticks(&self.rate, timers);
+        self.ready(timers).map_err(|error| {
+            let (kind, timers) = error.into_parts();
+            BatchError::new(kind, Vec::new(), self.rate.with_times(timers))
+        })
+    }
+
+    #[cold]
+    fn partly_rejected(&self, partly: PartlyRefused<T>, shard: usize) -> BatchError<T> {
+        let PartlyRefused { cause, accepted, refused } = partly;
+        let kind = self.rejected(cause, shard).into_kind();
+        BatchError::new(kind, accepted, self.rate.with_times(refused))
+    }
+}

@@ -1,0 +1,98 @@
+//! A clock that goes on while the machine is suspended.
+//!
+//! Stateless: any thread may read it.
+
+use super::{Clock, Time};
+use std::time::Duration;
+
+/// After how long a sleeper reads the clock again: so much later than the machine a timer wakes up at most.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// The time since the machine was started, suspended or not; for deadlines that mean real time, as a lease's does.
+///
+/// On Linux `CLOCK_BOOTTIME`, read through a system call where the kernel does not map it (some 20 ns
+/// otherwise). Elsewhere it is the [`MonotonicClock`](super::MonotonicClock), which counts suspended time on
+/// Windows and not on macOS; [`counts_suspended_time`](Self::counts_suspended_time) tells.
+///
+/// Operating systems do not count suspended time in a sleep. A worker of an engine with this clock therefore sleeps
+/// for a second at most while timers are pending, and so does a loop that asks
+/// an event loop's timer for its timeout: what came due meanwhile fires within a
+/// second of the machine's awakening. A timer does not wake a suspended machine.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{BootClock, Builder, Expired};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let leases = Builder::new()
+///     .clock(BootClock::new())
+///     .build_with(|expired: Expired<u64>| println!("lease {} has run out", expired.payload))?;
+/// let lease = leases.schedule_key(Duration::from_secs(3600), 17)?;
+/// assert!(leases.cancel(lease).won());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BootClock(());
+
+impl BootClock {
+    /// The clock.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(())
+    }
+
+    /// Whether the time of a suspended machine counts on this operating system.
+    #[must_use]
+    pub const fn counts_suspended_time() -> bool {
+        cfg!(any(target_os = "linux", windows))
+    }
+}
+
+impl Clock for BootClock {
+    fn now(&self) -> Time {
+        now()
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        Some(LONGEST_SLEEP)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn now() -> Time {
+    use rustix::time::{ClockId, clock_gettime};
+    let since_boot = clock_gettime(ClockId::Boottime);
+    // Neither is negative: the clock begins at zero.
+    let seconds = u64::try_from(since_boot.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(since_boot.tv_nsec).unwrap_or(0);
+    Time::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn now() -> Time {
+    super::MonotonicClock::new().now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MonotonicClock;
+
+    #[test]
+    fn it_never_goes_back_and_keeps_up_with_real_time() {
+        let (clock, monotonic) = (BootClock::new(), MonotonicClock::new());
+        let (begun, mut last) = (monotonic.now(), clock.now());
+        let first = last;
+        for _ in 0..10_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+        std::thread::sleep(Duration::from_millis(3));
+        let passed = monotonic.now() - begun;
+        // It was read first before and is read last after: at least what the other one shows has passed.
+        assert!(
+            passed >= Duration::from_millis(3) && clock.now() - first >= Duration::from_millis(3)
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! The error of a batch of timers.
+
+use super::error::ScheduleErrorKind;
+use super::exclusive::Exclusive;
+use super::key::Key;
+use crate::time::Time;
+use alloc::vec::Vec;
+use core::error::Error as StdError;
+use core::fmt;
+
+/// Why not all timers of a batch were accepted: the reason, the keys of those that were, and the rest with its
+/// payloads.
+///
+/// The accepted ones are armed and fire; whoever wants all or nothing cancels them. What was refused was not counted
+/// and never fires; each payload comes with its deadline, so that it can be handed in again as it is:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired, ScheduleErrorKind};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let small = Builder::new().max_pending(2).build_with(|_: Expired<&str>| ())?;
+/// let large = Builder::new().build_with(|_: Expired<&str>| ())?;
+/// let minute = Duration::from_secs(60);
+///
+/// let error = small.schedule_batch([(minute, "a"), (minute, "b"), (minute, "c")]).unwrap_err();
+/// assert!(matches!(error.kind(), ScheduleErrorKind::TooManyPending { .. }));
+/// assert_eq!(error.accepted().len(), 2);
+/// let keys = large.schedule_batch(error.into_refused())?;
+/// assert_eq!(large.cancel(keys[0]).payload(), Some("c"));
+/// # Ok(()) }
+/// ```
+pub struct BatchError<T> {
+    kind: ScheduleErrorKind,
+    accepted: Vec<Key<T>>,
+    refused: Exclusive<Vec<(Time, T)>>,
+}
+
+impl<T> BatchError<T> {
+    pub(crate) const fn new(
+        kind: ScheduleErrorKind,
+        accepted: Vec<Key<T>>,
+        refused: Vec<(Time, T)>,
+    ) -> Self {
+        Self { kind, accepted, refused: Exclusive::new(refused) }
+    }
+
+    /// Why the first of the refused timers was refused; the others were not tried, or refused for the same reason.
+    #[must_use]
+    pub const fn kind(&self) -> &ScheduleErrorKind {
+        &self.kind
+    }
+
+    /// The keys of the timers that were accepted, in the order in which they came.
+    #[must_use]
+    pub fn accepted(&self) -> &[Key<T>] {
+        &self.accepted
+    }
+
+    /// Deadlines and payloads of the refused timers, in the order in which they came.
+    #[must_use]
+    pub fn into_refused(self) -> Vec<(Time, T)> {
+        self.refused.into_inner()
+    }
+
+    /// The reason, the keys of the accepted timers, and the refused ones.
+    #[must_use]
+    pub fn into_parts(self) -> (ScheduleErrorKind, Vec<Key<T>>, Vec<(Time, T)>) {
+        (self.kind, self.accepted, self.refused.into_inner())
+    }
+}
+
+/// Shows the reason and the number of accepted timers only, so that payloads need not be `Debug`.
+impl<T> fmt::Debug for BatchError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchError")
+            .field("kind", &self.kind)
+            .field("accepted", &self.accepted.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for BatchError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} timers of the batch were accepted, then: {}", self.accepted.len(), self.kind)
+    }
+}
+
+impl<T> StdError for BatchError<T> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.kind.source()
+    }
+}

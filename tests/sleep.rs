@@ -1,0 +1,175 @@
+//! How long an owner sleeps: slack, and clocks that run on while the machine does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+use tickwheel::{
+    BootClock, Builder, Clock, EventLoopTimer, Expired, LocalTimer, ManualClock, MonotonicClock,
+    Pinning, Time,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const US: Duration = Duration::from_micros(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Sleeps as long as the timer says, on a clock that is turned by hand; when each timer fired, and how often it slept.
+macro_rules! sleep_through {
+    ($timer:ident, $clock:expr) => {{
+        let (clock, mut fired, mut sleeps) = ($clock, Vec::new(), 0);
+        while let Some(sleep) = $timer.poll_timeout(clock.now()) {
+            sleeps += 1;
+            clock.advance(sleep);
+            let now = clock.now();
+            let polled = $timer.poll(now, |expired| {
+                assert!(expired.deadline <= now, "early");
+                assert_eq!(expired.lateness, now - expired.deadline);
+                fired.push((expired.payload, expired.lateness));
+            });
+            assert!(!polled.more);
+        }
+        (fired, sleeps)
+    }};
+}
+
+#[test]
+fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
+    let timers = [0, 3, 7, 10, 11, 20, 31].map(|ms| MS * ms);
+    for (slack, sleeps) in [(Duration::ZERO, 7), (MS / 2, 7), (3 * MS, 5), (10 * MS, 3), (HOUR, 1)]
+    {
+        let clock = ManualClock::new();
+        let builder = EventLoopTimer::builder().clock(clock.clone()).slack(slack);
+        let mut event_loop: EventLoopTimer<Duration> = builder.build_with_waker(|| ()).unwrap();
+        let mut local = LocalTimer::builder().slack(slack).build().unwrap();
+        for delay in timers {
+            event_loop.schedule(Time::ZERO, MS + delay, delay).unwrap();
+            local.schedule(Time::ZERO, MS + delay, delay).unwrap();
+        }
+        assert_eq!(local.next_deadline(), Some(Time::ZERO + MS), "the deadline stays exact");
+        for (fired, slept) in
+            [sleep_through!(event_loop, &clock), sleep_through!(local, &ManualClock::new())]
+        {
+            assert_eq!(slept, sleeps, "{slack:?}");
+            assert_eq!(fired.iter().map(|it| it.0).collect::<Vec<_>>(), timers);
+            assert!(fired.iter().all(|it| it.1 <= slack), "{fired:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slack_ends_at_a_tick_and_delays_nothing_that_is_due() {
+    let mut timer = LocalTimer::builder().tick(4 * MS).slack(9 * MS).build().unwrap();
+    timer.schedule(Time::ZERO, 7 * MS, "at 8").unwrap();
+    // 8 and 9 are 17, and the last tick until then begins at 16.
+    assert_eq!(timer.poll_timeout(Time::ZERO), Some(16 * MS));
+    assert_eq!(timer.poll_timeout(Time::ZERO + 8 * MS), Some(Duration::ZERO));
+    let mut fixed = LocalTimer::builder().slack(9 * MS).build_fixed(7 * MS).unwrap();
+    assert_eq!(fixed.poll_timeout(Time::ZERO), None);
+    fixed.schedule(Time::ZERO, ()).unwrap();
+    assert_eq!(fixed.poll_timeout(Time::ZERO), Some(16 * MS));
+    assert_eq!(fixed.poll_timeout(Time::ZERO + 7 * MS), Some(Duration::ZERO));
+    // Never plus a slack is never.
+    let mut timer = LocalTimer::builder().slack(Duration::MAX).build().unwrap();
+    timer.schedule(Time::ZERO, HOUR, ()).unwrap();
+    assert!(timer.poll_timeout(Time::ZERO) > Some(100 * HOUR));
+}
+
+#[test]
+fn a_remote_wakes_a_loop_with_slack_for_an_earlier_deadline_only() {
+    let wakes = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&wakes);
+    let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+        .clock(ManualClock::new())
+        .slack(50 * MS)
+        .build_with_waker(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        })
+        .unwrap();
+    let remote = timer.remote();
+    timer.schedule(Time::ZERO, 100 * MS, 1).unwrap();
+    assert_eq!(timer.poll_timeout(Time::ZERO), Some(150 * MS));
+    remote.schedule(101 * MS, 2).unwrap();
+    assert_eq!(wakes.load(Ordering::Relaxed), 0, "it can share the wake-up at 150 ms");
+    remote.schedule(99 * MS, 3).unwrap();
+    assert_eq!(wakes.load(Ordering::Relaxed), 1, "150 ms are more than 50 ms after it");
+}
+
+#[test]
+fn a_worker_with_slack_sleeps_seldom() {
+    const TIMERS: u32 = 400;
+    let parks = |slack| {
+        let (done, is_done) = channel();
+        let timer = Builder::new()
+            .shards(1)
+            .pinning(Pinning::Off)
+            .tick(50 * US)
+            .slack(slack)
+            .build_with(move |expired: Expired<u32>| {
+                assert!(expired.deadline > Time::ZERO);
+                done.send(expired.lateness).unwrap();
+            })
+            .unwrap();
+        let start = timer.now() + 30 * MS;
+        let timers = (0..TIMERS).map(|number| (start + number * 100 * US, number));
+        timer.schedule_batch(timers).unwrap();
+        assert_eq!(is_done.iter().take(TIMERS as usize).count(), TIMERS as usize);
+        timer.stats().shards[0].parks
+    };
+    // 40 ms of timers. A machine that is busy makes sleeps fewer, never more.
+    assert!(parks(20 * MS) <= 12);
+}
+
+/// A clock that is set forward while others sleep, as by a suspended machine.
+#[derive(Clone)]
+struct Suspended(Arc<AtomicU64>);
+
+impl Clock for Suspended {
+    fn now(&self) -> Time {
+        MonotonicClock::new().now() + Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        Some(20 * MS)
+    }
+}
+
+#[test]
+fn a_worker_notices_time_that_has_passed_in_its_sleep() {
+    let (slept, (done, is_done)) = (Suspended(Arc::default()), channel());
+    let timer = Builder::new()
+        .shards(1)
+        .pinning(Pinning::Off)
+        .clock(slept.clone())
+        .build_with(move |expired: Expired<()>| done.send(expired.lateness).unwrap())
+        .unwrap();
+    timer.schedule(HOUR, ()).unwrap();
+    std::thread::sleep(50 * MS);
+    assert!(is_done.try_recv().is_err(), "it is not early");
+    slept.0.store(2 * 3600, Ordering::SeqCst);
+    let lateness = is_done.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(lateness >= HOUR - Duration::from_secs(60), "{lateness:?}");
+    assert!(timer.stats().shards[0].parks >= 2);
+    let builder = EventLoopTimer::builder().clock(slept.clone());
+    let mut timer: EventLoopTimer<()> = builder.build_with_waker(|| ()).unwrap();
+    assert_eq!(
+        timer.poll_timeout(timer.now()),
+        None,
+        "with nothing pending there is nothing to miss"
+    );
+    timer.schedule(timer.now(), HOUR, ()).unwrap();
+    assert_eq!(timer.poll_timeout(timer.now()), Some(20 * MS));
+}
+
+#[test]
+fn the_boot_clock_drives_an_engine() {
+    let (done, is_done) = channel();
+    let timer = Builder::new()
+        .shards(1)
+        .pinning(Pinning::Off)
+        .clock(BootClock::new())
+        .build_with(move |_: Expired<()>| done.send(Instant::now()).unwrap())
+        .unwrap();
+    let begun = Instant::now();
+    timer.schedule(5 * MS, ()).unwrap();
+    assert!(is_done.recv().unwrap() - begun >= 5 * MS);
+}
