@@ -173,8 +173,9 @@ pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
 pub use types::{
-    BatchError, Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Reschedule,
-    ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
+    BatchError, Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Recurring,
+    Reschedule, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError, Unfired,
+    WheelKind,
 };
 
 /// The README's examples are compiled and run with the documentation tests.

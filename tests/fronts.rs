@@ -320,6 +320,10 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     assert!(fixed.schedule(NOW, 11).is_err());
     fixed.shrink_to_fit();
     assert!(keys.iter().all(|key| fixed.cancel(*key).won()));
+    let roomy = LocalTimer::<u64>::with_capacity(MS, 1000).unwrap().held_bytes();
+    let fixed = FixedTimer::<u64>::with_capacity(MS, 1000).held_bytes();
+    assert!(roomy >= 1000 * 24 && fixed >= 1000 * 24, "{roomy} {fixed}");
+    assert!(LocalTimer::<u64>::with_capacity(Duration::ZERO, 1).is_err());
 }
 
 #[test]

@@ -136,13 +136,13 @@ impl Builder {
         self
     }
 
-    /// How much longer than until the next deadline a worker may sleep, so that timers that are due close together share
-    /// a wake-up. Default: none.
+    /// How much longer than until the next deadline a worker may sleep, so that timers that are due close
+    /// together share a wake-up. Default: none.
     ///
-    /// No timer is early, and each is late by up to the slack more than without it. A worker that is awake fires what is
-    /// due at once, and one that sleeps is woken for a deadline that is earlier than all others. For fine ticks: a sleep
-    /// costs some 8 us of CPU time, and without slack there is one for each tick at which something is due. A worker
-    /// that spins has no slack.
+    /// No timer is early, and each is late by up to the slack more than without it. A worker that is awake
+    /// fires what is due at once, and one that sleeps is woken for a deadline that is earlier than all others.
+    /// For fine ticks: a sleep costs some 8 us of CPU time, and without slack there is one for each tick at
+    /// which something is due. A worker that spins has no slack.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Self {
         self.settings.slack = slack;

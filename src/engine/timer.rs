@@ -11,7 +11,8 @@ use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
-    BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
+    BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError,
+    TurnError, Unfired,
 };
 use std::fmt;
 use std::time::Duration;
@@ -182,7 +183,7 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
-        T: Clone,
+        T: Recurring,
     {
         self.inner.begin_periodic(first.into(), period, payload, T::clone)
     }

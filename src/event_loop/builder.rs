@@ -82,9 +82,10 @@ impl EventLoopBuilder {
         self
     }
 
-    /// How much longer than until the next deadline [`EventLoopTimer::poll_timeout`] lets the loop sleep, so that timers
-    /// that are due close together share a wake-up. No timer is early, and each is late by up to the slack more; a
-    /// remote still wakes the loop for a deadline that is earlier than all others. Default: none.
+    /// How much longer than until the next deadline [`EventLoopTimer::poll_timeout`] lets the loop sleep, so
+    /// that timers that are due close together share a wake-up. No timer is early, and each is late by up to
+    /// the slack more; a remote still wakes the loop for a deadline that is earlier than all others. Default:
+    /// none.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Self {
         self.settings.slack = slack;

@@ -6,7 +6,7 @@ use crate::shard::thread_state::ThreadState;
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{BatchError, Cancel, Key, Reschedule, ScheduleError};
+use crate::types::{BatchError, Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Remote<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
-        T: Clone,
+        T: Recurring,
     {
         let course = Course::new(self.source.time(first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };

@@ -8,7 +8,9 @@ use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
 use crate::types::Polled;
-use crate::types::{Budget, Cancel, Expired, Key, Reschedule, ScheduleError, Settings, Unfired};
+use crate::types::{
+    Budget, Cancel, Expired, Key, Recurring, Reschedule, ScheduleError, Settings, Unfired,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,7 +143,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
-        T: Clone,
+        T: Recurring,
     {
         let course = Course::new(self.source.time_from(now, first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };

@@ -1,10 +1,23 @@
-//! `LocalTimer`: all that it holds, and the memory for it.
+//! `LocalTimer` and `FixedTimer`: all that they hold, and the memory for it.
 
+use super::fixed::FixedTimer;
 use super::timer::LocalTimer;
 use crate::time::Time;
-use crate::types::{Budget, Key, Unfired};
+use crate::types::{Budget, BuildError, Key, Unfired};
+use core::time::Duration;
 
 impl<T> LocalTimer<T> {
+    /// As [`new`](Self::new), with room for `timers` pending ones; see [`reserve`](Self::reserve).
+    ///
+    /// # Errors
+    ///
+    /// If the tick is out of range.
+    pub fn with_capacity(tick: Duration, timers: usize) -> Result<Self, BuildError> {
+        let mut timer = Self::new(tick)?;
+        timer.reserve(timers);
+        Ok(timer)
+    }
+
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
@@ -45,6 +58,62 @@ impl<T> LocalTimer<T> {
     }
 
     /// Bytes held for nodes and wheel, reserves included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.table.held_bytes() + self.driver.held_bytes()
+    }
+}
+
+impl<T> FixedTimer<T> {
+    /// As [`new`](Self::new), with room for `timers` pending ones; see [`reserve`](Self::reserve).
+    #[must_use]
+    pub fn with_capacity(delay: Duration, timers: usize) -> Self {
+        let mut timer = Self::new(delay);
+        timer.reserve(timers);
+        timer
+    }
+
+    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
+        self.table.iter().map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
+    }
+
+    /// Drops all pending timers. O(peak number of timers).
+    pub fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
+    /// it is dropped are dropped with it. O(peak number of timers).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        self.driver.clear();
+        self.unlooked = 0;
+        let time = Time::from_nanos;
+        self.table.drain().map(move |(key, nanos, payload)| Unfired {
+            payload,
+            key,
+            deadline: time(nanos),
+        })
+    }
+
+    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget.at_least_one();
+    }
+
+    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
+    /// themselves, a chunk at a time.
+    pub fn reserve(&mut self, timers: usize) {
+        self.table.reserve(timers);
+    }
+
+    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
+    /// O(peak number of timers).
+    pub fn shrink_to_fit(&mut self) {
+        self.table.shrink_to_fit();
+    }
+
+    /// Bytes held for nodes and entries, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.table.held_bytes() + self.driver.held_bytes()

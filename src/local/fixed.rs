@@ -6,9 +6,7 @@ use crate::drive::{Driver, Fate, TimerStore};
 use crate::pull::{Expirations, Poll, Steps};
 use crate::state::Phase;
 use crate::time::Time;
-use crate::types::{
-    Budget, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings, Unfired,
-};
+use crate::types::{Budget, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings};
 use crate::wheel::{Entry, Fifo};
 use core::fmt;
 use core::time::Duration;
@@ -50,17 +48,17 @@ use core::time::Duration;
 /// piece by piece, so that there are never many more of these than pending timers.
 pub struct FixedTimer<T> {
     delay: Duration,
-    table: Table<T>,
+    pub(super) table: Table<T>,
     /// Its ticks are nanoseconds, its entries exact. The front is live, unless a poll was cut short.
-    driver: Driver<Fifo>,
+    pub(super) driver: Driver<Fifo>,
     /// The deadline at the back.
     last: Time,
     limit: usize,
     /// What one poll may do.
-    budget: Budget,
+    pub(super) budget: Budget,
     slack: Duration,
     /// Zombies made since the last look at their bound.
-    unlooked: u32,
+    pub(super) unlooked: u32,
 }
 
 /// The table as the driver of a `FixedTimer` asks it: every move files an entry of its own, so an entry that names
@@ -298,52 +296,6 @@ impl<T> FixedTimer<T> {
     #[inline]
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)
-    }
-
-    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
-        self.table.iter().map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
-    }
-
-    /// Drops all pending timers. O(peak number of timers).
-    pub fn clear(&mut self) {
-        self.drain().for_each(drop);
-    }
-
-    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
-    /// it is dropped are dropped with it. O(peak number of timers).
-    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        self.driver.clear();
-        self.unlooked = 0;
-        let time = Time::from_nanos;
-        self.table.drain().map(move |(key, nanos, payload)| Unfired {
-            payload,
-            key,
-            deadline: time(nanos),
-        })
-    }
-
-    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
-    pub fn set_budget(&mut self, budget: Budget) {
-        self.budget = budget.at_least_one();
-    }
-
-    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
-    /// themselves, a chunk at a time.
-    pub fn reserve(&mut self, timers: usize) {
-        self.table.reserve(timers);
-    }
-
-    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
-    /// O(peak number of timers).
-    pub fn shrink_to_fit(&mut self) {
-        self.table.shrink_to_fit();
-    }
-
-    /// Bytes held for nodes and entries, reserves included.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.table.held_bytes() + self.driver.held_bytes()
     }
 }
 

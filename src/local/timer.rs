@@ -5,7 +5,9 @@ use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
 use crate::state::Phase;
 use crate::time::{Course, Period, Repeat, TickRate, Time, When};
-use crate::types::{Budget, BuildError, Cancel, Key, Reschedule, ScheduleError, Settings};
+use crate::types::{
+    Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Settings,
+};
 use crate::wheel::{AnyWheel, Entry};
 use core::fmt;
 use core::time::Duration;
@@ -234,7 +236,7 @@ impl<T> LocalTimer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
-        T: Clone,
+        T: Recurring,
     {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));

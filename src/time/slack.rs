@@ -4,8 +4,8 @@ use super::{TickRate, Time};
 use core::time::Duration;
 
 impl TickRate {
-    /// Until when to sleep if the next deadline is at `next`: until the last tick that begins at most `slack` after it, or
-    /// until `next` itself.
+    /// Until when to sleep if the next deadline is at `next`: until the last tick that begins at most `slack`
+    /// after it, or until `next` itself.
     #[inline]
     pub(crate) fn with_slack(&self, next: Time, slack: Duration) -> Time {
         if next == Time::MAX {

@@ -9,6 +9,7 @@
 //! | `answer` | [`Cancel`], [`Reschedule`] |
 //! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
 //! | `pin_state` | [`PinState`]: how a worker is pinned |
+//! | `recurring` | [`Recurring`]: what a periodic timer may carry |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
 //! | `wheel_kind` | [`WheelKind`] |
 //! | `batch` | [`BatchError`]: what of many timers was accepted |
@@ -27,6 +28,7 @@ mod expired;
 mod key;
 pub(crate) mod limits;
 mod pin_state;
+mod recurring;
 mod salt;
 mod settings;
 mod turn;
@@ -39,6 +41,7 @@ pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
 pub use pin_state::PinState;
+pub use recurring::Recurring;
 pub(crate) use salt::salt;
 pub(crate) use settings::Settings;
 pub use turn::{Budget, Polled};
