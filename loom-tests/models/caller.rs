@@ -3,8 +3,9 @@
 use super::harness::Payload;
 use super::world::World;
 use crate::drive::Fate;
+use crate::node::moves::Rescheduled;
 use crate::node::periodic::Call;
-use crate::node::table::{Armed, Rescheduled};
+use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Course, MissedTicks, Period, Repeat, TickRate, Time};
@@ -49,10 +50,10 @@ impl Owner {
         Self { world: Arc::clone(world), timer, entries, calls: Vec::new(), before_the_call: None }
     }
 
-    /// A move's entry has arrived.
+    /// A move's message has arrived.
     pub(super) fn arrived(&mut self, deadline: u64, moved: &Rescheduled) {
-        if let Rescheduled::Earlier { mark } = moved {
-            self.entries.insert((deadline, *mark));
+        if let Rescheduled::Earlier { mark } = *moved {
+            self.entries.extend(self.world.table.arrive(self.timer.index, mark, deadline));
         }
     }
 
