@@ -55,8 +55,8 @@
 //! |---|---|---|
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
-//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix, log |
-//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library |
+//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
+//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
 //! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need
 //! an allocator and no operating system: the crate is `no_std` then.
@@ -131,7 +131,7 @@ mod time;
 mod types;
 #[cfg(all(feature = "engine", feature = "event-loop"))]
 mod unwind;
-/// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
+// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
 #[doc(hidden)]
 pub mod wheel;
 

@@ -16,7 +16,7 @@
 //! | `counting` | the allocator that counts; the only unsafe code here |
 //!
 //! Peers run at the settings that their documentation recommends. Where one leaves out a part of the work,
-//! [`peer::Peer::remark`] says so and the tables show it.
+//! [`figure::Figure::remark`] says so and the tables show it.
 
 pub mod bars;
 pub mod book;

@@ -138,6 +138,9 @@ fn drain_with_a_limit() {
 
 /// A producer looks at a block that the reader has read to its end and retires: it is protected, or it does not
 /// reach that block any more.
+// Reclamation is what the stand-in is for; the real collector gives nothing back within an execution, and its own
+// bookkeeping makes this one differ from run to run.
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 #[test]
 fn hand_over_or_retire() {
     explore(TWO_THREADS, || {
@@ -175,6 +178,8 @@ fn a_block_serves_again() {
 }
 
 /// The same while the reader gives a block up and its producer is already looking for one.
+// With the real collector it does not come to an end.
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 #[test]
 fn a_block_is_given_up_or_fetched() {
     explore(TWO_THREADS, || {

@@ -184,7 +184,7 @@ fn turn_and_stop_or_schedule() {
             move || schedule(&handle, handle.thread(0), &ledger, 1, false).is_some()
         });
         let mut ended = Vec::new();
-        let _ = engine.owner.turn(10, &crate::Budget::default(), |expiry| {
+        let _ = engine.owner.turn(10, &crate::types::Budget::default(), |expiry| {
             ended.push(expiry.payload.id());
         });
         ended.extend(engine.close());
@@ -197,17 +197,15 @@ fn turn_and_stop_or_schedule() {
 /// A worker dies in the middle of a turn, with a timer in its hands; its shard closes while a producer goes on.
 #[test]
 fn death_in_a_turn_or_schedule() {
-    explore(TWO_THREADS, || {
+    explore(bounded(3, 2), || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        for id in 2..4 {
-            schedule(&handle, handle.thread(0), &ledger, id, false).unwrap();
-        }
+        schedule(&handle, handle.thread(0), &ledger, 2, false).unwrap();
         let producer = spawn({
             let (handle, ledger) = engine.handle();
             move || schedule(&handle, handle.thread(1), &ledger, 1, false).is_some()
         });
-        let budget = crate::Budget::default();
+        let budget = crate::types::Budget::default();
         let mut piece = engine.owner.begin_turn(10, &budget).unwrap();
         let mut ended: Vec<u64> = Vec::new();
         ended.extend(engine.owner.next_fired(&mut piece).map(|fired| fired.payload.id()));
@@ -216,7 +214,7 @@ fn death_in_a_turn_or_schedule() {
         ended.extend(engine.close());
         let accepted = producer.join().unwrap();
         ended.sort_unstable();
-        assert_eq!(ended, if accepted { vec![1, 2, 3] } else { vec![2, 3] }, "each ended once");
+        assert_eq!(ended, if accepted { vec![1, 2] } else { vec![2] }, "each ended once");
         engine.finish();
     });
 }

@@ -13,9 +13,8 @@ use crate::state::Phase;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Nodes in the table: two magazines under loom, one for each thread otherwise, so that none depends on what another
-/// one recycles.
-const NODES: u64 = if cfg!(tickwheel_loom) { 4 } else { (OWNER as u64 + 1) * CAPACITY as u64 };
+/// Nodes in the table: two magazines under loom.
+const NODES: u64 = 2 * CAPACITY as u64;
 /// The threads of a scenario, and so its thread caches; the owner's is the last.
 const OWNER: usize = 3;
 

@@ -2,19 +2,9 @@
 
 use super::TimerStore;
 use super::driver::{Drivable, Driver};
+use super::round::{Met, Round, ZOMBIE_FLOOR, duplicates, too_many};
 use crate::wheel::{Entry, Fifo};
 use alloc::vec::Vec;
-
-/// Zombies that are always tolerated; beyond it at most as many as there are live timers.
-#[cfg(not(tickwheel_loom))]
-pub(super) const ZOMBIE_FLOOR: u64 = 16 * 1024;
-#[cfg(tickwheel_loom)]
-pub(super) const ZOMBIE_FLOOR: u64 = 2;
-
-/// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
-pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
-    entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
-}
 
 /// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
 #[inline]
@@ -22,60 +12,6 @@ fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
     entries.iter().for_each(|entry| store.prefetch(entry));
     let dead = |(place, entry): (usize, &Entry)| u64::from(!store.is_live(entry)) << place;
     entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
-}
-
-/// One round of the sweep.
-#[derive(Default)]
-pub(super) struct Round {
-    /// Entries removed, duplicates included.
-    removed: usize,
-    /// Somebody has seen many cancels since it began, perhaps of entries that it had looked at before.
-    requested: bool,
-    /// In a round that looks for timers with more than one entry: those that it has come across.
-    met: Option<Met>,
-}
-
-/// A set of timers, by index.
-#[derive(Default)]
-struct Met(Vec<u64>);
-
-impl Met {
-    /// Adds a timer, or removes one that is there already; whether it was there.
-    fn toggle(&mut self, index: u32) -> bool {
-        let word = index as usize / 64;
-        if word >= self.0.len() {
-            if self.0.try_reserve(word + 1 - self.0.len()).is_err() {
-                return false;
-            }
-            self.0.resize(word + 1, 0);
-        }
-        let (bit, word) = (1 << (index % 64), &mut self.0[word]);
-        *word ^= bit;
-        *word & bit == 0
-    }
-}
-
-/// Which of these entries are duplicates: entries of timers that a round has met before. Such a timer gets a new entry
-/// in place of all that it has, which are dead from then on.
-fn duplicates<S: TimerStore>(
-    store: &mut S,
-    met: &mut Met,
-    entries: &[Entry],
-    renewed: &mut Vec<Entry>,
-) -> u64 {
-    let mut mask = 0;
-    for (place, entry) in entries.iter().enumerate() {
-        // Asked anew: an entry before this one may have been the reason for its death.
-        let is_first = !store.is_live(entry) || !met.toggle(entry.index);
-        if is_first || renewed.try_reserve(1).is_err() {
-            continue;
-        }
-        if let Some(entry) = store.renew_entry(*entry) {
-            renewed.push(entry);
-            mask |= 1 << place;
-        }
-    }
-    mask
 }
 
 impl<W: Drivable> Driver<W> {
@@ -102,6 +38,7 @@ impl<W: Drivable> Driver<W> {
     #[cold]
     #[inline(never)]
     fn sweep<S: TimerStore>(&mut self, store: &mut S, requested: bool, budget: usize) -> bool {
+        self.evict_deferred(store);
         if self.sweeping {
             self.round.requested |= requested;
         } else {
@@ -113,7 +50,7 @@ impl<W: Drivable> Driver<W> {
             }
             (self.sweeping, self.round) = (true, Round::default());
             // The sweep goes round the wheel; the staging buffer is small enough to be gone through at once.
-            self.evict_staged(store);
+            self.evict_dead(store);
         }
         let mut renewed = Vec::new();
         let met = &mut self.round.met;
@@ -134,6 +71,16 @@ impl<W: Drivable> Driver<W> {
             self.look_at = self.filed() + ZOMBIE_FLOOR;
         }
         self.sweeping
+    }
+
+    /// A handler that moves timers to and fro for long leaves entries that wait for the next turn.
+    fn evict_deferred<S: TimerStore>(&mut self, store: &S) {
+        let before = self.deferred.len();
+        if before >= self.deferred_limit {
+            self.deferred.retain(|entry| store.is_live(entry));
+            self.swept += (before - self.deferred.len()) as u64;
+            self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
+        }
     }
 
     /// Ends a round of the sweep and begins the next one, if it is of use.

@@ -7,7 +7,7 @@
 //! It hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::bound::{Round, ZOMBIE_FLOOR};
+use super::round::{Round, ZOMBIE_FLOOR};
 use super::turn::Token;
 use super::{Fate, StagingBuffer, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
@@ -44,9 +44,9 @@ pub(crate) struct Driver<W = AnyWheel> {
     due_next: usize,
     /// Entries filed during a turn that are due already: they wait for the next turn, so that a handler
     /// that schedules zero delays for ever cannot keep a turn going.
-    deferred: Vec<Entry>,
+    pub(super) deferred: Vec<Entry>,
     /// Deferred entries at which the dead among them are looked for.
-    deferred_limit: usize,
+    pub(super) deferred_limit: usize,
     token: Token,
     /// A timer has fired since the last turn was seen to have ended.
     has_fired: bool,
@@ -131,58 +131,48 @@ impl<W: Drivable> Driver<W> {
         for entry in self.deferred.drain(..) {
             self.wheel.insert(entry);
         }
+        // What one turn with very many of them took goes back.
+        self.deferred.shrink_to(ZOMBIE_FLOOR as usize);
     }
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
     ///
-    /// False if there is no room: then call [`evict_dead`](Self::evict_dead) and try again.
+    /// False if the staging buffer is full: then call [`evict_dead`](Self::evict_dead) and try again.
     #[inline(always)]
     #[must_use]
     pub(crate) fn file(&mut self, entry: Entry) -> bool {
-        if W::IN_ORDER {
-            if self.has_fired {
-                return self.file_in_order(entry);
+        if !W::IN_ORDER {
+            if self.staging.admits(entry.deadline) {
+                return self.staging.push(entry);
             }
-        } else if self.staging.admits(entry.deadline) {
-            return self.staging.push(entry);
+            self.file_soon(entry);
         } else if self.has_fired {
-            return self.file_soon(entry);
+            self.file_behind(entry);
+        } else {
+            self.wheel.insert(entry);
         }
-        self.insert(entry);
         true
     }
 
     /// Apart, so that the entry of the usual case stays in registers: see `AnyWheel::insert`.
     #[inline(never)]
-    fn insert(&mut self, entry: Entry) {
-        self.wheel.insert(entry);
-    }
-
-    #[inline(never)]
-    fn file_soon(&mut self, entry: Entry) -> bool {
-        if entry.deadline <= self.latest && self.is_turning() {
-            return self.defer(entry);
-        }
-        self.wheel.insert(entry);
-        true
-    }
-
-    #[inline(never)]
-    fn file_in_order(&mut self, entry: Entry) -> bool {
-        if self.is_turning() {
-            return self.defer(entry);
-        }
-        self.file_deferred();
-        self.wheel.insert(entry);
-        true
-    }
-
-    fn defer(&mut self, entry: Entry) -> bool {
-        let has_room = self.deferred.len() < self.deferred_limit;
-        if has_room {
+    fn file_soon(&mut self, entry: Entry) {
+        if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
             self.deferred.push(entry);
+        } else {
+            self.wheel.insert(entry);
         }
-        has_room
+    }
+
+    /// Behind what handlers have scheduled, or are still scheduling.
+    #[inline(never)]
+    fn file_behind(&mut self, entry: Entry) {
+        if self.is_turning() {
+            self.deferred.push(entry);
+        } else {
+            self.file_deferred();
+            self.wheel.insert(entry);
+        }
     }
 
     /// As [`file`](Self::file), for a timer that may fire in this turn if it is due.
@@ -203,22 +193,10 @@ impl<W: Drivable> Driver<W> {
         self.wheel.insert(entry);
     }
 
-    /// Makes room for [`file`](Self::file).
+    /// Makes room in the staging buffer.
     #[cold]
     #[inline(never)]
     pub(crate) fn evict_dead<S: TimerStore>(&mut self, store: &S) {
-        if self.deferred.len() >= self.deferred_limit {
-            let before = self.deferred.len();
-            self.deferred.retain(|entry| store.is_live(entry));
-            self.swept += (before - self.deferred.len()) as u64;
-            self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
-            return;
-        }
-        self.evict_staged(store);
-    }
-
-    /// Makes room in the staging buffer.
-    pub(super) fn evict_staged<S: TimerStore>(&mut self, store: &S) {
         let Self { staging, wheel, swept, .. } = self;
         *swept += staging.evict_dead(store, |entry| wheel.insert(entry)) as u64;
         staging.follow(self.latest);
@@ -360,6 +338,7 @@ impl<W: Drivable> Driver<W> {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.wheel.held_bytes() + self.staging.held_bytes()
+        let deferred = self.deferred.capacity() * size_of::<Entry>();
+        self.wheel.held_bytes() + self.staging.held_bytes() + deferred
     }
 }

@@ -8,18 +8,19 @@
 //! |---|---|
 //! | `store` | [`TimerStore`]: what the driver asks about an entry |
 //! | `driver` | [`Driver`]: one turn after the other |
-//! | `bound` | the bound on zombies |
+//! | `bound`, `round` | the bound on zombies, and a round of the sweep that keeps it |
 //! | `turn` | [`TurnState`]: a turn under way |
 //! | `staging` | [`StagingBuffer`]: where recent entries wait before they are filed |
 
 mod bound;
 mod driver;
+mod round;
 mod staging;
 mod store;
 mod turn;
 
-pub(crate) use bound::too_many;
 pub(crate) use driver::Driver;
+pub(crate) use round::too_many;
 use staging::StagingBuffer;
 pub(crate) use store::{Fate, Fired, TimerStore};
 pub(crate) use turn::TurnState;

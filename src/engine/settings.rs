@@ -25,6 +25,6 @@ pub enum Drive {
     /// One worker thread per shard. The default.
     #[default]
     Workers,
-    /// No threads: the caller calls [`Timer::turn`]. For tests and simulations.
+    /// No threads: the caller calls [`Timer::turn`](crate::Timer::turn). For tests and simulations.
     Manual,
 }

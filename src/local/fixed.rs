@@ -260,7 +260,7 @@ impl<T> FixedTimer<T> {
     /// Fires what is due at `now`, in the order of deadlines, looking at `budget` entries at most.
     ///
     /// If the budget runs out, the answer says so and the next poll goes on. Costs O(fired), and a little
-    /// for what was cancelled since the last poll.
+    /// for what was cancelled since the last poll. A `now` before that of an earlier poll counts as the latter.
     ///
     /// # Panics
     ///
@@ -299,7 +299,7 @@ impl<T> FixedTimer<T> {
             let Some(due) = due else { break };
             if let Due::Once { payload, key, deadline } = due {
                 let deadline = Time::from_nanos(deadline);
-                let lateness = now.saturating_duration_since(deadline);
+                let lateness = Time::from_nanos(turn.now).saturating_duration_since(deadline);
                 handler(self, Expired { payload, key, deadline, lateness, shard: 0 });
             }
         }

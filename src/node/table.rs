@@ -280,7 +280,7 @@ impl<T> Table<T> {
     /// The deadline of the timer that a key names, if it lives.
     pub(crate) fn deadline_of(&self, index: u32, generation: u64) -> Option<u64> {
         let node = self.nodes.get(index)?;
-        // First, so that it is not an earlier timer's deadline: a key may have come on ways that order nothing.
+        // First, or it may be an earlier timer's: keys come on ways that order nothing.
         if !node.state.load().is_named(generation) {
             return None;
         }

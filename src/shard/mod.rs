@@ -10,8 +10,8 @@
 //!
 //! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes, its block of the inbox and
 //! its counters. `send` is how it tells the owner something. `store` is what a turn asks about each due entry. `repeat`
-//! is how periodic timers begin, and their calls. `counters` are the owner's, `histogram` its counts of durations, `stats`
-//! a snapshot of all of it.
+//! is how periodic timers begin, and their calls. `counters` are the owner's, `histogram` its counts of durations,
+//! `stats` a snapshot of all of it.
 
 pub(crate) mod counters;
 pub(crate) mod handle;

@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(handle.pending(), 1);
         owner.rise();
         let mut fired = Vec::new();
-        let _ = owner.turn(5, &crate::Budget::default(), |expired| fired.push(expired.key));
+        let _ = owner.turn(5, &crate::types::Budget::default(), |expired| fired.push(expired.key));
         assert_eq!(fired, [key]);
     }
 }

@@ -39,9 +39,9 @@ impl From<Instant> for Time {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let timer = Timer::new()?;
 /// let second = Duration::from_secs(1);
-/// let after = timer.schedule(second, || println!("a second from now"))?;
-/// let at = timer.schedule(timer.now() + second, || println!("the same"))?;
-/// let instant = timer.schedule(Instant::now() + second, || println!("the same"))?;
+/// let after = timer.run_after(second, || println!("a second from now"))?;
+/// let at = timer.run_after(timer.now() + second, || println!("the same"))?;
+/// let instant = timer.run_after(Instant::now() + second, || println!("the same"))?;
 /// assert!(after.deadline() <= at.deadline() && at.deadline() <= instant.deadline());
 /// # Ok(()) }
 /// ```

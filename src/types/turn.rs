@@ -26,6 +26,6 @@ pub struct Polled {
     /// Timers fired.
     pub fired: usize,
     /// The budget ran out: more is due. Look after your sockets, then poll again without sleeping;
-    /// [`EventLoopTimer::poll_timeout`] answers zero meanwhile.
+    /// [`EventLoopTimer::poll_timeout`](crate::EventLoopTimer::poll_timeout) answers zero meanwhile.
     pub more: bool,
 }

@@ -116,7 +116,8 @@ fn does_not_drift_over_a_million_periods() {
 #[test]
 fn a_handler_may_cancel_its_own_timer() {
     let clock = ManualClock::new();
-    let slot: Arc<Mutex<Option<(Timer, Key<tickwheel::Task>)>>> = Arc::default();
+    type Slot = Option<(Timer, Key<tickwheel::Task>)>;
+    let slot: Arc<Mutex<Slot>> = Arc::default();
     let runs = Arc::new(AtomicUsize::new(0));
     let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build().unwrap();
     let (inside, counted) = (Arc::clone(&slot), Arc::clone(&runs));

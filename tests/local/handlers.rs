@@ -198,6 +198,25 @@ fn a_deadline_that_has_passed_is_due_in_the_next_poll_whatever_the_tick() {
     }
 }
 
+/// One call of a handler that moves a timer to and fro, to deadlines that have come.
+#[test]
+fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
+    for mut timer in timers() {
+        timer.schedule(ms(0), ms(10), 0).unwrap();
+        let moved = timer.schedule(ms(0), ms(9_000), 1).unwrap();
+        let polled = timer.poll_with(ms(10), NO_LIMIT, |timer, expired| {
+            assert_eq!(expired.payload, 0);
+            for _ in 0..150_000 {
+                assert!(timer.reschedule(ms(10), moved, ms(10)).moved());
+                assert!(timer.reschedule(ms(10), moved, ms(9_000)).moved());
+            }
+            assert!(timer.held_bytes() < 3 << 20, "{} bytes", timer.held_bytes());
+        });
+        assert_eq!((polled.fired, timer.len()), (1, 1));
+        assert_eq!(timer.deadline(moved), Some(ms(9_000)));
+    }
+}
+
 #[test]
 fn a_panic_in_a_handler_leaves_the_timer_usable() {
     for mut timer in timers() {

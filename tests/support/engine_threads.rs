@@ -209,6 +209,8 @@ fn run(case: &Case, panics: bool) -> Tally {
         End::Finish => finish(&books, &engine),
         End::Drop => {
             drop(engine);
+            // The workers end in their own time.
+            books.ledger.wait_until_all_dropped();
             books.ledger.return_the_rest();
             drop(held);
             books.ledger.check();
@@ -222,7 +224,7 @@ fn run(case: &Case, panics: bool) -> Tally {
     judge_handles(&books, held);
     let tally = judge(&books, &engine, returned);
     drop(engine);
-    books.ledger.assert_all_dropped();
+    books.ledger.wait_until_all_dropped();
     tally
 }
 

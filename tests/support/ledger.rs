@@ -135,6 +135,15 @@ impl Ledger {
         self.alive.load(Ordering::Relaxed) as usize
     }
 
+    /// Waits for threads that drop payloads in their own time, as workers do whose engine is gone.
+    pub(crate) fn wait_until_all_dropped(&self) {
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while self.alive() > 0 && std::time::Instant::now() < patience {
+            std::thread::yield_now();
+        }
+        self.assert_all_dropped();
+    }
+
     #[track_caller]
     pub(crate) fn assert_all_dropped(&self) {
         assert_eq!(self.alive(), 0, "payloads are left");

@@ -161,6 +161,7 @@ fn lateness_is_measured_from_the_deadline() {
     let late = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&late);
     let clock = MonotonicClock::new();
+    let (is_in, first_is_in) = channel();
     let (sender, deadlines) = channel();
     let deadlines = Mutex::new(deadlines);
     let timer = one_shard()
@@ -168,7 +169,8 @@ fn lateness_is_measured_from_the_deadline() {
         .build_with(move |expired: Expired<u64>| {
             seen.lock().unwrap().push(expired.lateness);
             if expired.payload == 0 {
-                // Holds up the second timer by 15 ms.
+                // Holds up the second timer, which is not due in the same turn, by 15 ms.
+                is_in.send(()).unwrap();
                 let deadline = deadlines.lock().unwrap().recv().unwrap();
                 while clock.now() < deadline + ms(15) {
                     std::thread::sleep(ms(1));
@@ -177,6 +179,7 @@ fn lateness_is_measured_from_the_deadline() {
         })
         .unwrap();
     timer.schedule(Duration::ZERO, 0).unwrap();
+    first_is_in.recv().unwrap();
     sender.send(timer.schedule(ms(10), 1).unwrap().deadline()).unwrap();
     wait_until("both have fired", || late.lock().unwrap().len() == 2);
     assert!(late.lock().unwrap()[1] >= ms(15));

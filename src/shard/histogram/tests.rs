@@ -1,0 +1,158 @@
+//! Histograms against what was recorded.
+
+use super::*;
+use proptest::prelude::*;
+
+fn record_all(values: &[u64]) -> DurationHistogram {
+    let recorder = Recorder::new();
+    values.iter().for_each(|&ns| recorder.record(ns));
+    recorder.snapshot()
+}
+
+/// The percentile by definition: the smallest value that at least `percent` per cent do not
+/// exceed.
+fn exact(sorted: &[u64], percent: f64) -> u64 {
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted[rank.max(1) - 1]
+}
+
+fn lateness() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        (any::<u64>(), 0..64_u32).prop_map(|(n, shift)| n >> shift),
+        0..100_u64,
+        0..1_000_000_u64,
+    ]
+}
+
+proptest! {
+    #[test]
+    fn percentiles_are_close_and_never_below(
+        mut values in prop::collection::vec(lateness(), 1..300),
+        percents in prop::collection::vec(0.0..=100.0, 5),
+    ) {
+        let histogram = record_all(&values);
+        values.sort_unstable();
+        let max = values[values.len() - 1];
+        prop_assert_eq!(histogram.count(), values.len() as u64);
+        prop_assert_eq!(histogram.max(), Duration::from_nanos(max));
+        for percent in percents.into_iter().chain([0.0, 50.0, 99.0, 100.0]) {
+            let true_ns = exact(&values, percent);
+            let told = histogram.percentile(percent).as_nanos() as u64;
+            prop_assert!(told >= true_ns && told <= max, "{told} for {true_ns}, max {max}");
+            if true_ns < 1 << RANGE_BITS {
+                prop_assert!(told - true_ns <= true_ns / 8, "{told} for {true_ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn merging_is_recording_both(
+        a in prop::collection::vec(lateness(), 0..50),
+        b in prop::collection::vec(lateness(), 0..50),
+    ) {
+        let mut merged = DurationHistogram::default();
+        merged.merge(&record_all(&a));
+        merged.merge(&record_all(&b));
+        prop_assert_eq!(merged, record_all(&[a, b].concat()));
+    }
+
+    #[test]
+    fn every_value_lies_within_its_bucket(ns in lateness()) {
+        let bucket = bucket_of(ns);
+        prop_assert!(ns <= upper_ns(bucket));
+        prop_assert!(bucket == 0 || ns > upper_ns(bucket - 1));
+    }
+}
+
+#[test]
+fn buckets_follow_one_another_without_gap() {
+    for bucket in 0..LAST {
+        assert_eq!(bucket_of(upper_ns(bucket)), bucket);
+        assert_eq!(bucket_of(upper_ns(bucket) + 1), bucket + 1);
+    }
+    assert_eq!(bucket_of(u64::MAX), LAST);
+    assert_eq!(upper_ns(LAST - 1) + 1, 1 << RANGE_BITS);
+    assert_eq!(BUCKETS, 321);
+}
+
+#[test]
+fn an_empty_histogram_answers_zero() {
+    for empty in [DurationHistogram::default(), Recorder::new().snapshot()] {
+        assert_eq!((empty.count(), empty.max(), empty.mean()), (0, Duration::ZERO, Duration::ZERO));
+        assert_eq!(empty.percentile(99.0), Duration::ZERO);
+        assert_eq!(empty.buckets().count(), 0);
+    }
+}
+
+#[test]
+fn counts_below_the_fixed_bounds_are_exact() {
+    let bounds = (FIRST_BOUND..=LAST_BOUND).step_by(2).map(|bits| 1_u64 << bits);
+    let mut values: Vec<u64> =
+        bounds.clone().flat_map(|bound| [bound - 1, bound, bound + 1]).collect();
+    values.extend([0, u64::MAX]);
+    let histogram = record_all(&values);
+    let told: Vec<_> = histogram.cumulative().collect();
+    let expected: Vec<_> = bounds
+        .map(|bound| {
+            let below = values.iter().filter(|value| **value < bound).count() as u64;
+            (Duration::from_nanos(bound), below)
+        })
+        .collect();
+    assert_eq!(told, expected);
+    assert_eq!(told.len(), 13);
+    assert!(DurationHistogram::default().cumulative().all(|(_, count)| count == 0));
+}
+
+#[test]
+fn a_difference_is_what_came_in_between() {
+    let recorder = Recorder::new();
+    [10, 20, 5_000_000].into_iter().for_each(|ns| recorder.record(ns));
+    let earlier = recorder.snapshot();
+    assert_eq!(earlier.since(&DurationHistogram::default()).count(), 3);
+    [30, 70_000].into_iter().for_each(|ns| recorder.record(ns));
+    let between = recorder.snapshot().since(&earlier);
+    assert_eq!((between.count(), between.sum()), (2, Duration::from_nanos(70_030)));
+    let max = between.max().as_nanos() as u64;
+    assert!((70_000..=70_000 + 70_000 / 8).contains(&max), "{max}");
+    assert_eq!(between.percentile(100.0), between.max());
+    let nothing = earlier.since(&earlier);
+    assert_eq!(
+        (nothing.count(), nothing.sum(), nothing.max()),
+        (0, Duration::ZERO, Duration::ZERO)
+    );
+}
+
+#[test]
+fn odd_percentages_are_clamped() {
+    let histogram = record_all(&[1, 2, 3]);
+    assert_eq!(histogram.percentile(-5.0), Duration::from_nanos(1));
+    assert_eq!(histogram.percentile(500.0), Duration::from_nanos(3));
+    assert_eq!(histogram.percentile(f64::NAN), Duration::from_nanos(3));
+}
+
+#[test]
+fn mean_and_buckets_add_up() {
+    let histogram = record_all(&[10, 20, 60, 60, u64::MAX]);
+    let counted: u64 = histogram.buckets().map(|(_, count)| count).sum();
+    assert_eq!(counted, 5);
+    assert!(histogram.buckets().map(|(upper, _)| upper).is_sorted());
+    assert_eq!(histogram.percentile(100.0), Duration::from_nanos(u64::MAX));
+    assert_eq!(record_all(&[10, 20, 60, 61]).mean(), Duration::from_nanos(37));
+    assert!(format!("{histogram:?}").starts_with("DurationHistogram { count: 5, mean"));
+}
+
+#[test]
+fn a_reader_beside_the_writer_never_sees_a_percentile_below_the_value() {
+    let recorder = Recorder::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..=20_000).for_each(|step| recorder.record(step * 1_000)));
+        let mut last = 0;
+        while last < 20_000 {
+            let seen = recorder.snapshot();
+            assert!(seen.count() >= last);
+            last = seen.count();
+            // Values rise, so the largest is at least the count in microseconds.
+            assert!(seen.percentile(100.0) >= Duration::from_micros(last));
+        }
+    });
+}
