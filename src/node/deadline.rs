@@ -12,16 +12,17 @@
 //! The owner sets the highest bit where it acts on the value while somebody may be moving it:
 //!
 //! * of a timer that fires once, directly before it ends it: who comes to move it now is too late;
-//! * of a periodic timer, when it takes a deadline over that it was moved to: whoever has put it there need not tell any
-//!   more. The next move clears the bit.
+//! * of a periodic timer always: the bit says that this is the owner's word, which shows others when the coming call is
+//!   due. A move clears it, and the owner sets it again when it takes the new deadline over. So it takes none over
+//!   twice, and what it shows never overwrites what others ask for.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const SETTLED: u64 = 1 << 63;
 const NEVER: u64 = SETTLED - 1;
 
-/// The tick at or after which a timer may fire. Entries may name an earlier tick, never a later one. Of a periodic
-/// timer: the tick that it was last moved to.
+/// The tick at or after which a timer may fire. Entries may name an earlier tick, never a later one, unless a message is
+/// under way.
 #[derive(Debug, Default)]
 pub(super) struct Deadline(AtomicU64);
 
@@ -55,6 +56,12 @@ impl Deadline {
         // ORDERING: Release: whoever reads it, and be it with an old key, sees that the timer before has ended. [P23]
         // With the state it is published by the Release in `arm` [P1].
         self.0.store(stored(tick), Ordering::Release);
+    }
+
+    /// As [`set`](Self::set), settled: of a periodic timer.
+    pub(super) fn set_settled(&self, tick: u64) {
+        // ORDERING: Release: as in `set`. [P23] [P1]
+        self.0.store(stored(tick) | SETTLED, Ordering::Release);
     }
 
     /// The deadline of a timer that may have ended: to be confirmed by a look at the state after this.
@@ -95,10 +102,21 @@ impl Deadline {
 
     /// Owner: marks what it has seen as settled; false if somebody has moved it since.
     pub(super) fn settle(&self, seen: Seen) -> bool {
+        self.replace(seen, seen.0 | SETTLED)
+    }
+
+    /// Owner of a periodic timer: shows others its next deadline, unless they ask for another one.
+    pub(super) fn show(&self, tick: u64) {
+        let seen = self.load();
+        if seen.is_settled() {
+            let _ = self.replace(seen, stored(tick) | SETTLED);
+        }
+    }
+
+    fn replace(&self, seen: Seen, new: u64) -> bool {
         // ORDERING: Relaxed: only the one order of this word's exchanges matters.
-        let exchange =
-            self.0.compare_exchange(seen.0, seen.0 | SETTLED, Ordering::Relaxed, Ordering::Relaxed);
-        exchange.is_ok()
+        let order = Ordering::Relaxed;
+        seen.0 == new || self.0.compare_exchange(seen.0, new, order, order).is_ok()
     }
 }
 
@@ -130,5 +148,16 @@ mod tests {
         assert_eq!(deadline.exchange(9, true), None);
         assert_eq!(deadline.exchange(9, false), Some(7));
         assert!(!deadline.load().is_settled());
+    }
+
+    #[test]
+    fn what_others_ask_for_is_not_overwritten() {
+        let deadline = Deadline::default();
+        deadline.set_settled(10);
+        deadline.show(20);
+        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, true));
+        assert_eq!(deadline.exchange(20, false), Some(20));
+        deadline.show(30);
+        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, false));
     }
 }

@@ -161,6 +161,7 @@ impl<T> Table<T> {
             // Before the state changes: afterwards somebody else may free the cycle.
             // SAFETY: the owner is busy (the function's contract).
             let due = unsafe { link.own(|own| own.due) };
+            node.deadline.show(due);
             match node.state.finish_call(called) {
                 Finished::Waits { mark } => return Some((due, mark)),
                 // SAFETY: the owner is still busy.
@@ -186,12 +187,18 @@ impl<T> Table<T> {
                 // A move that has not ended does not count yet.
                 return;
             }
-            let deadline = node.deadline.load();
-            // This may be the deadline of somebody else, who has not said so yet, and must not say so again later.
-            if seen.is_moving() && !deadline.is_settled() && !node.deadline.settle(deadline) {
-                continue;
-            }
             if node.state.acknowledge_move(seen).is_ok() {
+                break;
+            }
+        }
+        loop {
+            // At least as new as all moves that were acknowledged.
+            let deadline = node.deadline.load();
+            if deadline.is_settled() {
+                return;
+            }
+            // It may be the deadline of somebody who has not said so yet: the mark tells then that it is known.
+            if node.deadline.settle(deadline) {
                 // SAFETY: the owner is busy (the function's contract).
                 return unsafe { link.own(|own| own.move_to(deadline.tick())) };
             }
@@ -212,24 +219,19 @@ impl<T> Table<T> {
         self.give_if_free(cache, index, left);
     }
 
-    /// Takes the payload of a periodic timer that the caller has just ended; the tick at which it was due, where the
-    /// caller has the owner's part as well.
+    /// Takes the payload of a periodic timer that the caller has just ended.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_periodic(node: &Node<T>, was: State) -> (T, Option<u64>) {
+    pub(super) fn take_periodic(node: &Node<T>, was: State) -> T {
         // SAFETY: the caller has ended the timer, which was periodic, and has not let go.
         let link = unsafe { node.link() };
         // SAFETY: the caller has ended the timer.
         let kept = unsafe { link.take_kept() };
-        if was.is_busy() {
-            return (kept, None);
+        if !was.is_busy() {
+            // SAFETY: the timer was not busy when the caller ended it, so all of the cycle is the caller's.
+            unsafe { link.free() };
         }
-        let moved = was.is_moved().then(|| node.deadline.load().tick());
-        // SAFETY: the timer was not busy when the caller ended it, so all of the cycle is the caller's.
-        let due = unsafe { link.own(|own| own.due) };
-        // SAFETY: as above.
-        unsafe { link.free() };
-        (kept, Some(moved.unwrap_or(due)))
+        kept
     }
 
     /// After a winner has let go of a timer that was busy.

@@ -99,7 +99,10 @@ impl<T> Table<T> {
         // SAFETY: the node came from the caller's thread cache, so nobody else uses what it carries; an earlier
         // payload was moved out by the winner of its state word.
         unsafe { node.put(load) };
-        node.deadline.set(deadline);
+        match phase {
+            Phase::Waiting => node.deadline.set_settled(deadline),
+            _ => node.deadline.set(deadline),
+        }
         count();
         let state = node.state.arm(phase, held);
         Armed { index, generation: state.generation(), mark: state.mark() }
@@ -207,30 +210,29 @@ impl<T> Table<T> {
         match ending {
             Ending::Lost => None,
             Ending::Sole(was) => {
-                let (payload, _) = Self::take(node, was);
+                let payload = Self::take(node, was);
                 cache.give(&self.depot, index);
                 Some(payload)
             }
             // The caller's own hold keeps the node; nothing to release.
-            Ending::Held(was) => Some(Self::take(node, was).0),
+            Ending::Held(was) => Some(Self::take(node, was)),
             Ending::Shared(was) => {
-                let (payload, _) = Self::take(node, was);
+                let payload = Self::take(node, was);
                 self.release_taking(cache, index, node, was);
                 Some(payload)
             }
         }
     }
 
-    /// Takes the payload of a timer that the caller has ended, which was in the state `was`; of a periodic timer also
-    /// the tick of its coming call, if that is known.
+    /// Takes the payload of a timer that the caller has ended, which was in the state `was`.
     #[inline]
-    fn take(node: &Node<T>, was: State) -> (T, Option<u64>) {
+    fn take(node: &Node<T>, was: State) -> T {
         if was.is_periodic() {
             return Self::take_periodic(node, was);
         }
         // SAFETY: `arm` wrote the payload and published it with the state that the caller acquired; the caller
         // is the one winner and takes it once.
-        (unsafe { node.take_once() }, None)
+        unsafe { node.take_once() }
     }
 
     /// The winner has read the payload, while others look at the node.
@@ -305,22 +307,21 @@ impl<T> Table<T> {
             if !state.is_live() {
                 return;
             }
-            let deadline = node.deadline.load().tick();
             let ending = node.state.end(state.generation(), Phase::Returned, false);
             let (was, shared) = match ending {
                 Ending::Lost => return,
                 Ending::Sole(was) | Ending::Held(was) => (was, false),
                 Ending::Shared(was) => (was, true),
             };
-            let (payload, due) = Self::take(node, was);
+            let deadline = node.deadline.load().tick();
+            let payload = Self::take(node, was);
             if shared {
                 self.release_taking(cache, index, node, was);
             } else {
                 cache.give(&self.depot, index);
             }
             let key = self.key(index, was.generation());
-            let (deadline, periodic) = (due.unwrap_or(deadline), was.is_periodic());
-            take(Fired { payload, key, deadline, periodic });
+            take(Fired { payload, key, deadline, periodic: was.is_periodic() });
         });
     }
 

@@ -141,7 +141,7 @@ impl State {
     /// Whether the timer lives and this is its generation.
     #[inline]
     pub(crate) const fn is_named(self, generation: u64) -> bool {
-        self.0 & (GENERATION_MASK | LIVE) == generation << GENERATION_SHIFT | LIVE
+        self.is_live() && (self.0 ^ generation << GENERATION_SHIFT) < GENERATION_ONE
     }
 
     /// Whether an entry with this mark, which was taken when the timer lived, stands for a living timer.
@@ -246,7 +246,7 @@ impl State {
         (left.with(if tell { MOVED | PULLED } else { MOVED }), tell)
     }
 
-    /// One of those that move the timer has given up, or the owner knows its deadline already.
+    /// One of those that move the timer has given up.
     #[must_use]
     pub(super) const fn moved_in_vain(self) -> Self {
         Self(self.0 - MOVER)

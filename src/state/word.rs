@@ -191,29 +191,22 @@ impl StateWord {
     }
 
     /// Ends a move after the deadline was changed. `begun`: the state that it began with. `earlier`: it was pulled in.
-    ///
-    /// `is_known`: whether the owner of a periodic timer has taken the new deadline over already.
     #[inline]
-    pub(crate) fn finish_move(
-        &self,
-        begun: State,
-        earlier: bool,
-        is_known: impl Fn() -> bool,
-    ) -> Moved {
-        let mut seen = begun;
+    pub(crate) fn finish_move(&self, begun: State, earlier: bool) -> Moved {
+        let (mut seen, mut earlier) = (begun, earlier);
         loop {
             if !seen.is_live() {
                 return Moved::Ended { recycle: self.give_up_move() };
             }
             let (moved, tell) = seen.moved(earlier);
-            // The owner marks the deadline before it acknowledges the moves, so either this sees the mark or the step
-            // below fails.
-            let known = seen.is_periodic() && is_known();
-            let next = if known { seen.moved_in_vain() } else { moved };
-            match self.step(seen, next) {
-                Ok(now) if tell && !known => return Moved::Tell { mark: now.mark() },
+            match self.step(seen, moved) {
+                Ok(now) if tell => return Moved::Tell { mark: now.mark() },
                 Ok(_) => return Moved::Noted,
-                Err(now) => seen = now,
+                Err(now) => {
+                    // A call may have ended meanwhile: then what the deadline was compared with is over.
+                    earlier |= begun.has(AT_A_CALL) || now.mark() != begun.mark();
+                    seen = now;
+                }
             }
         }
     }
