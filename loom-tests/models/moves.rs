@@ -146,8 +146,8 @@ fn pulled_in_or_pushed_out_again() {
     });
 }
 
-/// The owner gives a timer a new entry while somebody moves it: whatever entries there are, it fires once, at a deadline
-/// that it had, and not before.
+/// The owner gives a timer a new entry while somebody moves it: whatever entries there are, it fires once, at a
+/// deadline that it had, and not before.
 #[test]
 fn moved_or_its_entry_is_renewed() {
     for to in [10, 30] {

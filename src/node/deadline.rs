@@ -5,9 +5,9 @@
 //!   settled tick (all ones: never)
 //! ```
 //!
-//! A move is over when its exchange here has succeeded; the state word only tells the owner to look. So it does not matter
-//! where a mover stops: what stands here is the deadline, with nobody's half-done work in it. The node is kept meanwhile
-//! (`MOVERS`), so that a slow exchange cannot meet the node's next timer.
+//! A move is over when its exchange here has succeeded; the state word only tells the owner to look. So it does not
+//! matter where a mover stops: what stands here is the deadline, with nobody's half-done work in it. The node is kept
+//! meanwhile (`MOVERS`), so that a slow exchange cannot meet the node's next timer.
 //!
 //! The owner sets the highest bit where it acts on the value while somebody may be moving it:
 //!
@@ -21,8 +21,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 const SETTLED: u64 = 1 << 63;
 const NEVER: u64 = SETTLED - 1;
 
-/// The tick at or after which a timer may fire. Entries may name an earlier tick, never a later one, unless a message is
-/// under way.
+/// The tick at or after which a timer may fire. Entries may name an earlier tick, never a later one, unless a message
+/// is under way.
 #[derive(Debug, Default)]
 pub(super) struct Deadline(AtomicU64);
 

@@ -14,7 +14,8 @@ use crate::state::{Arrival, Moved};
 pub(crate) enum Rescheduled {
     /// Done; the entry that is already filed finds the new deadline when it comes due.
     Later,
-    /// Done; the owner must be told by an entry with this mark, because an earlier deadline than what is filed may hold.
+    /// Done; the owner must be told by an entry with this mark, because an earlier deadline than what is filed may
+    /// hold.
     Earlier { mark: u32 },
     /// Done, and the timer has ended since.
     Overtaken,
@@ -62,8 +63,8 @@ impl<T> Table<T> {
     pub(crate) fn renew_entry(&self, index: u32, mark: u32) -> Option<(u64, u32)> {
         let node = self.node(index)?;
         let state = node.state.renew_mark(mark)?;
-        // At least as new as the last completed move, which the exchange acquired. A move that makes it earlier from now
-        // on sends a message of its own; one that makes it later finds this entry.
+        // At least as new as the last completed move, which the exchange acquired. A move that makes it earlier from
+        // now on sends a message of its own; one that makes it later finds this entry.
         Some((node.deadline.load().tick(), state.mark()))
     }
 

@@ -26,8 +26,8 @@
 //!   the same node never matches again (48 bits: at 20 million arms of one node per second it would
 //!   take five months to come round).
 //! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVERS` counts
-//!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to a
-//!   winner that is reading the payload while one of the others exists. Whoever lets go last recycles the node.
+//!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to
+//!   a winner that is reading the payload while one of the others exists. Whoever lets go last recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
