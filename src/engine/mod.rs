@@ -18,12 +18,14 @@
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers and executors |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
+//! | `events` | what an operator is told as it happens |
 //! | `task` | [`Task`]: a closure as a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
 mod builder;
+mod events;
 mod global;
 mod guard;
 mod handler;
