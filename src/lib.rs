@@ -55,6 +55,8 @@
 //! |---|---|---|
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
+//! | `metrics` | [`MetricsReporter`]: statistics for the `metrics` facade | `shard`, metrics |
+//! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
@@ -165,6 +167,8 @@ pub use engine::{
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use pull::{Expirations, Pull};
+#[cfg(feature = "metrics")]
+pub use shard::MetricsReporter;
 #[cfg(feature = "shard")]
 pub use shard::{DurationHistogram, ShardStats};
 #[cfg(feature = "shard")]

@@ -1,6 +1,5 @@
 //! The owner's side: the timer inside the event loop.
 
-use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::contain;
 use crate::pull::{Expirations, Poll, Steps};
@@ -63,14 +62,6 @@ pub struct EventLoopTimer<T> {
     asleep: bool,
     /// The remotes wake through it and do not keep it.
     _waker: Option<Arc<mio::Waker>>,
-}
-
-impl EventLoopTimer<()> {
-    /// A builder with every setting at its default.
-    #[must_use]
-    pub fn builder() -> EventLoopBuilder {
-        EventLoopBuilder::new()
-    }
 }
 
 impl<T: Send + 'static> EventLoopTimer<T> {
@@ -171,7 +162,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.handle().state(key).is_some_and(State::is_live)
     }
 
-    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer the
+    /// deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         let handle = &self.owner.handle();

@@ -3,21 +3,10 @@
 use super::fixed::FixedTimer;
 use super::timer::LocalTimer;
 use crate::time::Time;
-use crate::types::{Budget, BuildError, Key, Unfired};
+use crate::types::{Budget, Key, Unfired};
 use core::time::Duration;
 
 impl<T> LocalTimer<T> {
-    /// As [`new`](Self::new), with room for `timers` pending ones; see [`reserve`](Self::reserve).
-    ///
-    /// # Errors
-    ///
-    /// If the tick is out of range.
-    pub fn with_capacity(tick: Duration, timers: usize) -> Result<Self, BuildError> {
-        let mut timer = Self::new(tick)?;
-        timer.reserve(timers);
-        Ok(timer)
-    }
-
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
