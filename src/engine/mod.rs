@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
+//! | `alarm` | what a future has of an engine: a timer that wakes it |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
 //! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
@@ -22,6 +23,8 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
+#[cfg(feature = "futures")]
+mod alarm;
 mod builder;
 mod global;
 mod guard;
@@ -45,6 +48,8 @@ mod timer;
 mod weak;
 mod worker;
 
+#[cfg(feature = "futures")]
+pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;
