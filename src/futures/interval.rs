@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// One tick per period: `interval.tick().await`.
 ///
-/// Made by [`interval()`], [`interval_at`] and [`Timer::interval`]. It does not drift: each deadline is counted from the
-/// one before, not from the time at which anybody asked for it. [`Period`] says what happens to ticks that were
+/// Made by [`interval()`], [`interval_at`] and [`Timer::interval`]. It does not drift: each deadline is counted from
+/// the one before, not from the time at which anybody asked for it. [`Period`] says what happens to ticks that were
 /// missed because nobody did ([`MissedTicks`](crate::MissedTicks)); with a fixed delay the pause begins when the next
 /// tick is asked for.
 #[derive(Debug)]

@@ -28,8 +28,8 @@ const LAST: usize = BUCKETS - 1;
 /// The bounds of [`DurationHistogram::cumulative`], as powers of two of nanoseconds.
 const FIRST_BOUND: u32 = 12;
 const LAST_BOUND: u32 = 36;
-const HOUR_NS: u64 = 3_600_000_000_000;
-const _: () = assert!(cfg!(tickwheel_loom) || 1 << RANGE_BITS > HOUR_NS);
+// The range holds an hour, the longest tick.
+const _: () = assert!(cfg!(tickwheel_loom) || 1_u64 << RANGE_BITS > 3_600_000_000_000);
 
 /// The bucket that holds `ns`.
 #[inline]

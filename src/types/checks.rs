@@ -1,21 +1,12 @@
-//! What a user may ask the builder for, and the reasons for the limits.
+//! The settings that a builder is given, held against the limits.
 //!
 //! Pure functions from a setting to its checked form, or to the error that names the cure.
 
 use alloc::borrow::ToOwned;
 use core::time::Duration;
 
-use super::BuildError;
-
-/// The finest tick. A clock read and a wake-up cost more than this, so a finer tick could not be
-/// kept.
-pub(crate) const MIN_TICK: Duration = Duration::from_micros(1);
-/// The coarsest tick. A timer may be late by a whole tick, so a longer one is a mistaken unit.
-pub(crate) const MAX_TICK: Duration = Duration::from_secs(3600);
-/// The most shards: more than any machine has cores for, and far inside the 16 bits of a key.
-pub(crate) const MAX_SHARDS: usize = 1024;
-/// The most buckets of a hashed wheel, as in the reference timers.
-pub(crate) const MAX_BUCKETS: usize = 1 << 30;
+use super::error::BuildError;
+use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 
 /// Checks the length of a tick and gives it in nanoseconds.
 pub(crate) fn check_tick(tick: Duration) -> Result<u64, BuildError> {

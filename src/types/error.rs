@@ -12,8 +12,8 @@ use core::time::Duration;
 
 use thiserror::Error;
 
-use super::checks::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 use super::exclusive::Exclusive;
+use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 
 /// Why an engine could not be built. Nothing was started and nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -13,7 +13,8 @@
 //! | `wheel_kind` | [`WheelKind`] |
 //! | `error` | every error, each with its cure |
 //! | `exclusive` | what lets an error be shared whose payload is not |
-//! | `checks` | what a user may ask a builder for |
+//! | `limits` | what a user may ask a builder for |
+//! | `checks` | a setting to its checked form, or to the error that names the cure |
 
 mod answer;
 pub(crate) mod checks;
@@ -21,6 +22,7 @@ mod error;
 mod exclusive;
 mod expired;
 mod key;
+pub(crate) mod limits;
 mod pin_state;
 mod salt;
 mod turn;

@@ -11,12 +11,9 @@ const PROSE: usize = 120;
 
 /// Files with wider lines, and why.
 const WIDE: &[(&str, &str)] = &[
-    ("README.md", "not wrapped yet"),
     ("docs/DESIGN.md", "not wrapped yet"),
     ("docs/EMBEDDING.md", "not wrapped yet"),
-    ("docs/PERFORMANCE.md", "not wrapped yet"),
     ("docs/performance/comparison.md", "written by the comparison program"),
-    ("docs/performance/notebook.md", "not wrapped yet"),
 ];
 
 /// Every file of ours with one of these extensions, in order.

@@ -60,7 +60,8 @@ pub(super) fn pause(idle: Duration, rng: &mut fastrand::Rng) -> Duration {
 /// The length of a message: as often between 1 and 10 bytes as between 100 and 1000.
 pub(super) fn message(rng: &mut fastrand::Rng) -> usize {
     let (low, high) = (MESSAGE.0.ln(), MESSAGE.1.ln());
-    (low + (high - low) * rng.f64()).exp() as usize
+    // The logarithms are rounded, so the ends may be missed by one.
+    ((low + (high - low) * rng.f64()).exp() as usize).clamp(1, MESSAGE_MOST)
 }
 
 /// The longest message.

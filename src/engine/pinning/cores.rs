@@ -5,7 +5,7 @@
 //! beyond that. The quota is that of the nearest limit on the way up the control groups, both versions.
 
 use crate::sync::process::{AtomicUsize, Ordering};
-use crate::types::checks::MAX_SHARDS;
+use crate::types::limits::MAX_SHARDS;
 use std::path::Path;
 
 /// Where the next engine of this process begins to take cores.
