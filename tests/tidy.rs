@@ -15,6 +15,7 @@ mod columns;
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/engine/hold.rs", "engines lie behind pointers, and handles count themselves per thread"),
     ("src/engine/task.rs", "closures lie in a payload of fixed size"),
+    ("src/futures/with_timeout.rs", "a future is pinned where it lies"),
     ("src/types/exclusive.rs", "an error is shared while its payload is not"),
     ("src/time/quick.rs", "the processor's counter is read"),
     ("src/engine/routing.rs", "places are zeroed memory"),
@@ -34,6 +35,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "src/node/cycle.rs",
         "what a periodic node carries is shared by its owner and its winner, part by part",
     ),
+    ("src/node/exchange.rs", "a payload moves out and another in while the state word says so"),
     ("src/node/periodic.rs", "the owner's part of a cycle is used while the state word says busy"),
     ("src/node/record.rs", "what a node carries is told by its state, without a tag"),
     ("src/node/table.rs", "payloads move in and out by the state word's decision"),
@@ -76,6 +78,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "types", "wheel",
         ],
     ),
+    ("src/futures/", &["engine", "time", "types"]),
     (
         "src/engine/",
         &["contain", "drive", "node", "park", "shard", "state", "sync", "time", "types", "wheel"],

@@ -137,6 +137,7 @@ impl<T> ShardWorker<T> {
             inner.fail(self.shard, message);
         }
         contain::drop_quietly("a shard's worker", self);
+        unfired.iter().for_each(|unfired| (inner.on_return)(&unfired.payload));
         unfired
     }
 }
