@@ -1,14 +1,22 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::handler::{Executor, Outcome, through_executor};
+use super::blueprint::Blueprint;
+use super::handler::{Executor, through_executor};
+use super::hold::TimerRef;
 use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure};
-use super::pinning::Pinning;
+use super::inner::{Handler, Outcome, ShardWorker};
+use super::pinning::{self, Pinning};
 use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
 use super::task::Task;
 use super::timer::Timer;
-use crate::time::Clock;
+use crate::contain::Contained;
+use crate::park::parker::Parker;
+use crate::shard::{Limit, Owner};
+use crate::time::{Clock, TimeSource};
+use crate::types::checks;
 use crate::types::{Budget, BuildError, Expired, Settings, WheelKind};
+use crate::wheel::AnyWheel;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,15 +40,15 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct Builder {
-    pub(super) settings: Settings,
-    pub(super) shards: Option<usize>,
-    pub(super) pinning: Pinning,
-    pub(super) idle: IdleStrategy,
-    pub(super) thread_name: String,
-    pub(super) clock: Option<Arc<dyn Clock>>,
-    pub(super) routing: Routing,
-    pub(super) drive: Drive,
-    pub(super) hooks: Hooks,
+    settings: Settings,
+    shards: Option<usize>,
+    pinning: Pinning,
+    idle: IdleStrategy,
+    thread_name: String,
+    clock: Option<Arc<dyn Clock>>,
+    routing: Routing,
+    drive: Drive,
+    hooks: Hooks,
 }
 
 impl Default for Builder {
@@ -292,8 +300,8 @@ impl Builder {
     {
         self.build_handlers(|shard| {
             let mut handler = factory(shard);
-            Box::new(move |timer, expired| {
-                handler(timer, expired);
+            Box::new(move |engine, expired| {
+                Timer::lend(engine, |timer| handler(timer, expired));
                 Outcome::Done
             })
         })
@@ -311,6 +319,64 @@ impl Builder {
     {
         let executor = Arc::new(executor);
         self.build_handlers(|_| through_executor(Arc::clone(&executor)))
+    }
+
+    fn build_handlers<T: Send + 'static>(
+        mut self,
+        mut handler: impl FnMut(usize) -> Handler<T>,
+    ) -> Result<Timer<T>, BuildError> {
+        let rate = self.settings.check()?;
+        let cores = pinning::Cores::of_this_process();
+        let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
+        let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max)));
+        pinning::check_pinning(&self.pinning, cores.allowed())?;
+        checks::check_thread_name(&self.thread_name)?;
+        let source = TimeSource::of(self.clock.take());
+        if source.is_virtual() {
+            // Time does not move by itself: there is nothing to spin for.
+            self.idle = IdleStrategy::Park;
+        }
+        let cores = pinning::deal(&self.pinning, &cores, shards);
+        let mut workers = Vec::with_capacity(shards);
+        for (shard, core) in cores.into_iter().enumerate() {
+            let wheel = AnyWheel::new(self.settings.wheel, rate.tick_ns())?;
+            let (parker, waker) = Parker::new();
+            // A shard number is below 1024 (`check_shards`).
+            let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
+            let handler = Contained::new("a handler", handler(shard));
+            let starvation = pinning::Starvation::of(&self.pinning);
+            workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });
+        }
+        let plan = Blueprint {
+            workers,
+            rate,
+            source,
+            routing: self.routing,
+            budget: self.settings.budget,
+            slack: self.settings.slack,
+            idle: self.idle,
+            drive: self.drive,
+            hooks: self.hooks,
+            thread_name: self.thread_name,
+        };
+        Ok(Timer::from_ref(TimerRef::first(&plan.build())))
+    }
+}
+
+impl Timer<Task> {
+    /// An engine for closures with every setting at its default.
+    ///
+    /// # Errors
+    ///
+    /// None of the defaults is out of range on any known system; the type is that of the builder.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    /// A builder with every setting at its default.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::new()
     }
 }
 

@@ -5,13 +5,14 @@
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
 //! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
+//! | `alarm` | what a future has of an engine: a timer that wakes it |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
 //! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
-//! | `assemble` | an engine of what the builder was told |
-//! | `inner` | what timers, timeouts and workers share |
+//! | `blueprint` | from what a builder has decided to an engine |
+//! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
 //! | `lifecycle` | start, end, turning by hand |
@@ -26,8 +27,10 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
-mod assemble;
+#[cfg(feature = "futures")]
+mod alarm;
 mod batch;
+mod blueprint;
 mod builder;
 mod events;
 mod global;
@@ -53,6 +56,8 @@ mod timer;
 mod weak;
 mod worker;
 
+#[cfg(feature = "futures")]
+pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;
