@@ -144,6 +144,7 @@ mod contain;
 // The part that one thread needs; without features nothing else is compiled.
 mod drive;
 mod local;
+mod pull;
 mod state;
 mod sync;
 mod time;
@@ -178,8 +179,8 @@ mod models;
 #[cfg(feature = "engine")]
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,
-    Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer, WorkerFailure,
-    executor_fn, global, unpin_current_thread,
+    SlowHandler, Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
+    WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "event-loop")]
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
@@ -189,6 +190,7 @@ pub use futures::{
     sleep_until, timeout, timeout_at,
 };
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
+pub use pull::{Expirations, Pull};
 #[cfg(feature = "shard")]
 pub use shard::{DurationHistogram, ShardStats};
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
@@ -208,3 +210,8 @@ struct Readme;
 #[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
 #[doc = include_str!("../docs/EMBEDDING.md")]
 struct Embedding;
+
+/// As the README's.
+#[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
+#[doc = include_str!("../docs/GUIDE.md")]
+struct Guide;

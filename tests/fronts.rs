@@ -4,12 +4,17 @@
 //! `now` is the first argument of every call. That, and the engine's `schedule_key` beside the `schedule` that
 //! gives a handle, is all that differs.
 
+#![allow(
+    clippy::cognitive_complexity,
+    reason = "each test is written once and expanded for every front"
+)]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, Builder, Clock, Drive, EventLoopTimer, Expired, LocalTimer, ManualClock,
-    MonotonicClock, Pinning, Time, Timer,
+    Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock,
+    MonotonicClock, Period, Pinning, SlowHandler, Time, Timer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -54,7 +59,7 @@ macro_rules! on_every_front {
         let mut timer = LocalTimer::new(MS).unwrap();
         $test!(timer, schedule, [NOW], {
             let mut fired: Vec<Expired<u64>> = Vec::new();
-            assert!(!timer.poll(NOW, 100, |expired| fired.push(expired)).more);
+            assert!(!timer.poll(NOW, |expired| fired.push(expired)).more);
             fired
         });
     }};
@@ -221,4 +226,146 @@ fn a_loops_lateness_can_be_read() {
     let stats = timer.stats();
     assert_eq!((stats.fired, stats.turns, stats.lag), (2, 1, Duration::ZERO));
     assert_eq!((stats.lateness.sum(), stats.lateness.max()), (7 * MS, 4 * MS));
+}
+
+/// Calls `$test!(timer, [delay])` for every front that a loop drives.
+macro_rules! on_every_loop_front {
+    ($test:ident) => {{
+        let mut timer = event_loop(standing());
+        $test!(timer, [HOUR]);
+        let mut timer: LocalTimer<u64> = LocalTimer::new(MS).unwrap();
+        $test!(timer, [HOUR]);
+        let mut timer: FixedTimer<u64> = FixedTimer::new(HOUR);
+        $test!(timer, []);
+    }};
+}
+
+#[test]
+fn what_is_due_can_be_pulled_and_left_at_any_time() {
+    macro_rules! pulled {
+        ($timer:ident, [$($delay:expr)?]) => {{
+            let then = NOW + HOUR;
+            let keys: Vec<_> =
+                (0..5).map(|id| $timer.schedule(NOW, $($delay,)? id).unwrap()).collect();
+            assert_eq!($timer.expired(NOW).count(), 0);
+            let mut due = $timer.expired(then);
+            let first = due.next().unwrap();
+            assert_eq!((first.key, first.payload, first.deadline), (keys[0], 0, then));
+            // The timer can be used, and a poll inside does nothing.
+            assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
+            assert_eq!(due.timer().expired(then).count(), 0);
+            assert!(due.timer().cancel(keys[1]).won());
+            let again = due.timer().schedule(then, $($delay,)? 7).unwrap();
+            let polled = due.finish();
+            assert_eq!((polled.fired, polled.more), (1, true));
+            assert_eq!($timer.poll_timeout(then), Some(Duration::ZERO), "nothing is lost");
+            // A loop that is left half-way leaves the rest to the next poll.
+            let seen: Vec<u64> = $timer.expired(then).take(2).map(|it| it.payload).collect();
+            assert_eq!(seen, [2, 3]);
+            let left: Vec<u64> = $timer.expired(then).map(|it| it.payload).collect();
+            assert_eq!((left, $timer.pending()), (vec![4], 1));
+            assert_eq!($timer.deadline(again), Some(then + HOUR));
+        }};
+    }
+    on_every_loop_front!(pulled);
+}
+
+#[test]
+fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
+    let pause = Period::fixed_delay(MS).unwrap();
+    macro_rules! periodic {
+        ($timer:ident) => {{
+            let key = $timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
+            for round in 0..3_u32 {
+                let now = NOW + 2 * MS * round;
+                let mut due = $timer.expired(now);
+                assert_eq!(due.next().map(|expired| expired.key), Some(key));
+                assert!(due.next().is_none());
+                assert_eq!(due.finish().fired, 1);
+                assert!($timer.is_pending(key));
+            }
+            assert_eq!($timer.cancel(key).payload(), Some(1));
+        }};
+    }
+    let mut timer = LocalTimer::new(MS).unwrap();
+    periodic!(timer);
+    let clock = standing();
+    let mut timer = event_loop(clock.clone());
+    periodic!(timer);
+}
+
+#[test]
+fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
+    let mut timer = LocalTimer::builder().capacity(1000).build().unwrap();
+    let empty = timer.held_bytes();
+    let keys: Vec<_> = (0..1000).map(|id| timer.schedule(NOW, 10 * MS, id).unwrap()).collect();
+    assert!(timer.held_bytes() >= empty && empty >= 1000 * 24);
+    keys.iter().skip(10).for_each(|key| assert!(timer.cancel(*key).won()));
+    assert!(timer.cancel(keys[3]).won());
+    timer.shrink_to_fit();
+    assert!(timer.held_bytes() + 900 * 24 < empty + 20_000, "{}", timer.held_bytes());
+    timer.reserve(500);
+    let new: Vec<_> = (0..1000).map(|id| timer.schedule(NOW, 20 * MS, id).unwrap()).collect();
+    assert!(keys.iter().skip(10).all(|key| !timer.is_pending(*key)), "they name nothing");
+    assert!(!timer.is_pending(keys[3]));
+    let mut fired = Vec::new();
+    timer.poll(NOW + 10 * MS, |expired| fired.push(expired.payload));
+    assert_eq!(fired, [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(timer.pending(), 1000);
+    assert!(new.iter().all(|key| timer.cancel(*key).won()));
+    timer.shrink_to_fit();
+    assert!(timer.is_empty());
+    let mut fixed = LocalTimer::builder().capacity(10).max_pending(11).build_fixed(MS).unwrap();
+    let keys: Vec<_> = (0..11).map(|id| fixed.schedule(NOW, id).unwrap()).collect();
+    assert!(fixed.schedule(NOW, 11).is_err());
+    fixed.shrink_to_fit();
+    assert!(keys.iter().all(|key| fixed.cancel(*key).won()));
+}
+
+#[test]
+fn builders_can_be_cloned() {
+    let clock = standing();
+    let builder = EventLoopTimer::builder().tick(2 * MS).max_pending(1).clock(clock);
+    let twin = builder.clone();
+    for builder in [builder, twin] {
+        let mut timer = builder.build_with_waker(|| ()).unwrap();
+        assert_eq!((timer.tick(), timer.now()), (2 * MS, NOW));
+        timer.schedule(NOW, MS, 1u64).unwrap();
+        assert!(timer.schedule(NOW, MS, 2).is_err());
+    }
+    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let builder = builder.clock(standing()).max_pending(1);
+    for builder in [builder.clone(), builder] {
+        let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+        assert_eq!(timer.now(), NOW);
+        timer.schedule(MS, 1).unwrap();
+        assert!(timer.schedule(MS, 2).is_err());
+    }
+}
+
+#[test]
+fn a_slow_handler_is_told_and_all_are_counted() {
+    let clock = standing();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (log, moved) = (Arc::clone(&told), clock.clone());
+    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = builder
+        .clock(clock.clone())
+        .on_slow_handler(5 * MS, move |slow: &SlowHandler| {
+            log.lock().unwrap().push(*slow);
+            assert!(slow.took < 9 * MS, "a hook may panic");
+        })
+        .build_with(move |expired: Expired<u64>| {
+            moved.advance(MS * expired.payload as u32);
+        })
+        .unwrap();
+    let keys: Vec<_> = [4, 5, 9].map(|ms| timer.schedule_key(Duration::ZERO, ms).unwrap()).to_vec();
+    assert_eq!(timer.turn(), Ok(3));
+    let told: Vec<_> = told.lock().unwrap().iter().map(|it| (it.shard, it.key, it.took)).collect();
+    assert_eq!(told, [(0, keys[1].to_raw(), 5 * MS), (0, keys[2].to_raw(), 9 * MS)]);
+    let shard = &timer.stats().shards[0];
+    assert_eq!((shard.handler_time.count(), shard.handler_time.sum()), (3, 18 * MS));
+    let (timer, _) = engine(standing());
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    assert_eq!((timer.turn(), timer.stats().shards[0].handler_time.count()), (Ok(1), 0));
 }

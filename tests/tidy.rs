@@ -64,7 +64,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/state/", &["sync", "types"]),
     ("src/wheel/", &["types"]),
     ("src/drive/", &["types", "wheel"]),
-    ("src/local/", &["drive", "state", "sync", "time", "types", "wheel"]),
+    ("src/pull.rs", &["drive", "time", "types"]),
+    ("src/local/", &["drive", "pull", "state", "sync", "time", "types", "wheel"]),
     ("src/node/", &["contain", "drive", "state", "sync", "time", "types"]),
     ("src/inbox/", &["sync"]),
     ("src/park/", &["sync"]),
@@ -74,7 +75,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "src/event_loop/",
-        &["contain", "drive", "engine", "node", "shard", "state", "sync", "time", "types", "wheel"],
+        &[
+            "contain", "drive", "engine", "node", "pull", "shard", "state", "sync", "time",
+            "types", "wheel",
+        ],
     ),
     ("src/futures/", &["engine", "time", "types"]),
     (

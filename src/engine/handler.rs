@@ -1,11 +1,11 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
 use super::hold::TimerRef;
+use super::hooks::{PanicHook, PanicReport};
 use super::inner::Inner;
 use super::timer::Timer;
 use crate::contain;
-use crate::types::{Expired, RawKey};
-use std::fmt;
+use crate::types::Expired;
 use std::sync::Arc;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
@@ -89,46 +89,6 @@ where
     }
 }
 
-/// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct PanicReport {
-    /// The shard whose worker ran the handler.
-    pub shard: usize,
-    /// The timer that was being handled.
-    pub key: RawKey,
-    /// The panic's message, if it had one.
-    pub message: String,
-}
-
-impl fmt::Display for PanicReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shard, key, message } = self;
-        write!(f, "a handler on shard {shard} panicked while it ran timer {key}: {message}")
-    }
-}
-
-/// A worker that has ended before its time, as told to
-/// [`Builder::on_worker_failure`](crate::Builder::on_worker_failure).
-///
-/// No panic of a handler, a destructor, a clone, a logger or a hook does that; a clock that does nothing but panic
-/// does, and so would a bug of this library. The shard is closed: it refuses timers, and `stop` returns those it had.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct WorkerFailure {
-    /// The shard that the worker drove.
-    pub shard: usize,
-    /// The message of the panic that ended it.
-    pub message: String,
-}
-
-impl fmt::Display for WorkerFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shard, message } = self;
-        write!(f, "the worker of shard {shard} panicked and has ended: {message}")
-    }
-}
-
 /// What a handler call came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
@@ -139,12 +99,6 @@ pub(super) enum Outcome {
 
 /// The handler of one shard.
 pub(super) type Handler<T> = Box<dyn FnMut(&Timer<T>, Expired<T>) -> Outcome + Send>;
-
-/// Called with every panic of a handler.
-pub(super) type PanicHook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
-
-/// Called with every worker that ends before its time.
-pub(super) type FailureHook = Arc<dyn Fn(&WorkerFailure) + Send + Sync>;
 
 /// A handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
@@ -170,7 +124,7 @@ pub(super) fn run_caught<T>(
         Ok(outcome) => Some(outcome),
         Err(message) => {
             report(
-                inner.panic_hook.get().and_then(Option::as_ref),
+                inner.hooks.get().and_then(|hooks| hooks.panic.as_ref()),
                 &PanicReport { shard, key, message },
             );
             None

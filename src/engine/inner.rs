@@ -1,8 +1,8 @@
 //! What timers, timeouts and workers of one engine share.
 
-use super::handler::{FailureHook, PanicHook};
 use super::hold;
 use super::hold::{AnyShelf, Hold, Retire};
+use super::hooks::Hooks;
 use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
@@ -32,8 +32,7 @@ pub(super) struct Inner<T> {
     pub(super) budget: Budget,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
-    pub(super) panic_hook: Contained<Option<PanicHook>>,
-    pub(super) failure_hook: Contained<Option<FailureHook>>,
+    pub(super) hooks: Contained<Hooks>,
     pub(super) thread_name: String,
     pub(super) rejected: CachePadded<AtomicU64>,
     /// When a drain gives up.
@@ -89,8 +88,7 @@ pub(super) struct Blueprint<T> {
     pub(super) budget: Budget,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
-    pub(super) panic_hook: Option<PanicHook>,
-    pub(super) failure_hook: Option<FailureHook>,
+    pub(super) hooks: Hooks,
     pub(super) thread_name: String,
     pub(super) lifecycle: Lifecycle<T>,
     pub(super) hook: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -116,8 +114,7 @@ impl<T> Inner<T> {
             budget: plan.budget,
             idle: plan.idle,
             drive: plan.drive,
-            panic_hook: Contained::new("the panic hook", plan.panic_hook),
-            failure_hook: Contained::new("the failure hook", plan.failure_hook),
+            hooks: Contained::new("a hook", plan.hooks),
             thread_name: plan.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: Earliest(AtomicU64::new(u64::MAX)),

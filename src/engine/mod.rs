@@ -17,7 +17,8 @@
 //! | `shutdown` | the ways in which an engine ends |
 //! | `shard_worker` | what drives one shard, on whichever thread |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
-//! | `handler` | what is called when a timer fires: handlers, executors, panics |
+//! | `handler` | what is called when a timer fires: handlers and executors |
+//! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
 //! | `task` | [`Task`]: a closure as a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
@@ -30,6 +31,7 @@ mod global;
 mod guard;
 mod handler;
 mod hold;
+mod hooks;
 mod inner;
 mod lifecycle;
 pub(crate) mod linger;
@@ -53,7 +55,8 @@ pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;
-pub use handler::{Executor, PanicReport, WorkerFailure, executor_fn};
+pub use handler::{Executor, executor_fn};
+pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};

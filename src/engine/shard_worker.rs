@@ -4,6 +4,7 @@
 //! [`ShardWorker::close`], which returns whatever is pending.
 
 use super::handler::{Handler, Outcome, run_caught};
+use super::hooks::SlowHandler;
 use super::inner::Inner;
 use super::pinning::Starvation;
 use super::state::Phase;
@@ -98,10 +99,17 @@ impl<T> ShardWorker<T> {
         counters.lateness.record(saturating_ns(lateness));
         let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
         let Some(handler) = self.handler.get_mut() else { return };
+        let watch = inner.hooks.get().and_then(|hooks| hooks.slow.as_ref());
+        let watch = watch.map(|watch| (watch, inner.worker_now()));
         match run_caught(handler, inner, expired) {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
             None => drop(counters.panics.bump()),
+        }
+        if let Some((watch, started)) = watch {
+            let took = inner.worker_now() - started;
+            counters.handler_time.record(saturating_ns(took));
+            watch.note(SlowHandler { shard: self.shard, key: key.to_raw(), took });
         }
     }
 

@@ -3,9 +3,8 @@
 use super::timer::EventLoopTimer;
 use crate::contain::{self, Contained};
 use crate::shard::{Limit, Owner, WakeOwner};
-use crate::time::{Clock, TickRate, TimeSource};
-use crate::types::checks;
-use crate::types::{Budget, BuildError, WheelKind};
+use crate::time::{Clock, TimeSource};
+use crate::types::{Budget, BuildError, Settings, WheelKind};
 use crate::wheel::AnyWheel;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -16,18 +15,10 @@ use std::time::Duration;
 /// The last step says how other threads wake the loop: through its own `mio` poll
 /// ([`build_with_mio`](Self::build_with_mio)) or through anything else that can be called
 /// ([`build_with_waker`](Self::build_with_waker)).
+#[derive(Clone, Default)]
 pub struct EventLoopBuilder {
-    tick: Duration,
-    wheel: WheelKind,
-    max_pending: Option<usize>,
-    budget: Budget,
-    source: TimeSource,
-}
-
-impl Default for EventLoopBuilder {
-    fn default() -> Self {
-        Self::new()
-    }
+    settings: Settings,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 /// Wakes through a user's function.
@@ -60,40 +51,34 @@ impl EventLoopBuilder {
     /// All defaults: 1 ms ticks, the hierarchical wheel, no limit, the monotonic clock.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            tick: Duration::from_millis(1),
-            wheel: WheelKind::default(),
-            max_pending: None,
-            budget: Budget::default(),
-            source: TimeSource::monotonic(),
-        }
+        Self::default()
     }
 
     /// The length of a tick, 1 us to 1 h. Default: 1 ms.
     #[must_use]
     pub fn tick(mut self, tick: Duration) -> Self {
-        self.tick = tick;
+        self.settings.tick = tick;
         self
     }
 
     /// The kind of wheel. Default: hierarchical.
     #[must_use]
     pub fn wheel(mut self, wheel: WheelKind) -> Self {
-        self.wheel = wheel;
+        self.settings.wheel = wheel;
         self
     }
 
     /// At most this many timers pending at once, exactly. Default: no limit.
     #[must_use]
     pub fn max_pending(mut self, max_pending: usize) -> Self {
-        self.max_pending = Some(max_pending);
+        self.settings.max_pending = Some(max_pending);
         self
     }
 
     /// How much one poll may do before it returns to the loop. See [`Budget`] for the defaults.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = budget;
+        self.settings.budget = budget;
         self
     }
 
@@ -101,7 +86,7 @@ impl EventLoopBuilder {
     /// [`MonotonicClock`](crate::MonotonicClock).
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.source = TimeSource::custom(clock);
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -162,25 +147,18 @@ impl EventLoopBuilder {
         waker: Box<dyn WakeOwner>,
         kept: Option<Arc<mio::Waker>>,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        let rate = TickRate::new(checks::check_tick(self.tick)?);
-        let limit = self.max_pending.map(checks::check_max_pending).transpose()?;
-        let limit = limit.map(|max| Arc::new(Limit::new(max)));
-        checks::check_budget("drain", self.budget.drain)?;
-        checks::check_budget("fire", self.budget.fire)?;
-        checks::check_budget("sweep", self.budget.sweep)?;
-        let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;
+        let Self { settings, clock } = self;
+        let rate = settings.check()?;
+        let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max)));
+        let wheel = AnyWheel::new(settings.wheel, rate.tick_ns())?;
         let owner = Owner::new(0, wheel, limit, waker);
-        Ok(EventLoopTimer::new(owner, rate, self.budget, Arc::new(self.source), kept))
+        let source = Arc::new(TimeSource::of(clock));
+        Ok(EventLoopTimer::new(owner, rate, settings.budget, source, kept))
     }
 }
 
 impl fmt::Debug for EventLoopBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventLoopBuilder")
-            .field("tick", &self.tick)
-            .field("wheel", &self.wheel)
-            .field("max_pending", &self.max_pending)
-            .field("budget", &self.budget)
-            .finish_non_exhaustive()
+        f.debug_struct("EventLoopBuilder").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

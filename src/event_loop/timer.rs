@@ -3,6 +3,7 @@
 use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::contain;
+use crate::pull::{Expirations, Poll, Steps};
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
@@ -58,23 +59,6 @@ pub struct EventLoopTimer<T> {
     asleep: bool,
     /// The remotes wake through it and do not keep it.
     _waker: Option<Arc<mio::Waker>>,
-}
-
-/// A poll under way. Its end is noted even if a handler panics.
-struct Polling<'a, T> {
-    timer: &'a mut EventLoopTimer<T>,
-    /// The time of the poll.
-    now: Time,
-}
-
-impl<T> Drop for Polling<'_, T> {
-    fn drop(&mut self) {
-        let EventLoopTimer { owner, source, .. } = &mut *self.timer;
-        if owner.is_turning() {
-            // The clock is the user's, and it is asked while a panic is on its way: a second one must not get out.
-            owner.finish_call(|| contain::call(|| source.now()).unwrap_or(self.now).max(self.now));
-        }
-    }
 }
 
 impl EventLoopTimer<()> {
@@ -196,6 +180,11 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         usize::try_from(self.owner.handle().pending()).unwrap_or(usize::MAX)
     }
 
+    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget.at_least_one();
+    }
+
     /// Bytes that nodes and wheel hold, as of the last poll.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
@@ -271,41 +260,38 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         now: Time,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
-        if self.owner.is_turning() {
-            return Polled { fired: 0, more: false };
+        let mut due = self.expired(now);
+        while let Some(expired) = due.next() {
+            handler(due.timer(), expired);
         }
-        if std::mem::take(&mut self.asleep) {
-            self.owner.rise();
-        }
-        let budget = self.budget;
-        // A call is left over where its handler has swapped the timer for another one.
-        self.owner.finish_call(|| now);
-        let Some(mut turn) = self.owner.begin_turn(self.rate.current(now), &budget) else {
-            return Polled { fired: 0, more: false };
-        };
-        let polling = Polling { timer: self, now };
-        let timer = &mut *polling.timer;
-        while let Some(fired) = timer.owner.next_fired(&mut turn) {
-            if !timer.owner.confirm(&mut turn, &fired) {
-                contain::drop_payload(fired.payload);
-                continue;
-            }
-            let expired = timer.expired(now, fired);
-            handler(timer, expired);
-            if !timer.owner.owns(&turn) {
-                break;
-            }
-            timer.owner.finish_call(|| timer.source.now());
-        }
-        let Turn { fired, more, .. } = timer.owner.finish_turn(turn, &budget);
-        Polled { fired, more }
+        due.finish()
     }
 
-    fn expired(&self, now: Time, fired: Fired<T>) -> Expired<T> {
+    /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
+    /// of a handler; see [`Expirations`].
+    #[inline]
+    pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
+        Expirations::begin(self, now)
+    }
+
+    #[inline(always)]
+    fn told(&self, now: Time, fired: Fired<T>) -> Expired<T> {
         let deadline = self.rate.start_of(fired.deadline);
         let lateness = now.saturating_duration_since(deadline);
         self.owner.handle().counters().lateness.record(saturating_ns(lateness));
         Expired { payload: fired.payload, key: fired.key, deadline, lateness, shard: 0 }
+    }
+
+    /// A call of a periodic timer has ended, unless its handler has put another timer in this one's place.
+    #[cold]
+    #[inline(never)]
+    fn end_call(&mut self, poll: &Poll) {
+        let Self { owner, source, .. } = self;
+        if owner.owns(&poll.turn) {
+            // The clock is the user's, and a panic may be on its way: a second one must not get out.
+            let now = || contain::call(|| source.now()).unwrap_or(poll.now).max(poll.now);
+            owner.finish_call(now);
+        }
     }
 
     /// Ends the timer and returns everything that has not fired; remotes are refused from now on.
@@ -316,6 +302,48 @@ impl<T: Send + 'static> EventLoopTimer<T> {
             unfired.push(Unfired { payload, key, deadline: rate.start_of(deadline) });
         });
         unfired
+    }
+}
+
+impl<T: Send + 'static> Steps for EventLoopTimer<T> {
+    type Payload = T;
+
+    fn begin(&mut self, now: Time) -> Option<Poll> {
+        if self.owner.is_turning() {
+            return None;
+        }
+        if std::mem::take(&mut self.asleep) {
+            self.owner.rise();
+        }
+        // A call is left over where its handler has swapped the timer for another one.
+        self.owner.finish_call(|| now);
+        let turn = self.owner.begin_turn(self.rate.current(now), &self.budget)?;
+        Some(Poll::new(turn, now))
+    }
+
+    #[inline(always)]
+    fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
+        // A handler may have put another timer in this one's place.
+        while self.owner.owns(&poll.turn) {
+            let fired = self.owner.next_fired(&mut poll.turn)?;
+            if self.owner.confirm(&mut poll.turn, &fired) {
+                return Some(self.told(poll.now, fired));
+            }
+            contain::drop_payload(fired.payload);
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn handled(&mut self, poll: &mut Poll, _: Option<Time>) {
+        if self.owner.is_calling() {
+            self.end_call(poll);
+        }
+    }
+
+    fn finish(&mut self, poll: Poll) -> Polled {
+        let Turn { fired, more, .. } = self.owner.finish_turn(poll.turn, &self.budget);
+        Polled { fired, more }
     }
 }
 

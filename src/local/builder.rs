@@ -1,13 +1,12 @@
 //! The settings of a local timer.
 
+use super::fixed::FixedTimer;
 use super::timer::LocalTimer;
-use crate::time::TickRate;
-use crate::types::checks;
-use crate::types::{BuildError, WheelKind};
+use crate::types::{Budget, BuildError, Settings, WheelKind};
 use crate::wheel::AnyWheel;
 use core::time::Duration;
 
-/// Builds a [`LocalTimer`].
+/// Builds a [`LocalTimer`], or a [`FixedTimer`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,11 +20,10 @@ use core::time::Duration;
 /// # Ok::<(), tickwheel::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until `build` is called"]
+#[must_use = "a builder does nothing until a `build` method is called"]
 pub struct LocalBuilder {
-    tick: Duration,
-    wheel: WheelKind,
-    max_pending: Option<usize>,
+    settings: Settings,
+    capacity: usize,
 }
 
 impl Default for LocalBuilder {
@@ -37,25 +35,38 @@ impl Default for LocalBuilder {
 impl LocalBuilder {
     /// All defaults: 1 ms ticks, the hierarchical wheel, no limit.
     pub fn new() -> Self {
-        Self { tick: Duration::from_millis(1), wheel: WheelKind::default(), max_pending: None }
+        Self { settings: Settings::default(), capacity: 0 }
     }
 
     /// The length of a tick, 1 us to 1 h. Default: 1 ms.
     pub fn tick(mut self, tick: Duration) -> Self {
-        self.tick = tick;
+        self.settings.tick = tick;
         self
     }
 
     /// The kind of wheel. Default: hierarchical.
     pub fn wheel(mut self, wheel: WheelKind) -> Self {
-        self.wheel = wheel;
+        self.settings.wheel = wheel;
         self
     }
 
     /// At most this many timers pending at once, exactly. Default: no limit but the 2^32 - 1 that a timer
     /// can hold.
     pub fn max_pending(mut self, max_pending: usize) -> Self {
-        self.max_pending = Some(max_pending);
+        self.settings.max_pending = Some(max_pending);
+        self
+    }
+
+    /// How much one poll may do before it returns to the loop: its parts `fire` and `sweep`. See [`Budget`] for the
+    /// defaults.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.settings.budget = budget;
+        self
+    }
+
+    /// Room for this many pending timers from the start. Default: none; the timer grows as it needs.
+    pub fn capacity(mut self, timers: usize) -> Self {
+        self.capacity = timers;
         self
     }
 
@@ -65,9 +76,23 @@ impl LocalBuilder {
     ///
     /// If a setting is out of range.
     pub fn build<T>(self) -> Result<LocalTimer<T>, BuildError> {
-        let rate = TickRate::new(checks::check_tick(self.tick)?);
-        let limit = self.max_pending.map(checks::check_max_pending).transpose()?;
-        let wheel = AnyWheel::new(self.wheel, rate.tick_ns())?;
-        Ok(LocalTimer::from_parts(rate, wheel, limit))
+        let rate = self.settings.check()?;
+        let wheel = AnyWheel::new(self.settings.wheel, rate.tick_ns())?;
+        let mut timer = LocalTimer::from_parts(rate, wheel, &self.settings);
+        timer.reserve(self.capacity);
+        Ok(timer)
+    }
+
+    /// A timer whose timers all have the same delay; it has neither ticks nor a wheel, so that these settings do not
+    /// matter.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn build_fixed<T>(self, delay: Duration) -> Result<FixedTimer<T>, BuildError> {
+        self.settings.check()?;
+        let mut timer = FixedTimer::from_parts(delay, &self.settings);
+        timer.reserve(self.capacity);
+        Ok(timer)
     }
 }

@@ -1,12 +1,14 @@
 //! `FixedTimer`: timers that all have the same delay.
 
 use super::table::{Due, MAX_NODES, Table};
-use super::{SWEEP_PER_LOOK, SWEEP_PER_POLL, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
+use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::{Driver, Fate, TimerStore};
+use crate::pull::{Expirations, Poll, Steps};
 use crate::state::Phase;
 use crate::time::Time;
-use crate::types::checks;
-use crate::types::{BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Unfired};
+use crate::types::{
+    Budget, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings, Unfired,
+};
 use crate::wheel::{Entry, Fifo};
 use core::fmt;
 use core::time::Duration;
@@ -32,7 +34,7 @@ use core::time::Duration;
 /// assert_eq!(idle.cancel(second).payload(), Some("second connection")); // closed
 /// assert_eq!(idle.next_deadline(), Some(seconds(40)));
 ///
-/// let polled = idle.poll(seconds(40), 1000, |expired| assert_eq!(expired.key, first));
+/// let polled = idle.poll(seconds(40), |expired| assert_eq!(expired.key, first));
 /// assert!(polled.fired == 1 && idle.is_empty());
 /// # Ok(()) }
 /// ```
@@ -54,6 +56,8 @@ pub struct FixedTimer<T> {
     /// The deadline at the back.
     last: Time,
     limit: usize,
+    /// What one poll may do.
+    budget: Budget,
     /// Zombies made since the last look at their bound.
     unlooked: u32,
 }
@@ -93,26 +97,22 @@ impl<T> FixedTimer<T> {
     /// A timer whose timers fire `delay` after they are scheduled.
     ///
     /// With a zero delay they fire in the next poll; a delay beyond the scale of [`Time`] never ends.
+    /// [`LocalBuilder::build_fixed`](crate::LocalBuilder::build_fixed) sets a limit and a budget.
     #[must_use]
     pub fn new(delay: Duration) -> Self {
+        Self::from_parts(delay, &Settings::default())
+    }
+
+    pub(super) fn from_parts(delay: Duration, settings: &Settings) -> Self {
         Self {
             delay,
             table: Table::new(),
             driver: Driver::new(Fifo::new()),
             last: Time::ZERO,
-            limit: MAX_NODES,
+            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            budget: settings.budget,
             unlooked: 0,
         }
-    }
-
-    /// As [`new`](Self::new), with at most `max_pending` timers pending at once.
-    ///
-    /// # Errors
-    ///
-    /// If `max_pending` is zero.
-    pub fn with_max_pending(delay: Duration, max_pending: usize) -> Result<Self, BuildError> {
-        let limit = checks::check_max_pending(max_pending)?.min(MAX_NODES);
-        Ok(Self { limit, ..Self::new(delay) })
     }
 
     /// The delay of every timer.
@@ -224,7 +224,7 @@ impl<T> FixedTimer<T> {
     /// Timers that are pending.
     #[inline]
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.table.pending()
     }
 
@@ -232,7 +232,7 @@ impl<T> FixedTimer<T> {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.pending() == 0
     }
 
     /// The earliest deadline: exact; after a poll that was cut short perhaps earlier, but due in any case.
@@ -257,7 +257,7 @@ impl<T> FixedTimer<T> {
         whole_ms(self.poll_timeout(now))
     }
 
-    /// Fires what is due at `now`, in the order of deadlines, looking at `budget` entries at most.
+    /// Fires what is due at `now`, in the order of deadlines, within the budget.
     ///
     /// If the budget runs out, the answer says so and the next poll goes on. Costs O(fired), and a little
     /// for what was cancelled since the last poll. A `now` before that of an earlier poll counts as the latter.
@@ -266,13 +266,8 @@ impl<T> FixedTimer<T> {
     ///
     /// Only if `handler` does. The timer that it was called for counts as fired, and the next poll goes on
     /// with the others.
-    pub fn poll(
-        &mut self,
-        now: Time,
-        budget: usize,
-        mut handler: impl FnMut(Expired<T>),
-    ) -> Polled {
-        self.poll_with(now, budget, |_, expired| handler(expired))
+    pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
+        self.poll_with(now, |_, expired| handler(expired))
     }
 
     /// As [`poll`](Self::poll), for handlers that use the timer.
@@ -287,30 +282,20 @@ impl<T> FixedTimer<T> {
     pub fn poll_with(
         &mut self,
         now: Time,
-        budget: usize,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
-        // What practically never fires does not fire at the end of the scale either.
-        let Some(mut turn) = self.driver.begin(now.as_nanos().min(u64::MAX - 1), budget) else {
-            return Polled { fired: 0, more: false };
-        };
-        while self.driver.owns(&turn) {
-            let due = self.driver.next(&mut turn, &mut Exact(&mut self.table));
-            let Some(due) = due else { break };
-            if let Due::Once { payload, key, deadline } = due {
-                let deadline = Time::from_nanos(deadline);
-                let lateness = Time::from_nanos(turn.now).saturating_duration_since(deadline);
-                handler(self, Expired { payload, key, deadline, lateness, shard: 0 });
-            }
+        let mut due = self.expired(now);
+        while let Some(expired) = due.next() {
+            handler(due.timer(), expired);
         }
-        let (fired, more) = (turn.fired, turn.cut_short);
-        self.driver.finish(turn);
-        let mut store = Exact(&mut self.table);
-        let sweeping = self.driver.keep_bounded(&mut store, false, SWEEP_PER_POLL);
-        if !more {
-            self.driver.trim(&store);
-        }
-        Polled { fired, more: more || sweeping }
+        due.finish()
+    }
+
+    /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
+    /// of a handler; see [`Expirations`].
+    #[inline]
+    pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
+        Expirations::begin(self, now)
     }
 
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
@@ -336,6 +321,23 @@ impl<T> FixedTimer<T> {
         })
     }
 
+    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget.at_least_one();
+    }
+
+    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
+    /// themselves, a chunk at a time.
+    pub fn reserve(&mut self, timers: usize) {
+        self.table.reserve(timers);
+    }
+
+    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
+    /// O(peak number of timers).
+    pub fn shrink_to_fit(&mut self) {
+        self.table.shrink_to_fit();
+    }
+
     /// Bytes held for nodes and entries, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
@@ -343,11 +345,52 @@ impl<T> FixedTimer<T> {
     }
 }
 
+impl<T> Steps for FixedTimer<T> {
+    type Payload = T;
+
+    #[inline]
+    fn begin(&mut self, now: Time) -> Option<Poll> {
+        // What practically never fires does not fire at the end of the scale either.
+        let turn = self.driver.begin(now.as_nanos().min(u64::MAX - 1), self.budget.fire)?;
+        // A poll before an earlier one counts as the latter.
+        let now = Time::from_nanos(turn.now);
+        Some(Poll::new(turn, now))
+    }
+
+    #[inline(always)]
+    fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
+        while self.driver.owns(&poll.turn) {
+            let due = self.driver.next(&mut poll.turn, &mut Exact(&mut self.table))?;
+            if let Due::Once { payload, key, deadline } = due {
+                let deadline = Time::from_nanos(deadline);
+                let lateness = poll.now.saturating_duration_since(deadline);
+                return Some(Expired { payload, key, deadline, lateness, shard: 0 });
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn handled(&mut self, _: &mut Poll, _: Option<Time>) {}
+
+    #[inline]
+    fn finish(&mut self, poll: Poll) -> Polled {
+        let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
+        self.driver.finish(poll.turn);
+        let mut store = Exact(&mut self.table);
+        let sweeping = self.driver.keep_bounded(&mut store, false, self.budget.sweep);
+        if !more {
+            self.driver.trim(&store);
+        }
+        Polled { fired, more: more || sweeping }
+    }
+}
+
 impl<T> fmt::Debug for FixedTimer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FixedTimer")
             .field("delay", &self.delay)
-            .field("len", &self.len())
+            .field("pending", &self.pending())
             .field("next_deadline", &self.next_deadline())
             .finish_non_exhaustive()
     }

@@ -14,10 +14,12 @@
 //! | `table` | the nodes: arming, ending, moving, settling |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
+//! | `contents` | [`LocalTimer`]: all that it holds, and the memory for it |
 //! | `builder` | [`LocalBuilder`]: its settings |
 //! | `fixed` | [`FixedTimer`] |
 
 mod builder;
+mod contents;
 mod fixed;
 mod node;
 mod poll;
@@ -39,9 +41,6 @@ const ZOMBIES_PER_LOOK: u32 = 64;
 /// goes round a wheel twice the bound's size before a quarter more has gathered, and takes some
 /// microseconds at a time.
 const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
-
-/// Entries that a poll looks at when the bound is exceeded.
-const SWEEP_PER_POLL: usize = 4096;
 
 /// The answer to one timer more than `limit`, which is how many are pending.
 #[cold]

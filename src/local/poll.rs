@@ -1,19 +1,18 @@
 //! `LocalTimer`: firing what is due.
 
-use super::SWEEP_PER_POLL;
 use super::table::Due;
 use super::timer::LocalTimer;
-use crate::drive::TurnState;
+use crate::pull::{Expirations, Poll, Steps};
 use crate::time::{Clock, Time};
 use crate::types::{Expired, Key, Polled};
 
 impl<T> LocalTimer<T> {
-    /// Fires what is due at `now`, in the order of deadlines, looking at `budget` entries at most.
+    /// Fires what is due at `now`, in the order of deadlines, within the budget.
     ///
     /// If the budget runs out, the answer says so and the next poll goes on: look after your sockets in
     /// between, and do not sleep. An entry may turn out to belong to a timer that was cancelled or pushed
-    /// out, so up to `budget` timers fire. What is left of cancelled timers is swept by polls as well, a
-    /// bounded piece each time, after everything due; that too counts as more to do.
+    /// out, so up to [`Budget::fire`](crate::Budget::fire) timers fire. What is left of cancelled timers is swept by
+    /// polls as well, a bounded piece each time, after everything due; that too counts as more to do.
     ///
     /// A `now` before that of an earlier poll counts as the latter.
     ///
@@ -21,13 +20,8 @@ impl<T> LocalTimer<T> {
     ///
     /// Only if `handler` does. The timer that it was called for counts as fired, and the next poll goes on
     /// with the others. A periodic timer goes on with its next period.
-    pub fn poll(
-        &mut self,
-        now: Time,
-        budget: usize,
-        mut handler: impl FnMut(Expired<T>),
-    ) -> Polled {
-        self.fire(now, budget, || None, |_, expired| handler(expired))
+    pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
+        self.poll_with(now, |_, expired| handler(expired))
     }
 
     /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
@@ -47,7 +41,7 @@ impl<T> LocalTimer<T> {
     /// timer.schedule(Time::ZERO, Duration::from_millis(10), 1)?;
     /// let mut tries = Vec::new();
     /// while let Some(now) = timer.next_deadline() {
-    ///     let polled = timer.poll_with(now, 100, |timer, expired| {
+    ///     let polled = timer.poll_with(now, |timer, expired| {
     ///         tries.push(now.as_nanos() / 1_000_000);
     ///         let attempt: u32 = expired.payload;
     ///         if attempt < 3 {
@@ -66,10 +60,20 @@ impl<T> LocalTimer<T> {
     pub fn poll_with(
         &mut self,
         now: Time,
-        budget: usize,
-        handler: impl FnMut(&mut Self, Expired<T>),
+        mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
-        self.fire(now, budget, || None, handler)
+        let mut due = self.expired(now);
+        while let Some(expired) = due.next() {
+            handler(due.timer(), expired);
+        }
+        due.finish()
+    }
+
+    /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
+    /// of a handler; see [`Expirations`].
+    #[inline]
+    pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
+        Expirations::begin(self, now)
     }
 
     /// As [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
@@ -81,79 +85,86 @@ impl<T> LocalTimer<T> {
     pub fn poll_with_clock(
         &mut self,
         clock: &(impl Clock + ?Sized),
-        budget: usize,
-        handler: impl FnMut(&mut Self, Expired<T>),
-    ) -> Polled {
-        self.fire(clock.now(), budget, || Some(clock.now()), handler)
-    }
-
-    /// `ended` tells when a handler has ended, if that is known.
-    fn fire(
-        &mut self,
-        now: Time,
-        budget: usize,
-        ended: impl Fn() -> Option<Time>,
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
-        let now = self.latest.max(now);
-        let Some(mut turn) = self.driver.begin(self.rate.current(now), budget) else {
-            return Polled { fired: 0, more: false };
-        };
-        self.latest = now;
-        while self.driver.owns(&turn) {
-            let Some(due) = self.driver.next(&mut turn, &mut self.table) else { break };
-            match due {
-                Due::Once { payload, key, deadline } => {
-                    let expired = self.expired(now, key, deadline, payload);
-                    handler(self, expired);
-                }
-                Due::Every { index } => {
-                    self.fire_periodic(now, index, &turn, &ended, &mut handler);
-                }
+        let mut due = self.expired(clock.now());
+        while let Some(expired) = due.next() {
+            handler(due.timer(), expired);
+            if due.is_resting() {
+                due.handled(clock.now());
             }
         }
-        let (fired, more) = (turn.fired, turn.cut_short);
-        self.driver.finish(turn);
-        let sweeping = self.driver.keep_bounded(&mut self.table, false, SWEEP_PER_POLL);
-        Polled { fired, more: more || sweeping }
+        due.finish()
     }
 
-    #[inline]
-    fn expired(&self, now: Time, key: Key<T>, tick: u64, payload: T) -> Expired<T> {
+    #[inline(always)]
+    fn told(&self, now: Time, key: Key<T>, tick: u64, payload: T) -> Expired<T> {
         let deadline = self.rate.start_of(tick);
         let lateness = now.saturating_duration_since(deadline);
         Expired { payload, key, deadline, lateness, shard: 0 }
     }
 
-    /// Sends a periodic timer on to its next deadline, then calls the handler for this one: in this order,
-    /// so that the timer goes on even if the handler, or the payload's `clone`, panics.
+    /// Sends a periodic timer on to its next deadline and fires it for this one: in this order, so that the timer goes
+    /// on even if the payload's `clone`, or the handler, panics.
     #[cold]
     #[inline(never)]
-    fn fire_periodic(
-        &mut self,
-        now: Time,
-        index: u32,
-        turn: &TurnState,
-        ended: impl Fn() -> Option<Time>,
-        mut handler: impl FnMut(&mut Self, Expired<T>),
-    ) {
-        let renewed = self.table.renew(index, now);
+    fn fire_periodic(&mut self, poll: &mut Poll, index: u32) -> Option<Expired<T>> {
+        let renewed = self.table.renew(index, poll.now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
         while !self.driver.file_at_once(renewed.entry) {
             self.driver.evict_dead(&self.table);
         }
-        let Some(payload) = self.table.clone_payload(renewed.key) else {
-            return;
-        };
-        let expired = self.expired(now, renewed.key, renewed.deadline, payload);
-        handler(self, expired);
-        let Some((nominal, ended)) = renewed.resting.zip(ended()) else {
-            return;
-        };
-        // The handler may have put another timer in this one's place.
-        if self.driver.owns(turn) {
-            self.table.rest(renewed.key, nominal, ended);
+        let payload = self.table.clone_payload(renewed.key)?;
+        poll.resting = renewed.resting.map(|nominal| (renewed.key.to_raw(), nominal));
+        Some(self.told(poll.now, renewed.key, renewed.deadline, payload))
+    }
+}
+
+impl<T> Steps for LocalTimer<T> {
+    type Payload = T;
+
+    #[inline]
+    fn begin(&mut self, now: Time) -> Option<Poll> {
+        let now = self.latest.max(now);
+        let turn = self.driver.begin(self.rate.current(now), self.budget.fire)?;
+        self.latest = now;
+        Some(Poll::new(turn, now))
+    }
+
+    #[inline(always)]
+    fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
+        // A handler may have put another timer in this one's place.
+        while self.driver.owns(&poll.turn) {
+            match self.driver.next(&mut poll.turn, &mut self.table)? {
+                Due::Once { payload, key, deadline } => {
+                    return Some(self.told(poll.now, key, deadline, payload));
+                }
+                Due::Every { index } => {
+                    if let Some(expired) = self.fire_periodic(poll, index) {
+                        return Some(expired);
+                    }
+                }
+            }
         }
+        None
+    }
+
+    #[inline(always)]
+    fn handled(&mut self, poll: &mut Poll, ended: Option<Time>) {
+        if let Some((key, nominal)) = poll.resting {
+            poll.resting = None;
+            if let Some(ended) = ended.filter(|_| self.driver.owns(&poll.turn)) {
+                self.table.rest(Key::from_raw(key), nominal, ended);
+            }
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, poll: Poll) -> Polled {
+        let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
+        self.driver.finish(poll.turn);
+        let sweeping = self.driver.keep_bounded(&mut self.table, false, self.budget.sweep);
+        Polled { fired, more: more || sweeping }
     }
 }

@@ -131,6 +131,31 @@ impl<T> Table<T> {
         Armed { state, index }
     }
 
+    /// Makes room for `timers` more pending nodes.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        let free = self.nodes.len() - self.pending;
+        self.nodes.reserve(timers.saturating_sub(free).min(MAX_NODES - self.nodes.len()));
+    }
+
+    /// Gives up the free nodes behind the last pending one, and what is reserved beyond. O(nodes).
+    pub(super) fn shrink_to_fit(&mut self) {
+        let used =
+            self.nodes.iter().rposition(|node| node.state().is_live()).map_or(0, |at| at + 1);
+        if used < self.nodes.len() {
+            self.nodes.truncate(used);
+            // The nodes that come after these begin anew, where no key of the old ones names them.
+            self.salt = salt();
+            self.free = NIL;
+            for (index, node) in self.nodes.iter_mut().enumerate().rev() {
+                if !node.state().is_live() {
+                    node.move_to(u64::from(self.free));
+                    self.free = index as u32;
+                }
+            }
+        }
+        self.nodes.shrink_to_fit();
+    }
+
     /// Adds a free node.
     #[cold]
     #[inline(never)]

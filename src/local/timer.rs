@@ -5,7 +5,7 @@ use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
 use crate::state::Phase;
 use crate::time::{Course, Period, Repeat, TickRate, Time, When};
-use crate::types::{BuildError, Cancel, Key, Reschedule, ScheduleError, Unfired};
+use crate::types::{Budget, BuildError, Cancel, Key, Reschedule, ScheduleError, Settings};
 use crate::wheel::{AnyWheel, Entry};
 use core::fmt;
 use core::time::Duration;
@@ -35,7 +35,7 @@ use core::time::Duration;
 /// assert_eq!(timer.cancel(request).payload(), Some("request"));
 ///
 /// let mut fired = Vec::new();
-/// let polled = timer.poll(ms(200), 1000, |expired| fired.push((expired.payload, expired.deadline)));
+/// let polled = timer.poll(ms(200), |expired| fired.push((expired.payload, expired.deadline)));
 /// assert_eq!(fired, [("idle connection", ms(180))]);
 /// assert!(polled.fired == 1 && !polled.more && timer.is_empty());
 /// # Ok(()) }
@@ -64,7 +64,7 @@ use core::time::Duration;
 /// loop {
 ///     let timeout_ms = timer.poll_timeout_ms(clock.now());
 ///     serve_sockets(&mut timer, timeout_ms); // epoll_wait, then read and write
-///     timer.poll(clock.now(), 4096, |expired| println!("{} timed out", expired.payload));
+///     timer.poll(clock.now(), |expired| println!("{} timed out", expired.payload));
 /// }
 /// # }
 /// ```
@@ -76,8 +76,10 @@ pub struct LocalTimer<T> {
     pub(super) latest: Time,
     /// Timers that may be pending.
     limit: usize,
+    /// What one poll may do.
+    pub(super) budget: Budget,
     /// Zombies made since the last look at their bound.
-    unlooked: u32,
+    pub(super) unlooked: u32,
 }
 
 impl LocalTimer<()> {
@@ -97,13 +99,14 @@ impl<T> LocalTimer<T> {
         LocalBuilder::new().tick(tick).build()
     }
 
-    pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, limit: Option<usize>) -> Self {
+    pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, settings: &Settings) -> Self {
         Self {
             rate,
             driver: Driver::new(wheel),
             table: Table::new(),
             latest: Time::ZERO,
-            limit: limit.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            budget: settings.budget,
             unlooked: 0,
         }
     }
@@ -192,7 +195,7 @@ impl<T> LocalTimer<T> {
     ///
     /// let mut beats = 0;
     /// while let Some(now) = timer.next_deadline() {
-    ///     let polled = timer.poll_with(now, 1000, |timer, expired| {
+    ///     let polled = timer.poll_with(now, |timer, expired| {
     ///         beats += 1;
     ///         if expired.deadline == Time::ZERO + second * 60 {
     ///             assert!(timer.cancel(expired.key).won());
@@ -317,7 +320,7 @@ impl<T> LocalTimer<T> {
     /// Timers that are pending.
     #[inline]
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.table.pending()
     }
 
@@ -325,7 +328,7 @@ impl<T> LocalTimer<T> {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.pending() == 0
     }
 
     /// When to poll next: the earliest pending deadline if no timer was cancelled or moved and the last poll
@@ -359,41 +362,13 @@ impl<T> LocalTimer<T> {
     pub fn poll_timeout_ms(&self, now: Time) -> i32 {
         whole_ms(self.poll_timeout(now))
     }
-
-    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
-    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
-        self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
-    }
-
-    /// Drops all pending timers. O(peak number of timers).
-    pub fn clear(&mut self) {
-        self.drain().for_each(drop);
-    }
-
-    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
-    /// it is dropped are dropped with it. O(peak number of timers).
-    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        // The entries may go first, because no node stays: the iterator takes the rest when it is dropped.
-        self.driver.clear();
-        self.unlooked = 0;
-        let rate = self.rate;
-        let unfired =
-            move |(key, tick, payload)| Unfired { payload, key, deadline: rate.start_of(tick) };
-        self.table.drain().map(unfired)
-    }
-
-    /// Bytes held for nodes and wheel, reserves included.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.table.held_bytes() + self.driver.held_bytes()
-    }
 }
 
 impl<T> fmt::Debug for LocalTimer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalTimer")
             .field("tick", &self.rate.tick())
-            .field("len", &self.len())
+            .field("pending", &self.pending())
             .field("next_deadline", &self.next_deadline())
             .finish_non_exhaustive()
     }

@@ -41,6 +41,8 @@ pub(crate) struct Counters {
     /// How the worker is pinned, packed by the engine.
     pub(crate) pinning: Gauge,
     pub(crate) lateness: Recorder,
+    /// How long handlers ran, where the engine measures it.
+    pub(crate) handler_time: Recorder,
 }
 
 /// A value with one writer.

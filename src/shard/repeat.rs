@@ -109,6 +109,12 @@ impl<T> Owner<T> {
         true
     }
 
+    /// Whether a periodic timer is at a call.
+    #[inline]
+    pub(crate) fn is_calling(&self) -> bool {
+        self.calling.is_some()
+    }
+
     /// The handler has returned, or has panicked: sends a periodic timer on to its next deadline, counted from
     /// `now`. Does nothing after a timer that fires once, and does not ask for the time then.
     #[inline]

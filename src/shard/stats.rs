@@ -67,6 +67,8 @@ pub struct ShardStats {
     pub cancelled_in_inbox: u64,
     /// How late timers fired.
     pub lateness: DurationHistogram,
+    /// How long handlers ran; empty without [`Builder::on_slow_handler`](crate::Builder::on_slow_handler).
+    pub handler_time: DurationHistogram,
 }
 
 impl ShardStats {
@@ -101,6 +103,7 @@ impl ShardStats {
             dropped: counters.dropped.get(),
             cancelled_in_inbox: counters.cancelled_in_inbox.get(),
             lateness: counters.lateness.snapshot(),
+            handler_time: counters.handler_time.snapshot(),
         }
     }
 }

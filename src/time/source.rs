@@ -5,7 +5,7 @@
 use super::{Clock, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::{self, Contained};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 /// Panics in a row after which a worker gives a clock up. A worker waits a millisecond after each.
@@ -18,7 +18,7 @@ pub(crate) enum TimeSource {
         quick: QuickClock,
     },
     Custom {
-        clock: Contained<Box<dyn Clock>>,
+        clock: Contained<Arc<dyn Clock>>,
         /// The latest reading, in nanoseconds: a clock that goes back stands still.
         latest: AtomicU64,
         /// Readings in a row that panicked, among those of the workers.
@@ -32,8 +32,10 @@ impl TimeSource {
         Self::Monotonic { clock, quick: QuickClock::new(clock) }
     }
 
-    pub(crate) fn custom(clock: impl Clock) -> Self {
-        let clock: Contained<Box<dyn Clock>> = Contained::new("a clock", Box::new(clock));
+    /// The user's clock, or the machine's.
+    pub(crate) fn of(clock: Option<Arc<dyn Clock>>) -> Self {
+        let Some(clock) = clock else { return Self::monotonic() };
+        let clock = Contained::new("a clock", clock);
         Self::Custom { clock, latest: AtomicU64::new(0), panics: AtomicU32::new(0) }
     }
 

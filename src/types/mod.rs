@@ -15,6 +15,7 @@
 //! | `exclusive` | what lets an error be shared whose payload is not |
 //! | `limits` | what a user may ask a builder for |
 //! | `checks` | a setting to its checked form, or to the error that names the cure |
+//! | `settings` | what all builders are asked for |
 
 mod answer;
 pub(crate) mod checks;
@@ -25,6 +26,7 @@ mod key;
 pub(crate) mod limits;
 mod pin_state;
 mod salt;
+mod settings;
 mod turn;
 mod wheel_kind;
 
@@ -35,5 +37,6 @@ pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
 pub use pin_state::PinState;
 pub(crate) use salt::salt;
+pub(crate) use settings::Settings;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

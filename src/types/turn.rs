@@ -19,6 +19,14 @@ impl Default for Budget {
     }
 }
 
+impl Budget {
+    /// With which a turn can get on in any case.
+    pub(crate) fn at_least_one(self) -> Self {
+        let Self { drain, fire, sweep } = self;
+        Self { drain: drain.max(1), fire: fire.max(1), sweep: sweep.max(1) }
+    }
+}
+
 /// What one poll came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -4,11 +4,14 @@ use crate::support::ledger::Ledger;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    BuildError, Cancel, Expired, FixedTimer, LocalTimer, ManualClock, ScheduleErrorKind, Time,
-    WheelKind,
+    Budget, BuildError, Cancel, Expired, FixedTimer, LocalTimer, ManualClock, ScheduleErrorKind,
+    Time, WheelKind,
 };
 
-const NO_LIMIT: usize = usize::MAX;
+/// So many timers in one poll.
+fn fire(timers: usize) -> Budget {
+    Budget { fire: timers, ..Budget::default() }
+}
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)
@@ -36,7 +39,7 @@ fn a_handler_that_schedules_zero_delays_for_ever_starves_nobody() {
         timer.schedule(Time::ZERO, ms(5), "other").unwrap();
         for round in 0..100 {
             let now = ms(5 + round);
-            let polled = timer.poll_with(now, NO_LIMIT, |timer, expired| {
+            let polled = timer.poll_with(now, |timer, expired| {
                 if expired.payload == "again" {
                     timer.schedule(now, Duration::ZERO, "again").unwrap();
                 }
@@ -54,7 +57,7 @@ fn a_fixed_timer_without_delay_starves_nobody() {
     timer.schedule(ms(5), ()).unwrap();
     for round in 0..100 {
         let now = ms(5 + round);
-        let polled = timer.poll_with(now, NO_LIMIT, |timer, _| {
+        let polled = timer.poll_with(now, |timer, _| {
             timer.schedule(now, ()).unwrap();
         });
         assert_eq!((polled.fired, polled.more), (1, false));
@@ -67,7 +70,7 @@ fn a_handler_cancels_and_moves_neighbours_of_its_own_tick() {
     for mut timer in timers() {
         let keys: Vec<_> = (0..5).map(|n| timer.schedule(Time::ZERO, ms(10), n).unwrap()).collect();
         let mut fired = Vec::new();
-        let polled = timer.poll_with(ms(10), NO_LIMIT, |timer, expired| {
+        let polled = timer.poll_with(ms(10), |timer, expired| {
             fired.push(expired.payload);
             if expired.payload == 0 {
                 assert_eq!(timer.cancel(keys[1]), Cancel::Won(1));
@@ -76,10 +79,10 @@ fn a_handler_cancels_and_moves_neighbours_of_its_own_tick() {
                 assert!(!timer.reschedule(Time::ZERO, expired.key, ms(99)).moved());
             }
         });
-        assert_eq!((fired, polled.more, timer.len()), (vec![0, 3, 4], false, 1));
+        assert_eq!((fired, polled.more, timer.pending()), (vec![0, 3, 4], false, 1));
         assert_eq!(timer.deadline(keys[2]), Some(ms(17)));
-        assert_eq!(timer.poll(ms(16), NO_LIMIT, |_| ()).fired, 0);
-        assert_eq!(timer.poll(ms(17), NO_LIMIT, |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(16), |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(17), |_| ()).fired, 1);
     }
 }
 
@@ -87,13 +90,13 @@ fn a_handler_cancels_and_moves_neighbours_of_its_own_tick() {
 fn a_poll_from_inside_a_handler_does_nothing() {
     for mut timer in timers() {
         schedule_all(&mut timer, ms(1), 0..3);
-        let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, _| {
-            let nested = timer.poll(ms(1), NO_LIMIT, |_| panic!("a nested poll fires nothing"));
+        let polled = timer.poll_with(ms(1), |timer, _| {
+            let nested = timer.poll(ms(1), |_| panic!("a nested poll fires nothing"));
             assert_eq!((nested.fired, nested.more), (0, false));
             // The outer poll is still the one that is under way.
             timer.schedule(ms(1), Duration::ZERO, 9).unwrap();
         });
-        assert_eq!((polled.fired, timer.len()), (3, 3));
+        assert_eq!((polled.fired, timer.pending()), (3, 3));
     }
 }
 
@@ -104,20 +107,20 @@ fn a_poll_ends_when_its_handler_swaps_the_timer() {
         let mut other = LocalTimer::new(Duration::from_secs(1)).unwrap();
         schedule_all(&mut timer, ms(1_000), 0..3);
         schedule_all(&mut other, ms(600_000), 10..13);
-        let polled = timer.poll_with(ms(1_000), NO_LIMIT, |timer, expired| {
+        let polled = timer.poll_with(ms(1_000), |timer, expired| {
             assert_eq!(expired.payload, 0, "a timer of the other one is not due");
             std::mem::swap(timer, &mut other);
             // Its poll is still under way, wherever it lies.
-            assert_eq!(other.poll(ms(1_000), NO_LIMIT, |_| ()).fired, 0);
+            assert_eq!(other.poll(ms(1_000), |_| ()).fired, 0);
         });
         assert_eq!(polled.fired, 1);
-        assert_eq!((timer.len(), other.len()), (3, 2));
-        assert_eq!(timer.poll(ms(599_999), NO_LIMIT, |_| ()).fired, 0);
-        assert_eq!(timer.poll(ms(600_000), NO_LIMIT, |_| ()).fired, 3);
+        assert_eq!((timer.pending(), other.pending()), (3, 2));
+        assert_eq!(timer.poll(ms(599_999), |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(600_000), |_| ()).fired, 3);
         assert_eq!(other.next_deadline(), Some(ms(1_000)));
         // Swapped back, and in the place where its poll began.
         std::mem::swap(&mut timer, &mut other);
-        assert_eq!(timer.poll(ms(1_000), NO_LIMIT, |_| ()).fired, 2);
+        assert_eq!(timer.poll(ms(1_000), |_| ()).fired, 2);
     }
 }
 
@@ -125,12 +128,12 @@ fn a_poll_ends_when_its_handler_swaps_the_timer() {
 fn a_poll_goes_on_when_its_handler_puts_the_timer_back() {
     for mut timer in timers() {
         schedule_all(&mut timer, ms(1), 0..3);
-        let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, _| {
+        let polled = timer.poll_with(ms(1), |timer, _| {
             let mut other = LocalTimer::new(for_ms(1)).unwrap();
             std::mem::swap(timer, &mut other);
             std::mem::swap(timer, &mut other);
         });
-        assert_eq!((polled.fired, timer.len()), (3, 0));
+        assert_eq!((polled.fired, timer.pending()), (3, 0));
     }
 }
 
@@ -138,12 +141,12 @@ fn a_poll_goes_on_when_its_handler_puts_the_timer_back() {
 fn a_handler_may_drop_its_timer() {
     let mut timer = LocalTimer::new(for_ms(1)).unwrap();
     schedule_all(&mut timer, ms(1), 0..3);
-    let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, _| {
+    let polled = timer.poll_with(ms(1), |timer, _| {
         *timer = LocalTimer::new(for_ms(1)).unwrap();
         timer.schedule(ms(1), ms(0), 7).unwrap();
     });
-    assert_eq!((polled.fired, timer.len()), (1, 1));
-    assert_eq!(timer.poll(ms(1), NO_LIMIT, |expired| assert_eq!(expired.payload, 7)).fired, 1);
+    assert_eq!((polled.fired, timer.pending()), (1, 1));
+    assert_eq!(timer.poll(ms(1), |expired| assert_eq!(expired.payload, 7)).fired, 1);
 }
 
 #[test]
@@ -153,13 +156,13 @@ fn a_poll_of_a_fixed_timer_ends_when_its_handler_swaps_it() {
         timer.schedule(ms(0), n).unwrap();
         other.schedule(ms(0), 10 + n).unwrap();
     }
-    let polled = timer.poll_with(ms(10), NO_LIMIT, |timer, expired| {
+    let polled = timer.poll_with(ms(10), |timer, expired| {
         assert_eq!(expired.payload, 0, "those of the other one are due in a poll of their own");
         std::mem::swap(timer, &mut other);
     });
-    assert_eq!((polled.fired, timer.len(), other.len()), (1, 3, 2));
-    assert_eq!(timer.poll(ms(10), NO_LIMIT, |_| ()).fired, 3);
-    assert_eq!(other.poll(ms(10), NO_LIMIT, |_| ()).fired, 2);
+    assert_eq!((polled.fired, timer.pending(), other.pending()), (1, 3, 2));
+    assert_eq!(timer.poll(ms(10), |_| ()).fired, 3);
+    assert_eq!(other.poll(ms(10), |_| ()).fired, 2);
 }
 
 /// What a handler of a `FixedTimer` schedules comes after what is due, before what is scheduled later.
@@ -169,14 +172,16 @@ fn a_fixed_timer_keeps_the_order_of_what_handlers_schedule() {
     for n in 0..3 {
         timer.schedule(ms(5), n).unwrap();
     }
-    let polled = timer.poll_with(ms(5), 1, |timer, _| {
+    timer.set_budget(fire(1));
+    let polled = timer.poll_with(ms(5), |timer, _| {
         timer.schedule(ms(5), 3).unwrap();
         timer.schedule(ms(6), 4).unwrap();
     });
     assert!(polled.fired == 1 && polled.more);
     timer.schedule(ms(6), 5).unwrap();
+    timer.set_budget(Budget::default());
     let mut fired = Vec::new();
-    assert_eq!(timer.poll(ms(6), NO_LIMIT, |expired| fired.push(expired.payload)).fired, 5);
+    assert_eq!(timer.poll(ms(6), |expired| fired.push(expired.payload)).fired, 5);
     assert_eq!(fired, [1, 2, 3, 4, 5]);
 }
 
@@ -186,14 +191,14 @@ fn a_deadline_that_has_passed_is_due_in_the_next_poll_whatever_the_tick() {
     let at = |minutes: u64| ms(minutes * 60_000);
     for kind in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }] {
         let mut timer = LocalTimer::builder().tick(for_ms(3_600_000)).wheel(kind).build().unwrap();
-        assert_eq!(timer.poll(at(90), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(at(90), |_| ()).fired, 0);
         timer.schedule(at(90), at(70), 0).unwrap();
         timer.schedule(at(0), at(90), 1).unwrap();
         let moved = timer.schedule(at(90), hour(9), 2).unwrap();
         assert!(timer.reschedule(at(90), moved, at(80)).moved());
         timer.schedule(at(90), at(91), 3).unwrap();
         assert_eq!(timer.poll_timeout(at(90)), Some(Duration::ZERO));
-        assert_eq!(timer.poll(at(90), NO_LIMIT, |expired| assert!(expired.payload < 3)).fired, 3);
+        assert_eq!(timer.poll(at(90), |expired| assert!(expired.payload < 3)).fired, 3);
         assert_eq!(timer.next_deadline(), Some(hour(2)));
     }
 }
@@ -204,7 +209,7 @@ fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
     for mut timer in timers() {
         timer.schedule(ms(0), ms(10), 0).unwrap();
         let moved = timer.schedule(ms(0), ms(9_000), 1).unwrap();
-        let polled = timer.poll_with(ms(10), NO_LIMIT, |timer, expired| {
+        let polled = timer.poll_with(ms(10), |timer, expired| {
             assert_eq!(expired.payload, 0);
             for _ in 0..150_000 {
                 assert!(timer.reschedule(ms(10), moved, ms(10)).moved());
@@ -212,7 +217,7 @@ fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
             }
             assert!(timer.held_bytes() < 3 << 20, "{} bytes", timer.held_bytes());
         });
-        assert_eq!((polled.fired, timer.len()), (1, 1));
+        assert_eq!((polled.fired, timer.pending()), (1, 1));
         assert_eq!(timer.deadline(moved), Some(ms(9_000)));
     }
 }
@@ -224,14 +229,14 @@ fn a_panic_in_a_handler_leaves_the_timer_usable() {
         let mut fired = Vec::new();
         let poll = |timer: &mut LocalTimer<i32>, fired: &mut Vec<i32>| {
             catch_unwind(AssertUnwindSafe(|| {
-                timer.poll(ms(1), NO_LIMIT, |expired| {
+                timer.poll(ms(1), |expired| {
                     fired.push(expired.payload);
                     assert_ne!(expired.payload, 1, "the handler panics");
                 })
             }))
         };
         assert!(poll(&mut timer, &mut fired).is_err());
-        assert_eq!((timer.len(), timer.next_deadline()), (2, Some(ms(1))));
+        assert_eq!((timer.pending(), timer.next_deadline()), (2, Some(ms(1))));
         // Not inside a poll any more: what is due now need not wait for a second one.
         timer.schedule(Time::ZERO, ms(0), 8).unwrap();
         assert_eq!(poll(&mut timer, &mut fired).unwrap().fired, 3);
@@ -246,12 +251,11 @@ fn a_panic_in_a_handler_of_a_fixed_timer_leaves_it_usable() {
     for n in 0..3 {
         timer.schedule(ms(0), n).unwrap();
     }
-    let panicked = catch_unwind(AssertUnwindSafe(|| {
-        timer.poll(ms(1), NO_LIMIT, |_| panic!("the handler panics"))
-    }));
+    let panicked =
+        catch_unwind(AssertUnwindSafe(|| timer.poll(ms(1), |_| panic!("the handler panics"))));
     assert!(panicked.is_err());
-    assert_eq!((timer.len(), timer.next_deadline()), (2, Some(ms(1))));
-    assert_eq!(timer.poll(ms(1), NO_LIMIT, |_| ()).fired, 2);
+    assert_eq!((timer.pending(), timer.next_deadline()), (2, Some(ms(1))));
+    assert_eq!(timer.poll(ms(1), |_| ()).fired, 2);
 }
 
 #[test]
@@ -264,7 +268,7 @@ fn every_payload_is_dropped_exactly_once() {
         let Cancel::Won(cancelled) = timer.cancel(keys[9]) else { panic!("it was pending") };
         assert_eq!(ledger.alive(), 10, "the payload is handed back");
         drop(cancelled);
-        assert_eq!(timer.poll(ms(9), NO_LIMIT, drop).fired, 4);
+        assert_eq!(timer.poll(ms(9), drop).fired, 4);
         assert_eq!(ledger.alive(), 5);
         assert_eq!(
             timer.drain().take(2).map(|unfired| unfired.deadline).collect::<Vec<_>>().len(),
@@ -294,7 +298,7 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
                 assert!(!timer.reschedule(ms(0), *old, for_ms(1)).moved());
                 assert_eq!((timer.get(*old), timer.deadline(*old)), (None, None));
             }
-            assert_eq!((timer.get(key), timer.len()), (Some(&n), 1));
+            assert_eq!((timer.get(key), timer.pending()), (Some(&n), 1));
             assert_eq!(timer.cancel(key), Cancel::Won(n));
             if n % 100 == 0 {
                 stale.push(key);
@@ -302,9 +306,9 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
         }
         // Zombies of earlier timers come due before their node's present timer, and must not fire it.
         let key = timer.schedule(ms(0), for_ms(20), 7777).unwrap();
-        assert_eq!(timer.poll(ms(19), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(19), |_| ()).fired, 0);
         assert!(timer.is_pending(key));
-        assert_eq!(timer.poll(ms(20), NO_LIMIT, |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(20), |_| ()).fired, 1);
     }
 }
 
@@ -312,13 +316,14 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
 #[test]
 fn the_smallest_budget_makes_headway_beside_a_nursery_that_fills_and_empties() {
     for mut timer in timers() {
+        timer.set_budget(fire(1));
         let mut fired = 0;
         // So far apart that all of the staging buffer is due each time.
         for round in 0..1_000 {
             for _ in 0..20 {
                 timer.schedule(ms(round * 100), for_ms(70), ()).unwrap();
             }
-            fired += timer.poll(ms(round * 100), 1, |_| ()).fired;
+            fired += timer.poll(ms(round * 100), |_| ()).fired;
         }
         assert!(fired >= 700, "only {fired} in 1000 polls");
     }
@@ -332,12 +337,12 @@ fn what_a_handler_schedules_for_now_waits_while_a_far_timer_is_young() {
         timer.schedule(ms(0), for_ms(100_000), ()).unwrap();
         timer.schedule(ms(0), for_ms(10), ()).unwrap();
         for now in [ms(500), ms(501), ms(600), ms(5_000)] {
-            let polled = timer.poll_with(now, NO_LIMIT, |timer, _| {
+            let polled = timer.poll_with(now, |timer, _| {
                 timer.schedule(now, Duration::ZERO, ()).unwrap();
             });
             assert_eq!(polled.fired, 1);
         }
-        assert_eq!(timer.len(), 2);
+        assert_eq!(timer.pending(), 2);
     }
 }
 
@@ -350,9 +355,9 @@ fn a_timer_that_is_moved_earlier_hundreds_of_times_fires_once() {
             assert!(timer.reschedule(ms(0), key, for_ms(10_000 - n * 3)).moved());
             assert!(timer.reschedule(ms(0), key, for_ms(10_000 - n)).moved());
         }
-        assert_eq!(timer.poll(ms(8_999), NO_LIMIT, |_| ()).fired, 0);
-        assert_eq!(timer.poll(ms(9_000), NO_LIMIT, |_| ()).fired, 1);
-        assert_eq!(timer.poll(ms(20_000), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(8_999), |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(9_000), |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(20_000), |_| ()).fired, 0);
         assert_eq!(timer.next_deadline(), None);
     }
 }
@@ -361,15 +366,22 @@ fn a_timer_that_is_moved_earlier_hundreds_of_times_fires_once() {
 fn a_budget_bounds_a_poll_and_says_what_is_left() {
     for mut timer in timers() {
         schedule_all(&mut timer, ms(3), 0..100);
+        timer.set_budget(fire(10));
         let mut fired = Vec::new();
         for round in 1..=10 {
-            let polled = timer.poll(ms(3), 10, |expired| fired.push(expired.payload));
+            let polled = timer.poll(ms(3), |expired| fired.push(expired.payload));
             assert_eq!((polled.fired, polled.more), (10, round < 10));
             let timeout = timer.poll_timeout(ms(3));
             assert_eq!(timeout, (round < 10).then_some(Duration::ZERO));
         }
         assert!(fired.into_iter().eq(0..100), "in the order of scheduling");
-        let nothing = timer.poll(ms(4), 0, |_| ());
+        // No budget at all would never get on: one is the least.
+        timer.set_budget(fire(0));
+        schedule_all(&mut timer, ms(4), 0..2);
+        let polled = timer.poll(ms(4), |_| ());
+        assert_eq!((polled.fired, polled.more), (1, true));
+        assert_eq!(timer.poll(ms(4), |_| ()).fired, 1);
+        let nothing = timer.poll(ms(4), |_| ());
         assert_eq!((nothing.fired, nothing.more), (0, false));
     }
 }
@@ -381,20 +393,20 @@ fn the_limit_is_exact_and_a_handler_may_use_the_place_of_its_own_timer() {
     timer.schedule(ms(0), for_ms(2), 2).unwrap();
     let error = timer.schedule(ms(0), for_ms(3), 3).unwrap_err();
     assert_eq!(*error.kind(), ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 });
-    assert_eq!((error.into_payload(), timer.len()), (3, 2));
+    assert_eq!((error.into_payload(), timer.pending()), (3, 2));
     assert!(timer.cancel(first).won());
     timer.schedule(ms(0), for_ms(1), 4).unwrap();
-    let polled = timer.poll_with(ms(1), NO_LIMIT, |timer, expired| {
+    let polled = timer.poll_with(ms(1), |timer, expired| {
         timer.schedule(ms(1), for_ms(5), expired.payload).unwrap();
     });
-    assert_eq!((polled.fired, timer.len()), (1, 2));
+    assert_eq!((polled.fired, timer.pending()), (1, 2));
 
-    let mut fixed = FixedTimer::with_max_pending(for_ms(1), 1).unwrap();
+    let mut fixed = LocalTimer::builder().max_pending(1).build_fixed(for_ms(1)).unwrap();
     let only = fixed.schedule(ms(0), "a").unwrap();
     assert_eq!(fixed.schedule(ms(0), "b").unwrap_err().into_payload(), "b");
     assert!(fixed.reschedule(ms(5), only).moved(), "a move needs no place");
     assert_eq!(
-        FixedTimer::<()>::with_max_pending(for_ms(1), 0).unwrap_err(),
+        LocalTimer::builder().max_pending(0).build_fixed::<()>(for_ms(1)).unwrap_err(),
         BuildError::ZeroMaxPending
     );
 }
@@ -419,22 +431,22 @@ fn timeouts_are_exact_and_rounded_up_to_milliseconds() {
     assert_eq!(timer.poll_timeout(now), Some(Duration::from_nanos(199_750)));
     assert_eq!(timer.poll_timeout_ms(now), 1, "less would spin");
     assert_eq!(timer.poll_timeout_ms(Time::from_nanos(200_000)), 0);
-    assert_eq!(timer.poll(Time::from_nanos(199_999), NO_LIMIT, |_| ()).fired, 0, "never early");
-    assert_eq!(timer.poll(Time::from_nanos(200_000), NO_LIMIT, |_| ()).fired, 1);
-    assert_eq!(timer.poll(Time::MAX, NO_LIMIT, |_| ()).fired, 0, "never is never");
-    assert_eq!(timer.len(), 1);
+    assert_eq!(timer.poll(Time::from_nanos(199_999), |_| ()).fired, 0, "never early");
+    assert_eq!(timer.poll(Time::from_nanos(200_000), |_| ()).fired, 1);
+    assert_eq!(timer.poll(Time::MAX, |_| ()).fired, 0, "never is never");
+    assert_eq!(timer.pending(), 1);
 }
 
 #[test]
 fn a_clock_that_goes_back_makes_nothing_early_or_lost() {
     for mut timer in timers() {
         timer.schedule(Time::ZERO, ms(100), 1).unwrap();
-        assert_eq!(timer.poll(ms(50), NO_LIMIT, |_| ()).fired, 0);
-        assert_eq!(timer.poll(ms(20), NO_LIMIT, |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(50), |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(20), |_| ()).fired, 0);
         timer.schedule(Time::ZERO, ms(60), 2).unwrap();
-        assert_eq!(timer.poll(ms(30), NO_LIMIT, |_| ()).fired, 0);
-        assert_eq!(timer.poll(ms(99), NO_LIMIT, |_| ()).fired, 1);
-        assert_eq!(timer.poll(ms(100), NO_LIMIT, |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(30), |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(99), |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(100), |_| ()).fired, 1);
     }
 }
 
@@ -446,7 +458,7 @@ fn any_clock_can_be_used() {
         timer.schedule(start, for_ms(10), "x").unwrap();
         clock.advance(for_ms(10));
         let mut seen: Vec<Expired<&str>> = Vec::new();
-        let polled = timer.poll_with_clock(&clock, 100, |_, expired| seen.push(expired));
+        let polled = timer.poll_with_clock(&clock, |_, expired| seen.push(expired));
         assert_eq!((polled.fired, seen[0].deadline), (1, start + for_ms(10)));
     }
 }
@@ -459,8 +471,7 @@ fn days_and_centuries_pass_in_a_jump() {
             timer.schedule(ms(0), year * n, n).unwrap();
         }
         let mut fired = Vec::new();
-        let polled =
-            timer.poll(Time::ZERO + year * 300, 100, |expired| fired.push(expired.payload));
+        let polled = timer.poll(Time::ZERO + year * 300, |expired| fired.push(expired.payload));
         assert_eq!((fired, polled.more), (vec![1, 2, 100], false));
         assert_eq!(timer.next_deadline(), Some(Time::ZERO + year * 500));
     }

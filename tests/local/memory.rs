@@ -3,7 +3,7 @@
 use crate::support::allocations::allocations;
 use crate::support::random::Random;
 use std::time::Duration;
-use tickwheel::{FixedTimer, Key, LocalTimer, Time, WheelKind};
+use tickwheel::{Budget, FixedTimer, Key, LocalTimer, Time, WheelKind};
 
 fn timers() -> [LocalTimer<u64>; 2] {
     [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }]
@@ -32,12 +32,12 @@ fn churn(
             1 => drop(timer.reschedule(*now, keys[victim], Duration::from_millis(500)).moved()),
             _ => {}
         }
-        if timer.cancel(keys[victim]).won() || timer.len() < RESIDENT {
+        if timer.cancel(keys[victim]).won() || timer.pending() < RESIDENT {
             keys[victim] = timer.schedule(*now, delay(&mut random), 1).unwrap();
         }
         if round % 64 == 0 {
             *now = *now + Duration::from_millis(3);
-            fired += timer.poll(*now, 4096, |_| ()).fired;
+            fired += timer.poll(*now, |_| ()).fired;
         }
     }
     fired
@@ -94,7 +94,7 @@ fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
         let mut beats = |count: u64| {
             for _ in 0..count {
                 let now = timer.next_deadline().unwrap();
-                assert_eq!(timer.poll(now, 10, |_| ()).fired, 1);
+                assert_eq!(timer.poll(now, |_| ()).fired, 1);
             }
         };
         beats(10_000);
@@ -134,7 +134,8 @@ fn entries_go_when_the_timers_are_cancelled() {
             .collect();
         let full = timer.held_bytes();
         assert!(keys.iter().all(|key| timer.cancel(*key).won()));
-        while timer.poll(Time::ZERO, 1, |_| ()).more {}
+        timer.set_budget(Budget { fire: 1, ..Budget::default() });
+        while timer.poll(Time::ZERO, |_| ()).more {}
         assert!(timer.is_empty() && timer.next_deadline().is_none());
         // The node table keeps its size for the next burst; the wheel does not.
         let nodes = 200_000_usize.next_power_of_two() * 32;

@@ -3,10 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
+    Budget, Cancel, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
 };
-
-const NO_LIMIT: usize = usize::MAX;
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)
@@ -29,7 +27,7 @@ fn timers<T>() -> [LocalTimer<T>; 2] {
 fn fire_at(timer: &mut LocalTimer<&'static str>, polls: &[u64]) -> Vec<Vec<u64>> {
     let fire = |at: &u64| {
         let mut fired = Vec::new();
-        let polled = timer.poll(ms(*at), NO_LIMIT, |expired| {
+        let polled = timer.poll(ms(*at), |expired| {
             assert_eq!(expired.lateness, ms(*at) - expired.deadline);
             fired.push(expired.deadline.as_nanos() / 1_000_000);
         });
@@ -48,7 +46,7 @@ fn a_fixed_rate_that_is_polled_in_time_fires_once_per_period() {
             let fired = fire_at(&mut timer, &[9, 10, 12, 15, 19, 20]);
             assert_eq!(fired, [vec![], vec![10], vec![], vec![15], vec![], vec![20]]);
             assert!(timer.is_pending(key), "the key stays valid");
-            assert_eq!((timer.len(), timer.get(key)), (1, Some(&"tick")));
+            assert_eq!((timer.pending(), timer.get(key)), (1, Some(&"tick")));
             assert_eq!(timer.cancel(key), Cancel::Won("tick"));
             assert_eq!(fire_at(&mut timer, &[100]), [vec![]]);
         }
@@ -74,12 +72,13 @@ fn missed_periods_follow_the_policy() {
 #[test]
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     for mut timer in timers() {
+        timer.set_budget(Budget { fire: 100, ..Budget::default() });
         timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
         timer.schedule(Time::ZERO, ms(900), "other").unwrap();
         let mut rounds = Vec::new();
         loop {
             let mut payloads = Vec::new();
-            let polled = timer.poll(ms(1000), 100, |expired| payloads.push(expired.payload));
+            let polled = timer.poll(ms(1000), |expired| payloads.push(expired.payload));
             rounds.push(payloads);
             if !polled.more {
                 break;
@@ -102,7 +101,7 @@ fn a_million_periods_do_not_drift() {
         let mut count = 0_u64;
         while count < 1_000_000 {
             let now = timer.next_deadline().unwrap();
-            let polled = timer.poll(now, 10, |expired| {
+            let polled = timer.poll(now, |expired| {
                 count += 1;
                 let nominal = 333_333_333 * count;
                 let late = expired.deadline.as_nanos() - nominal;
@@ -128,7 +127,7 @@ fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
         let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "slow").unwrap();
         timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Skip), "rate").unwrap();
         clock.set(ms(10));
-        let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
+        let polled = timer.poll_with_clock(&clock, |timer, expired| {
             assert!(timer.is_pending(expired.key));
             if expired.payload == "slow" {
                 clock.advance(Duration::from_millis(7));
@@ -137,9 +136,9 @@ fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
         assert_eq!((polled.fired, timer.deadline(key)), (2, Some(ms(27))));
         assert_eq!(timer.next_deadline(), Some(ms(20)), "the entry stays where it was filed");
         clock.set(ms(26));
-        assert_eq!(timer.poll_with_clock(&clock, NO_LIMIT, |_, _| ()).fired, 1, "only the rate");
+        assert_eq!(timer.poll_with_clock(&clock, |_, _| ()).fired, 1, "only the rate");
         clock.set(ms(27));
-        let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
+        let polled = timer.poll_with_clock(&clock, |timer, expired| {
             // A handler that moves its own timer knows better.
             assert!(timer.reschedule(clock.now(), expired.key, Duration::from_millis(3)).moved());
             clock.advance(Duration::from_millis(1));
@@ -156,7 +155,7 @@ fn a_handler_cancels_its_own_periodic_timer() {
             let key = timer.schedule_periodic(Time::ZERO, ms(1), period, 0).unwrap();
             clock.set(ms(100));
             let mut fired = 0;
-            let polled = timer.poll_with_clock(&clock, NO_LIMIT, |timer, expired| {
+            let polled = timer.poll_with_clock(&clock, |timer, expired| {
                 fired += 1;
                 assert_eq!(expired.key, key);
                 assert_eq!(timer.cancel(expired.key), Cancel::Won(0));
@@ -164,10 +163,10 @@ fn a_handler_cancels_its_own_periodic_timer() {
                 timer.schedule(ms(100), Duration::from_millis(5), 1).unwrap();
                 clock.advance(Duration::from_millis(2));
             });
-            assert_eq!((polled.fired, fired, timer.len()), (1, 1, 1));
+            assert_eq!((polled.fired, fired, timer.pending()), (1, 1, 1));
             assert!(timer.next_deadline() <= Some(ms(105)));
-            assert_eq!(timer.poll(ms(104), NO_LIMIT, |_| ()).fired, 0);
-            assert_eq!(timer.poll(ms(105), NO_LIMIT, |_| ()).fired, 1);
+            assert_eq!(timer.poll(ms(104), |_| ()).fired, 0);
+            assert_eq!(timer.poll(ms(105), |_| ()).fired, 1);
             assert!(!timer.is_pending(key));
         }
     }
@@ -192,7 +191,7 @@ fn the_handler_gets_a_clone_and_may_change_the_original() {
             .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), String::from("a"))
             .unwrap();
         let mut seen = Vec::new();
-        let polled = timer.poll_with(ms(3), NO_LIMIT, |timer, expired| {
+        let polled = timer.poll_with(ms(3), |timer, expired| {
             seen.push(expired.payload);
             timer.get_mut(expired.key).unwrap().push('b');
         });
@@ -210,11 +209,11 @@ fn a_panic_does_not_end_a_periodic_timer() {
         let key =
             timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Skip), ()).unwrap();
         for now in 1..5 {
-            let poll = || timer.poll(ms(now), NO_LIMIT, |_| panic!("the handler panics"));
+            let poll = || timer.poll(ms(now), |_| panic!("the handler panics"));
             assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
             assert_eq!(timer.deadline(key), Some(ms(now + 1)));
         }
-        assert_eq!(timer.poll(ms(5), NO_LIMIT, |_| ()).fired, 1);
+        assert_eq!(timer.poll(ms(5), |_| ()).fired, 1);
     }
 }
 
@@ -234,14 +233,10 @@ fn a_panic_in_the_payloads_clone_does_not_end_it_either() {
         let key = timer
             .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Skip), Fragile(1))
             .unwrap();
-        let poll =
-            || timer.poll(ms(1), NO_LIMIT, |_| unreachable!("there is nothing to hand over"));
+        let poll = || timer.poll(ms(1), |_| unreachable!("there is nothing to hand over"));
         assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
         timer.get_mut(key).unwrap().0 = 2;
-        assert_eq!(
-            timer.poll(ms(2), NO_LIMIT, |expired| assert_eq!(expired.payload.0, 2)).fired,
-            1
-        );
+        assert_eq!(timer.poll(ms(2), |expired| assert_eq!(expired.payload.0, 2)).fired, 1);
     }
 }
 
@@ -253,7 +248,7 @@ fn zero_periods_are_refused_and_tiny_ones_do_not_spin() {
     for period in [Period::fixed_rate(nano, MissedTicks::Skip), Period::fixed_delay(nano)] {
         for mut timer in timers() {
             timer.schedule_periodic(Time::ZERO, ms(1), period.unwrap(), ()).unwrap();
-            let polled = timer.poll(ms(1), NO_LIMIT, |_| ());
+            let polled = timer.poll(ms(1), |_| ());
             assert_eq!((polled.fired, polled.more), (1, false));
             assert_eq!(timer.next_deadline(), Some(ms(2)), "once per tick");
         }
@@ -268,7 +263,7 @@ fn periodic_timers_count_towards_the_limit() {
         timer.schedule_periodic(Time::ZERO, ms(1), pause(1), 2).unwrap_err().into_payload(),
         2
     );
-    assert_eq!(timer.poll(ms(1), NO_LIMIT, |_| ()).fired, 1);
+    assert_eq!(timer.poll(ms(1), |_| ()).fired, 1);
     assert!(timer.schedule(Time::ZERO, ms(1), 3).is_err(), "it keeps its place");
     assert!(timer.cancel(key).won());
     assert!(timer.schedule(Time::ZERO, ms(1), 4).is_ok());

@@ -6,7 +6,9 @@ use super::ticks::{Ticks, later};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tickwheel::{Expired, FixedTimer, Key, ManualClock, ScheduleErrorKind, Time};
+use tickwheel::{
+    Budget, Expired, FixedTimer, Key, LocalTimer, ManualClock, ScheduleErrorKind, Time,
+};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -168,7 +170,7 @@ impl World {
         drop(expired);
         if let Some(act) = self.reactions.pop_front() {
             if matches!(act, Act::PollInside) {
-                let polled = timer.poll(Time::MAX, 100, |_| panic!("fires inside a handler"));
+                let polled = timer.poll(Time::MAX, |_| panic!("fires inside a handler"));
                 assert_eq!((polled.fired, polled.more), (0, false));
             }
             self.act(timer, act);
@@ -182,7 +184,9 @@ impl World {
         let now = self.latest;
         let quiet = self.reactions.is_empty();
         let mut fired = 0;
-        let polled = timer.poll_with(told, budget, |timer, expired| {
+        timer.set_budget(Budget { fire: budget, ..Budget::default() });
+        let budget = budget.max(1);
+        let polled = timer.poll_with(told, |timer, expired| {
             fired += 1;
             self.handle(timer, expired, now);
         });
@@ -222,7 +226,7 @@ impl World {
 
     fn check(&self, timer: &FixedTimer<Payload>) {
         let pending = self.order.len();
-        assert_eq!((timer.len(), timer.is_empty()), (pending, pending == 0));
+        assert_eq!((timer.pending(), timer.is_empty()), (pending, pending == 0));
         assert_eq!(self.ledger.alive(), pending, "payloads alive");
         let (next, first) = (timer.next_deadline(), self.first());
         if self.cut_short {
@@ -281,10 +285,11 @@ fn apply(world: &mut World, timer: &mut FixedTimer<Payload>, op: Op) {
 pub fn check(case: &Case) {
     let delay = case.delay.duration(UNIT);
     let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
-    let mut timer: FixedTimer<Payload> = match limit {
-        Some(limit) => FixedTimer::with_max_pending(delay, limit).expect("not zero"),
-        None => FixedTimer::new(delay),
-    };
+    let mut builder = LocalTimer::builder();
+    if let Some(limit) = limit {
+        builder = builder.max_pending(limit);
+    }
+    let mut timer: FixedTimer<Payload> = builder.build_fixed(delay).expect("valid");
     let mut world = World {
         ledger: Ledger::of_payloads(),
         clock: ManualClock::starting_at(case.uptime.time(UNIT)),

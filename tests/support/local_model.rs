@@ -7,7 +7,7 @@ use super::ticks::{Rhythm, Ticks, later};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use tickwheel::{Cancel, Expired, Key, LocalTimer, ManualClock, Reschedule, Time};
+use tickwheel::{Budget, Cancel, Expired, Key, LocalTimer, ManualClock, Reschedule, Time};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -217,7 +217,7 @@ impl World {
         drop(expired);
         if let Some(reaction) = self.reactions.pop_front() {
             if matches!(reaction, Reaction::PollInside) {
-                let polled = timer.poll(Time::MAX, 100, |_| panic!("fires inside a handler"));
+                let polled = timer.poll(Time::MAX, |_| panic!("fires inside a handler"));
                 assert_eq!((polled.fired, polled.more), (0, false));
             }
             self.react(timer, reaction);
@@ -261,11 +261,13 @@ impl World {
         self.book.begin_turn(now);
         self.periods_fired = 0;
         self.touched.clear();
+        timer.set_budget(Budget { fire: budget, ..Budget::default() });
+        let budget = budget.max(1);
         let polled = if self.by_clock {
             let clock = self.clock.clone();
-            timer.poll_with_clock(&clock, budget, |timer, expired| self.handle(timer, expired))
+            timer.poll_with_clock(&clock, |timer, expired| self.handle(timer, expired))
         } else {
-            timer.poll_with(now, budget, |timer, expired| self.handle(timer, expired))
+            timer.poll_with(now, |timer, expired| self.handle(timer, expired))
         };
         assert!(polled.fired <= budget, "{polled:?} with a budget of {budget}");
         self.book.end_turn(polled.fired - self.periods_fired, polled.more);
@@ -331,7 +333,7 @@ impl World {
 
     fn check(&self, timer: &LocalTimer<Payload>) {
         let pending = self.book.pending();
-        assert_eq!((timer.len(), timer.is_empty()), (pending, pending == 0));
+        assert_eq!((timer.pending(), timer.is_empty()), (pending, pending == 0));
         assert_eq!(self.book.ledger.alive(), pending, "payloads alive");
         let (next, first) = (timer.next_deadline(), self.first());
         // What a poll has left for want of budget is overdue, and no order is kept among that.

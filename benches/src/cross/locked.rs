@@ -109,7 +109,7 @@ impl Store for LocalTimer<u64> {
 
     fn take_due(&mut self, now: u64, due: &mut Vec<u64>) {
         // What is left over is due at once, so the thread comes back for it.
-        self.poll(Time::from_nanos(now), BATCH, |expired| due.push(expired.payload));
+        self.poll(Time::from_nanos(now), |expired| due.push(expired.payload));
     }
 }
 

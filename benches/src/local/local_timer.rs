@@ -44,7 +44,7 @@ impl LocalPeer for LocalTimerPeer {
         self.now = self.now + by;
         let mut fired = 0;
         loop {
-            let polled = self.timer.poll(self.now, 4096, |expired| {
+            let polled = self.timer.poll(self.now, |expired| {
                 black_box(expired.payload);
             });
             fired += polled.fired;
