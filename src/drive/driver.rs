@@ -145,18 +145,20 @@ impl<W: Drivable> Driver<W> {
             if self.staging.admits(entry.deadline) {
                 return self.staging.push(entry);
             }
-            self.file_soon(entry);
+            self.file_soon(entry.deadline, entry.index, entry.mark);
         } else if self.has_fired {
-            self.file_behind(entry);
+            self.file_behind(entry.deadline, entry.index, entry.mark);
         } else {
             self.wheel.insert(entry);
         }
         true
     }
 
-    /// Apart, so that the entry of the usual case stays in registers: see `AnyWheel::insert`.
+    /// Apart, and in three words, so that the entry of the usual case stays in registers: what one case passes by
+    /// reference lies in memory for all of them.
     #[inline(never)]
-    fn file_soon(&mut self, entry: Entry) {
+    fn file_soon(&mut self, deadline: u64, index: u32, mark: u32) {
+        let entry = Entry { deadline, index, mark };
         if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
             self.deferred.push(entry);
         } else {
@@ -166,7 +168,8 @@ impl<W: Drivable> Driver<W> {
 
     /// Behind what handlers have scheduled, or are still scheduling.
     #[inline(never)]
-    fn file_behind(&mut self, entry: Entry) {
+    fn file_behind(&mut self, deadline: u64, index: u32, mark: u32) {
+        let entry = Entry { deadline, index, mark };
         if self.is_turning() {
             self.deferred.push(entry);
         } else {

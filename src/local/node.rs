@@ -74,23 +74,36 @@ impl<T> Node<T> {
         (self.state, next)
     }
 
-    /// Ends a pending node, which makes it the first of the free ones, and takes the payload.
-    #[inline]
-    pub(super) fn end(&mut self, next: u32, phase: Phase) -> Option<T> {
-        if !self.state.is_live() {
-            return None;
-        }
+    /// Ends the timer that `key` names, which makes its node the first of the free ones, and takes the payload.
+    #[inline(always)]
+    pub(super) fn end(&mut self, key: Key<T>, next: u32, phase: Phase) -> Option<T> {
+        // SAFETY: only a living timer is named.
+        self.is_named_by(key).then(|| unsafe { self.take(next, phase) })
+    }
+
+    /// As [`end`](Self::end), for the timer that the node has, if it is pending.
+    #[inline(always)]
+    pub(super) fn end_any(&mut self, next: u32, phase: Phase) -> Option<T> {
+        // SAFETY: it lives.
+        self.state.is_live().then(|| unsafe { self.take(next, phase) })
+    }
+
+    /// # Safety
+    ///
+    /// The node is pending.
+    #[inline(always)]
+    unsafe fn take(&mut self, next: u32, phase: Phase) -> T {
         let periodic = self.state.is_periodic();
         self.state = self.state.ended(phase);
         self.deadline = u64::from(next);
         let load = mem::replace(&mut self.load, Load { nothing: () });
         if periodic {
-            // SAFETY: the state said alive and periodic, so this is what the node carried.
+            // SAFETY: the node was pending and is periodic, so this is what it carried.
             let repeat = ManuallyDrop::into_inner(unsafe { load.every });
-            return Some(repeat.payload);
+            return repeat.payload;
         }
-        // SAFETY: the state said alive and not periodic, so this is what the node carried.
-        Some(ManuallyDrop::into_inner(unsafe { load.once }))
+        // SAFETY: the node was pending and is not periodic, so this is what it carried.
+        ManuallyDrop::into_inner(unsafe { load.once })
     }
 
     /// Sets a pending node's deadline; its entry stays the current one.
@@ -151,6 +164,6 @@ impl<T> Node<T> {
 
 impl<T> Drop for Node<T> {
     fn drop(&mut self) {
-        drop(self.end(0, Phase::Cancelled));
+        drop(self.end_any(0, Phase::Cancelled));
     }
 }

@@ -167,11 +167,10 @@ impl<T> Table<T> {
     /// Ends a pending timer and takes its payload; `None` if it had ended.
     #[inline]
     pub(super) fn end(&mut self, key: Key<T>, phase: Phase) -> Option<T> {
-        let free = self.free;
-        let payload = self.node_mut(key)?.end(free, phase);
+        let payload = self.nodes.get_mut(key.index() as usize)?.end(key, self.free, phase)?;
         self.free = key.index();
         self.pending -= 1;
-        payload
+        Some(payload)
     }
 
     /// Moves a pending timer to the tick `deadline`; `nominal` is the same unrounded.
@@ -341,7 +340,7 @@ impl<T> TimerStore for Table<T> {
             return Fate::Fire(Due::Every { index: entry.index });
         }
         let key = Key::new(0, entry.index, state.generation());
-        let Some(payload) = node.end(free, Phase::Fired) else {
+        let Some(payload) = node.end_any(free, Phase::Fired) else {
             return Fate::Drop;
         };
         self.free = entry.index;

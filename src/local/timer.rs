@@ -128,21 +128,33 @@ impl<T> LocalTimer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.tick_of(now, when.into());
+        let tick = self.tick_of(now, when.into().time_from(now));
         self.try_arm(tick, payload)
     }
 
-    /// The tick of a deadline: rounded up, unless it has passed. Then it is due, however long a tick is.
+    /// The tick of a deadline: rounded up, unless it has passed.
     #[inline(always)]
-    fn tick_of(&mut self, now: Time, when: When) -> u64 {
-        let tick = when.tick_from(&self.rate, now);
-        let present = self.latest.max(now);
-        if when.time_from(now) > present || tick <= self.rate.current(present) {
-            return tick;
+    fn tick_of(&mut self, now: Time, deadline: Time) -> u64 {
+        if deadline > self.latest.max(now) {
+            return self.rate.deadline_at(deadline);
         }
-        // Polls know of this present, too: a clock that goes back must not make the timer early.
-        self.latest = present;
-        self.rate.current(present)
+        self.tick_of_passed(now, deadline)
+    }
+
+    /// The tick of a deadline that has passed, or of a zero delay: it is due, however long a tick is.
+    #[cold]
+    #[inline(never)]
+    fn tick_of_passed(&mut self, now: Time, deadline: Time) -> u64 {
+        if deadline == now {
+            return self.rate.current(now);
+        }
+        let present = self.latest.max(now);
+        let (tick, current) = (self.rate.deadline_at(deadline), self.rate.current(present));
+        if tick > current {
+            // Polls know of this present, too: a clock that goes back must not make the timer early.
+            self.latest = present;
+        }
+        tick.min(current)
     }
 
     #[inline(always)]
@@ -158,13 +170,14 @@ impl<T> LocalTimer<T> {
     #[inline(always)]
     fn file(&mut self, entry: Entry) {
         if !self.driver.file(entry) {
-            self.file_after_eviction(entry);
+            self.file_after_eviction(entry.deadline, entry.index, entry.mark);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn file_after_eviction(&mut self, entry: Entry) {
+    fn file_after_eviction(&mut self, deadline: u64, index: u32, mark: u32) {
+        let entry = Entry { deadline, index, mark };
         while !self.driver.file(entry) {
             self.driver.evict_dead(&self.table);
         }
@@ -223,8 +236,8 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let first = first.into();
-        let course = Course::new(first.time_from(now), period, self.rate);
+        let first = first.into().time_from(now);
+        let course = Course::new(first, period, self.rate);
         let tick = self.tick_of(now, first);
         let repeat = Repeat { payload, clone: T::clone, course };
         let armed = self.table.arm_periodic(tick, repeat);
@@ -249,13 +262,8 @@ impl<T> LocalTimer<T> {
     /// counts as a cancel towards what has to be swept.
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        let when = when.into();
-        let tick = self.tick_of(now, when);
-        self.reschedule_to(key, tick, when.time_from(now))
-    }
-
-    #[inline]
-    fn reschedule_to(&mut self, key: Key<T>, tick: u64, nominal: Time) -> Reschedule {
+        let nominal = when.into().time_from(now);
+        let tick = self.tick_of(now, nominal);
         match self.table.reschedule(key, tick, nominal) {
             Rescheduled::Gone => return Reschedule::Gone,
             Rescheduled::Later => {}

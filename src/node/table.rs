@@ -211,7 +211,7 @@ impl<T> Table<T> {
     }
 
     /// Takes the payload of a timer that the caller has ended, and recycles the node or lets go of it.
-    #[inline]
+    #[inline(always)] // the payload would go through memory
     fn collect(
         &self,
         cache: &ThreadCache,

@@ -211,7 +211,14 @@ impl TickRate {
     #[inline]
     const fn ceil(&self, ns: u64) -> u64 {
         // For n >= 1, ceil(n / d) = floor((n - 1) / d) + 1.
-        if ns == u64::MAX { NEVER } else { self.floor(ns - 1) + 1 }
+        if ns == u64::MAX { Self::never() } else { self.floor(ns - 1) + 1 }
+    }
+
+    /// Apart, so that the usual case has no jump.
+    #[cold]
+    #[inline(never)]
+    const fn never() -> u64 {
+        NEVER
     }
 
     /// The first instant of `tick`; [`Time::MAX`] for [`NEVER`] and for every tick beyond the

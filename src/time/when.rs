@@ -99,14 +99,8 @@ impl When {
         !matches!(self.0, Kind::After(_))
     }
 
-    /// As [`tick`](Self::tick), for a timer without a clock: instants count on the
+    /// As [`time`](Self::time), for a timer without a clock: instants count on the
     /// [`MonotonicClock`](super::MonotonicClock).
-    #[inline(always)]
-    pub(crate) fn tick_from(self, rate: &TickRate, now: Time) -> u64 {
-        self.tick(rate, || now, Time::from)
-    }
-
-    /// As [`time`](Self::time), for a timer without a clock.
     #[inline(always)]
     pub(crate) fn time_from(self, now: Time) -> Time {
         self.time(|| now, Time::from)

@@ -50,10 +50,11 @@ pub struct Key<T> {
 /// Plain data of 12 bytes, an `Option` of one as well. It says nothing by itself; [`Key::from_raw`] makes it a
 /// key again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(C)] // in this order the two halves are read and written as one word
 pub struct RawKey {
     /// Generation and shard, split in two so that a key needs only four-byte alignment.
-    high: u32,
     low: u32,
+    high: u32,
     /// The node's index, inverted: the highest index is never used, so that `Option<Key>` is no larger.
     inverted: NonZeroU32,
 }
@@ -102,6 +103,12 @@ impl RawKey {
     }
 }
 
+/// What stands for the index that no table has: apart, so that asking for it is a branch that is never taken.
+#[cold]
+const fn never_used() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
 impl<T> Key<T> {
     #[inline]
     pub(crate) const fn new(shard: u16, index: u32, generation: u64) -> Self {
@@ -109,7 +116,7 @@ impl<T> Key<T> {
         let packed = generation << SHARD_BITS | shard as u64;
         let inverted = match NonZeroU32::new(!index) {
             Some(inverted) => inverted,
-            None => NonZeroU32::MIN,
+            None => never_used(),
         };
         Self::from_raw(RawKey { high: (packed >> 32) as u32, low: packed as u32, inverted })
     }
