@@ -27,4 +27,3 @@ enum Engine {
     Shared,
     Own(Timer),
 }
-

@@ -100,7 +100,10 @@ async fn a_peer_that_answers_pings_is_kept() {
     let (client, stream) = sockets().await;
     tokio::spawn(async move {
         let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(HyperTimer::shared()).keep_alive_interval(LIMIT / 6).keep_alive_timeout(LIMIT);
+        builder
+            .timer(HyperTimer::shared())
+            .keep_alive_interval(LIMIT / 6)
+            .keep_alive_timeout(LIMIT);
         builder.serve_connection(TokioIo::new(stream), service_fn(hello)).await
     });
     let mut builder = conn::http2::Builder::new(TokioExecutor::new());
