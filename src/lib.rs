@@ -71,6 +71,8 @@
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `engine` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
+//! | `metrics` | [`MetricsReporter`]: statistics for the `metrics` facade | `shard`, metrics |
+//! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
@@ -191,6 +193,8 @@ pub use futures::{
 };
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use pull::{Expirations, Pull};
+#[cfg(feature = "metrics")]
+pub use shard::MetricsReporter;
 #[cfg(feature = "shard")]
 pub use shard::{DurationHistogram, ShardStats};
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};

@@ -1,6 +1,6 @@
 //! hyper's timer.
 
-use crate::Engine;
+use crate::engine::Engine;
 use hyper::rt;
 use std::future::Future;
 use std::pin::Pin;

@@ -7,6 +7,8 @@
 //!
 //! Each works on any runtime, by the process's shared engine or by a [`Timer`](tickwheel::Timer) of your own.
 
+#[cfg(any(feature = "hyper", feature = "tower"))]
+mod engine;
 #[cfg(feature = "hyper")]
 mod hyper;
 #[cfg(feature = "tower")]
@@ -16,14 +18,3 @@ mod tower;
 pub use hyper::HyperTimer;
 #[cfg(feature = "tower")]
 pub use tower::{LimitedFuture, TimeoutError, TimeoutLayer, WithLimit};
-
-use tickwheel::Timer;
-
-/// Whose timers are used.
-#[derive(Clone, Debug, Default)]
-enum Engine {
-    /// The process's.
-    #[default]
-    Shared,
-    Own(Timer),
-}

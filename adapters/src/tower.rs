@@ -1,6 +1,6 @@
 //! A tower layer that limits how long a request may take.
 
-use crate::Engine;
+use crate::engine::Engine;
 use pin_project_lite::pin_project;
 use std::error::Error;
 use std::fmt;

@@ -3,8 +3,9 @@
 use super::harness::Payload;
 use super::world::World;
 use crate::drive::Fate;
+use crate::node::moves::Rescheduled;
 use crate::node::periodic::Call;
-use crate::node::table::{Armed, Rescheduled};
+use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Course, MissedTicks, Period, Repeat, TickRate, Time};
@@ -32,6 +33,8 @@ pub(super) struct Owner {
     entries: BTreeSet<(u64, u32)>,
     /// The deadlines of the calls.
     pub(super) calls: Vec<u64>,
+    /// A call came later than the tick after the one for which everybody was joined, and than its deadline.
+    pub(super) late: bool,
     /// Set to 1 by a canceller that has won.
     pub(super) before_the_call: Option<Arc<AtomicU64>>,
 }
@@ -46,13 +49,20 @@ impl Owner {
         );
         let timer = armed.unwrap();
         let entries = BTreeSet::from([(FIRST, timer.mark)]);
-        Self { world: Arc::clone(world), timer, entries, calls: Vec::new(), before_the_call: None }
+        Self {
+            world: Arc::clone(world),
+            timer,
+            entries,
+            calls: Vec::new(),
+            late: false,
+            before_the_call: None,
+        }
     }
 
-    /// A move's entry has arrived.
+    /// A move's message has arrived.
     pub(super) fn arrived(&mut self, deadline: u64, moved: &Rescheduled) {
-        if let Rescheduled::Earlier { mark } = moved {
-            self.entries.insert((deadline, *mark));
+        if let Rescheduled::Earlier { mark } = *moved {
+            self.entries.extend(self.world.table.arrive(self.timer.index, mark, deadline));
         }
     }
 
@@ -80,6 +90,7 @@ impl Owner {
                 }
                 assert_eq!(fired.payload.id(), 1);
                 self.calls.push(fired.deadline);
+                self.late |= now > fired.deadline.max(FIRST + 1);
                 drop(fired);
                 let next = table.finish_call(cache, timer.index, Time::from_nanos(now * TICK));
                 self.entries.extend(next);
@@ -98,6 +109,11 @@ impl Owner {
 
     fn state(&self) -> Option<State> {
         self.world.table.state(self.timer.index, self.timer.generation)
+    }
+
+    /// The deadline that others see.
+    pub(super) fn shown(&self) -> Option<u64> {
+        self.world.table.deadline_of(self.timer.index, self.timer.generation)
     }
 
     pub(super) fn is_live(&self) -> bool {

@@ -38,6 +38,8 @@ mod linger;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod magazine;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod moves;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod park;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod periodic;

@@ -18,6 +18,8 @@ struct Shard {
     inbox: Vec<(u64, AtomicBool)>,
     bell: Bell,
     stopped: AtomicBool,
+    /// Written with each ring, so that a thread may be stopped before one.
+    rung: AtomicBool,
 }
 
 /// How a walk of the owner ended.
@@ -36,6 +38,7 @@ impl Shard {
             inbox: ticks.iter().map(|&tick| (tick, AtomicBool::new(false))).collect(),
             bell: Bell::default(),
             stopped: AtomicBool::new(false),
+            rung: AtomicBool::new(false),
         })
     }
 
@@ -48,6 +51,8 @@ impl Shard {
 
     fn wake(&self, wake: Wake) {
         if let Wake::Needed(call) = wake {
+            // ORDERING: Relaxed: it only makes the ring a step of the model.
+            self.rung.store(true, Ordering::Relaxed);
             self.bell.ring();
             self.wake_state.called(call);
         }
@@ -192,7 +197,9 @@ fn a_stopped_producer_delays_nobody_else() {
         assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
         let stopping = push(&shard, 0);
         shard.push(1);
-        // The other one has not been joined: it stands at any of its steps.
+        // The other one has not been joined: it stands at any of its steps, the ring among them.
+        // ORDERING: Relaxed: as where it is written.
+        let _ = shard.rung.load(Ordering::Relaxed);
         assert_ne!(shard.bell.rings(), 0, "the message for 6 waits for the one for 5");
         stopping.join().unwrap();
     });

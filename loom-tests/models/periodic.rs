@@ -6,8 +6,8 @@ use super::caller::{FIRST, Owner, repeat};
 use super::harness::{bounded, explore, spawn};
 use super::world::{Settled, World};
 use crate::drive::Fate;
+use crate::node::moves::Rescheduled;
 use crate::node::periodic::Call;
-use crate::node::table::Rescheduled;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::Repeat;
 use std::sync::Arc;
@@ -94,7 +94,8 @@ fn moved_around_the_first_call(to: u64, expected: &'static [&'static [u64]]) {
         for now in FIRST..=4 * FIRST {
             owner.run_to(now);
         }
-        assert!(expected.contains(&&*owner.calls), "{:?}", owner.calls);
+        assert!(expected.contains(&&*owner.calls) && !owner.late, "{:?}", owner.calls);
+        assert_eq!(owner.shown(), owner.calls.last().map(|last| last + FIRST));
         assert_eq!(world.cancel(0, owner.timer), Some(1));
         drop(owner);
         world.finish();
@@ -143,7 +144,8 @@ fn move_or_move_or_call() {
             [10, ref rest @ ..] => rest,
             ref all => all,
         };
-        assert!(matches!(calls, [13] | [17]), "{:?}", owner.calls);
+        assert!(matches!(calls, [13] | [17]) && !owner.late, "{:?}", owner.calls);
+        assert_eq!(owner.shown(), owner.calls.last().map(|last| last + FIRST));
         assert_eq!(world.cancel(0, owner.timer), Some(1));
         drop(owner);
         world.finish();
@@ -167,7 +169,8 @@ fn moved_twice_or_call() {
         for now in FIRST..=18 {
             owner.run_to(now);
         }
-        assert!(matches!(*owner.calls, [17] | [10, 17]), "{:?}", owner.calls);
+        assert!(matches!(*owner.calls, [17] | [10, 17]) && !owner.late, "{:?}", owner.calls);
+        assert_eq!(owner.shown(), Some(17 + FIRST));
         assert_eq!(world.cancel(0, owner.timer), Some(1));
         drop(owner);
         world.finish();

@@ -7,7 +7,8 @@
 use super::harness::{Ledger, Payload};
 use crate::drive::Fate;
 use crate::node::magazine::{CAPACITY, ThreadCache};
-use crate::node::table::{Armed, Rescheduled, Table};
+use crate::node::moves::Rescheduled;
+use crate::node::table::{Armed, Table};
 use crate::state::Phase;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -77,6 +78,12 @@ impl World {
         }
     }
 
+    /// The message of a move reaches the owner: what it files for it.
+    pub(super) fn arrive(&self, timer: Armed, moved: Rescheduled, tick: u64) -> Option<(u64, u32)> {
+        let Rescheduled::Earlier { mark } = moved else { return None };
+        self.table.arrive(timer.index, mark, tick)
+    }
+
     /// Everybody is done: lets the owner settle what is filed, in order; what the timer fired with.
     pub(super) fn fire_the_rest(&self, timer: Armed, mut entries: Vec<(u64, u32)>) -> Option<u64> {
         let mut fired = None;
@@ -85,8 +92,7 @@ impl World {
             let (tick, mark) = entries.remove(0);
             match self.due(timer, mark, tick) {
                 Settled::Fired(deadline) => {
-                    // One tick late if the owner came across a move that was going on.
-                    assert!(tick - deadline <= 1, "no entry lay at the deadline {deadline}");
+                    assert_eq!(tick, deadline, "no entry lay at the deadline");
                     assert_eq!(fired.replace(deadline), None, "fired twice");
                 }
                 Settled::Again(tick, mark) => entries.push((tick, mark)),

@@ -21,7 +21,7 @@ impl<W: Drivable> Driver<W> {
     /// `requested`, because somebody has seen many cancels.
     ///
     /// A round that removes nothing ends the sweep: what is left are entries that look live. If they are too many even
-    /// so, timers have several: a mark has few bits, so one of 256 entries that moves have left behind looks like the
+    /// so, timers have several: a mark has few bits, so one of 64 entries that moves have left behind looks like the
     /// current one. One more round finds these timers and gives each a new entry, and another removes the old ones.
     #[inline]
     pub(crate) fn keep_bounded<S: TimerStore>(

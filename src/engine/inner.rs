@@ -1,5 +1,6 @@
 //! What timers, timeouts and workers of one engine share.
 
+use super::events;
 use super::hold;
 use super::hold::{AnyShelf, Hold, Retire};
 use super::hooks::Hooks;
@@ -157,14 +158,16 @@ impl<T> Inner<T> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
         let error = refusal.into_error(shard);
-        match (error.kind(), self.standing.failure(shard)) {
+        let error = match (error.kind(), self.standing.failure(shard)) {
             (ScheduleErrorKind::Stopped, Some(message)) if self.phase() == Phase::Started => {
                 let message = message.clone();
                 let kind = ScheduleErrorKind::WorkerFailed { shard, message };
                 ScheduleError::new(kind, error.into_payload())
             }
             _ => error,
-        }
+        };
+        events::timer_was_refused(shard, error.kind());
+        error
     }
 
     #[cold]

@@ -19,6 +19,7 @@
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers and executors |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
+//! | `events` | what an operator is told as it happens |
 //! | `task` | [`Task`]: a closure as a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
@@ -27,6 +28,7 @@
 #[cfg(feature = "futures")]
 mod alarm;
 mod builder;
+mod events;
 mod global;
 mod guard;
 mod handler;

@@ -166,7 +166,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.handle().state(key).is_some_and(State::is_live)
     }
 
-    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended.
+    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer the
+    /// deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         let handle = &self.owner.handle();

@@ -30,7 +30,7 @@ pub(super) struct Own<T> {
     /// The payload of the coming call, copied ahead; nothing if the copy failed, and then that call is the last.
     pub(super) next: Option<T>,
     pub(super) course: Course,
-    /// The tick of the coming call. The node's deadline is only what others move it to.
+    /// The tick of the coming call. The node's deadline shows it to others, unless they have moved it since.
     pub(super) due: u64,
 }
 

@@ -3,10 +3,10 @@
 //! A node lives in a type-stable table (`segments`) and is named by its number. Free nodes lie in
 //! magazines (`magazine`). All decisions about a node are transitions of its state word (`state`).
 //!
-//! | field | free (in a magazine) | pending | pending, `MOVING` | ended, held | may be read stale by |
+//! | field | free (in a magazine) | pending | pending, `MOVERS` | ended, held | may be read stale by |
 //! |---|---|---|---|---|---|
 //! | state | holder of the magazine arms it | any thread, by the transitions | same | holders release | anybody |
-//! | deadline | the armer writes it | owner reads | the mover alone writes | `Timeout` reads | owner (the state decides) |
+//! | deadline | the armer writes it | owner reads | movers exchange it | `Timeout` reads | owner (the state decides) |
 //! | payload | the armer writes it | nobody | nobody | the winner takes it, once | nobody |
 //!
 //! Of a pending timer that fires once the handle may exchange the payload (`exchange`), which is its own meanwhile.
@@ -19,8 +19,10 @@
 //! compare-and-swap finds the line where the producer left it.
 
 mod cycle;
+mod deadline;
 pub(crate) mod exchange;
 pub(crate) mod magazine;
+pub(crate) mod moves;
 pub(crate) mod periodic;
 mod record;
 pub(crate) mod segments;

@@ -18,7 +18,6 @@ use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Finished, Phase, State};
-use crate::sync::atomic::Ordering;
 use crate::time::{Repeat, Time};
 
 /// What became of a call that was about to begin.
@@ -68,13 +67,12 @@ impl<T> Table<T> {
         // SAFETY: the timer was alive and periodic when this call was begun, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: the owner is busy with the timer.
-        let clear = unsafe { Self::take_over(node, link) };
+        unsafe { Self::take_over(node, link) };
         // SAFETY: as above.
         let due = unsafe { link.own(|own| own.due) };
-        if !clear || due > now {
+        if due > now {
             // SAFETY: as above.
-            let filed =
-                unsafe { self.settle(cache, index, node, link, false, now.saturating_add(1)) };
+            let filed = unsafe { self.settle(cache, index, node, link, false) };
             return filed.map_or(Fate::Drop, |(tick, _)| Fate::Refile(tick));
         }
         // SAFETY: as above.
@@ -127,15 +125,14 @@ impl<T> Table<T> {
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: as above.
-        let look = unsafe {
+        unsafe {
             link.own(|own| {
                 own.course.advance(now);
                 own.due = own.course.tick();
-                own.course.tick_after(now)
-            })
-        };
+            });
+        }
         // SAFETY: as above.
-        unsafe { self.settle(cache, index, node, link, true, look) }
+        unsafe { self.settle(cache, index, node, link, true) }
     }
 
     /// Gives up a call that was prepared or begun: the timer waits again, without an entry, if it has not ended.
@@ -144,11 +141,10 @@ impl<T> Table<T> {
             return;
         };
         // SAFETY: the owner is busy with the timer, which keeps the node.
-        unsafe { self.settle(cache, index, node, node.link(), false, 0) };
+        unsafe { self.settle(cache, index, node, node.link(), false) };
     }
 
     /// Lets go of a timer that the owner was busy with; where its entry belongs, and its mark, if it goes on.
-    /// `look`: the tick for that if its deadline is not clear.
     ///
     /// # Safety
     ///
@@ -160,17 +156,16 @@ impl<T> Table<T> {
         node: &Node<T>,
         link: Link<T>,
         called: bool,
-        look: u64,
     ) -> Option<(u64, u32)> {
         loop {
             // Before the state changes: afterwards somebody else may free the cycle.
             // SAFETY: the owner is busy (the function's contract).
             let due = unsafe { link.own(|own| own.due) };
+            node.deadline.show(due);
             match node.state.finish_call(called) {
                 Finished::Waits { mark } => return Some((due, mark)),
-                Finished::Unclear { mark } => return Some((look, mark)),
                 // SAFETY: the owner is still busy.
-                Finished::Moved => drop(unsafe { Self::take_over(node, link) }),
+                Finished::Moved => unsafe { Self::take_over(node, link) },
                 Finished::Ended => {
                     // SAFETY: the owner is still busy, and the timer has ended.
                     unsafe { self.let_go(cache, index, node, link) };
@@ -180,36 +175,32 @@ impl<T> Table<T> {
         }
     }
 
-    /// Takes a moved deadline over; false if that is not clear, because another move is under way.
+    /// Takes the deadline over that somebody has moved the timer to, if somebody has.
     ///
     /// # Safety
     ///
     /// As [`settle`](Self::settle).
-    unsafe fn take_over(node: &Node<T>, link: Link<T>) -> bool {
+    unsafe fn take_over(node: &Node<T>, link: Link<T>) {
         loop {
             let seen = node.state.load();
             if !seen.is_live() || !seen.is_moved() {
                 // A move that has not ended does not count yet.
-                return true;
+                return;
             }
-            if seen.is_moving() {
-                return false;
+            if node.state.acknowledge_move(seen).is_ok() {
+                break;
             }
-            if node.state.acknowledge_move(seen).is_err() {
-                continue;
+        }
+        loop {
+            // At least as new as all moves that were acknowledged.
+            let deadline = node.deadline.load();
+            if deadline.is_settled() {
+                return;
             }
-            // ORDERING: Acquire pairs with the Release in `reschedule`: who reads the deadline of a move that has not
-            // ended sees next that it goes on. [P22]
-            let deadline = node.deadline.load(Ordering::Acquire);
-            let after = node.state.load();
-            if after.is_moving() {
-                node.state.withdraw_acknowledgement();
-                return false;
-            }
-            if !after.is_moved() {
+            // It may be the deadline of somebody who has not said so yet: the mark tells then that it is known.
+            if node.deadline.settle(deadline) {
                 // SAFETY: the owner is busy (the function's contract).
-                unsafe { link.own(|own| own.move_to(deadline)) };
-                return true;
+                return unsafe { link.own(|own| own.move_to(deadline.tick())) };
             }
         }
     }
@@ -228,26 +219,19 @@ impl<T> Table<T> {
         self.give_if_free(cache, index, left);
     }
 
-    /// Takes the payload of a periodic timer that the caller has just ended; the tick at which it was due, where the
-    /// caller has the owner's part as well.
+    /// Takes the payload of a periodic timer that the caller has just ended.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_periodic(node: &Node<T>, was: State) -> (T, Option<u64>) {
+    pub(super) fn take_periodic(node: &Node<T>, was: State) -> T {
         // SAFETY: the caller has ended the timer, which was periodic, and has not let go.
         let link = unsafe { node.link() };
         // SAFETY: the caller has ended the timer.
         let kept = unsafe { link.take_kept() };
-        if was.is_busy() {
-            return (kept, None);
+        if !was.is_busy() {
+            // SAFETY: the timer was not busy when the caller ended it, so all of the cycle is the caller's.
+            unsafe { link.free() };
         }
-        // ORDERING: Relaxed: reported only.
-        let moved =
-            (was.is_moved() && !was.is_moving()).then(|| node.deadline.load(Ordering::Relaxed));
-        // SAFETY: the timer was not busy when the caller ended it, so all of the cycle is the caller's.
-        let due = unsafe { link.own(|own| own.due) };
-        // SAFETY: as above.
-        unsafe { link.free() };
-        (kept, Some(moved.unwrap_or(due)))
+        kept
     }
 
     /// After a winner has let go of a timer that was busy.

@@ -1,18 +1,16 @@
 //! The record of one timer.
 
 use super::cycle::Link;
+use super::deadline::Deadline;
 use super::segments::Zeroable;
 use crate::state::StateWord;
-use crate::sync::atomic::AtomicU64;
 use crate::sync::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 
 /// One timer's record: 24 bytes with an eight-byte payload.
 pub(super) struct Node<T> {
     pub(super) state: StateWord,
-    /// The tick at or after which the timer may fire. Entries may name an earlier tick, never a later one. Of a
-    /// periodic timer: the tick that it was last moved to.
-    pub(super) deadline: AtomicU64,
+    pub(super) deadline: Deadline,
     load: UnsafeCell<Load<T>>,
 }
 
@@ -45,7 +43,7 @@ unsafe impl<T> Zeroable for Node<T> {
     fn idle() -> Self {
         Self {
             state: StateWord::default(),
-            deadline: AtomicU64::new(0),
+            deadline: Deadline::default(),
             load: UnsafeCell::new(Load { nothing: () }),
         }
     }

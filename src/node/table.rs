@@ -5,7 +5,7 @@ use super::record::{Load, Node};
 use super::segments::Segments;
 use crate::contain;
 use crate::drive::{Fate, Fired};
-use crate::state::{Ending, Move, Moved, Phase, State};
+use crate::state::{Ending, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::types::{Key, salt};
@@ -16,20 +16,6 @@ pub(crate) struct Armed {
     pub(crate) index: u32,
     pub(crate) generation: u64,
     pub(crate) mark: u32,
-}
-
-/// What a reschedule came to.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Rescheduled {
-    /// Done; the entry that is already filed finds the new deadline when it comes due.
-    Later,
-    /// Done; an entry with this mark must be handed to the owner, because the new deadline is earlier.
-    Earlier { mark: u32 },
-    /// A concurrent move overrides this one.
-    Superseded,
-    /// The timer has ended, or the key is stale.
-    Gone,
 }
 
 /// See the module.
@@ -113,9 +99,10 @@ impl<T> Table<T> {
         // SAFETY: the node came from the caller's thread cache, so nobody else uses what it carries; an earlier
         // payload was moved out by the winner of its state word.
         unsafe { node.put(load) };
-        // ORDERING: Release: whoever reads it, and be it with an old key, sees that the timer before has ended. [P23]
-        // With the state it is published by the Release in `arm` [P1].
-        node.deadline.store(deadline, Ordering::Release);
+        match phase {
+            Phase::Waiting => node.deadline.set_settled(deadline),
+            _ => node.deadline.set(deadline),
+        }
         count();
         let state = node.state.arm(phase, held);
         Armed { index, generation: state.generation(), mark: state.mark() }
@@ -178,7 +165,7 @@ impl<T> Table<T> {
             if seen.is_periodic() {
                 return self.due_periodic(cache, index, node, mark, now);
             }
-            if seen.is_moving() || seen.is_exchanged() {
+            if seen.is_exchanged() {
                 return Fate::Refile(now.saturating_add(1));
             }
             if seen.is_moved() {
@@ -190,11 +177,15 @@ impl<T> Table<T> {
                     }
                 }
             }
-            // ORDERING: Relaxed: the Acquire on the state, before, makes the latest completed move visible, and
-            // the compare-and-swap after rejects any later one. [P3]
-            let deadline = node.deadline.load(Ordering::Relaxed);
+            let found = node.deadline.load();
+            let deadline = found.tick();
             if deadline > now {
                 return Fate::Refile(deadline);
+            }
+            // Without a mover in `seen` nobody can have moved it when the next step succeeds.
+            if seen.is_moving() && !found.is_settled() && !node.deadline.settle(found) {
+                seen = node.state.load();
+                continue;
             }
             match node.state.try_end(seen, Phase::Fired, false) {
                 Ok(won) => {
@@ -222,30 +213,29 @@ impl<T> Table<T> {
         match ending {
             Ending::Lost | Ending::Left => None,
             Ending::Sole(was) => {
-                let (payload, _) = Self::take(node, was);
+                let payload = Self::take(node, was);
                 cache.give(&self.depot, index);
                 Some(payload)
             }
             // The caller's own hold keeps the node; nothing to release.
-            Ending::Held(was) => Some(Self::take(node, was).0),
+            Ending::Held(was) => Some(Self::take(node, was)),
             Ending::Shared(was) => {
-                let (payload, _) = Self::take(node, was);
+                let payload = Self::take(node, was);
                 self.release_taking(cache, index, node, was);
                 Some(payload)
             }
         }
     }
 
-    /// Takes the payload of a timer that the caller has ended, which was in the state `was`; of a periodic timer also
-    /// the tick of its coming call, if that is known.
+    /// Takes the payload of a timer that the caller has ended, which was in the state `was`.
     #[inline]
-    fn take(node: &Node<T>, was: State) -> (T, Option<u64>) {
+    fn take(node: &Node<T>, was: State) -> T {
         if was.is_periodic() {
             return Self::take_periodic(node, was);
         }
         // SAFETY: `arm` wrote the payload and published it with the state that the caller acquired; the caller
         // is the one winner and takes it once.
-        (unsafe { node.take_once() }, None)
+        unsafe { node.take_once() }
     }
 
     /// The winner has read the payload, while others look at the node.
@@ -266,50 +256,6 @@ impl<T> Table<T> {
         if left.is_free() {
             cache.give(&self.depot, index);
         }
-    }
-
-    /// Moves a living timer's deadline.
-    #[inline]
-    pub(crate) fn reschedule(
-        &self,
-        cache: &ThreadCache,
-        index: u32,
-        generation: u64,
-        deadline: u64,
-    ) -> Rescheduled {
-        let Some(node) = self.nodes.get(index) else {
-            return Rescheduled::Gone;
-        };
-        let begun = match node.state.begin_move(generation) {
-            Move::Gone => return Rescheduled::Gone,
-            Move::Superseded => return Rescheduled::Superseded,
-            Move::Begun(begun) => begun,
-        };
-        // ORDERING: Relaxed: between begin and finish the caller alone writes; `finish_move` publishes [P3]. Release
-        // tells the owner of a periodic timer, who may read it before that, that the move is under way [P22].
-        let old = node.deadline.load(Ordering::Relaxed);
-        node.deadline.store(deadline, Ordering::Release);
-        // Only its owner knows when a periodic timer is due.
-        match node.state.finish_move(begun, begun.is_periodic() || deadline < old) {
-            Moved::Anew { mark } => Rescheduled::Earlier { mark },
-            Moved::Noted => Rescheduled::Later,
-            Moved::Ended { recycle } => {
-                if recycle {
-                    cache.give(&self.depot, index);
-                }
-                Rescheduled::Gone
-            }
-        }
-    }
-
-    /// Gives a pending timer whose current mark this is a new one, so that every entry it has is dead; what a new entry
-    /// needs: deadline and mark.
-    pub(crate) fn renew_entry(&self, index: u32, mark: u32) -> Option<(u64, u32)> {
-        let node = self.nodes.get(index)?;
-        let state = node.state.renew_mark(mark)?;
-        // ORDERING: Relaxed: at least as new as the last completed move, which the exchange acquired [P3]. A move that
-        // begins now and makes it earlier sends an entry of its own; one that makes it later finds this one.
-        Some((node.deadline.load(Ordering::Relaxed), state.mark()))
     }
 
     /// Whether an entry stands for a pending timer. A hint, unless the answer is no.
@@ -343,15 +289,15 @@ impl<T> Table<T> {
         if !node.state.load().is_named(generation) {
             return None;
         }
-        // ORDERING: Acquire pairs with `arm_node`: behind the next timer's deadline lies this one's end. [P23]
-        let deadline = node.deadline.load(Ordering::Acquire);
+        // If this is the next timer's deadline already, then the state read below is that of an ended timer, or of the
+        // next.
+        let deadline = node.deadline.load_of_any().tick();
         node.state.load().is_named(generation).then_some(deadline)
     }
 
     /// The deadline of the timer behind a held node.
     pub(crate) fn deadline(&self, index: u32) -> u64 {
-        // ORDERING: Relaxed: the caller holds the node and asks for any recent value.
-        self.nodes.get(index).map_or(u64::MAX, |node| node.deadline.load(Ordering::Relaxed))
+        self.nodes.get(index).map_or(u64::MAX, |node| node.deadline.load().tick())
     }
 
     /// Returns every living timer; for `stop`, when no further one can be accepted.
@@ -364,23 +310,21 @@ impl<T> Table<T> {
             if !state.is_live() {
                 return;
             }
-            // ORDERING: Relaxed: reported only.
-            let deadline = node.deadline.load(Ordering::Relaxed);
             let ending = node.state.end(state.generation(), Phase::Returned, false);
             let (was, shared) = match ending {
                 Ending::Lost | Ending::Left => return,
                 Ending::Sole(was) | Ending::Held(was) => (was, false),
                 Ending::Shared(was) => (was, true),
             };
-            let (payload, due) = Self::take(node, was);
+            let deadline = node.deadline.load().tick();
+            let payload = Self::take(node, was);
             if shared {
                 self.release_taking(cache, index, node, was);
             } else {
                 cache.give(&self.depot, index);
             }
             let key = self.key(index, was.generation());
-            let (deadline, periodic) = (due.unwrap_or(deadline), was.is_periodic());
-            take(Fired { payload, key, deadline, periodic });
+            take(Fired { payload, key, deadline, periodic: was.is_periodic() });
         });
     }
 

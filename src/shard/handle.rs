@@ -6,8 +6,9 @@ use super::thread_state::ThreadState;
 use crate::drive::too_many;
 use crate::inbox::Inbox;
 use crate::node::exchange::NotExchanged;
+use crate::node::moves::Rescheduled;
 use crate::node::segments::{MAX_SLOTS, Segments};
-use crate::node::table::{Armed, Rescheduled, Table};
+use crate::node::table::{Armed, Table};
 use crate::park::WakeState;
 use crate::state::{Phase, State};
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -258,7 +259,7 @@ impl<T> ShardHandle<T> {
             deadline,
         ) {
             Rescheduled::Gone => return false,
-            Rescheduled::Later | Rescheduled::Superseded => {}
+            Rescheduled::Later | Rescheduled::Overtaken => {}
             Rescheduled::Earlier { mark } => self.send_move(thread, deadline, key.index(), mark),
         }
         thread.moved.bump();

@@ -12,7 +12,7 @@ use super::store::Nodes;
 use super::thread_state::ThreadState;
 use crate::drive::{Driver, Fired, TurnState};
 use crate::inbox::Reader;
-use crate::node::table::Rescheduled;
+use crate::node::moves::Rescheduled;
 use crate::park::Balance;
 use crate::state::Phase;
 use crate::types::{Budget, Key};
@@ -259,12 +259,15 @@ impl<T> Owner<T> {
             deadline,
         ) {
             Rescheduled::Gone => return false,
-            Rescheduled::Later | Rescheduled::Superseded => {}
+            Rescheduled::Later | Rescheduled::Overtaken => {}
             Rescheduled::Earlier { mark } => {
-                self.file(Entry { deadline, index: key.index(), mark });
-                self.superseded += 1;
-                if self.superseded % OWN_CANCELS_PER_LOOK == 0 {
-                    self.look_at_zombies();
+                let index = key.index();
+                if let Some((deadline, mark)) = handle.table.arrive(index, mark, deadline) {
+                    self.file(Entry { deadline, index, mark });
+                    self.superseded += 1;
+                    if self.superseded % OWN_CANCELS_PER_LOOK == 0 {
+                        self.look_at_zombies();
+                    }
                 }
             }
         }
@@ -317,11 +320,12 @@ impl<T> Owner<T> {
         let (mut dead, mut filed) = (0, 0);
         let drained = reader.drain(limit, |message| {
             let (index, mark) = unpack(message.word);
-            if handle.table.is_live(index, mark) {
-                filed += 1;
-                driver.file_arrived(Entry { deadline: message.tick, index, mark });
-            } else {
-                dead += 1;
+            match handle.table.arrive(index, mark, message.tick) {
+                Some((deadline, mark)) => {
+                    filed += 1;
+                    driver.file_arrived(Entry { deadline, index, mark });
+                }
+                None => dead += 1,
             }
         });
         handle.counters.cancelled_in_inbox.add(dead);

@@ -110,9 +110,10 @@ impl<T> ShardHandle<T> {
         self.waker.wake();
     }
 
-    /// Tells the owner of an earlier deadline.
+    /// Tells the owner of an earlier deadline. Until it knows, and if it never does, the old entry stands.
     pub(super) fn send_move(&self, thread: &ThreadState, deadline: u64, index: u32, mark: u32) {
-        // A closed shard is no loss: `stop` finds the timer in the table.
+        // A closed shard is no loss: `stop` finds the timer in the table. Without memory the timer fires by its old
+        // entry.
         if thread.desk.is_ready() || self.fetch_block(thread).is_ok() {
             thread.moves_sent.bump();
             let _ = self.send(thread, deadline, index, mark);

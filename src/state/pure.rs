@@ -1,11 +1,11 @@
 //! The state word of a node: what it says and how it changes, without memory or threads.
 //!
 //! ```text
-//!   63                     16 15       8   7     6       5       4        3        2     1..0
-//!  +-------------------------+----------+------+------+-------+--------+--------+--------+---+
-//!  |     generation (48)     | hint (8) | LIVE | BUSY | MOVED | TAKING | MOVING | HANDLE |   |
-//!  +-------------------------+----------+------+------+-------+--------+--------+--------+---+
-//!                  |<------ mark (32) ------->|        BUSY, TAKING, MOVING, HANDLE: the holds
+//!   63             16 15   10   9      8       7      6       5      4..3     2      1..0
+//!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
+//!  | generation (48) |hint (6)| LIVE | PULLED | BUSY | MOVED | TAKING | MOVERS | HANDLE |   |
+//!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
+//!          |<---- mark (32) ------->|           BUSY, TAKING, MOVERS, HANDLE: the holds
 //!
 //!   phase      LIVE  1..0            Idle ----------> Pending ---------> Cancelled, Fired, Returned
 //!   Idle         0    0 0              |               (once)                ^
@@ -25,16 +25,19 @@
 //! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
 //!   the same node never matches again (48 bits: at 20 million arms of one node per second it would
 //!   take five months to come round).
-//! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVING` to a
-//!   thread that is changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to a
-//!   winner that is reading the payload while one of the others exists. Of a timer that fires once `BUSY` says that
-//!   its handle is exchanging the payload, which is nobody else's meanwhile. Whoever lets go last recycles the node.
+//! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVERS` counts
+//!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to
+//!   a winner that is reading the payload while one of the others exists. Of a timer that fires once `BUSY` says
+//!   that its handle is exchanging the payload, which is nobody else's meanwhile. Whoever lets go last recycles the
+//!   node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
-//! * *hint*: which of a node's entries is the current one. Moving a deadline *forward in time* files
-//!   nothing; moving it *earlier* files a second entry and grows this number, which turns the first
-//!   entry into a zombie. Each period of a periodic timer grows it as well.
+//! * `PULLED`: the deadline may lie before the entry that is filed, and who has seen to that has promised the owner a
+//!   message. Until it arrives the old entry stands: a thread that stops on its way to it makes nothing late.
+//! * *hint*: which of a node's entries is the current one. Moving a deadline *out* files nothing; when the owner
+//!   learns that it was *pulled in*, it files a second entry and grows this number, which turns the first one into
+//!   a zombie. Each period of a periodic timer grows it as well.
 
 use crate::types::GENERATION_BITS;
 use alloc::vec::Vec;
@@ -44,24 +47,27 @@ const STAGE_MASK: u64 = 0b11;
 /// Of a living timer: it is at a call, so no entry makes it fire.
 pub(super) const AT_A_CALL: u64 = 0b10;
 pub(super) const HANDLE: u64 = 1 << 2;
-pub(super) const MOVING: u64 = 1 << 3;
-pub(super) const TAKING: u64 = 1 << 4;
-pub(super) const MOVED: u64 = 1 << 5;
-pub(super) const BUSY: u64 = 1 << 6;
-const LIVE: u64 = 1 << 7;
+/// How many threads are moving the timer.
+const MOVERS: u64 = 0b11 << 3;
+pub(super) const MOVER: u64 = 1 << 3;
+pub(super) const TAKING: u64 = 1 << 5;
+pub(super) const MOVED: u64 = 1 << 6;
+pub(super) const BUSY: u64 = 1 << 7;
+const PULLED: u64 = 1 << 8;
+const LIVE: u64 = 1 << 9;
 const PHASE_MASK: u64 = LIVE | STAGE_MASK;
-pub(super) const HOLDS: u64 = HANDLE | MOVING | TAKING | BUSY;
+pub(super) const HOLDS: u64 = HANDLE | MOVERS | TAKING | BUSY;
 /// Where a mark begins: beside the hint, with the bit that says that the timer lives, so that one comparison tells
 /// whether an entry is dead.
 const MARK_SHIFT: u32 = LIVE.trailing_zeros();
 const HINT_SHIFT: u32 = MARK_SHIFT + 1;
-const HINT_BITS: u32 = 8;
+const HINT_BITS: u32 = 6;
 const HINT_ONE: u64 = 1 << HINT_SHIFT;
 const HINT_MASK: u64 = ((1 << HINT_BITS) - 1) << HINT_SHIFT;
 const GENERATION_SHIFT: u32 = HINT_SHIFT + HINT_BITS;
 const GENERATION_ONE: u64 = 1 << GENERATION_SHIFT;
 const GENERATION_MASK: u64 = !(GENERATION_ONE - 1);
-const _: () = assert!((PHASE_MASK | HOLDS | MOVED) == HINT_ONE - 1);
+const _: () = assert!((PHASE_MASK | HOLDS | MOVED | PULLED) == HINT_ONE - 1);
 const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
 
 /// Where a timer stands.
@@ -137,7 +143,7 @@ impl State {
     /// Whether the timer lives and this is its generation.
     #[inline]
     pub(crate) const fn is_named(self, generation: u64) -> bool {
-        self.0 & (GENERATION_MASK | LIVE) == generation << GENERATION_SHIFT | LIVE
+        self.is_live() && (self.0 ^ generation << GENERATION_SHIFT) < GENERATION_ONE
     }
 
     /// Whether an entry with this mark, which was taken when the timer lived, stands for a living timer.
@@ -158,9 +164,22 @@ impl State {
         self.0 & (PHASE_MASK | BUSY) == Phase::Pending as u64 | BUSY
     }
 
+    /// Whether somebody is changing the deadline.
     #[inline]
     pub(crate) const fn is_moving(self) -> bool {
-        self.has(MOVING)
+        self.has(MOVERS)
+    }
+
+    /// Whether as many are as can be counted.
+    #[inline]
+    pub(super) const fn has_most_movers(self) -> bool {
+        self.0 & MOVERS == MOVERS
+    }
+
+    /// Whether an entry must be filed as soon as somebody says so.
+    #[inline]
+    pub(super) const fn is_pulled(self) -> bool {
+        self.has(PULLED)
     }
 
     #[inline]
@@ -212,18 +231,33 @@ impl State {
         self.in_phase(phase)
     }
 
-    /// As before, with a mark that no entry carries yet: those that are filed are zombies.
+    /// As before, with a mark that no entry carries yet: those that are filed are zombies, and the next one lies where
+    /// it belongs.
     #[inline]
     #[must_use]
     pub(crate) const fn with_new_mark(self) -> Self {
-        Self(self.0 & !HINT_MASK | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
+        Self(self.0 & !(HINT_MASK | PULLED) | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
     }
 
-    /// The move that is under way has ended; `anew`: an entry will be filed for it.
+    /// One more thread moves the timer.
     #[must_use]
-    pub(super) const fn moved(self, anew: bool) -> Self {
-        let moved = self.without(MOVING).with(MOVED);
-        if anew { moved.with_new_mark() } else { moved }
+    pub(super) const fn moving(self) -> Self {
+        Self(self.0 + MOVER)
+    }
+
+    /// One of those that move the timer has done so. Whether the owner is to be told: if the deadline was pulled in, or
+    /// may have been by somebody else whose message has not arrived.
+    pub(super) const fn moved(self, earlier: bool) -> (Self, bool) {
+        let left = Self(self.0 - MOVER);
+        // Who is at a call looks at the deadline after it.
+        let tell = (earlier || left.is_moving() || left.is_pulled()) && !left.has(AT_A_CALL);
+        (left.with(if tell { MOVED | PULLED } else { MOVED }), tell)
+    }
+
+    /// One of those that move the timer has given up.
+    #[must_use]
+    pub(super) const fn moved_in_vain(self) -> Self {
+        Self(self.0 - MOVER)
     }
 
     /// The owner begins with a call of a periodic timer.
@@ -242,8 +276,8 @@ impl State {
 
 impl core::fmt::Debug for State {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let flags = [(HANDLE, "HANDLE"), (MOVING, "MOVING"), (TAKING, "TAKING")];
-        let flags = flags.into_iter().chain([(MOVED, "MOVED"), (BUSY, "BUSY")]);
+        let flags = [(HANDLE, "HANDLE"), (MOVERS, "MOVING"), (TAKING, "TAKING")];
+        let flags = flags.into_iter().chain([(MOVED, "MOVED"), (PULLED, "PULLED"), (BUSY, "BUSY")]);
         let flags: Vec<_> =
             flags.filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name).collect();
         write!(f, "{:?} #{} {flags:?}", self.phase(), self.generation())
@@ -320,11 +354,30 @@ mod tests {
 
     #[test]
     fn holds_outlive_the_timer_and_a_move_ends_its_own() {
-        let moving = State::default().armed(Phase::Waiting).with(MOVING | HANDLE);
+        let moving = State::default().armed(Phase::Waiting).with(HANDLE).moving();
         let ended = moving.preparing().ended(Phase::Cancelled);
-        assert!(ended.has(MOVING) && ended.has(HANDLE) && ended.is_busy());
-        let moved = moving.moved(true);
-        assert!(moved.is_moved() && !moved.is_moving() && moved.mark() != moving.mark());
-        assert_eq!(moving.moved(false).mark(), moving.mark());
+        assert!(ended.is_moving() && ended.has(HANDLE) && ended.is_busy());
+        let (moved, tell) = moving.moved(true);
+        assert!(tell && moved.is_moved() && !moved.is_moving() && moved.is_pulled());
+        assert_eq!(moved.mark(), moving.mark(), "the old entry stands");
+        let filed = moved.with_new_mark();
+        assert!(!filed.is_pulled() && filed.mark() != moving.mark());
+        assert_eq!(moving.moved(false), (moving.without(MOVERS).with(MOVED), false));
+        assert!(!moving.preparing().moved(true).1, "the owner looks by itself");
+    }
+
+    #[test]
+    fn nobody_relies_on_another_movers_message() {
+        let mut moving = State::default().armed(Phase::Pending);
+        while !moving.has_most_movers() {
+            moving = moving.moving();
+        }
+        let (moving, tell) = moving.moved(false);
+        assert!(tell, "the others may have pulled the deadline in");
+        let (moving, tell) = moving.moved(true);
+        assert!(tell && moving.is_moving());
+        let (moved, tell) = moving.moved(false);
+        assert!(tell, "a message is promised and may never come");
+        assert!(!moved.is_moving());
     }
 }

@@ -3,7 +3,7 @@
 //! Callable from any thread, except `arm` (the thread that took the node from a magazine) and what says that it is
 //! the owner's.
 
-use super::pure::{AT_A_CALL, BUSY, HANDLE, HOLDS, MOVED, MOVING, Phase, State, TAKING};
+use super::pure::{AT_A_CALL, BUSY, HANDLE, HOLDS, MOVED, MOVER, Phase, State, TAKING};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
@@ -23,28 +23,28 @@ pub(crate) enum Ending {
     Lost,
 }
 
-/// The answer to an attempt to begin a move.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Move {
-    /// The caller alone may write the deadline until it hands this state to [`StateWord::finish_move`].
-    Begun(State),
-    /// Another thread is moving the same timer: this move counts as the earlier of the two.
-    Superseded,
-    /// The timer has ended, or the key is stale.
-    Gone,
-}
-
 /// The answer to the end of a move.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Moved {
-    /// The move holds, and an entry with this mark is the current one.
-    Anew { mark: u32 },
-    /// The move holds, and who looks at the node next finds it.
+    /// The owner is to be told, by a message with this mark.
+    Tell { mark: u32 },
+    /// Who looks at the node next finds the deadline.
     Noted,
-    /// The timer was cancelled or returned meanwhile; `recycle` if the caller was the last to hold it.
+    /// The timer has ended since; `recycle` if the caller was the last to hold it.
     Ended { recycle: bool },
+}
+
+/// What an entry that has just arrived stands for.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// File it as it is.
+    Current,
+    /// The deadline was pulled in: file an entry with this mark and the node's deadline instead.
+    Pulled { mark: u32 },
+    /// The timer has ended, or another entry has taken over.
+    Dead,
 }
 
 /// What became of a periodic timer when its owner was done with it.
@@ -53,8 +53,6 @@ pub(crate) enum Moved {
 pub(crate) enum Finished {
     /// It waits for its next call, to be filed with this mark.
     Waits { mark: u32 },
-    /// Somebody has moved it and somebody else is moving it: look again soon.
-    Unclear { mark: u32 },
     /// Somebody has moved it: take the deadline over and try again.
     Moved,
     /// Somebody has ended it: let go.
@@ -198,43 +196,87 @@ impl StateWord {
         self.step(seen, seen.without(MOVED))
     }
 
-    /// Owner: what it read after [`acknowledge_move`](Self::acknowledge_move) may be of a move that goes on.
-    pub(crate) fn withdraw_acknowledgement(&self) {
-        // ORDERING: Relaxed: nothing is handed over, and a read-modify-write keeps what earlier ones released.
-        self.0.fetch_or(MOVED, Ordering::Relaxed);
-    }
-
-    /// Claims the right to write the deadline of the timer that `generation` names.
+    /// Keeps the node of the timer that `generation` names while its deadline is moved; `None` if that has ended.
+    ///
+    /// Three threads may be at this with one timer. A fourth waits for the first of them to be done, which takes
+    /// nanoseconds, unless all three have been stopped in the middle.
     #[inline]
-    pub(crate) fn begin_move(&self, generation: u64) -> Move {
+    pub(crate) fn begin_move(&self, generation: u64) -> Option<State> {
         let mut seen = self.load();
         loop {
             if !seen.is_named(generation) {
-                return Move::Gone;
+                return None;
             }
-            if seen.is_moving() {
-                return Move::Superseded;
+            if seen.has_most_movers() {
+                std::hint::spin_loop();
+                seen = self.load();
+                continue;
             }
-            match self.step(seen, seen.with(MOVING)) {
-                Ok(now) => return Move::Begun(now),
+            match self.step(seen, seen.moving()) {
+                Ok(now) => return Some(now),
                 Err(now) => seen = now,
             }
         }
     }
 
-    /// Ends a move after the deadline was written. `begun`: the state that it began with. `earlier`: a second
-    /// entry will be filed, unless the owner is at a call, after which it files one anyway.
+    /// Ends a move after the deadline was changed. `begun`: the state that it began with. `earlier`: it was pulled in.
     #[inline]
     pub(crate) fn finish_move(&self, begun: State, earlier: bool) -> Moved {
-        let mut seen = begun;
+        let (mut seen, mut earlier) = (begun, earlier);
         loop {
             if !seen.is_live() {
-                return Moved::Ended { recycle: self.release(MOVING).is_free() };
+                return Moved::Ended { recycle: self.give_up_move() };
             }
-            let anew = earlier && !seen.has(AT_A_CALL);
-            match self.step(seen, seen.moved(anew)) {
-                Ok(now) if anew => return Moved::Anew { mark: now.mark() },
+            let (moved, tell) = seen.moved(earlier);
+            match self.step(seen, moved) {
+                Ok(now) if tell => return Moved::Tell { mark: now.mark() },
                 Ok(_) => return Moved::Noted,
+                Err(now) => {
+                    // A call may have ended meanwhile: then what the deadline was compared with is over.
+                    earlier |= begun.has(AT_A_CALL) || now.mark() != begun.mark();
+                    seen = now;
+                }
+            }
+        }
+    }
+
+    /// Ends a move that changed nothing; true: recycle the node.
+    pub(crate) fn give_up_move(&self) -> bool {
+        // ORDERING: AcqRel as in `release`. [P2]
+        State(self.0.fetch_sub(MOVER, Ordering::AcqRel)).moved_in_vain().is_free()
+    }
+
+    /// Owner: what an entry with this mark, which has just arrived, stands for.
+    #[inline]
+    pub(crate) fn arrive(&self, mark: u32) -> Arrival {
+        // ORDERING: Relaxed: a hint as in `is_live`; and the message that brought the entry orders the state that its
+        // sender has left.
+        let seen = State(self.0.load(Ordering::Relaxed));
+        if !seen.is_current(mark) {
+            Arrival::Dead
+        } else if !seen.is_pulled() {
+            Arrival::Current
+        } else {
+            self.take_over(mark)
+        }
+    }
+
+    /// Turns the filed entry of a timer that was pulled in into a zombie, in favour of a new one.
+    ///
+    /// Any message of that timer will do, since the deadline is read from the node. `MOVED` stays: until the owner
+    /// has acknowledged the moves no entry makes the timer fire, whatever tick it was filed for.
+    #[cold]
+    fn take_over(&self, mark: u32) -> Arrival {
+        let mut seen = self.load();
+        loop {
+            if !seen.is_current(mark) {
+                return Arrival::Dead;
+            }
+            if !seen.is_pulled() {
+                return Arrival::Current;
+            }
+            match self.step(seen, seen.with_new_mark()) {
+                Ok(now) => return Arrival::Pulled { mark: now.mark() },
                 Err(now) => seen = now,
             }
         }
@@ -287,11 +329,10 @@ impl StateWord {
             if !seen.is_live() {
                 return Finished::Ended;
             }
-            if seen.is_moved() && !seen.is_moving() {
+            if seen.is_moved() {
                 return Finished::Moved;
             }
             match self.step(seen, seen.waiting(called)) {
-                Ok(now) if now.is_moved() => return Finished::Unclear { mark: now.mark() },
                 Ok(now) => return Finished::Waits { mark: now.mark() },
                 Err(now) => seen = now,
             }

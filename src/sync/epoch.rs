@@ -16,7 +16,7 @@ mod stand_in;
 #[cfg(not(tickwheel_epoch_stand_in))]
 pub(crate) use crossbeam_epoch::Guard;
 #[cfg(tickwheel_epoch_stand_in)]
-pub(crate) use stand_in::{Domain, Guard, check_the_next_domain};
+pub(crate) use stand_in::{Domain, check_the_next_domain};
 
 /// A reclamation domain; zero-sized in production, where all engines share one collector.
 #[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]

@@ -59,9 +59,4 @@ impl Course {
         }
         counts
     }
-
-    /// The tick after the one that `now` lies in.
-    pub(crate) const fn tick_after(&self, now: Time) -> u64 {
-        self.rate.current(now).saturating_add(1)
-    }
 }

@@ -274,6 +274,41 @@ fn event_loops_have_periodic_timers_too() {
 }
 
 #[test]
+fn the_deadline_of_a_periodic_timer_is_that_of_its_next_call() {
+    let at = |ms: u32| Some(Time::ZERO + MS * ms);
+    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
+    let (timer, clock, _) = by_hand(|builder| builder);
+    let key = timer.schedule_periodic(3 * MS, period, 7u32).unwrap();
+    let mut deadlines = vec![timer.deadline(key)];
+    for ms in [3, 13, 33] {
+        run_to(&timer, &clock, ms, 1);
+        deadlines.push(timer.deadline(key));
+    }
+    assert!(timer.reschedule(key, 20 * MS).moved());
+    deadlines.push(timer.deadline(key));
+    run_to(&timer, &clock, 53, 1);
+    deadlines.push(timer.deadline(key));
+    assert_eq!(deadlines, [at(3), at(13), at(23), at(43), at(53), at(63)]);
+    assert_eq!(timer.cancel(key), Cancel::Won(7));
+    assert_eq!(timer.deadline(key), None);
+
+    let clock = ManualClock::new();
+    let mut timer: EventLoopTimer<u32> =
+        EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+    let remote = timer.remote();
+    let key = remote.schedule_periodic(3 * MS, period, 7u32).unwrap();
+    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(3), at(3)));
+    clock.advance(3 * MS);
+    assert_eq!(timer.poll(clock.now(), |_| ()).fired, 1);
+    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(13), at(13)));
+    assert!(remote.reschedule(key, 2 * MS).moved());
+    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(5), at(5)));
+    clock.advance(2 * MS);
+    assert_eq!(timer.poll(clock.now(), |_| ()).fired, 1);
+    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(15), at(15)));
+}
+
+#[test]
 fn a_panicking_event_loop_handler_does_not_stop_the_periods() {
     let clock = ManualClock::new();
     let mut timer: EventLoopTimer<u32> =

@@ -1,0 +1,270 @@
+//! One node: a deadline that moves holds, wherever whoever moves it stops, and the timer fires once.
+
+use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn};
+use super::world::{Settled, World};
+use crate::node::moves::Rescheduled;
+use std::sync::Arc;
+
+#[test]
+fn moved_later_or_fire() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 20)
+        });
+        let settled = world.due(timer, timer.mark, 10);
+        let moved = mover.join().unwrap();
+        assert_eq!(moved, if settled.fired() { Rescheduled::Gone } else { Rescheduled::Later });
+        if !settled.fired() {
+            assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(20));
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn moved_later_twice_or_fire() {
+    explore(bounded(4, 3), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || [world.reschedule(1, timer, 20), world.reschedule(1, timer, 30)]
+        });
+        let mut settled = world.due(timer, timer.mark, 10);
+        if let Settled::Again(tick, mark) = settled {
+            settled = world.due(timer, mark, tick.max(20));
+        }
+        let moved = mover.join().unwrap();
+        match settled {
+            Settled::Fired(10) => assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone]),
+            // It fires by a deadline that somebody has put there and not yet told of.
+            Settled::Fired(20) => {
+                let first = matches!(moved[0], Rescheduled::Later | Rescheduled::Overtaken);
+                assert!(first && moved[1] == Rescheduled::Gone, "{moved:?}");
+            }
+            Settled::Fired(30) => {
+                let second = matches!(moved[1], Rescheduled::Later | Rescheduled::Overtaken);
+                assert!(second && moved[0] == Rescheduled::Later, "{moved:?}");
+            }
+            Settled::Fired(deadline) => panic!("nobody asked for {deadline}"),
+            _ => {
+                assert_eq!(moved, [Rescheduled::Later, Rescheduled::Later]);
+                assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(30));
+            }
+        }
+        world.finish();
+    });
+}
+
+/// The owner comes to the old entry while the deadline is pulled in. The mover may stop at any step, before or after
+/// its message: the timer fires, at its old deadline at the latest.
+#[test]
+fn moved_earlier_or_fire() {
+    explore(bounded_when_quick(3), || {
+        let world = World::new();
+        let timer = world.arm(0, 20, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 10)
+        });
+        // The other thread is not joined: it stands at any of its steps.
+        let settled = world.due(timer, timer.mark, 20);
+        let moved = mover.join().unwrap();
+        match settled {
+            Settled::Fired(20) => assert_eq!(moved, Rescheduled::Gone, "not by its deadline"),
+            Settled::Fired(10) => assert_ne!(moved, Rescheduled::Gone, "by its deadline"),
+            other => panic!("{other:?}, because somebody moves it"),
+        }
+        assert_eq!(world.arrive(timer, moved, 10), None, "it has ended");
+        world.finish();
+    });
+}
+
+/// The owner comes before both deadlines: when all have gone on, an entry lies at the new one, and only there.
+#[test]
+fn moved_earlier_or_looked_at() {
+    explore(bounded_when_quick(3), || {
+        let world = World::new();
+        let timer = world.arm(0, 20, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 10)
+        });
+        let settled = world.due(timer, timer.mark, 5);
+        assert!(!settled.fired());
+        let mut entries = settled.entries();
+        entries.extend(world.arrive(timer, mover.join().unwrap(), 10));
+        assert_eq!(world.fire_the_rest(timer, entries), Some(10));
+        world.finish();
+    });
+}
+
+/// Two threads pull one timer in; the owner hears of the first while the second is at it, which may stop at any step.
+#[test]
+fn pulled_in_twice_or_arrived() {
+    explore(bounded(4, 3), || {
+        let world = World::new();
+        let timer = world.arm(0, 30, 1, false);
+        let first = world.reschedule(0, timer, 20);
+        let second = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 10)
+        });
+        let filed = world.arrive(timer, first, 20);
+        assert!(matches!(filed, Some((10 | 20, _))), "filed at {filed:?}");
+        assert!(!world.due(timer, timer.mark, 30).fired(), "the first entry is a zombie now");
+        let mut entries = Vec::from_iter(filed);
+        entries.extend(world.arrive(timer, second.join().unwrap(), 10));
+        assert_eq!(world.fire_the_rest(timer, entries), Some(10));
+        world.finish();
+    });
+}
+
+/// A mover pulls the deadline in and may stop anywhere before its message; another one pushes it out again, and relies
+/// on nobody: the timer fires by its deadline at the latest, once its own message has arrived.
+#[test]
+fn pulled_in_or_pushed_out_again() {
+    explore(bounded(4, 3), || {
+        let world = World::new();
+        let timer = world.arm(0, 30, 1, false);
+        let pulling = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 10)
+        });
+        let pushed = world.reschedule(0, timer, 20);
+        let filed = world.arrive(timer, pushed, 20);
+        let Some((tick @ (10 | 20), mark)) = filed else { panic!("filed as {filed:?}") };
+        // The other thread is not joined: it stands at any of its steps.
+        let settled = world.due(timer, mark, tick);
+        let settled = if settled.fired() { settled } else { world.due(timer, mark, 20) };
+        assert!(settled.fired(), "{settled:?} at 20");
+        let _ = pulling.join().unwrap();
+        world.finish();
+    });
+}
+
+/// The owner gives a timer a new entry while somebody moves it: whatever entries there are, it fires once, at a
+/// deadline that it had, and not before.
+#[test]
+fn moved_or_its_entry_is_renewed() {
+    for to in [10, 30] {
+        explore(UNBOUNDED, move || {
+            let world = World::new();
+            let timer = world.arm(0, 20, 1, false);
+            let mover = spawn({
+                let world = Arc::clone(&world);
+                move || world.reschedule(1, timer, to)
+            });
+            let renewed = world.table.renew_entry(timer.index, timer.mark);
+            let mut entries = vec![renewed.unwrap_or((20, timer.mark))];
+            match mover.join().unwrap() {
+                Rescheduled::Earlier { mark } => entries.push((to, mark)),
+                Rescheduled::Later => {}
+                other => panic!("{other:?}"),
+            }
+            if renewed.is_some() {
+                assert_eq!(
+                    world.due(timer, timer.mark, 40),
+                    Settled::Dead,
+                    "the old entry is dead"
+                );
+            }
+            assert_eq!(world.fire_the_rest(timer, entries), Some(to));
+            world.finish();
+        });
+    }
+}
+
+#[test]
+fn move_or_cancel() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 20)
+        });
+        assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
+        assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
+        assert_eq!(world.due(timer, timer.mark, 10), Settled::Dead);
+        world.finish();
+    });
+}
+
+#[test]
+fn move_or_move_or_fire() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let movers: Vec<_> = [(1, 20), (2, 30)]
+            .map(|(thread, deadline)| {
+                let world = Arc::clone(&world);
+                spawn(move || world.reschedule(thread, timer, deadline))
+            })
+            .into();
+        let settled = world.due(timer, timer.mark, 10);
+        let moved: Vec<_> = movers.into_iter().map(|mover| mover.join().unwrap()).collect();
+        if settled.fired() {
+            assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone], "fired though it was moved");
+        } else {
+            let mut entries = settled.entries();
+            // The second mover moves backwards if the first one has overtaken it.
+            entries.extend(moved.iter().filter_map(|moved| world.arrive(timer, *moved, 20)));
+            let fired = world.fire_the_rest(timer, entries);
+            assert!(matches!(fired, Some(20 | 30)), "ended as {fired:?}");
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn earlier_or_later_or_fire() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let earlier = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 5)
+        });
+        let later = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(2, timer, 30)
+        });
+        let settled = world.due(timer, timer.mark, 10);
+        let mut entries = settled.entries();
+        let (earlier, later) = (earlier.join().unwrap(), later.join().unwrap());
+        entries.extend(world.arrive(timer, earlier, 5));
+        entries.extend(world.arrive(timer, later, 30));
+        let rest = world.fire_the_rest(timer, entries);
+        assert!(settled.fired() ^ rest.is_some(), "fires exactly once: {settled:?}, {rest:?}");
+        match settled {
+            Settled::Fired(10) => assert_eq!(later, Rescheduled::Gone, "fired at the old deadline"),
+            Settled::Fired(deadline) => assert_eq!(deadline, 5),
+            _ => {}
+        }
+        world.finish();
+    });
+}
+
+#[test]
+fn move_or_drop_handle_or_cancel() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, true);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || world.reschedule(1, timer, 20)
+        });
+        let holder = spawn({
+            let world = Arc::clone(&world);
+            move || world.release(2, timer)
+        });
+        assert_eq!(world.cancel(0, timer), Some(1));
+        assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
+        holder.join().unwrap();
+        world.finish();
+    });
+}

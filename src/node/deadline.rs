@@ -1,0 +1,163 @@
+//! A node's deadline, which threads move by compare-and-swap.
+//!
+//! ```text
+//!   63      62 .. 0
+//!   settled tick (all ones: never)
+//! ```
+//!
+//! A move is over when its exchange here has succeeded; the state word only tells the owner to look. So it does not
+//! matter where a mover stops: what stands here is the deadline, with nobody's half-done work in it. The node is kept
+//! meanwhile (`MOVERS`), so that a slow exchange cannot meet the node's next timer.
+//!
+//! The owner sets the highest bit where it acts on the value while somebody may be moving it:
+//!
+//! * of a timer that fires once, directly before it ends it: who comes to move it now is too late;
+//! * of a periodic timer always: the bit says that this is the owner's word, which shows others when the coming call is
+//!   due. A move clears it, and the owner sets it again when it takes the new deadline over. So it takes none over
+//!   twice, and what it shows never overwrites what others ask for.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+const SETTLED: u64 = 1 << 63;
+const NEVER: u64 = SETTLED - 1;
+
+/// The tick at or after which a timer may fire. Entries may name an earlier tick, never a later one, unless a message
+/// is under way.
+#[derive(Debug, Default)]
+pub(super) struct Deadline(AtomicU64);
+
+/// What stood there at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Seen(u64);
+
+impl Seen {
+    /// `u64::MAX` for never.
+    #[inline]
+    pub(super) const fn tick(self) -> u64 {
+        let tick = self.0 & NEVER;
+        if tick == NEVER { u64::MAX } else { tick }
+    }
+
+    pub(super) const fn is_settled(self) -> bool {
+        self.0 & SETTLED != 0
+    }
+}
+
+/// A tick as it is stored. Those from 2^63 on are as far away as never.
+#[inline]
+const fn stored(tick: u64) -> u64 {
+    if tick < NEVER { tick } else { NEVER }
+}
+
+impl Deadline {
+    /// Sets the deadline of a timer that nobody else knows.
+    #[inline]
+    pub(super) fn set(&self, tick: u64) {
+        // ORDERING: Release: whoever reads it, and be it with an old key, sees that the timer before has ended. [P23]
+        // With the state it is published by the Release in `arm` [P1].
+        self.0.store(stored(tick), Ordering::Release);
+    }
+
+    /// As [`set`](Self::set), settled: of a periodic timer.
+    pub(super) fn set_settled(&self, tick: u64) {
+        // ORDERING: Release: as in `set`. [P23] [P1]
+        self.0.store(stored(tick) | SETTLED, Ordering::Release);
+    }
+
+    /// The deadline of a timer that may have ended: to be confirmed by a look at the state after this.
+    pub(super) fn load_of_any(&self) -> Seen {
+        // ORDERING: Acquire pairs with `set`: if this is the next timer's, the state read next is not the last one's.
+        // [P23]
+        Seen(self.0.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn load(&self) -> Seen {
+        // ORDERING: Relaxed: who acts on it has the state word's Acquire before [P3], and a compare-and-swap after.
+        Seen(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Exchanges the deadline, unless it is settled and `final_when_settled`; the tick that stood there before.
+    ///
+    /// The caller keeps the node.
+    #[inline]
+    pub(super) fn exchange(&self, tick: u64, final_when_settled: bool) -> Option<u64> {
+        let mut seen = self.load();
+        loop {
+            if final_when_settled && seen.is_settled() {
+                return None;
+            }
+            // ORDERING: Relaxed, both: the state word publishes it, and the owner's mark excludes it otherwise.
+            match self.0.compare_exchange(
+                seen.0,
+                stored(tick),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(seen.tick()),
+                Err(now) => seen = Seen(now),
+            }
+        }
+    }
+
+    /// Owner: marks what it has seen as settled; false if somebody has moved it since.
+    pub(super) fn settle(&self, seen: Seen) -> bool {
+        self.replace(seen, seen.0 | SETTLED)
+    }
+
+    /// Owner of a periodic timer: shows others its next deadline, unless they ask for another one.
+    pub(super) fn show(&self, tick: u64) {
+        let seen = self.load();
+        if seen.is_settled() {
+            let _ = self.replace(seen, stored(tick) | SETTLED);
+        }
+    }
+
+    fn replace(&self, seen: Seen, new: u64) -> bool {
+        // ORDERING: Relaxed: only the one order of this word's exchanges matters.
+        let order = Ordering::Relaxed;
+        seen.0 == new || self.0.compare_exchange(seen.0, new, order, order).is_ok()
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_far_end_of_time_is_never() {
+        let deadline = Deadline::default();
+        for (tick, kept) in
+            [(0, 0), (NEVER - 1, NEVER - 1), (NEVER, u64::MAX), (u64::MAX, u64::MAX)]
+        {
+            deadline.set(tick);
+            assert_eq!(deadline.load().tick(), kept);
+            assert!(deadline.settle(deadline.load()));
+            assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (kept, true));
+        }
+    }
+
+    #[test]
+    fn what_is_settled_is_moved_only_where_that_is_not_the_end() {
+        let deadline = Deadline::default();
+        deadline.set(5);
+        let stale = deadline.load();
+        assert_eq!(deadline.exchange(7, true), Some(5));
+        assert!(!deadline.settle(stale), "it was moved since");
+        assert!(deadline.settle(deadline.load()));
+        assert_eq!(deadline.exchange(9, true), None);
+        assert_eq!(deadline.exchange(9, false), Some(7));
+        assert!(!deadline.load().is_settled());
+    }
+
+    #[test]
+    fn what_others_ask_for_is_not_overwritten() {
+        let deadline = Deadline::default();
+        deadline.set_settled(10);
+        deadline.show(20);
+        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, true));
+        assert_eq!(deadline.exchange(20, false), Some(20));
+        deadline.show(30);
+        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, false));
+    }
+}

@@ -1,0 +1,19 @@
+//! Memory, as the whole program sees it: what happens to whom an allocation keeps waiting.
+//!
+//! A program of its own, because the allocator belongs to the process.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `allocator` | the system's allocator, which stops a thread that asks for it |
+//! | `stopped` | a thread that stops in the middle of a call delays nobody else |
+
+mod allocator;
+mod stopped;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The tests of this program run one after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
