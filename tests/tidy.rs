@@ -97,12 +97,6 @@ const CIRCLES: &[&str] = &[
     "src/engine/timeout.rs",
     "src/engine/timer.rs",
     "src/engine/worker.rs",
-    "src/event_loop/builder.rs",
-    "src/event_loop/timer.rs",
-    "src/local/builder.rs",
-    "src/local/fixed.rs",
-    "src/local/mod.rs",
-    "src/local/timer.rs",
 ];
 
 /// What must not be named in a folder, beyond imports of the crate.
