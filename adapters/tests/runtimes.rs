@@ -71,9 +71,9 @@ fn a_sleep_that_moves_to_another_task_wakes_that_one() {
                     ended = &mut sleep => ended.unwrap(),
                     () = tokio::task::yield_now() => {}
                 }
-                sleep
+                [sleep]
             });
-            let sleep = first.await.unwrap();
+            let [sleep] = first.await.unwrap();
             tokio::spawn(sleep).await.unwrap().unwrap();
         }
     });
