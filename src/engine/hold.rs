@@ -5,14 +5,14 @@
 //! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `Hold` |
 //! | [`Hold`], of a worker | the count of its `Arc` | memory |
 //! | [`HandleRef`], in a `Timeout` | per thread and shard, see `linger` | memory |
+//! | [`AlarmRef`], in a future | as a `HandleRef`; of a static engine not at all | memory |
 //! | `Weak<Hold>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
 //! The engine lies in memory of its own, behind a pointer: with its last `Hold` it is handed to its shelf, which frees
 //! it when the last handle is gone as well.
 
-use super::inner::Inner;
+use super::inner::{AnyShelf, Hold, Inner};
 use super::linger::{Lingering, Shelf};
-use super::timer::Timer;
 use crate::contain;
 use crate::shard::Refusal;
 use crate::sync::atomic::Ordering;
@@ -25,9 +25,6 @@ use std::sync::{Arc, Weak};
 
 /// Shelves in this process; a handle that is kept after its engine costs the others on its shelf a lock each.
 const SHELVES: usize = 64;
-
-/// Engines of any payload.
-pub(super) type AnyShelf = Shelf<Box<dyn Lingering + Send>>;
 
 #[cfg(not(tickwheel_loom))]
 pub(super) fn shelf(engine: u64) -> &'static AnyShelf {
@@ -47,9 +44,6 @@ impl Lingering for Box<dyn Lingering + Send> {
         (**self).handles_left()
     }
 }
-
-/// Keeps an engine's memory; lives in an `Arc`.
-pub(super) struct Hold<T>(NonNull<Inner<T>>);
 
 // SAFETY: a `Hold` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
 // frees it on whatever thread comes last, which `Inner: Send` allows.
@@ -114,9 +108,6 @@ impl<T> Drop for Retired<T> {
     }
 }
 
-/// What happens to an engine when its last `Hold` goes.
-pub(super) type Retire<T> = fn(NonNull<Inner<T>>);
-
 /// Called once, when the last `Hold` of the engine goes.
 pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
     let retired = Box::new(Retired(engine));
@@ -163,13 +154,12 @@ impl<T> TimerRef<T> {
         None
     }
 
-    /// Runs `f` with a `Timer` that is not counted, for the handlers of the engine's own workers.
+    /// One that is not counted, to be used while a worker holds the engine.
     ///
     /// Every `Inner` has been given its memory by `Hold::new`, and who has a reference to it has a `Hold` behind it.
     #[inline]
-    pub(super) fn lend<R>(engine: &Inner<T>, f: impl FnOnce(&Timer<T>) -> R) -> R {
-        let timer = ManuallyDrop::new(Timer::from_ref(Self(NonNull::from(engine))));
-        f(&timer)
+    pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self(NonNull::from(engine)))
     }
 }
 
@@ -212,7 +202,7 @@ impl<T> Deref for TimerRef<T> {
 
     #[inline]
     fn deref(&self) -> &Inner<T> {
-        // SAFETY: counted ones have a `Hold` together, a lent one (`lend`) is used while a worker has one.
+        // SAFETY: counted ones have a `Hold` together, one that is not (`uncounted`) is used while a worker has one.
         unsafe { self.0.as_ref() }
     }
 }
@@ -257,8 +247,9 @@ impl<T> HandleRef<T> {
         payload: T,
     ) -> Result<Self, Refusal<T>> {
         let handle = &engine.handles[shard];
-        // Counts the handle as made.
-        let key = handle.schedule(handle.thread(slot), tick, payload, true)?;
+        let thread = handle.thread(slot);
+        let key = handle.schedule(thread, tick, payload, true)?;
+        thread.handles_made.bump();
         Ok(Self { engine: NonNull::from(engine), key })
     }
 
@@ -291,6 +282,65 @@ impl<T> Drop for HandleRef<T> {
                     handle.release(thread, key);
                     thread.handles_dropped.bump();
                 }
+            });
+        });
+    }
+}
+
+/// A future's way to its engine, whether its timer is armed or not.
+#[cfg(feature = "futures")]
+pub(super) struct AlarmRef<T> {
+    engine: NonNull<Inner<T>>,
+    /// Static engines are never freed.
+    counted: bool,
+}
+
+// SAFETY: as for `Hold`.
+#[cfg(feature = "futures")]
+unsafe impl<T: Send> Send for AlarmRef<T> {}
+// SAFETY: as for `Hold`.
+#[cfg(feature = "futures")]
+unsafe impl<T: Send> Sync for AlarmRef<T> {}
+
+#[cfg(feature = "futures")]
+impl<T> AlarmRef<T> {
+    /// Counted as a handle: on a word of this thread's.
+    pub(super) fn counted(engine: &Inner<T>) -> Self {
+        slot::with(|slot| engine.home(slot).handles_made.bump());
+        Self { engine: NonNull::from(engine), counted: true }
+    }
+
+    /// Of an engine with a `Timer` that is never dropped.
+    #[inline]
+    pub(super) fn of_static(timer: &'static TimerRef<T>) -> Self {
+        let engine: &Inner<T> = timer;
+        Self { engine: NonNull::from(engine), counted: false }
+    }
+}
+
+#[cfg(feature = "futures")]
+impl<T> Deref for AlarmRef<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        // SAFETY: this is counted as made and not as dropped, or the engine is static: it is not freed.
+        unsafe { self.engine.as_ref() }
+    }
+}
+
+#[cfg(feature = "futures")]
+impl<T> Drop for AlarmRef<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.counted {
+            return;
+        }
+        let (engine, shelf) = (self.engine, self.shelf);
+        shelf.leave(|| {
+            slot::with(|slot| {
+                // SAFETY: as in `deref`, until the reference is counted as dropped. Nothing outlives that.
+                unsafe { engine.as_ref() }.home(slot).handles_dropped.bump();
             });
         });
     }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
+//! | `alarm` | what a future has of an engine: a timer that wakes it |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
 //! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
-//! | `inner` | what timers, timeouts and workers share |
+//! | `blueprint` | from what a builder has decided to an engine |
+//! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
 //! | `lifecycle` | start, end, turning by hand |
@@ -24,6 +26,9 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
+#[cfg(feature = "futures")]
+mod alarm;
+mod blueprint;
 mod builder;
 mod events;
 mod global;
@@ -49,6 +54,8 @@ mod timer;
 mod weak;
 mod worker;
 
+#[cfg(feature = "futures")]
+pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;

@@ -165,6 +165,9 @@ impl<T> Table<T> {
             if seen.is_periodic() {
                 return self.due_periodic(cache, index, node, mark, now);
             }
+            if seen.is_exchanged() {
+                return Fate::Refile(now.saturating_add(1));
+            }
             if seen.is_moved() {
                 match node.state.acknowledge_move(seen) {
                     Ok(clean) => seen = clean,
@@ -208,7 +211,7 @@ impl<T> Table<T> {
         ending: Ending,
     ) -> Option<T> {
         match ending {
-            Ending::Lost => None,
+            Ending::Lost | Ending::Left => None,
             Ending::Sole(was) => {
                 let payload = Self::take(node, was);
                 cache.give(&self.depot, index);
@@ -309,7 +312,7 @@ impl<T> Table<T> {
             }
             let ending = node.state.end(state.generation(), Phase::Returned, false);
             let (was, shared) = match ending {
-                Ending::Lost => return,
+                Ending::Lost | Ending::Left => return,
                 Ending::Sole(was) | Ending::Held(was) => (was, false),
                 Ending::Shared(was) => (was, true),
             };
