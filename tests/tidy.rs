@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/columns.rs"]
 mod columns;
+#[path = "tidy/words.rs"]
+mod words;
 
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
