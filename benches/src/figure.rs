@@ -83,7 +83,7 @@ impl Figure {
         all
     }
 
-    /// Its name, as bars and commands use it.
+    /// Its name, as goals and commands use it.
     #[must_use]
     pub fn id(self) -> String {
         match self {

@@ -3,20 +3,20 @@
 use crate::peer::Peer;
 use crate::results::Results;
 
-/// One bar and how it went.
+/// One goal and how it went.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Which figure.
     pub figure: String,
     /// What is asked for.
-    pub bar: String,
+    pub goal: String,
     /// What there is.
     pub measured: String,
     /// Whether that is enough; `None` if it was not measured.
     pub met: Option<bool>,
 }
 
-/// Every bar, in the order of the project's performance page.
+/// Every goal, in the order of the project's performance page.
 #[must_use]
 pub fn check(results: &Results) -> Vec<Verdict> {
     let judge = Judge(results);
@@ -81,7 +81,7 @@ struct Against<'a> {
 struct Judge<'a>(&'a Results);
 
 impl Judge<'_> {
-    /// The bars of the engine.
+    /// The goals of the engine.
     fn engine(&self, verdicts: &mut Vec<Verdict>) {
         let timer = Peer::Timer;
         for id in ["cross-1", "cross-2"] {
@@ -123,7 +123,7 @@ impl Judge<'_> {
         verdicts.push(self.at_most("shrink", timer, "left %", 25.0, "<= 25 % of the growth stays"));
     }
 
-    /// The bars of the futures.
+    /// The goals of the futures.
     fn futures(&self, verdicts: &mut Vec<Verdict>) {
         let sleep = Peer::Sleep;
         for (id, share) in [("cross-1", 0.6), ("cross-2", 0.5)] {
@@ -160,7 +160,7 @@ impl Judge<'_> {
         };
         Verdict {
             figure: figure.to_owned(),
-            bar: format!("a sleep's {metric} <= {share} of the best future's"),
+            goal: format!("a sleep's {metric} <= {share} of the best future's"),
             measured: both.map_or_else(missing, show),
             met: both.map(|(own, (_, best))| own <= best * share),
         }
@@ -170,7 +170,7 @@ impl Judge<'_> {
         let value = self.0.median(figure, peer, metric);
         Verdict {
             figure: figure.to_owned(),
-            bar: text.to_owned(),
+            goal: text.to_owned(),
             measured: value.map_or_else(missing, |value| format!("{metric} {}", number(value))),
             met: value.map(|value| value <= most),
         }
@@ -185,7 +185,7 @@ impl Judge<'_> {
         };
         Verdict {
             figure: figure.to_owned(),
-            bar: text.to_owned(),
+            goal: text.to_owned(),
             measured: both.map_or_else(missing, show),
             met: both.map(|(own, other)| own >= other * share),
         }
@@ -230,7 +230,7 @@ impl Judge<'_> {
         peer: Peer,
         metric: &str,
         more_is_better: bool,
-        bar: String,
+        goal: String,
         is_enough: impl Fn(f64, f64) -> bool,
     ) -> Verdict {
         let own = self.0.median(figure, peer, metric);
@@ -242,7 +242,7 @@ impl Judge<'_> {
         };
         Verdict {
             figure: figure.to_owned(),
-            bar,
+            goal,
             measured: both.map_or_else(missing, show),
             met: both.map(|(own, (_, best))| is_enough(own, best)),
         }
@@ -257,7 +257,7 @@ impl Judge<'_> {
         };
         Verdict {
             figure: it.figure.to_owned(),
-            bar: it.text.to_owned(),
+            goal: it.text.to_owned(),
             measured: both.map_or_else(missing, show),
             met: both.map(|(own, other)| own <= other * it.factor),
         }
