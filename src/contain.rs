@@ -62,7 +62,13 @@ pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
 
 fn log(level: log::Level, text: std::fmt::Arguments<'_>) {
     // There is nowhere left to say that the logger panicked; the panic hook has.
-    let _ = call(|| log::log!(level, "{text}"));
+    #[cfg(not(feature = "tracing"))]
+    let _ = call(|| log::log!(target: "tickwheel", level, "{text}"));
+    #[cfg(feature = "tracing")]
+    let _ = call(|| match level {
+        log::Level::Error => tracing::error!(target: "tickwheel", "{text}"),
+        _ => tracing::warn!(target: "tickwheel", "{text}"),
+    });
 }
 
 /// Drops the payload of a panic, which may panic in turn.

@@ -43,9 +43,24 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Async code, on whatever runtime, sleeps and times out by the process's shared engine, or by one of your own:
+//!
+//! ```
+//! # #[cfg(feature = "futures")] {
+//! use std::time::Duration;
+//!
+//! # async fn answer() -> u8 { 17 }
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let answer = tickwheel::timeout(Duration::from_secs(5), answer()).await?;
+//! tickwheel::sleep(Duration::from_millis(20)).await?;
+//! # drop(answer); Ok(()) }
+//! # }
+//! ```
+//!
 //! # Where to look
 //!
 //! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
+//! * [`sleep`], [`timeout`], [`interval`]: futures for any runtime.
 //! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
 //!
@@ -54,7 +69,10 @@
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
+//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `engine` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
+//! | `metrics` | [`MetricsReporter`]: statistics for the `metrics` facade | `shard`, metrics |
+//! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
@@ -115,7 +133,10 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 // The lower rooms have a few functions that only one of the upper rooms asks for.
-#![cfg_attr(not(all(feature = "engine", feature = "event-loop")), allow(dead_code, unused_imports))]
+#![cfg_attr(
+    not(all(feature = "futures", feature = "event-loop")),
+    allow(dead_code, unused_imports)
+)]
 
 extern crate alloc;
 
@@ -150,6 +171,8 @@ mod shard;
 mod engine;
 #[cfg(feature = "event-loop")]
 mod event_loop;
+#[cfg(feature = "futures")]
+mod futures;
 
 #[cfg(test)]
 #[path = "../loom-tests/models/mod.rs"]
@@ -163,8 +186,15 @@ pub use engine::{
 };
 #[cfg(feature = "event-loop")]
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
+#[cfg(feature = "futures")]
+pub use futures::{
+    Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at,
+};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use pull::{Expirations, Pull};
+#[cfg(feature = "metrics")]
+pub use shard::MetricsReporter;
 #[cfg(feature = "shard")]
 pub use shard::{DurationHistogram, ShardStats};
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
@@ -176,7 +206,7 @@ pub use types::{
 };
 
 /// The README's examples are compiled and run with the documentation tests.
-#[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
+#[cfg(all(doctest, feature = "futures", feature = "event-loop"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 

@@ -24,5 +24,6 @@ examples! {
     idle_server: "../examples/idle_server.rs" => Ok(()),
     rpc_client: "../examples/rpc_client.rs" => Ok(()),
     cache_ttl: "../examples/cache_ttl.rs" => Ok(()),
+    async_timeouts: "../examples/async_timeouts.rs" => Ok(()),
     simulation: "../examples/simulation.rs" => (),
 }

@@ -26,7 +26,9 @@ impl Usage {
             return Self::default();
         };
         let duration = |time: TimeVal| {
-            let micros = time.tv_sec() * 1_000_000 + time.tv_usec();
+            // Another width on other systems.
+            #[allow(clippy::useless_conversion)]
+            let micros = i64::from(time.tv_sec()) * 1_000_000 + i64::from(time.tv_usec());
             Duration::from_micros(u64::try_from(micros).unwrap_or(0))
         };
         let count = |value| u64::try_from(value).unwrap_or(0);

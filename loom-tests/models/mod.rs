@@ -32,6 +32,8 @@ mod shard;
 mod stop;
 
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod exchange;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod linger;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod magazine;

@@ -134,6 +134,34 @@ fn stop_or_cancel() {
     });
 }
 
+/// A future changes its waker while the engine stops: whoever has the timer's payload in the end, its end is counted
+/// once, and its place is free.
+#[test]
+fn stop_or_exchange() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (handle, ledger) = engine.handle();
+        let key = schedule(&handle, handle.thread(0), &ledger, 1, true).unwrap();
+        let other = ledger.payload(2);
+        let future = spawn(move || {
+            let thread = handle.thread(1);
+            let exchanged = handle.exchange(thread, key, other);
+            let left = exchanged.as_ref().is_err_and(|not| not.left.is_some());
+            let returns = if exchanged.is_ok() { vec![2] } else { vec![1] };
+            handle.release(thread, key);
+            if left { vec![] } else { returns }
+        });
+        let returned = engine.close();
+        assert_eq!(returned, future.join().unwrap());
+        let (handle, _) = engine.handle();
+        let sums = handle.sums();
+        assert_eq!(sums.returned, returned.len() as u64);
+        assert_eq!(sums.cancelled + sums.returned, 1, "{sums:?}");
+        drop(handle);
+        engine.finish();
+    });
+}
+
 #[test]
 fn stop_or_move() {
     explore(TWO_THREADS, || {

@@ -1,5 +1,6 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
+use super::events;
 use super::hold::TimerRef;
 use super::hooks::{PanicHook, PanicReport};
 use super::inner::Inner;
@@ -133,7 +134,7 @@ pub(super) fn run_caught<T>(
 }
 
 fn report(hook: Option<&PanicHook>, report: &PanicReport) {
-    contain::error(format_args!("{report}"));
+    events::handler_panicked(report);
     if let Some(hook) = hook {
         if let Err(message) = contain::call(|| hook(report)) {
             contain::error(format_args!("the panic hook panicked as well: {message}"));

@@ -5,6 +5,7 @@
 //! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `Hold` |
 //! | [`Hold`], of a worker | the count of its `Arc` | memory |
 //! | [`HandleRef`], in a `Timeout` | per thread and shard, see `linger` | memory |
+//! | [`AlarmRef`], in a future | as a `HandleRef`; of a static engine not at all | memory |
 //! | `Weak<Hold>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
 //! The engine lies in memory of its own, behind a pointer: with its last `Hold` it is handed to its shelf, which frees
@@ -257,8 +258,9 @@ impl<T> HandleRef<T> {
         payload: T,
     ) -> Result<Self, Refusal<T>> {
         let handle = &engine.handles[shard];
-        // Counts the handle as made.
-        let key = handle.schedule(handle.thread(slot), tick, payload, true)?;
+        let thread = handle.thread(slot);
+        let key = handle.schedule(thread, tick, payload, true)?;
+        thread.handles_made.bump();
         Ok(Self { engine: NonNull::from(engine), key })
     }
 
@@ -291,6 +293,65 @@ impl<T> Drop for HandleRef<T> {
                     handle.release(thread, key);
                     thread.handles_dropped.bump();
                 }
+            });
+        });
+    }
+}
+
+/// A future's way to its engine, whether its timer is armed or not.
+#[cfg(feature = "futures")]
+pub(super) struct AlarmRef<T> {
+    engine: NonNull<Inner<T>>,
+    /// Static engines are never freed.
+    counted: bool,
+}
+
+// SAFETY: as for `Hold`.
+#[cfg(feature = "futures")]
+unsafe impl<T: Send> Send for AlarmRef<T> {}
+// SAFETY: as for `Hold`.
+#[cfg(feature = "futures")]
+unsafe impl<T: Send> Sync for AlarmRef<T> {}
+
+#[cfg(feature = "futures")]
+impl<T> AlarmRef<T> {
+    /// Counted as a handle: on a word of this thread's.
+    pub(super) fn counted(engine: &Inner<T>) -> Self {
+        slot::with(|slot| engine.home(slot).handles_made.bump());
+        Self { engine: NonNull::from(engine), counted: true }
+    }
+
+    /// Of an engine with a `Timer` that is never dropped.
+    #[inline]
+    pub(super) fn of_static(timer: &'static Timer<T>) -> Self {
+        let engine: &Inner<T> = timer.engine();
+        Self { engine: NonNull::from(engine), counted: false }
+    }
+}
+
+#[cfg(feature = "futures")]
+impl<T> Deref for AlarmRef<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        // SAFETY: this is counted as made and not as dropped, or the engine is static: it is not freed.
+        unsafe { self.engine.as_ref() }
+    }
+}
+
+#[cfg(feature = "futures")]
+impl<T> Drop for AlarmRef<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.counted {
+            return;
+        }
+        let (engine, shelf) = (self.engine, self.shelf);
+        shelf.leave(|| {
+            slot::with(|slot| {
+                // SAFETY: as in `deref`, until the reference is counted as dropped. Nothing outlives that.
+                unsafe { engine.as_ref() }.home(slot).handles_dropped.bump();
             });
         });
     }

@@ -90,12 +90,10 @@ impl fmt::Display for SlowHandler {
 }
 
 impl Watch {
-    /// A handler call has ended: tells the user if it was slow.
-    pub(super) fn note(&self, slow: SlowHandler) {
-        if slow.took < self.threshold {
-            return;
-        }
-        if let Err(message) = contain::call(|| (self.hook)(&slow)) {
+    /// A handler call was slow.
+    #[cold]
+    pub(super) fn tell(&self, slow: &SlowHandler) {
+        if let Err(message) = contain::call(|| (self.hook)(slow)) {
             contain::error(format_args!("the hook for slow handlers panicked: {message}"));
         }
     }

@@ -1,5 +1,6 @@
 //! What timers, timeouts and workers of one engine share.
 
+use super::events;
 use super::hold;
 use super::hold::{AnyShelf, Hold, Retire};
 use super::hooks::Hooks;
@@ -7,6 +8,8 @@ use super::lifecycle::Lifecycle;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::state::{Phase, Standing};
+#[cfg(feature = "futures")]
+use crate::contain;
 use crate::contain::Contained;
 use crate::shard::{Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -44,6 +47,21 @@ pub(super) struct Inner<T> {
     /// What keeps this engine's memory.
     pub(super) hold: Weak<Hold<T>>,
     pub(super) retire: Retire<T>,
+    /// Called with each payload that a shard has returned.
+    pub(super) on_return: fn(&T),
+}
+
+/// Wakes the future whose timer was returned: it must not wait for whoever has been given the payload.
+fn wake_returned<T: 'static>(payload: &T) {
+    #[cfg(feature = "futures")]
+    {
+        let payload: &dyn std::any::Any = payload;
+        if let Some(waker) = payload.downcast_ref::<super::task::Task>().and_then(|it| it.waker()) {
+            contain::quietly("the waker", || waker.wake_by_ref());
+        }
+    }
+    #[cfg(not(feature = "futures"))]
+    let _ = payload;
 }
 
 /// A time that only ever comes nearer.
@@ -87,6 +105,7 @@ impl<T> Inner<T> {
             timers: CachePadded::new(AtomicUsize::new(0)),
             hold,
             retire: hold::retire,
+            on_return: wake_returned,
             standing: Standing::new(plan.handles.len()),
             handles: plan.handles,
             rate: plan.rate,
@@ -139,14 +158,16 @@ impl<T> Inner<T> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
         let error = refusal.into_error(shard);
-        match (error.kind(), self.standing.failure(shard)) {
+        let error = match (error.kind(), self.standing.failure(shard)) {
             (ScheduleErrorKind::Stopped, Some(message)) if self.phase() == Phase::Started => {
                 let message = message.clone();
                 let kind = ScheduleErrorKind::WorkerFailed { shard, message };
                 ScheduleError::new(kind, error.into_payload())
             }
             _ => error,
-        }
+        };
+        events::timer_was_refused(shard, error.kind());
+        error
     }
 
     #[cold]
@@ -171,6 +192,14 @@ impl<T> Inner<T> {
     ) -> Option<R> {
         let handle = self.handle(key)?;
         Some(slot::with(|slot| f(handle, handle.thread(slot))))
+    }
+
+    /// The calling thread's thread state in the first shard, for what belongs to the whole engine.
+    #[cfg(feature = "futures")]
+    #[inline]
+    pub(super) fn home(&self, slot: u32) -> &crate::shard::thread_state::ThreadState {
+        // An engine has at least one shard.
+        self.handles[0].thread(slot)
     }
 
     /// Makes every shard turn now.

@@ -5,6 +5,7 @@
 //! while a worker or a caller turns it, and ends in [`Inner::retire`], whoever drove it last and for whatever reason.
 //! Who wants to see the engine's end waits until no shard is alive.
 
+use super::events;
 use super::hooks::WorkerFailure;
 use super::inner::Inner;
 use super::settings::Drive;
@@ -122,7 +123,7 @@ impl<T> Inner<T> {
         let failure = WorkerFailure { shard, message };
         // Noted before the shard closes, so that whoever is refused by it finds the reason.
         self.standing.fail(shard, failure.message.clone());
-        contain::error(format_args!("{failure}"));
+        events::worker_failed(&failure);
         if let Some(hook) = self.hooks.get().and_then(|hooks| hooks.failure.as_ref()) {
             if let Err(message) = contain::call(|| hook(&failure)) {
                 contain::error(format_args!("the failure hook panicked: {message}"));

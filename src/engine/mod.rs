@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
+//! | `alarm` | what a future has of an engine: a timer that wakes it |
 //! | `timeout` | [`Timeout`]: the owned handle of one timer |
 //! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
@@ -18,12 +19,16 @@
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers and executors |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
+//! | `events` | what an operator is told as it happens |
 //! | `task` | [`Task`]: a closure as a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
+#[cfg(feature = "futures")]
+mod alarm;
 mod builder;
+mod events;
 mod global;
 mod guard;
 mod handler;
@@ -47,6 +52,8 @@ mod timer;
 mod weak;
 mod worker;
 
+#[cfg(feature = "futures")]
+pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;

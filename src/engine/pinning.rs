@@ -91,6 +91,7 @@ pub(crate) enum PinError {
     )]
     Refused { core: usize },
     /// The system agreed, but the thread's mask is not that one core.
+    #[cfg(target_os = "linux")]
     #[error(
         "the thread was pinned to core {core} but its mask is now {found:?}; \
          something else changes this process's affinity"

@@ -3,6 +3,7 @@
 //! Each step may be cut short by a panic (of ours: the user's are contained) and still be followed by
 //! [`ShardWorker::close`], which returns whatever is pending.
 
+use super::events;
 use super::handler::{Handler, Outcome, run_caught};
 use super::hooks::SlowHandler;
 use super::inner::Inner;
@@ -87,7 +88,11 @@ impl<T> ShardWorker<T> {
                 break;
             }
         }
-        self.owner.finish_turn(turn, &inner.budget)
+        let turn = self.owner.finish_turn(turn, &inner.budget);
+        if turn.more && fires > 0 {
+            events::turn_was_cut_short(self.shard, fires);
+        }
+        turn
     }
 
     /// Runs the handler for one timer.
@@ -103,13 +108,20 @@ impl<T> ShardWorker<T> {
         let watch = watch.map(|watch| (watch, inner.worker_now()));
         match run_caught(handler, inner, expired) {
             Some(Outcome::Done) => {}
-            Some(Outcome::Refused) => drop(counters.refused_by_executor.bump()),
+            Some(Outcome::Refused) => {
+                counters.refused_by_executor.bump();
+                events::executor_refused(self.shard);
+            }
             None => drop(counters.panics.bump()),
         }
         if let Some((watch, started)) = watch {
             let took = inner.worker_now() - started;
             counters.handler_time.record(saturating_ns(took));
-            watch.note(SlowHandler { shard: self.shard, key: key.to_raw(), took });
+            if took >= watch.threshold {
+                let slow = SlowHandler { shard: self.shard, key: key.to_raw(), took };
+                events::handler_was_slow(&slow);
+                watch.tell(&slow);
+            }
         }
     }
 
@@ -125,6 +137,7 @@ impl<T> ShardWorker<T> {
             inner.fail(self.shard, message);
         }
         contain::drop_quietly("a shard's worker", self);
+        unfired.iter().for_each(|unfired| (inner.on_return)(&unfired.payload));
         unfired
     }
 }

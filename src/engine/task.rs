@@ -13,6 +13,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::{Arc, Mutex, PoisonError};
+#[cfg(feature = "futures")]
+use std::task::Waker;
 
 /// Words that a closure may have to lie in the task itself.
 const WORDS: usize = 3;
@@ -57,6 +59,8 @@ struct Vtable {
     drop: unsafe fn(*mut Place),
     /// The same task once more, for the next period of a periodic timer; `None` if it runs only once.
     again: unsafe fn(*const Place) -> Option<Task>,
+    /// Whether the place holds a [`Waker`] that waits for the timer.
+    waits: bool,
 }
 
 /// Whether a closure of this type lies in the task itself.
@@ -69,9 +73,9 @@ struct VtableOf<F>(PhantomData<F>);
 
 impl<F: FnOnce() + Send + 'static> VtableOf<F> {
     const SMALL: &'static Vtable =
-        &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: never_again };
+        &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: never_again, waits: false };
     const BOXED: &'static Vtable =
-        &Vtable { run: run_boxed::<F>, drop: drop_boxed::<F>, again: never_again };
+        &Vtable { run: run_boxed::<F>, drop: drop_boxed::<F>, again: never_again, waits: false };
 }
 
 /// # Safety
@@ -120,7 +124,7 @@ struct Repeating<F>(Arc<Mutex<F>>);
 
 impl<F: FnMut() + Send + 'static> Repeating<F> {
     const VTABLE: &'static Vtable =
-        &Vtable { run: Self::run, drop: drop_small::<Self>, again: Self::again };
+        &Vtable { run: Self::run, drop: drop_small::<Self>, again: Self::again, waits: false };
 
     fn into_task(self) -> Task {
         const { assert!(is_small::<Self>()) };
@@ -145,6 +149,48 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
         // SAFETY: the function's contract; the reference ends with this call, during which the task is borrowed.
         let this = unsafe { &*place.cast::<Self>() };
         Some(Self(Arc::clone(&this.0)).into_task())
+    }
+}
+
+/// A waker that waits for its timer: whatever becomes of the task, the waker is woken, unless it is taken out.
+#[cfg(feature = "futures")]
+const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: never_again, waits: true };
+
+/// # Safety
+///
+/// The place holds a [`Waker`], which is not used afterwards.
+#[cfg(feature = "futures")]
+unsafe fn wake(place: *mut Place) {
+    // SAFETY: the function's contract; a waker is small.
+    unsafe { place.cast::<Waker>().read() }.wake();
+}
+
+#[cfg(feature = "futures")]
+impl Task {
+    /// A task that wakes: when it runs, and when it is dropped.
+    #[inline]
+    pub(crate) fn waking(waker: Waker) -> Self {
+        const { assert!(is_small::<Waker>()) };
+        // SAFETY: as asserted, and the vtable is the one for a waker.
+        unsafe { Self::store(waker, WAITING) }
+    }
+
+    /// The waker of a task that waits.
+    pub(crate) fn waker(&self) -> Option<&Waker> {
+        // SAFETY: the place of a task that waits holds a waker, which lives as long as the task.
+        self.vtable.waits.then(|| unsafe { &*self.place.as_ptr().cast::<Waker>() })
+    }
+
+    /// Takes the waker out of a task that waits, which then wakes nobody.
+    #[inline]
+    pub(crate) fn into_waker(self) -> Option<Waker> {
+        let this = ManuallyDrop::new(self);
+        if this.vtable.waits {
+            // SAFETY: as in `waker`, and the task is never dropped.
+            return Some(unsafe { this.place.as_ptr().cast::<Waker>().read() });
+        }
+        drop(ManuallyDrop::into_inner(this));
+        None
     }
 }
 

@@ -157,6 +157,14 @@ impl EventLoopBuilder {
     }
 }
 
+impl EventLoopTimer<()> {
+    /// A builder with every setting at its default.
+    #[must_use]
+    pub fn builder() -> EventLoopBuilder {
+        EventLoopBuilder::new()
+    }
+}
+
 impl fmt::Debug for EventLoopBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventLoopBuilder").field("settings", &self.settings).finish_non_exhaustive()

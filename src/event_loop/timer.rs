@@ -1,6 +1,5 @@
 //! The owner's side: the timer inside the event loop.
 
-use super::builder::EventLoopBuilder;
 use super::remote::Remote;
 use crate::contain;
 use crate::pull::{Expirations, Poll, Steps};
@@ -59,14 +58,6 @@ pub struct EventLoopTimer<T> {
     asleep: bool,
     /// The remotes wake through it and do not keep it.
     _waker: Option<Arc<mio::Waker>>,
-}
-
-impl EventLoopTimer<()> {
-    /// A builder with every setting at its default.
-    #[must_use]
-    pub fn builder() -> EventLoopBuilder {
-        EventLoopBuilder::new()
-    }
 }
 
 impl<T: Send + 'static> EventLoopTimer<T> {

@@ -96,3 +96,21 @@ impl LocalBuilder {
         Ok(timer)
     }
 }
+
+impl LocalTimer<()> {
+    /// The settings: tick, kind of wheel, limit. See [`LocalBuilder`].
+    pub fn builder() -> LocalBuilder {
+        LocalBuilder::new()
+    }
+}
+
+impl<T> LocalTimer<T> {
+    /// A timer on a hierarchical wheel, without a limit; `tick` is 1 us to 1 h.
+    ///
+    /// # Errors
+    ///
+    /// If the tick is out of range.
+    pub fn new(tick: Duration) -> Result<Self, BuildError> {
+        LocalBuilder::new().tick(tick).build()
+    }
+}

@@ -1,7 +1,7 @@
 //! `FixedTimer`: timers that all have the same delay.
 
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use super::table::{Due, MAX_NODES, Table};
-use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::{Driver, Fate, TimerStore};
 use crate::pull::{Expirations, Poll, Steps};
 use crate::state::Phase;

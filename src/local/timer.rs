@@ -1,11 +1,10 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-use super::builder::LocalBuilder;
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use super::table::{MAX_NODES, Rescheduled, Table};
-use super::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
 use crate::drive::Driver;
 use crate::state::Phase;
 use crate::time::{Course, Period, Repeat, TickRate, Time, When};
-use crate::types::{Budget, BuildError, Cancel, Key, Reschedule, ScheduleError, Settings};
+use crate::types::{Budget, Cancel, Key, Reschedule, ScheduleError, Settings};
 use crate::wheel::{AnyWheel, Entry};
 use core::fmt;
 use core::time::Duration;
@@ -82,23 +81,7 @@ pub struct LocalTimer<T> {
     pub(super) unlooked: u32,
 }
 
-impl LocalTimer<()> {
-    /// The settings: tick, kind of wheel, limit. See [`LocalBuilder`].
-    pub fn builder() -> LocalBuilder {
-        LocalBuilder::new()
-    }
-}
-
 impl<T> LocalTimer<T> {
-    /// A timer on a hierarchical wheel, without a limit; `tick` is 1 us to 1 h.
-    ///
-    /// # Errors
-    ///
-    /// If the tick is out of range.
-    pub fn new(tick: Duration) -> Result<Self, BuildError> {
-        LocalBuilder::new().tick(tick).build()
-    }
-
     pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, settings: &Settings) -> Self {
         Self {
             rate,

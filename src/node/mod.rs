@@ -9,6 +9,8 @@
 //! | deadline | the armer writes it | owner reads | movers exchange it | `Timeout` reads | owner (the state decides) |
 //! | payload | the armer writes it | nobody | nobody | the winner takes it, once | nobody |
 //!
+//! Of a pending timer that fires once the handle may exchange the payload (`exchange`), which is its own meanwhile.
+//!
 //! Ordering: the armer's writes are published by the Release in `StateWord::arm` and seen through the
 //! Acquire of every later transition [P1]; between two lives of a node the magazine (and the depot's
 //! stacks, [P5]) order the last holder before the next armer.
@@ -18,6 +20,7 @@
 
 mod cycle;
 mod deadline;
+pub(crate) mod exchange;
 pub(crate) mod magazine;
 pub(crate) mod moves;
 pub(crate) mod periodic;

@@ -50,7 +50,8 @@ unsafe impl<T> Zeroable for Node<T> {
 }
 
 // SAFETY: payloads move between threads (hence T: Send) and each is only ever touched by one at a time: the armer
-// before it publishes the node, then the one winner of the state word; of a periodic timer see `cycle`.
+// before it publishes the node, then the one winner of the state word, or the handle while the word says that it
+// exchanges the payload; of a periodic timer see `cycle`.
 unsafe impl<T: Send> Sync for Node<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Node<T> {}
@@ -60,7 +61,7 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// The caller holds the node alone, and what it carried has been taken.
+    /// The caller holds the node alone or is exchanging the payload, and what it carried has been taken.
     #[inline]
     pub(super) unsafe fn put(&self, load: Load<T>) {
         self.load.with_mut(|cell| {
@@ -73,7 +74,8 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// The caller has ended the timer, has not let go of the node, and calls this once.
+    /// The caller has ended the timer and has not let go of the node, or is exchanging the payload; it calls this once
+    /// for each payload.
     #[inline]
     pub(super) unsafe fn take_once(&self) -> T {
         self.load.with(|load| {

@@ -181,6 +181,9 @@ impl<T> Table<T> {
             if seen.is_periodic() {
                 return self.due_periodic(cache, index, node, mark, now);
             }
+            if seen.is_exchanged() {
+                return Fate::Refile(now.saturating_add(1));
+            }
             if seen.is_moved() {
                 match node.state.acknowledge_move(seen) {
                     Ok(clean) => seen = clean,
@@ -224,7 +227,7 @@ impl<T> Table<T> {
         ending: Ending,
     ) -> Option<T> {
         match ending {
-            Ending::Lost => None,
+            Ending::Lost | Ending::Left => None,
             Ending::Sole(was) => {
                 let payload = Self::take(node, was);
                 cache.give(&self.depot, index);
@@ -325,7 +328,7 @@ impl<T> Table<T> {
             }
             let ending = node.state.end(state.generation(), Phase::Returned, false);
             let (was, shared) = match ending {
-                Ending::Lost => return,
+                Ending::Lost | Ending::Left => return,
                 Ending::Sole(was) | Ending::Held(was) => (was, false),
                 Ending::Shared(was) => (was, true),
             };

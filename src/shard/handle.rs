@@ -5,6 +5,7 @@ use super::limit::Limit;
 use super::thread_state::ThreadState;
 use crate::drive::too_many;
 use crate::inbox::Inbox;
+use crate::node::exchange::NotExchanged;
 use crate::node::moves::Rescheduled;
 use crate::node::segments::{MAX_SLOTS, Segments};
 use crate::node::table::{Armed, Table};
@@ -168,9 +169,6 @@ impl<T> ShardHandle<T> {
             }
             // `stop` has found the timer and returned it: it was accepted after all.
         }
-        if held {
-            thread.handles_made.bump();
-        }
         Ok(self.key(armed.index, armed.generation))
     }
 
@@ -216,6 +214,21 @@ impl<T> ShardHandle<T> {
             self.table.cancel_held(&thread.cache, key.index(), self.table.generation(key))?;
         self.count_cancel(thread);
         Some(payload)
+    }
+
+    /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
+    pub(crate) fn exchange(
+        &self,
+        thread: &ThreadState,
+        key: Key<T>,
+        payload: T,
+    ) -> Result<T, NotExchanged<T>> {
+        let exchanged = self.table.exchange(key.index(), self.table.generation(key), payload);
+        if let Err(NotExchanged { left: Some(_), .. }) = &exchanged {
+            // Whoever has ended the timer got nothing for it: its end is counted here.
+            self.count_cancel(thread);
+        }
+        exchanged
     }
 
     #[inline]

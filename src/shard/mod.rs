@@ -11,7 +11,7 @@
 //! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes, its block of the inbox and
 //! its counters. `send` is how it tells the owner something. `store` is what a turn asks about each due entry. `repeat`
 //! is how periodic timers begin, and their calls. `counters` are the owner's, `histogram` its counts of durations,
-//! `stats` a snapshot of all of it.
+//! `stats` a snapshot of all of it, `report` that snapshot for a recorder of metrics.
 
 pub(crate) mod counters;
 pub(crate) mod handle;
@@ -19,6 +19,8 @@ pub(crate) mod histogram;
 pub(crate) mod limit;
 pub(crate) mod owner;
 mod repeat;
+#[cfg(feature = "metrics")]
+mod report;
 mod send;
 mod stats;
 mod store;
@@ -29,4 +31,6 @@ pub(crate) use handle::{Refusal, ShardHandle, WakeOwner};
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
+#[cfg(feature = "metrics")]
+pub use report::MetricsReporter;
 pub use stats::ShardStats;

@@ -27,7 +27,9 @@
 //!   take five months to come round).
 //! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVERS` counts
 //!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to
-//!   a winner that is reading the payload while one of the others exists. Whoever lets go last recycles the node.
+//!   a winner that is reading the payload while one of the others exists. Of a timer that fires once `BUSY` says
+//!   that its handle is exchanging the payload, which is nobody else's meanwhile. Whoever lets go last recycles the
+//!   node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
@@ -154,6 +156,12 @@ impl State {
     #[inline]
     pub(crate) const fn is_busy(self) -> bool {
         self.has(BUSY)
+    }
+
+    /// Whether a timer that fires once lives and its payload is being exchanged.
+    #[inline]
+    pub(crate) const fn is_exchanged(self) -> bool {
+        self.0 & (PHASE_MASK | BUSY) == Phase::Pending as u64 | BUSY
     }
 
     /// Whether somebody is changing the deadline.

@@ -16,6 +16,9 @@ pub(crate) enum Ending {
     Shared(State),
     /// The caller won; its own hold keeps the node.
     Held(State),
+    /// The caller won, but the payload is in the hands of the handle that is exchanging it, which keeps it and the
+    /// node.
+    Left,
     /// The timer has ended before, or the key is stale.
     Lost,
 }
@@ -70,7 +73,7 @@ impl StateWord {
     #[inline]
     pub(crate) fn load(&self) -> State {
         // ORDERING: Acquire pairs with the Release in `arm`, `finish_move` and the AcqRel in `end`, so
-        // what the caller reads of the node next is at least as new as this state. [P1]
+        // what the caller reads of the node next is at least as new as this state [P1] [P24].
         State(self.0.load(Ordering::Acquire))
     }
 
@@ -91,7 +94,7 @@ impl StateWord {
     #[inline]
     fn step(&self, from: State, to: State) -> Result<State, State> {
         // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is
-        // at least as new as `from` [P1] [P3]. Release is for whoever recycles after reading the new state, as in
+        // at least as new as `from` [P1] [P3] [P24]. Release is for whoever recycles after reading the new state, as in
         // `release` [P2], and hands a moved deadline on [P3]. Acquire on failure as in `load`.
         self.0
             .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)
@@ -125,6 +128,10 @@ impl StateWord {
         phase: Phase,
         by_handle: bool,
     ) -> Result<Ending, State> {
+        if seen.is_exchanged() {
+            self.step(seen, seen.ended(phase))?;
+            return Ok(Ending::Left);
+        }
         let others = if by_handle { seen.without(HANDLE) } else { seen };
         let ended = seen.ended(phase);
         if !others.has(HOLDS) {
@@ -159,6 +166,28 @@ impl StateWord {
         // ORDERING: AcqRel. Release hands what this holder did with the node to the last one; Acquire
         // lets the last one see what all the others did before it recycles. [P2]
         State(self.0.fetch_and(!hold, Ordering::AcqRel)).without(hold)
+    }
+
+    /// Handle: claims the payload of the pending timer that `generation` names, to put another one in its place; false
+    /// if the timer has ended. Until [`end_exchange`](Self::end_exchange) nobody fires the timer or takes from the
+    /// node.
+    pub(crate) fn begin_exchange(&self, generation: u64) -> bool {
+        let mut seen = self.load();
+        while seen.is_named(generation) && !seen.is_periodic() && !seen.is_busy() {
+            match self.step(seen, seen.with(BUSY)) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Handle: the other payload is in its place. False if the timer has been ended meanwhile: then what the node
+    /// carries is the caller's.
+    pub(crate) fn end_exchange(&self) -> bool {
+        // ORDERING: Release publishes the payload to whoever ends the timer next [P24]. Nothing is acquired: who has
+        // ended it meanwhile has touched nothing but this word.
+        State(self.0.fetch_and(!BUSY, Ordering::Release)).is_live()
     }
 
     /// Owner: notes that it knows of the moves so far. To be called before it reads the deadline, so that a later

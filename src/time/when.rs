@@ -87,6 +87,18 @@ impl When {
         }
     }
 
+    /// Whether this is a delay of nothing: due at once, whatever the time.
+    #[cfg(feature = "futures")]
+    pub(crate) fn is_now(self) -> bool {
+        matches!(self.0, Kind::After(Duration::ZERO))
+    }
+
+    /// Whether this is a point in time, which may have passed.
+    #[cfg(feature = "futures")]
+    pub(crate) const fn is_point(self) -> bool {
+        !matches!(self.0, Kind::After(_))
+    }
+
     /// As [`time`](Self::time), for a timer without a clock: instants count on the
     /// [`MonotonicClock`](super::MonotonicClock).
     #[inline(always)]

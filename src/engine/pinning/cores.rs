@@ -122,7 +122,7 @@ pub(super) fn widen_current_thread() -> bool {
 #[cfg(not(target_os = "linux"))]
 fn process_mask() -> Vec<usize> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let mut cores: Vec<usize> = cores.iter().map(|core| inner.id).collect();
+    let mut cores: Vec<usize> = cores.iter().map(|core| core.id).collect();
     cores.sort_unstable();
     if cores.is_empty() { counted() } else { cores }
 }

@@ -1,0 +1,268 @@
+//! What an operator sees of an engine: statistics through the `metrics` facade, scraped by a real Prometheus, and
+//! events of `tracing`.
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tickwheel::{Builder, Drive, Expired, ManualClock, MetricsReporter, Timer};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// An engine whose time is turned by hand: 100 timers, of which 70 fire 3 ms late and 10 are cancelled.
+fn engine() -> Timer<u32> {
+    let clock = Arc::new(ManualClock::new());
+    let timer = Builder::new()
+        .shards(1)
+        .drive(Drive::Manual)
+        .clock(Arc::clone(&clock))
+        .on_slow_handler(Duration::from_secs(1), |_| ())
+        .build_with(|expired: Expired<u32>| assert_ne!(expired.payload, 13, "the unlucky one"))
+        .expect("the settings are in range");
+    let keys: Vec<_> = (0..100)
+        .map(|id| {
+            let delay = Duration::from_millis(if id < 70 { 10 } else { 1000 });
+            timer.schedule_key(delay, id).expect("there is room")
+        })
+        .collect();
+    assert!(keys[90..].iter().all(|key| timer.cancel(*key).won()));
+    clock.advance(Duration::from_millis(13));
+    while timer.turn().expect("it is driven by hand") > 0 {}
+    timer
+}
+
+/// The figures of a page in Prometheus' format, by name and labels.
+fn figures(page: &str) -> BTreeMap<String, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let figure = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        (name.to_owned(), value.parse().expect("a number"))
+    };
+    lines.map(figure).collect()
+}
+
+/// A recorder with buckets, and a report of `timer` in it.
+fn reported(timer: &Timer<u32>, reports: usize) -> PrometheusHandle {
+    let buckets = [0.001, 0.01, 0.1];
+    let recorder = PrometheusBuilder::new().set_buckets(&buckets).expect("there are buckets");
+    let recorder = recorder.build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        let mut reporter = MetricsReporter::new("requests");
+        for _ in 0..reports {
+            reporter.report(&timer.stats().shards);
+        }
+    });
+    recorder.handle()
+}
+
+#[test]
+fn a_report_has_every_figure_and_histograms_are_not_counted_twice() {
+    let timer = engine();
+    let page = reported(&timer, 3).render();
+    let figures = figures(&page);
+    let labels = r#"{timer="requests",shard="0"}"#;
+    let expected = [
+        ("tickwheel_timers_scheduled_total", 100.0),
+        ("tickwheel_timers_fired_total", 70.0),
+        ("tickwheel_timers_cancelled_total", 10.0),
+        ("tickwheel_timers_returned_total", 0.0),
+        ("tickwheel_timers_pending", 20.0),
+        ("tickwheel_handler_panics_total", 1.0),
+        ("tickwheel_executor_refusals_total", 0.0),
+        ("tickwheel_worker_failed", 0.0),
+        ("tickwheel_lag_seconds", 0.0),
+        ("tickwheel_lateness_seconds_count", 70.0),
+        ("tickwheel_handler_seconds_count", 70.0),
+    ];
+    for (name, value) in expected {
+        assert_eq!(figures.get(&format!("{name}{labels}")), Some(&value), "{name} of\n{page}");
+    }
+    let bucket = |bound: &str| {
+        let name = r#"tickwheel_lateness_seconds_bucket{timer="requests",shard="0",le=""#;
+        figures[&format!("{name}{bound}\"}}")]
+    };
+    assert_eq!([bucket("0.001"), bucket("0.01"), bucket("+Inf")], [0.0, 70.0, 70.0]);
+    for line in page.lines().filter(|line| line.starts_with("# TYPE ")) {
+        let name = line.split(' ').nth(2).expect("a name");
+        assert!(page.contains(&format!("# HELP {name} ")), "{name} is not described");
+    }
+}
+
+#[test]
+fn the_dashboard_asks_for_figures_that_exist() {
+    let timer = engine();
+    let page = reported(&timer, 1).render();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dashboard.json");
+    let dashboard = std::fs::read_to_string(path).expect("it is in the repository");
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).expect("it is JSON");
+    let text = dashboard.to_string();
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let names: Vec<&str> = text
+        .match_indices("tickwheel_")
+        .map(|(at, _)| {
+            let rest = &text[at..];
+            &rest[..rest.find(|letter| !is_name(letter)).unwrap_or(rest.len())]
+        })
+        .collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        let family =
+            name.trim_end_matches("_bucket").trim_end_matches("_sum").trim_end_matches("_count");
+        assert!(page.contains(&format!("# TYPE {family} ")), "nothing is called {name}");
+    }
+}
+
+/// A server process that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Answers every request with `page`, for as long as the process lives.
+fn serve(page: String) -> std::io::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close\r\n";
+            if stream.read(&mut request).is_ok() {
+                let answer = format!("{head}Content-Length: {}\r\n\r\n{page}", page.len());
+                // The peer may have gone.
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        }
+    });
+    Ok(port)
+}
+
+fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+#[ignore = "needs a Prometheus: scripts/prometheus.sh brings one and runs this"]
+fn a_real_prometheus_scrapes_it() -> Result<(), Box<dyn std::error::Error>> {
+    let timer = engine();
+    let scraped = serve(reported(&timer, 1).render())?;
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("prometheus.yml");
+    std::fs::write(
+        &config,
+        format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: tickwheel\n  static_configs:\n  \
+             - targets: ['127.0.0.1:{scraped}']\n"
+        ),
+    )?;
+    // Free now; nobody else asks for ports of this range here.
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let program = std::env::var("PROMETHEUS").unwrap_or_else(|_| "prometheus".to_owned());
+    let _server = Server(
+        Command::new(program)
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?,
+    );
+    let until = Instant::now() + Duration::from_secs(60);
+    let expected = [
+        ("tickwheel_timers_fired_total", "70"),
+        ("tickwheel_timers_pending", "20"),
+        ("tickwheel_lateness_seconds_count", "70"),
+    ];
+    for (name, value) in expected {
+        loop {
+            let answer = get(port, &format!("/api/v1/query?query={name}")).unwrap_or_default();
+            if answer.contains(&format!("\"{value}\"")) && answer.contains("requests") {
+                break;
+            }
+            assert!(Instant::now() < until, "no {name} of {value}: {answer}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+    Ok(())
+}
+
+/// One event: its level, its text and its fields.
+type Event = (tracing::Level, BTreeMap<&'static str, String>);
+
+/// Keeps what this crate says.
+struct Keep(Arc<Mutex<Vec<Event>>>);
+
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Keep {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "tickwheel" {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            self.0.lock().expect("nobody panics here").push((*event.metadata().level(), fields.0));
+        }
+    }
+}
+
+#[test]
+fn panics_slow_handlers_refusals_and_bursts_are_events_with_fields() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let subscriber = tracing_subscriber::registry().with(Keep(Arc::clone(&events)));
+    // The thread that turns by hand runs the handlers.
+    let _here = tracing::subscriber::set_default(subscriber);
+    let clock = Arc::new(ManualClock::new());
+    let time = Arc::clone(&clock);
+    let handler = move |expired: Expired<&str>| match expired.payload {
+        "slow" => drop(time.advance(Duration::from_millis(7))),
+        "panics" => panic!("on purpose"),
+        _ => {}
+    };
+    let budget = tickwheel::Budget { fire: 1, ..tickwheel::Budget::default() };
+    let timer = Builder::new()
+        .shards(1)
+        .drive(Drive::Manual)
+        .clock(clock)
+        .budget(budget)
+        .max_pending(2)
+        .on_slow_handler(Duration::from_millis(5), |_| ())
+        .build_with(handler)
+        .expect("the settings are in range");
+    timer.schedule_key(Duration::ZERO, "slow").expect("there is room");
+    timer.schedule_key(Duration::ZERO, "panics").expect("there is room");
+    assert!(timer.schedule_key(Duration::ZERO, "too many").is_err());
+    while timer.turn().expect("it is driven by hand") > 0 {}
+    let events = events.lock().expect("nobody panics here");
+    let field = |text: &str, name: &str| {
+        let found =
+            events.iter().find(|(_, fields)| fields.get("message").is_some_and(|it| it == text));
+        found.unwrap_or_else(|| panic!("no {text}: {events:?}")).1.get(name).cloned()
+    };
+    assert_eq!(field("a handler panicked", "panic").as_deref(), Some("on purpose"));
+    assert_eq!(field("a handler panicked", "shard").as_deref(), Some("0"));
+    assert!(field("a handler panicked", "timer").is_some());
+    assert_eq!(field("a handler held its shard up", "took").as_deref(), Some("7ms"));
+    assert!(
+        field("a timer was refused", "reason").is_some_and(|it| it.contains("max_pending is 2"))
+    );
+    assert_eq!(field("a turn used its budget up", "fired").as_deref(), Some("1"));
+}

@@ -1,0 +1,245 @@
+//! The other end of a node's HTTP interface. Knows several nodes and asks the next one if one does not
+//! answer; every request that changes something carries a key, so that asking twice changes it once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::http::request::{CreateRequest, MoveRequest};
+use crate::job::{Accepted, Found, JobId, State, When};
+use crate::settings::millis;
+use crate::store::Overview;
+
+/// Distance of rounds over all nodes.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// A node has refused it, and the others would, too.
+    #[error("{status}: {reason}")]
+    Refused {
+        /// The HTTP status, 400 to 499.
+        status: u16,
+        /// What the node says.
+        reason: String,
+    },
+    /// No node could carry it out in time. Whether it was carried out is not known; asking again with
+    /// the same idempotency key is safe.
+    #[error("no node has answered in time: {0}")]
+    Away(String),
+}
+
+impl ClientError {
+    /// Whether the job has ended otherwise: a conflict.
+    #[must_use]
+    pub fn is_too_late(&self) -> bool {
+        matches!(self, Self::Refused { status: 409, .. })
+    }
+}
+
+/// A job as a node shows it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ShownJob {
+    /// Its name.
+    pub id: JobId,
+    /// How far it has come.
+    pub state: State,
+    /// When it is or was due, in milliseconds since 1970.
+    pub due_ms: u64,
+    /// What it carries.
+    pub payload: Value,
+}
+
+/// A part of the list of pending jobs.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ShownPage {
+    /// Pending jobs.
+    pub jobs: Vec<ShownJob>,
+    /// Where the list goes on, if it does.
+    pub next: Option<String>,
+}
+
+/// Asks nodes over HTTP. Clones share their connections.
+#[derive(Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    nodes: Vec<String>,
+    first: AtomicUsize,
+    patience: Duration,
+}
+
+#[derive(Deserialize)]
+struct Created {
+    id: JobId,
+    due_ms: u64,
+    repeated: bool,
+}
+
+#[derive(Deserialize)]
+struct Changed {
+    state: State,
+    due_ms: u64,
+}
+
+impl Client {
+    /// A client of nodes such as `http://127.0.0.1:8080`, which gives a request up after `patience`.
+    ///
+    /// # Errors
+    ///
+    /// No node is given, or the system refuses a client.
+    pub fn new(nodes: Vec<String>, patience: Duration) -> Result<Self, ClientError> {
+        if nodes.is_empty() {
+            return Err(ClientError::Away("no node is given".to_owned()));
+        }
+        let one_try = (patience / 3).max(Duration::from_millis(100));
+        let http = reqwest::Client::builder().timeout(one_try).no_proxy().build();
+        let http = http.map_err(|error| ClientError::Away(error.to_string()))?;
+        Ok(Self { http, nodes, first: AtomicUsize::new(0), patience })
+    }
+
+    /// Makes a job. Without a key of the caller's the request gets a random one.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn create(
+        &self,
+        payload: Value,
+        when: When,
+        idempotency_key: Option<&str>,
+    ) -> Result<Accepted, ClientError> {
+        let MoveRequest { delay_ms, delay, due_ms, due, idempotency_key } =
+            request(when, idempotency_key);
+        let body = CreateRequest { payload, delay_ms, delay, due_ms, due, idempotency_key };
+        let created: Created = self.ask(Method::POST, "/v1/jobs", Some(&body)).await?;
+        Ok(Accepted { id: created.id, due_ms: created.due_ms, repeated: created.repeated })
+    }
+
+    /// Looks a job up.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn get(&self, id: &JobId) -> Result<ShownJob, ClientError> {
+        self.ask::<(), _>(Method::GET, &format!("/v1/jobs/{id}"), None).await
+    }
+
+    /// Cancels a pending job; once more changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has fired.
+    pub async fn cancel(&self, id: &JobId) -> Result<Found, ClientError> {
+        let changed: Changed =
+            self.ask::<(), _>(Method::DELETE, &format!("/v1/jobs/{id}"), None).await?;
+        Ok(Found { state: changed.state, due_ms: changed.due_ms })
+    }
+
+    /// Moves the deadline of a pending job.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has ended.
+    pub async fn reschedule(&self, id: &JobId, when: When) -> Result<Found, ClientError> {
+        let body = request(when, None);
+        let changed: Changed =
+            self.ask(Method::PATCH, &format!("/v1/jobs/{id}"), Some(&body)).await?;
+        Ok(Found { state: changed.state, due_ms: changed.due_ms })
+    }
+
+    /// Pending jobs, from where another page ended.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn list(&self, from: Option<&str>, limit: usize) -> Result<ShownPage, ClientError> {
+        let from = from.map(|from| format!("&from={from}")).unwrap_or_default();
+        let path = format!("/v1/jobs?limit={limit}{from}");
+        self.ask::<(), _>(Method::GET, &path, None).await
+    }
+
+    /// What everything looks like now.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn overview(&self) -> Result<Overview, ClientError> {
+        self.ask::<(), _>(Method::GET, "/v1/overview", None).await
+    }
+
+    /// Asks one node after the other until one has an answer that counts.
+    async fn ask<B: serde::Serialize, T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
+    ) -> Result<T, ClientError> {
+        let end = Instant::now() + self.patience;
+        // ORDERING: Relaxed; any node will do, this only spreads the requests.
+        let first = self.first.fetch_add(1, Ordering::Relaxed);
+        let mut said = String::new();
+        for step in 0.. {
+            let node = &self.nodes[(first + step) % self.nodes.len()];
+            match self.ask_one(node, method.clone(), path, body).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(refused)) => return Err(refused),
+                Err(why) => said = format!("{node}: {why}"),
+            }
+            if Instant::now() >= end {
+                break;
+            }
+            if (step + 1) % self.nodes.len() == 0 {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        Err(ClientError::Away(said))
+    }
+
+    /// The outer error means that another node may know better.
+    async fn ask_one<B: serde::Serialize, T: DeserializeOwned>(
+        &self,
+        node: &str,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
+    ) -> Result<Result<T, ClientError>, String> {
+        let mut request = self.http.request(method, format!("{node}{path}"));
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        if status.is_success() {
+            return response.json().await.map(Ok).map_err(|error| error.to_string());
+        }
+        let text = response.text().await.unwrap_or_default();
+        let reason = serde_json::from_str::<Value>(&text)
+            .ok()
+            .and_then(|value| value["error"]["reason"].as_str().map(str::to_owned))
+            .unwrap_or(text);
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            return Err(format!("{status}: {reason}"));
+        }
+        Ok(Err(ClientError::Refused { status: status.as_u16(), reason }))
+    }
+}
+
+fn request(when: When, idempotency_key: Option<&str>) -> MoveRequest {
+    let key =
+        idempotency_key.map_or_else(|| format!("r-{:032x}", fastrand::u128(..)), str::to_owned);
+    let idempotency_key = Some(key);
+    match when {
+        When::After(delay) => {
+            MoveRequest { delay_ms: Some(millis(delay)), idempotency_key, ..MoveRequest::default() }
+        }
+        When::At(due) => {
+            MoveRequest { due_ms: Some(due), idempotency_key, ..MoveRequest::default() }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Answers that say no: a status, a code for programs, a reason for people.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::error::StoreError;
+
+/// A request that is not carried out.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    reason: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, reason: impl Into<String>) -> Self {
+        Self { status, code, reason: reason.into() }
+    }
+
+    pub(crate) fn bad(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", reason)
+    }
+
+    pub(crate) fn too_large(bytes: usize, most: usize) -> Self {
+        let reason = format!("the payload has {bytes} bytes; at most {most} are possible");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", reason)
+    }
+
+    pub(crate) fn body(status: StatusCode, reason: String) -> Self {
+        let code =
+            if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
+        Self::new(status, code, reason)
+    }
+
+    pub(crate) fn conflict(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", reason)
+    }
+
+    pub(crate) fn no_route() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "no such path; GET /openapi.json lists them")
+    }
+
+    pub(crate) fn no_method() -> Self {
+        let reason = "this path has other methods; GET /openapi.json lists them";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", reason)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Whether the request was wrong, as opposed to badly timed.
+    pub(crate) fn is_callers(&self) -> bool {
+        self.status.is_client_error()
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let reason = error.to_string();
+        match error {
+            StoreError::Away(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "redis_away", reason),
+            StoreError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, "not_found", reason),
+            StoreError::KeyReused(_) => Self::conflict(reason),
+            StoreError::Unfit(_) => Self::bad(reason),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = Json(json!({ "error": { "code": self.code, "reason": self.reason } }));
+        let mut response = (self.status, body).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            let soon = axum::http::HeaderValue::from_static("1");
+            response.headers_mut().insert("retry-after", soon);
+        }
+        response
+    }
+}

@@ -1,0 +1,196 @@
+//! Jobs: their names, what is asked of them, what they have come to.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a job: its partition and 64 random bits. Any node can tell from it where the job is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId {
+    partition: u16,
+    text: String,
+}
+
+impl JobId {
+    pub(crate) fn random(partition: u16) -> Self {
+        Self { partition, text: format!("{partition}-{:016x}", fastrand::u64(..)) }
+    }
+
+    /// The partition the job belongs to.
+    #[must_use]
+    pub fn partition(&self) -> u16 {
+        self.partition
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('-').and_then(|(partition, rest)| {
+            let digits = rest.len() == 16 && rest.bytes().all(|b| b"0123456789abcdef".contains(&b));
+            let number = partition.parse().ok().filter(|n: &u16| n.to_string() == partition);
+            number.filter(|_| digits)
+        });
+        match parts {
+            Some(partition) => Ok(Self { partition, text: text.to_owned() }),
+            None => Err(format!(
+                "`{}` is not the id of a job, such as 7-00c0ffee00c0ffee",
+                text.chars().take(80).collect::<String>()
+            )),
+        }
+    }
+}
+
+impl Serialize for JobId {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// When a job is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// So long after Redis accepts it; parts of a millisecond count as one.
+    After(Duration),
+    /// Milliseconds since 1970 on the clock of the Redis server. What has passed is due at once.
+    At(u64),
+}
+
+/// What a job is made of.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Handed to the consumer as it is.
+    pub payload: String,
+    /// When it is due.
+    pub when: When,
+    /// Requests with the same key make one job.
+    pub idempotency_key: Option<String>,
+}
+
+/// How far a job has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Waits for its time.
+    Pending,
+    /// Was handed to the consumers, which have not acknowledged it yet.
+    Fired,
+    /// Acknowledged by a consumer.
+    Done,
+    /// Will not fire.
+    Cancelled,
+}
+
+impl State {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "pending" => Self::Pending,
+            "fired" => Self::Fired,
+            "done" => Self::Done,
+            "cancelled" => Self::Cancelled,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pending => "pending",
+            Self::Fired => "fired",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        })
+    }
+}
+
+/// A job as Redis keeps it. Times are milliseconds since 1970 on the clock of the Redis server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub id: JobId,
+    /// How far it has come.
+    pub state: State,
+    /// When it is or was due.
+    pub due_ms: u64,
+    /// When it was accepted.
+    pub created_ms: u64,
+    /// When it was handed to the consumers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fired_ms: Option<u64>,
+    /// What it carries.
+    pub payload: String,
+}
+
+/// The answer to a request for a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The job's name.
+    pub id: JobId,
+    /// When it is due, in milliseconds since 1970.
+    pub due_ms: u64,
+    /// The idempotency key had been used for the same request before: no new job.
+    pub repeated: bool,
+}
+
+/// What a job was found to be by a request to cancel or move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// `Cancelled` after a cancel, `Pending` after a move; otherwise the request changed nothing.
+    pub state: State,
+    /// When it is or was due, in milliseconds since 1970.
+    pub due_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_their_partition() {
+        let id = JobId::random(4095);
+        assert_eq!(id.to_string().parse::<JobId>().as_ref(), Ok(&id));
+        assert_eq!(id.partition(), 4095);
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        let long = format!("1-{}", "a".repeat(500));
+        for text in [
+            "",
+            "1",
+            "1-",
+            "x-00c0ffee00c0ffee",
+            "01-00c0ffee00c0ffee",
+            "1-00C0ffee00c0ffee",
+            "70000-00c0ffee00c0ffee",
+            "1-00c0ffee00c0ffee\n",
+            "-1-00c0ffee00c0ffee",
+            &long,
+        ] {
+            let said = text.parse::<JobId>().unwrap_err();
+            assert!(said.contains("is not the id") && said.len() < 200, "{said}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Redis and nodes as processes of this machine, on the loopback interface, for tests, the demo and the
+//! figures. Everything ends with its owner.
+
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::settings::Settings;
+
+/// How long a process may take to come up.
+const START: Duration = Duration::from_secs(20);
+
+/// What to do where there is no Redis.
+pub const NO_REDIS: &str = "there is no `redis-server` on the PATH: `apt-get install redis-server` \
+                            (or set REDIS_SERVER to one of version 7.0 or newer, or to a valkey-server)";
+
+/// The server's program, if it can be found.
+#[must_use]
+pub fn redis_program() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("REDIS_SERVER") {
+        return Some(named.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    let places = std::env::split_paths(&path);
+    places
+        .flat_map(|place| ["redis-server", "valkey-server"].map(|name| place.join(name)))
+        .find(|file| file.is_file())
+}
+
+/// A Redis of our own, with an append-only file, in a folder that goes away with it.
+#[derive(Debug)]
+pub struct RedisProcess {
+    child: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+    more: Vec<String>,
+}
+
+impl RedisProcess {
+    /// Starts one on a free port; `more` are further options.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_REDIS`], or what the system or the server says.
+    pub async fn start(more: &[&str]) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("delayed-jobs-").tempdir()?;
+        let port = free_port()?;
+        let more: Vec<String> = more.iter().map(|&one| one.to_owned()).collect();
+        let child = Self::spawn(folder.path(), port, &more)?;
+        let mut redis = Self { child, port, folder, more };
+        redis.wait().await?;
+        Ok(redis)
+    }
+
+    fn spawn(folder: &Path, port: u16, more: &[String]) -> io::Result<Child> {
+        let program =
+            redis_program().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, NO_REDIS))?;
+        let log = std::fs::File::options().create(true).append(true).open(folder.join("log"))?;
+        Command::new(program)
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
+            .args(["--appendfsync", "everysec", "--port", &port.to_string(), "--dir"])
+            .arg(folder)
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+    }
+
+    /// Waits until it answers.
+    async fn wait(&mut self) -> io::Result<()> {
+        let client = redis::Client::open(self.url()).map_err(io::Error::other)?;
+        let start = Instant::now();
+        loop {
+            if let Ok(mut connection) = client.get_multiplexed_async_connection().await {
+                let answer = redis::cmd("PING").query_async::<String>(&mut connection).await;
+                if answer.is_ok() {
+                    return Ok(());
+                }
+            }
+            if let Some(status) = self.child.try_wait()? {
+                let log = std::fs::read_to_string(self.folder.path().join("log"));
+                let log = log.unwrap_or_default();
+                return Err(io::Error::other(format!("redis-server ended, {status}: {log}")));
+            }
+            if start.elapsed() > START {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "redis-server does not answer",
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Kills it without warning.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub async fn kill(&mut self) -> io::Result<()> {
+        self.child.kill().await
+    }
+
+    /// Starts it again, on the same port and with what its append-only file holds.
+    ///
+    /// # Errors
+    ///
+    /// What the system or the server says.
+    pub async fn restart(&mut self) -> io::Result<()> {
+        self.kill().await?;
+        self.child = Self::spawn(self.folder.path(), self.port, &self.more)?;
+        self.wait().await
+    }
+}
+
+/// A node in a process of its own.
+#[derive(Debug)]
+pub struct NodeProcess {
+    child: Child,
+    address: String,
+}
+
+impl NodeProcess {
+    /// Starts `program serve` and waits until it says where it listens. `listen` is an address with a
+    /// port, which is 0 for any.
+    ///
+    /// # Errors
+    ///
+    /// What the system or the node says.
+    pub async fn start(program: &Path, settings: &Settings, listen: &str) -> io::Result<Self> {
+        let duration = |value: Duration| format!("{}ms", value.as_millis());
+        let mut child = Command::new(program)
+            .args(["serve", "--listen", listen, "--redis", &settings.redis])
+            .args(["--namespace", &settings.namespace])
+            .args(["--partitions", &settings.partitions.to_string()])
+            .args(["--lease", &duration(settings.lease)])
+            .args(["--window", &duration(settings.window)])
+            .args(["--retention", &duration(settings.retention)])
+            .args(["--patience", &duration(settings.patience)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let out = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        let mut lines = BufReader::new(out).lines();
+        let line = tokio::time::timeout(START, lines.next_line()).await;
+        let line = line.map_err(|_| io::Error::other("the node does not come up"))??;
+        let address = line.as_deref().and_then(|line| line.strip_prefix("listening on "));
+        let address = address.ok_or_else(|| io::Error::other("the node ended at its start"))?;
+        Ok(Self { child, address: address.to_owned() })
+    }
+
+    /// Where it serves HTTP.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Kills it without warning.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub async fn kill(&mut self) -> io::Result<()> {
+        self.child.kill().await
+    }
+
+    /// Stops it in its tracks.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Asks it to end, and waits.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub async fn end(&mut self) -> io::Result<std::process::ExitStatus> {
+        self.signal(Signal::SIGTERM);
+        self.child.wait().await
+    }
+
+    fn signal(&self, signal: Signal) {
+        // One that has ended needs no signal any more.
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(id) = id {
+            let _ = kill(Pid::from_raw(id), signal);
+        }
+    }
+}
+
+/// A port that nobody uses now.
+fn free_port() -> io::Result<u16> {
+    // Below the range that outgoing connections are given, so that none takes it meanwhile.
+    for _ in 0..200 {
+        let port = fastrand::u16(10_000..30_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, "no free port was found from 10000 to 29999"))
+}

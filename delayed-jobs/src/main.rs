@@ -1,0 +1,7 @@
+//! The `delayed-jobs` program; everything it does lives in the library beside it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    delayed_jobs::main()
+}

@@ -1,0 +1,96 @@
+//! What a node counts, as Prometheus reads it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Upper ends of the buckets of lateness, in seconds.
+const LATENESS: [f64; 12] =
+    [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+
+/// The counters of one node.
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) accepted: Counter,
+    pub(crate) repeated: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) rescheduled: Counter,
+    pub(crate) fired: Counter,
+    pub(crate) early: Counter,
+    pub(crate) fenced: Counter,
+    pub(crate) orphans: Counter,
+    pub(crate) redis_errors: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) held: Gauge,
+    pub(crate) armed: Gauge,
+    pub(crate) redis_up: Gauge<u64, AtomicU64>,
+    lateness: Histogram,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Arc<Self> {
+        let metrics = Self {
+            registry: Registry::with_prefix("delayed_jobs"),
+            accepted: Counter::default(),
+            repeated: Counter::default(),
+            cancelled: Counter::default(),
+            rescheduled: Counter::default(),
+            fired: Counter::default(),
+            early: Counter::default(),
+            fenced: Counter::default(),
+            orphans: Counter::default(),
+            redis_errors: Counter::default(),
+            refused: Counter::default(),
+            held: Gauge::default(),
+            armed: Gauge::default(),
+            redis_up: Gauge::default(),
+            lateness: Histogram::new(LATENESS),
+        };
+        Arc::new(metrics.registered())
+    }
+
+    fn registered(mut self) -> Self {
+        let counters = [
+            ("accepted", "Jobs accepted", &self.accepted),
+            ("repeated", "Requests whose idempotency key was known", &self.repeated),
+            ("cancelled", "Requests that found a job cancelled or cancelled it", &self.cancelled),
+            ("rescheduled", "Deadlines moved", &self.rescheduled),
+            ("fired", "Jobs handed to the consumers", &self.fired),
+            ("early_attempts", "Times Redis said that nothing is due yet", &self.early),
+            ("fenced", "Times Redis refused to fire for a lease that was lost", &self.fenced),
+            ("orphans", "Entries whose job's record was gone", &self.orphans),
+            ("redis_errors", "Requests that Redis did not answer", &self.redis_errors),
+            ("refused", "Requests refused as wrong", &self.refused),
+        ];
+        for (name, help, counter) in counters {
+            self.registry.register(name, help, counter.clone());
+        }
+        self.registry.register("partitions", "Partitions held", self.held.clone());
+        self.registry.register("armed", "Moments in the timer", self.armed.clone());
+        self.registry.register("redis_up", "1 if Redis answers", self.redis_up.clone());
+        let help = "From a job's time to its hand-over, on the clock of Redis";
+        self.registry.register("lateness_seconds", help, self.lateness.clone());
+        self
+    }
+
+    /// Jobs were handed over, so many milliseconds after their time.
+    pub(crate) fn fired(&self, lateness_ms: &[u64]) {
+        self.fired.inc_by(lateness_ms.len() as u64);
+        for late in lateness_ms {
+            self.lateness.observe(*late as f64 / 1000.0);
+        }
+    }
+
+    /// The exposition text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,147 @@
+//! A node: leases partitions, knows when something is due there, and fires it on time.
+//!
+//! * `shared` - what the tasks of a node share
+//! * `clock` - the clock of Redis, seen from here
+//! * `tenure` - what the node knows of a partition while it holds it
+//! * `keeper` - leases
+//! * `window` - the near future, read and heard of
+//! * `firing` - the hand-over to the consumers
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tickwheel::{Builder, Pinning};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use self::clock::RedisClock;
+pub(crate) use self::shared::Shared;
+use self::tenure::{Moment, Partition};
+use crate::error::StoreError;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::store::Store;
+
+mod clock;
+mod firing;
+mod keeper;
+mod shared;
+mod tenure;
+mod window;
+
+/// A running node. Dropped, it ends at once and its leases run out; [`stop`](Node::stop) gives them back.
+pub struct Node {
+    shared: Arc<Shared>,
+    end: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Node {
+    /// Connects and begins to take its share of the partitions.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::open`]; [`StoreError::Unfit`] if the timer refuses the tick.
+    pub async fn start(mut settings: Settings) -> Result<Self, StoreError> {
+        // Whoever waits for an answer for longer than a lease has lost it.
+        settings.patience = settings.patience.min(settings.lease / 2);
+        let (count, tick) = (settings.partitions, settings.tick);
+        let store = Store::open(settings).await?;
+        if store.durability().await.is_ok_and(|d| d.word() == "none") {
+            tracing::warn!("Redis keeps no append-only file: jobs end with its process");
+        }
+        let partitions: Arc<[Partition]> = (0..count).map(Partition::new).collect();
+        let of_handler = Arc::clone(&partitions);
+        let timer = Builder::new()
+            .shards(1)
+            .tick(tick)
+            .pinning(Pinning::Off)
+            .thread_name("delayed-jobs")
+            .build_with(move |moment: tickwheel::Expired<Moment>| {
+                let Moment { partition, due_ms } = moment.payload;
+                of_handler[usize::from(partition)].expired(due_ms);
+            })
+            .map_err(|error| StoreError::Unfit(error.to_string()))?;
+        let (wishes, heard) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            name: format!("node-{}-{:08x}", std::process::id(), fastrand::u32(..)),
+            store,
+            metrics: Metrics::new(),
+            address: Mutex::new(String::new()),
+            partitions,
+            timer,
+            clock: RedisClock::new(),
+            wishes,
+            last_reached: Mutex::new(Instant::now()),
+        });
+        let (end, ended) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keeper::keep(Arc::clone(&shared), ended));
+        tasks.spawn(window::hear(Arc::clone(&shared), heard));
+        for number in 0..count {
+            tasks.spawn(firing::fire_when_due(Arc::clone(&shared), number));
+        }
+        Ok(Self { shared, end, tasks })
+    }
+
+    /// Its name, which no other node has.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Access to the jobs.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Partitions it holds by leases that have not run out.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.shared.held()
+    }
+
+    /// Jobs it has handed to the consumers since its start.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.shared.metrics.fired.get()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Ends the node and gives its partitions back, so that others take them at once.
+    pub async fn stop(mut self) {
+        let _ = self.end.send(true);
+        let give_back = async {
+            for partition in &*self.shared.partitions {
+                if let Some(lease) = partition.lease() {
+                    keeper::release(&self.shared, partition, &lease).await;
+                }
+            }
+            let _ = self.shared.store.leave(&self.shared.name).await;
+        };
+        // The keeper must not take anything again meanwhile.
+        self.tasks.abort_all();
+        while self.tasks.join_next().await.is_some() {}
+        let lease = self.shared.store.settings().lease;
+        if tokio::time::timeout(lease, give_back).await.is_err() {
+            tracing::warn!("Redis does not answer; the leases run out");
+        }
+        let _ = self.shared.timer.stop();
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.shared.timer.stop();
+    }
+}

@@ -1,0 +1,68 @@
+//! Fires what is due in one partition, as long as it is held.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::shared::Shared;
+use super::tenure::Partition;
+use crate::store::{Fired, Timed};
+
+/// Jobs handed over by one script; Redis does nothing else meanwhile.
+const MOST_AT_ONCE: usize = 200;
+
+/// Distance of tries while Redis does not answer.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Runs for as long as the node does.
+pub(super) async fn fire_when_due(shared: Arc<Shared>, number: u16) {
+    let partition = &shared.partitions[usize::from(number)];
+    loop {
+        partition.due.notified().await;
+        while let Some(lease) = partition.lease() {
+            match shared.store.fire(number, &lease, MOST_AT_ONCE).await {
+                Ok(answer) => {
+                    if !note(&shared, partition, &lease, answer) {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    shared.metrics.redis_errors.inc();
+                    tracing::debug!(partition = number, "firing: {error}");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+/// Takes note of what a script has done; whether there is more to do at once.
+fn note(shared: &Shared, partition: &Partition, lease: &str, answer: Timed<Fired>) -> bool {
+    let Fired::Some { now_us, next_ms, orphans, lateness_ms } = answer.value else {
+        shared.metrics.fenced.inc();
+        tracing::warn!(partition = partition.number, lease, "fenced: another node has taken over");
+        if partition.with(lease, |_| ()).is_some() {
+            partition.end(&shared.timer);
+        }
+        return false;
+    };
+    shared.clock.observe(answer.sent, answer.received, now_us);
+    shared.metrics.fired(&lateness_ms);
+    if orphans > 0 {
+        shared.metrics.orphans.inc_by(orphans);
+        tracing::error!(partition = partition.number, orphans, "jobs without a record: evicted?");
+    }
+    let Some(next_ms) = next_ms else { return false };
+    let now_ms = now_us / 1000;
+    if next_ms <= now_ms {
+        return true;
+    }
+    if lateness_ms.is_empty() {
+        shared.metrics.early.inc();
+    }
+    // Whatever was forgotten on the way, the next moment is never.
+    if next_ms - now_ms <= shared.store.settings().window_ms() {
+        let earliest = Instant::now() + shared.timer.tick();
+        partition.arm(next_ms, earliest, &shared.timer, &shared.clock);
+    }
+    false
+}

@@ -1,0 +1,137 @@
+//! Keeps the leases: says that the node lives, prolongs what it holds, takes its share of what is free,
+//! gives back what is more, and has the window read.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+
+use super::shared::Shared;
+use super::tenure::Partition;
+use super::window;
+use crate::store::Acquired;
+
+/// Beats until the node is told to end.
+pub(super) async fn keep(shared: Arc<Shared>, mut end: watch::Receiver<bool>) {
+    while !*end.borrow() {
+        let started = Instant::now();
+        let wait = beat(&shared).await;
+        let left = wait.saturating_sub(started.elapsed());
+        tokio::select! {
+            () = tokio::time::sleep(left) => {}
+            _ = end.changed() => break,
+        }
+    }
+}
+
+/// One round; how long until the next one.
+async fn beat(shared: &Arc<Shared>) -> Duration {
+    let pause = shared.store.settings().lease / 3;
+    let said = serde_json::to_string(&shared.view()).unwrap_or_default();
+    let (alive, ()) = tokio::join!(shared.store.beat(&shared.name, &said), renew_all(shared));
+    let alive = match alive {
+        Ok(alive) => {
+            shared.reached();
+            alive.len().max(1)
+        }
+        Err(error) => {
+            shared.metrics.redis_errors.inc();
+            tracing::warn!("no beat: {error}");
+            return pause;
+        }
+    };
+    let share = shared.partitions.len().div_ceil(alive);
+    give_back(shared, share).await;
+    let soonest = take(shared, share).await;
+    for partition in &*shared.partitions {
+        window::read_if_needed(shared, partition);
+    }
+    // A lease that nobody prolongs is taken as soon as it ends.
+    soonest.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
+}
+
+async fn renew_all(shared: &Shared) {
+    join_all(shared.partitions.iter().map(|partition| renew(shared, partition))).await;
+}
+
+async fn renew(shared: &Shared, partition: &Partition) {
+    if partition.has_run_out() {
+        tracing::warn!(partition = partition.number, "the lease has run out");
+        partition.end(&shared.timer);
+    }
+    let Some(lease) = partition.lease() else { return };
+    match shared.store.renew(partition.number, &lease).await {
+        Ok(answer) if answer.value.held => {
+            shared.clock.observe(answer.sent, answer.received, answer.value.now_us);
+            let until = answer.sent + shared.store.settings().lease;
+            partition.with(&lease, |tenure| tenure.prolong(until, answer.value.notices));
+        }
+        Ok(_) => {
+            tracing::warn!(partition = partition.number, lease, "the lease is lost");
+            partition.end(&shared.timer);
+        }
+        Err(error) => {
+            shared.metrics.redis_errors.inc();
+            tracing::debug!(partition = partition.number, "not renewed: {error}");
+        }
+    }
+}
+
+/// Gives back what is above the share, so that others find it free.
+async fn give_back(shared: &Shared, share: usize) {
+    let held = shared.partitions.iter().filter_map(|one| Some((one, one.lease()?)));
+    let surplus: Vec<_> = held.skip(share).collect();
+    join_all(surplus.iter().map(|(partition, lease)| release(shared, partition, lease))).await;
+}
+
+/// Ends a tenure and says so to Redis, in this order.
+pub(super) async fn release(shared: &Shared, partition: &Partition, lease: &str) {
+    partition.end(&shared.timer);
+    if let Err(error) = shared.store.release(partition.number, lease).await {
+        tracing::warn!(partition = partition.number, "not released, so it runs out: {error}");
+    }
+}
+
+/// Takes free partitions up to the share; how long the first of the others' leases lasts if more are wanted.
+async fn take(shared: &Arc<Shared>, share: usize) -> Option<Duration> {
+    let mut held = shared.held();
+    let mut soonest: Option<u64> = None;
+    // Nodes begin at different places, so that they do not all want the same ones.
+    let mut hasher = DefaultHasher::new();
+    shared.name.hash(&mut hasher);
+    let count = shared.partitions.len();
+    let first = usize::try_from(hasher.finish() % count as u64).unwrap_or(0);
+    let order: Vec<&Partition> =
+        (0..count).map(|step| &shared.partitions[(first + step) % count]).collect();
+    let mut free = order.into_iter().filter(|one| one.lease().is_none());
+    while held < share {
+        let wanted: Vec<&Partition> = free.by_ref().take(share - held).collect();
+        if wanted.is_empty() {
+            return soonest.map(Duration::from_millis);
+        }
+        for (partition, answer) in join_all(wanted.into_iter().map(async |partition| {
+            (partition, shared.store.acquire(partition.number, &shared.name).await)
+        }))
+        .await
+        {
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    tracing::debug!(partition = partition.number, "not acquired: {error}");
+                    continue;
+                }
+            };
+            match answer.value {
+                Acquired::Granted(lease) => {
+                    tracing::info!(partition = partition.number, lease, "acquired");
+                    partition.begin(lease, answer.sent + shared.store.settings().lease);
+                    held += 1;
+                }
+                Acquired::Held(left) => soonest = Some(soonest.map_or(left, |s| s.min(left))),
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,63 @@
+//! What the tasks of a node share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tickwheel::Timer;
+use tokio::sync::{mpsc, oneshot};
+
+use super::clock::RedisClock;
+use super::tenure::{Moment, Partition};
+use crate::metrics::Metrics;
+use crate::store::{NodeView, Store};
+
+/// A wish to hear of near jobs of a partition; dropped once that is so, or cannot be.
+pub(super) type Wish = (u16, oneshot::Sender<()>);
+
+/// One node.
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) store: Store,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(super) address: Mutex<String>,
+    pub(super) partitions: Arc<[Partition]>,
+    pub(super) timer: Timer<Moment>,
+    pub(super) clock: RedisClock,
+    pub(super) wishes: mpsc::UnboundedSender<Wish>,
+    pub(super) last_reached: Mutex<Instant>,
+}
+
+impl Shared {
+    pub(crate) fn held(&self) -> usize {
+        self.partitions.iter().filter(|one| one.lease().is_some()).count()
+    }
+
+    /// What the node says of itself.
+    pub(crate) fn view(&self) -> NodeView {
+        NodeView {
+            name: self.name.clone(),
+            address: self.address.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            partitions: self.held(),
+            fired: self.metrics.fired.get(),
+            armed: self.armed(),
+        }
+    }
+
+    pub(crate) fn armed(&self) -> usize {
+        self.partitions.iter().map(Partition::armed).sum()
+    }
+
+    /// Where its HTTP server listens.
+    pub(crate) fn set_address(&self, address: String) {
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    pub(super) fn reached(&self) {
+        *self.last_reached.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// How long ago Redis has answered a beat.
+    pub(crate) fn silence(&self) -> Duration {
+        self.last_reached.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+}

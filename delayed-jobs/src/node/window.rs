@@ -1,0 +1,155 @@
+//! The near future of a held partition: read from Redis page by page, kept up to date by notices.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use redis::aio::PubSub;
+use tokio::sync::mpsc;
+
+use super::shared::{Shared, Wish};
+use super::tenure::Partition;
+
+/// Jobs read at once; Redis does nothing else meanwhile.
+const PAGE: usize = 1000;
+
+/// Distance of tries to connect again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How long a subscription is waited for before the window is read without.
+const SUBSCRIBED: Duration = Duration::from_millis(500);
+
+/// Has the window read if something may be missing or its end comes near.
+pub(super) fn read_if_needed(shared: &Arc<Shared>, partition: &Partition) {
+    let Some(lease) = partition.lease() else { return };
+    let half = shared.store.settings().window_ms() / 2;
+    let now = shared.clock.now_ms();
+    let needed = partition.with(&lease, |tenure| {
+        let ends = match (tenure.up_to_ms, now) {
+            (Some(up_to), Some(now)) => up_to < now + half,
+            _ => true,
+        };
+        let needed = (tenure.gap || ends) && !tenure.reading;
+        if needed {
+            tenure.reading = true;
+        }
+        needed.then(|| if std::mem::take(&mut tenure.gap) { None } else { tenure.up_to_ms })
+    });
+    if let Some(Some(after)) = needed {
+        let (shared, number) = (Arc::clone(shared), partition.number);
+        tokio::spawn(async move { read(&shared, number, &lease, after).await });
+    }
+}
+
+/// Arms every moment after `after`, or every one there is.
+async fn read(shared: &Shared, number: u16, lease: &str, mut after: Option<u64>) {
+    let partition = &shared.partitions[usize::from(number)];
+    let everything = after.is_none();
+    if everything {
+        // First hear, then read: what comes in between is met twice, not missed.
+        let (heard, answer) = tokio::sync::oneshot::channel();
+        if shared.wishes.send((number, heard)).is_ok() {
+            let _ = tokio::time::timeout(SUBSCRIBED, answer).await;
+        }
+    }
+    let mut first = true;
+    let complete = loop {
+        let page = match shared.store.load(number, after, PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                shared.metrics.redis_errors.inc();
+                tracing::debug!(partition = number, "the window is not read: {error}");
+                break false;
+            }
+        };
+        shared.clock.observe(page.sent, page.received, page.value.now_us);
+        let stands = partition.with(lease, |tenure| {
+            if everything && first {
+                tenure.caught_up(page.value.notices);
+            }
+            tenure.up_to_ms = Some(page.value.up_to_ms);
+        });
+        if stands.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        for due_ms in page.value.moments {
+            partition.arm(due_ms, now, &shared.timer, &shared.clock);
+        }
+        (first, after) = (false, Some(page.value.up_to_ms));
+        if !page.value.more {
+            break true;
+        }
+    };
+    partition.with(lease, |tenure| {
+        tenure.reading = false;
+        tenure.gap |= !complete;
+    });
+}
+
+/// Hears of near jobs, for as long as the node runs.
+pub(super) async fn hear(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish>) {
+    loop {
+        match shared.store.link().client().get_async_pubsub().await {
+            Ok(connection) => {
+                if let Err(error) = hear_on(&shared, connection, &mut wishes).await {
+                    tracing::debug!("no notices: {error}");
+                }
+            }
+            Err(error) => tracing::debug!("no notices: {error}"),
+        }
+        // What was said meanwhile is not heard.
+        for partition in &*shared.partitions {
+            partition.with_any(|tenure| tenure.gap = true);
+        }
+        // Wishes of this time are granted by reading again.
+        while wishes.try_recv().is_ok() {}
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn hear_on(
+    shared: &Arc<Shared>,
+    connection: PubSub,
+    wishes: &mut mpsc::UnboundedReceiver<Wish>,
+) -> Result<(), redis::RedisError> {
+    let (mut sink, mut notices) = connection.split();
+    for partition in shared.partitions.iter().filter(|one| one.lease().is_some()) {
+        sink.subscribe(format!("{}:near", shared.store.base(partition.number))).await?;
+    }
+    loop {
+        tokio::select! {
+            notice = notices.next() => match notice {
+                Some(notice) => heard(shared, &notice),
+                None => return Ok(()),
+            },
+            wish = wishes.recv() => match wish {
+                Some((number, done)) => {
+                    sink.subscribe(format!("{}:near", shared.store.base(number))).await?;
+                    let _ = done.send(());
+                }
+                // The node has ended.
+                None => return std::future::pending().await,
+            },
+        }
+    }
+}
+
+/// A notice is the channel's partition, the number of the notice, and a moment.
+fn heard(shared: &Arc<Shared>, notice: &redis::Msg) {
+    let channel = notice.get_channel_name();
+    let number = channel.rsplit_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    let number = number.and_then(|(number, _)| number.parse::<usize>().ok());
+    let Some(partition) = number.and_then(|number| shared.partitions.get(number)) else { return };
+    let text: String = notice.get_payload().unwrap_or_default();
+    let parts = text.split_once(' ').map(|(a, b)| (a.parse::<u64>(), b.parse::<u64>()));
+    let Some((Ok(count), Ok(due_ms))) = parts else {
+        partition.with_any(|tenure| tenure.gap = true);
+        return;
+    };
+    let Some(missed) = partition.with_any(|tenure| tenure.notice(count)) else { return };
+    partition.arm(due_ms, Instant::now(), &shared.timer, &shared.clock);
+    if missed {
+        read_if_needed(shared, partition);
+    }
+}

@@ -1,0 +1,22 @@
+-- Reads the moments at which something is due, from `after` on (exclusive) to the end of the window.
+-- KEYS[1] base  ARGV after ("-inf" or "(ms"), window in ms, most jobs per call
+-- Returns {now in us, notices sent so far, read up to (ms), 1 if there is more, moment in ms ...}
+local base = KEYS[1]
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local horizon = math.ceil(now / 1000) + tonumber(ARGV[2])
+local most = tonumber(ARGV[3])
+local found = redis.call('ZRANGEBYSCORE', base .. ':due', ARGV[1], horizon, 'WITHSCORES', 'LIMIT', 0, most)
+local sent = tonumber(redis.call('GET', base .. ':seq') or 0)
+local reply, last = { now, sent, horizon, 0 }, nil
+for i = 2, #found, 2 do
+  if found[i] ~= last then
+    last = found[i]
+    reply[#reply + 1] = tonumber(last)
+  end
+end
+if #found == 2 * most then
+  -- What else is due at the last moment needs no further entry, so the next page begins after it.
+  reply[3], reply[4] = tonumber(last), 1
+end
+return reply

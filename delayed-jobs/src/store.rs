@@ -1,0 +1,18 @@
+//! The jobs as Redis keeps them. Each step is one Lua script on the keys of one partition, so it happens
+//! as a whole or not at all, and a Redis Cluster can spread the partitions.
+//!
+//! * `access` - the connection, the names of keys, how a script is run
+//! * `server` - what must be true of the server; opens a store
+//! * `steps` - what anybody may ask; `partition` - what only the holder of a partition asks
+//! * `view` - what people and monitoring want to see
+
+mod access;
+mod partition;
+mod server;
+mod steps;
+mod view;
+
+pub(crate) use access::Timed;
+pub use access::{GROUP, Store};
+pub(crate) use partition::{Acquired, Fired};
+pub use view::{NodeView, Overview, Page, PartitionView};

@@ -1,0 +1,144 @@
+//! What must be true of the server before anything is kept there.
+
+use redis::AsyncCommands;
+
+use super::access::{GROUP, Store};
+use crate::error::StoreError;
+use crate::link::Link;
+use crate::settings::Settings;
+
+/// The oldest server whose scripts, streams and claims behave as this program needs.
+const OLDEST: (u32, u32) = (7, 0);
+
+/// How safe what Redis has accepted is from a crash of Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Written before it is acknowledged, and on the disk as well.
+    Always,
+    /// Written before it is acknowledged, and on the disk within about a second.
+    EverySecond,
+    /// Gone with the process.
+    None,
+}
+
+impl Durability {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::EverySecond => "everysec",
+            Self::None => "none",
+        }
+    }
+}
+
+impl Store {
+    /// Connects and makes sure that the server and what it keeps fit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unfit`] for settings that cannot be used, a server older than 7.0, or a namespace that
+    /// was set up with other settings; [`StoreError::Away`] if Redis does not answer.
+    pub async fn open(settings: Settings) -> Result<Self, StoreError> {
+        settings.check().map_err(StoreError::Unfit)?;
+        let unfit = |error| StoreError::Unfit(format!("`{}`: {error}", settings.redis));
+        let link = Link::new(&settings.redis, settings.patience).map_err(unfit)?;
+        let store = Self { settings, link };
+        store.check_server().await?;
+        store.prepare().await?;
+        Ok(store)
+    }
+
+    /// Refuses a server that is too old.
+    async fn check_server(&self) -> Result<(), StoreError> {
+        let mut loan = self.link.loan().await?;
+        let info: String =
+            redis::cmd("INFO").arg("server").query_async(&mut loan.connection).await?;
+        let version = info
+            .lines()
+            .find_map(|line| line.strip_prefix("redis_version:"))
+            .unwrap_or("of unknown version")
+            .trim();
+        if is_old(version) {
+            let (major, minor) = OLDEST;
+            return Err(StoreError::Unfit(format!(
+                "Redis {version} is too old: {major}.{minor} or newer is needed, or any Valkey"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Notes partitions and window, or compares them with what was noted; makes streams and groups.
+    async fn prepare(&self) -> Result<(), StoreError> {
+        let mut loan = self.link.loan().await?;
+        let key = format!("{}:settings", self.settings.namespace);
+        let ours = [
+            ("partitions", u64::from(self.settings.partitions)),
+            ("window_ms", self.settings.window_ms()),
+        ];
+        for (name, value) in ours {
+            let _: bool = loan.connection.hset_nx(&key, name, value).await?;
+            let noted: u64 = loan.connection.hget(&key, name).await?;
+            if noted != value {
+                return Err(StoreError::Unfit(format!(
+                    "the namespace `{}` has {name} {noted}, not {value}: use the same on all nodes",
+                    self.settings.namespace
+                )));
+            }
+        }
+        self.make_groups().await
+    }
+
+    /// Makes the streams and their group where they are missing.
+    pub(crate) async fn make_groups(&self) -> Result<(), StoreError> {
+        let mut loan = self.link.loan().await?;
+        for partition in 0..self.settings.partitions {
+            let stream = format!("{}:stream", self.base(partition));
+            let made: Result<(), _> =
+                loan.connection.xgroup_create_mkstream(&stream, GROUP, "0").await;
+            match made {
+                Err(error) if error.code() != Some("BUSYGROUP") => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What the server says of its persistence. Servers that do not tell count as `None`.
+    pub(crate) async fn durability(&self) -> Result<Durability, StoreError> {
+        let mut loan = self.link.loan().await?;
+        let mut config = async |name: &str| -> Result<String, redis::RedisError> {
+            let pair: Vec<String> =
+                redis::cmd("CONFIG").arg("GET").arg(name).query_async(&mut loan.connection).await?;
+            Ok(pair.into_iter().nth(1).unwrap_or_default())
+        };
+        if config("appendonly").await? != "yes" {
+            return Ok(Durability::None);
+        }
+        Ok(match config("appendfsync").await?.as_str() {
+            "always" => Durability::Always,
+            _ => Durability::EverySecond,
+        })
+    }
+}
+
+/// Whether a version is below the oldest one, or no version at all.
+fn is_old(version: &str) -> bool {
+    let mut numbers = version.split('.').map(str::parse);
+    let (Some(Ok(major)), minor) = (numbers.next(), numbers.next()) else { return true };
+    (major, minor.and_then(Result::ok).unwrap_or(0)) < OLDEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        for old in ["2.8.24", "5.0.14", "6.2.99", "", "x", "of unknown version"] {
+            assert!(is_old(old), "{old}");
+        }
+        for new in ["7.0.0", "7.0.15", "7.4", "8", "10.1.0", "255.255.255"] {
+            assert!(!is_old(new), "{new}");
+        }
+    }
+}

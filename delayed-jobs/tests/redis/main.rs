@@ -1,0 +1,13 @@
+//! The library and the program against real Redis processes, on the loopback interface.
+//!
+//! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface
+//! * `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
+//! * `page` - the page in a browser
+
+mod failures;
+mod http;
+mod node;
+mod page;
+mod proxy;
+mod store;
+mod support;

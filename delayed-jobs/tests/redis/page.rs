@@ -1,0 +1,71 @@
+//! The page in a headless browser, where there is one.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use delayed_jobs::Store;
+
+use crate::support::{MS, job, node, redis, settings, shared_by};
+
+fn browser() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Some(named.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    let places = std::env::split_paths(&path);
+    places.map(|place| place.join("chromium")).find(|file| file.is_file())
+}
+
+/// The text of the element with this id, without markup.
+fn text_of<'a>(page: &'a str, id: &str) -> &'a str {
+    let start = page.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id} in {page}"));
+    let rest = &page[start..];
+    let rest = &rest[rest.find('>').unwrap() + 1..];
+    &rest[..rest.find('<').unwrap()]
+}
+
+async fn look(browser: &PathBuf, url: &str, more: &[&str]) -> String {
+    let profile = tempfile::tempdir().unwrap();
+    let output = tokio::process::Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--disable-background-networking", "--no-first-run", "--virtual-time-budget=3000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(more)
+        .arg(url)
+        .stderr(Stdio::null())
+        .output();
+    let output = tokio::time::timeout(90_000 * MS, output).await.expect("a browser that ends");
+    String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_jobs_ahead_nodes_and_partitions() {
+    let Some(browser) = browser() else {
+        eprintln!("SKIPPED: the page was not looked at, there is no `chromium` (or set CHROMIUM)");
+        return;
+    };
+    let mut redis = redis().await;
+    let settings = settings(&redis);
+    let store = Store::open(settings.clone()).await.unwrap();
+    let node = node(&settings).await;
+    shared_by(&store, 1).await;
+    for _ in 0..1_234 {
+        store.create(&job("x", 3_600_000 * MS)).await.unwrap();
+    }
+    for second in 20..28 {
+        store.create(&job("x", second * 1_000 * MS)).await.unwrap();
+    }
+    tokio::time::sleep(400 * MS).await;
+    let page = look(&browser, node.address(), &["--dump-dom"]).await;
+    assert_eq!(text_of(&page, "pending").replace(',', ""), "1242", "{page}");
+    assert_eq!((text_of(&page, "alive"), text_of(&page, "free")), ("1", "0"));
+    assert_eq!(text_of(&page, "lag"), "0 ms");
+    assert_eq!(text_of(&page, "trouble"), "");
+    assert_eq!(page.matches("<rect").count(), 30, "a bar for each second");
+    assert!(page.matches("<title>1 within second").count() >= 7, "{page}");
+    assert!(page.contains(node.address()) && page.matches(" ms</td>").count() >= 8);
+
+    redis.kill().await.unwrap();
+    let page = look(&browser, node.address(), &["--dump-dom"]).await;
+    assert!(text_of(&page, "trouble").starts_with("No news: Redis is away"), "{page}");
+}

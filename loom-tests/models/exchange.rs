@@ -1,0 +1,201 @@
+//! A handle exchanges what its timer carries, as a future does with its waker, against everything else.
+//!
+//! A payload stands for a waker: what fires or is returned is woken. So a future is woken if the payload that it left
+//! in its timer is the one that comes out.
+
+use super::harness::{UNBOUNDED, bounded_when_quick, explore, spawn};
+use super::world::World;
+use crate::drive::Fate;
+use crate::node::exchange::NotExchanged;
+use crate::node::table::Armed;
+use crate::state::Phase;
+
+const DUE: u64 = 10;
+
+/// The waker of the first poll, and of the second.
+const FIRST: u64 = 1;
+const SECOND: u64 = 2;
+/// What the next timer carries.
+const NEXT: u64 = 3;
+
+/// What a poll with the second waker finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Polled {
+    /// The second waker is in the timer.
+    Waits,
+    /// The timer has ended; `left`: the first waker came back, nobody else gets it.
+    Ended { left: bool },
+}
+
+fn poll(world: &World, timer: Armed) -> Polled {
+    match world.table.exchange(timer.index, timer.generation, world.payload(SECOND)) {
+        Ok(before) => {
+            assert_eq!(before.id(), FIRST);
+            Polled::Waits
+        }
+        Err(NotExchanged { refused, left }) => {
+            assert_eq!(refused.id(), SECOND);
+            let state = world.table.state(timer.index, timer.generation);
+            assert!(state.is_some_and(|state| !state.is_live()), "refused while it is pending");
+            left.iter().for_each(|left| assert_eq!(left.id(), FIRST));
+            Polled::Ended { left: left.is_some() }
+        }
+    }
+}
+
+/// What the owner finds at an entry.
+#[derive(PartialEq, Eq, Debug)]
+enum Look {
+    /// The waker that comes out.
+    Wakes(u64),
+    /// It is to look again a tick later.
+    Again,
+    Dead,
+}
+
+impl Look {
+    /// Everybody else is done: what comes of the entry in the end.
+    fn settle(self, world: &World, timer: Armed) -> Option<u64> {
+        match self {
+            Self::Wakes(waker) => Some(waker),
+            Self::Dead => None,
+            Self::Again => match look(world, timer, DUE + 1) {
+                Self::Wakes(waker) => Some(waker),
+                Self::Dead => None,
+                Self::Again => panic!("nobody exchanges any more"),
+            },
+        }
+    }
+}
+
+fn look(world: &World, timer: Armed, now: u64) -> Look {
+    match world.table.due(world.owners_cache(), timer.index, timer.mark, now, || ()) {
+        Fate::Fire(fired) => Look::Wakes(fired.payload.id()),
+        Fate::Drop => Look::Dead,
+        Fate::Refile(tick) => {
+            assert_eq!(tick, now + 1, "looked at again a tick later");
+            Look::Again
+        }
+    }
+}
+
+/// Returns what is pending, as a stop does.
+fn stop(world: &World) -> Vec<u64> {
+    let mut returned = Vec::new();
+    world.table.return_all(world.owners_cache(), |it| returned.push(it.payload.id()));
+    returned
+}
+
+/// The handle cancels, if it can, and goes; what it took.
+fn drop_it(world: &World, thread: usize, timer: Armed) -> Option<u64> {
+    let cache = &world.caches[thread];
+    let taken = world.table.cancel_held(cache, timer.index, timer.generation);
+    world.release(thread, timer);
+    taken.map(|payload| payload.id())
+}
+
+#[test]
+fn exchange_or_fire() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, DUE, FIRST, true);
+        let future = spawn({
+            let world = std::sync::Arc::clone(&world);
+            move || poll(&world, timer)
+        });
+        let looked = look(&world, timer, DUE);
+        let polled = future.join().unwrap();
+        let woken = looked.settle(&world, timer);
+        let expected = match polled {
+            Polled::Waits => SECOND,
+            Polled::Ended { left } => {
+                assert!(!left, "who fires takes");
+                FIRST
+            }
+        };
+        assert_eq!(woken, Some(expected), "the waker of the last poll");
+        world.release(0, timer);
+        world.finish();
+    });
+}
+
+#[test]
+fn exchange_or_stop() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, DUE, FIRST, true);
+        let future = spawn({
+            let world = std::sync::Arc::clone(&world);
+            move || poll(&world, timer)
+        });
+        let returned = stop(&world);
+        let expected = match future.join().unwrap() {
+            Polled::Waits => vec![SECOND],
+            Polled::Ended { left: false } => vec![FIRST],
+            Polled::Ended { left: true } => vec![],
+        };
+        assert_eq!(returned, expected);
+        let state = world.table.state(timer.index, timer.generation).unwrap();
+        assert_eq!(state.phase(), Phase::Returned, "a stop is told from a firing");
+        world.release(0, timer);
+        world.finish();
+    });
+}
+
+/// The future is polled with another waker, then dropped, while its timer fires.
+#[test]
+fn exchange_and_drop_or_fire() {
+    explore(bounded_when_quick(3), || {
+        let world = World::new();
+        let timer = world.arm(0, DUE, FIRST, true);
+        let future = spawn({
+            let world = std::sync::Arc::clone(&world);
+            move || {
+                let polled = poll(&world, timer);
+                (polled, drop_it(&world, 0, timer))
+            }
+        });
+        let looked = look(&world, timer, DUE);
+        let ended = future.join().unwrap();
+        let woken = looked.settle(&world, timer);
+        match ended {
+            (Polled::Waits, Some(taken)) => assert_eq!((taken, woken), (SECOND, None)),
+            (Polled::Waits, None) => assert_eq!(woken, Some(SECOND)),
+            (Polled::Ended { .. }, taken) => assert_eq!((woken, taken), (Some(FIRST), None)),
+        }
+        world.finish();
+    });
+}
+
+/// The same while its timer is returned, and the node serves the next timer.
+#[test]
+fn exchange_and_drop_or_stop() {
+    explore(bounded_when_quick(3), || {
+        let world = World::new();
+        let timer = world.arm(0, DUE, FIRST, true);
+        let future = spawn({
+            let world = std::sync::Arc::clone(&world);
+            move || {
+                let polled = poll(&world, timer);
+                let taken = drop_it(&world, 0, timer);
+                let next = world.arm(0, DUE, NEXT, false);
+                (polled, taken, world.cancel(0, next))
+            }
+        });
+        let mut returned = stop(&world);
+        let (polled, taken, next) = future.join().unwrap();
+        // The next timer is pending for a moment, in which it may be returned.
+        let next_returned = returned.iter().filter(|&&id| id == NEXT).count();
+        assert_eq!(next_returned, usize::from(next.is_none()));
+        returned.retain(|&id| id != NEXT);
+        match (polled, taken) {
+            (Polled::Waits, Some(taken)) => assert_eq!((taken, returned), (SECOND, vec![])),
+            (Polled::Waits, None) => assert_eq!(returned, [SECOND]),
+            (Polled::Ended { left }, taken) => {
+                assert_eq!(taken, None);
+                assert_eq!(returned, if left { vec![] } else { vec![FIRST] });
+            }
+        }
+        world.finish();
+    });
+}

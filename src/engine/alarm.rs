@@ -1,0 +1,225 @@
+//! `Alarm`: what a future has of an engine: a timer that wakes it.
+//!
+//! The timer carries the future's waker. Whatever becomes of the timer, the waker is woken, unless the future itself
+//! takes it back; and its node, which the future holds, says what has become of it. So there is nothing besides the
+//! node that the two would have to agree on, and no wake is lost:
+//!
+//! | the future | meanwhile the timer fires or is returned |
+//! |---|---|
+//! | sees it pending, with the waker it was polled with | the waker is woken, and the future is polled again |
+//! | exchanges the waker | the owner looks again a tick later; `stop` leaves the waker, and the future sees the end |
+//! | drops it | one compare-and-swap decides who takes the waker |
+//!
+//! Which waker the node carries the future remembers itself, as two words: a poll with the same one reads the state
+//! and writes nothing.
+//!
+//! Not shared between threads; moves from one to the next.
+
+use super::hold::AlarmRef;
+use super::inner::Inner;
+use super::state::Phase as EnginePhase;
+use super::task::Task;
+use super::timer::Timer;
+use crate::contain;
+use crate::node::exchange::NotExchanged;
+use crate::state::{Phase, State};
+use crate::sync::slot;
+use crate::time::{Period, Time, When};
+use crate::types::{Key, ScheduleErrorKind};
+use std::task::{Poll, Waker};
+
+/// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    data: usize,
+    vtable: usize,
+}
+
+impl Identity {
+    #[inline]
+    fn of(waker: &Waker) -> Self {
+        Self { data: waker.data() as usize, vtable: std::ptr::from_ref(waker.vtable()) as usize }
+    }
+}
+
+/// A timer that has been armed and not let go of.
+#[derive(Clone, Copy)]
+struct Armed {
+    key: Key<Task>,
+    /// The waker that the node carries, if it carries one.
+    waker: Identity,
+}
+
+/// See the module.
+pub(crate) struct Alarm {
+    engine: AlarmRef<Task>,
+    armed: Option<Armed>,
+}
+
+impl Alarm {
+    pub(crate) fn of(timer: &Timer) -> Self {
+        Self { engine: AlarmRef::counted(timer.engine()), armed: None }
+    }
+
+    /// As [`of`](Self::of), without a reference count.
+    #[inline]
+    pub(crate) fn of_static(timer: &'static Timer) -> Self {
+        Self { engine: AlarmRef::of_static(timer), armed: None }
+    }
+
+    /// The deadline of a timer that is set now.
+    #[inline]
+    pub(crate) fn deadline(&self, when: When) -> Time {
+        self.engine.source.time(when)
+    }
+
+    /// Never ahead of the clock.
+    pub(crate) fn now(&self) -> Time {
+        self.engine.now()
+    }
+
+    /// The deadline after `nominal`, which is handled now.
+    pub(crate) fn next(&self, period: Period, nominal: Time) -> Time {
+        period.next(nominal, self.engine.now())
+    }
+
+    /// Arms the timer, which must not be armed.
+    pub(crate) fn arm(&mut self, deadline: Time, waker: &Waker) -> Result<(), ScheduleErrorKind> {
+        debug_assert!(self.armed.is_none(), "let go of before");
+        let engine = &*self.engine;
+        // Of the user's, and before anything is done.
+        let waker = waker.clone();
+        let identity = Identity::of(&waker);
+        let tick = engine.rate.deadline_at(deadline);
+        let armed = engine.ready(Task::waking(waker)).and_then(|task| {
+            slot::with(|slot| {
+                let shard = engine.router.route(slot);
+                let handle = &engine.handles[shard];
+                handle
+                    .schedule(handle.thread(slot), tick, task, true)
+                    .map_err(|refusal| engine.rejected(refusal, shard))
+            })
+        });
+        match armed {
+            Ok(key) => {
+                self.armed = Some(Armed { key, waker: identity });
+                Ok(())
+            }
+            Err(error) => {
+                let kind = error.kind().clone();
+                forget(error.into_payload());
+                Err(kind)
+            }
+        }
+    }
+
+    /// What has become of the timer, which was armed; if it is pending it wakes `waker` from now on. Once it has ended
+    /// it is let go of.
+    #[inline]
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
+        let Some(armed) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
+        let mut phase = self.engine.phase_of(armed.key);
+        if phase == Phase::Pending {
+            if armed.waker == Identity::of(waker) {
+                return Poll::Pending;
+            }
+            if self.exchange(armed.key, waker) {
+                return Poll::Pending;
+            }
+            phase = self.engine.phase_of(armed.key);
+        }
+        let kind = (phase != Phase::Fired).then(|| self.engine.why_ended(armed.key));
+        self.disarm();
+        Poll::Ready(kind.map_or(Ok(()), Err))
+    }
+
+    /// Whether the timer is armed and has fired.
+    pub(crate) fn has_fired(&self) -> bool {
+        self.armed.is_some_and(|armed| self.engine.phase_of(armed.key) == Phase::Fired)
+    }
+
+    /// Puts another waker in the place of the one that the node carries; false if the timer has ended.
+    #[cold]
+    fn exchange(&mut self, key: Key<Task>, waker: &Waker) -> bool {
+        // Of the user's, and before anything is done.
+        let waker = waker.clone();
+        let identity = Identity::of(&waker);
+        let task = Task::waking(waker);
+        let exchanged =
+            self.engine.with_thread(key, |handle, thread| handle.exchange(thread, key, task));
+        match exchanged {
+            Some(Ok(before)) => {
+                // Before the old one goes, whose destructor may do anything.
+                self.armed = Some(Armed { key, waker: identity });
+                forget(before);
+                true
+            }
+            Some(Err(NotExchanged { refused, left })) => {
+                forget(refused);
+                left.into_iter().for_each(forget);
+                false
+            }
+            // No shard of this number: the key is this engine's, so there is one.
+            None => false,
+        }
+    }
+
+    /// Moves the timer, if it is pending; otherwise lets go of it. Whether it is armed.
+    pub(crate) fn reset(&mut self, deadline: Time) -> bool {
+        let Some(Armed { key, .. }) = self.armed else { return false };
+        let tick = self.engine.rate.deadline_at(deadline);
+        let moved = self.engine.reschedule(key, tick).moved();
+        if !moved {
+            self.disarm();
+        }
+        moved
+    }
+
+    /// Cancels the timer, if it is pending, and lets go of it.
+    #[inline]
+    pub(crate) fn disarm(&mut self) {
+        let Some(Armed { key, .. }) = self.armed.take() else { return };
+        let taken = self.engine.with_thread(key, |handle, thread| {
+            let taken = handle.cancel_held(thread, key);
+            handle.release(thread, key);
+            taken
+        });
+        taken.flatten().into_iter().for_each(forget);
+    }
+}
+
+impl Drop for Alarm {
+    #[inline]
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+impl Inner<Task> {
+    /// Where the timer behind a key stands, whose node the caller holds.
+    #[inline]
+    fn phase_of(&self, key: Key<Task>) -> Phase {
+        let state = self.handle(key).and_then(|handle| handle.state(key));
+        state.map_or(Phase::Returned, State::phase)
+    }
+
+    /// Why a timer has ended that did not fire.
+    #[cold]
+    fn why_ended(&self, key: Key<Task>) -> ScheduleErrorKind {
+        let shard = key.shard();
+        match self.standing.failure(shard) {
+            Some(message) if self.phase() == EnginePhase::Started => {
+                ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
+            }
+            _ => ScheduleErrorKind::Stopped,
+        }
+    }
+}
+
+/// Drops the waker of a task without waking it.
+#[inline]
+fn forget(task: Task) {
+    if let Some(waker) = task.into_waker() {
+        contain::drop_quietly("a waker", waker);
+    }
+}

@@ -1,0 +1,24 @@
+//! Futures for any runtime: nothing here knows one.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `sleep` | [`Sleep`]: ready at a point in time |
+//! | `with_timeout` | [`WithTimeout`]: another future, for so long at most |
+//! | `interval` | [`Interval`]: one tick per period |
+//! | `error` | why a future ends before its time |
+//!
+//! Each has a function for the process's shared engine ([`sleep()`], [`timeout()`], [`interval()`]) and a method of
+//! [`Timer`](crate::Timer) for one of your own.
+//!
+//! A future is polled by one thread at a time, by any thread; what it shares with the engine's workers is one node
+//! (`engine::alarm`). It keeps its engine's memory, not its workers.
+
+mod error;
+mod interval;
+mod sleep;
+mod with_timeout;
+
+pub use error::{SleepError, TimeoutError};
+pub use interval::{Interval, interval, interval_at};
+pub use sleep::{Sleep, sleep, sleep_until};
+pub use with_timeout::{WithTimeout, timeout, timeout_at};

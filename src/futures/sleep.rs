@@ -1,0 +1,196 @@
+//! `Sleep`: a future that is ready at a point in time.
+
+use super::error::SleepError;
+use crate::engine::{Alarm, Timer, global};
+use crate::time::{Period, Time, When};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// A future that is ready at a point in time, and never before.
+///
+/// Made by [`sleep()`], [`sleep_until`] and [`Timer::sleep`]. For any runtime and any thread; `Unpin`, `Send` and
+/// `Sync`.
+///
+/// * The deadline counts from the making. The timer is armed at the first poll: a future that is dropped before that
+///   costs none, nor does one whose delay is zero, or whose point in time has passed by then. The clock is read once.
+/// * Dropping the future cancels its timer: one compare-and-swap. So does [`reset`](Self::reset), if it must; pushing
+///   the deadline out writes two words, and tells the worker nothing.
+/// * A poll with the waker of the poll before reads one word. Another waker takes its place in the timer.
+/// * Once ready it stays ready, until it is reset.
+///
+/// The worker of a shard wakes. A waker that panics there counts as a handler's panic.
+///
+/// # Errors
+///
+/// The output is an error if the timer is not accepted (the engine is full or stopped), or if the engine is stopped
+/// meanwhile: then the future is woken at once, although its time has not come. A
+/// [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready.
+#[must_use = "futures do nothing unless they are awaited or polled"]
+pub struct Sleep {
+    alarm: Alarm,
+    deadline: Time,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No timer yet. `look`: the deadline may have passed before the first poll.
+    Unarmed {
+        look: bool,
+    },
+    Armed,
+    Elapsed,
+}
+
+/// Sleeps for a while on the process's shared engine; see [`Sleep`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # fn block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     let mut future = std::pin::pin!(future);
+/// #     struct Thread(std::thread::Thread);
+/// #     impl std::task::Wake for Thread { fn wake(self: std::sync::Arc<Self>) { self.0.unpark(); } }
+/// #     let waker = std::sync::Arc::new(Thread(std::thread::current())).into();
+/// #     loop {
+/// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+/// #             std::task::Poll::Ready(output) => return output,
+/// #             std::task::Poll::Pending => std::thread::park(),
+/// #         }
+/// #     }
+/// # }
+/// # block_on(async {
+/// tickwheel::sleep(Duration::from_millis(5)).await?;
+/// # Ok::<(), tickwheel::SleepError>(()) }).unwrap();
+/// ```
+///
+/// # Panics
+///
+/// If the shared engine cannot be built, which its settings never cause.
+#[inline]
+pub fn sleep(delay: Duration) -> Sleep {
+    Sleep::new(shared(), delay.into())
+}
+
+/// Sleeps until a point in time on the process's shared engine; see [`Sleep`].
+///
+/// # Panics
+///
+/// As [`sleep()`].
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::new(shared(), deadline.into())
+}
+
+/// The shared engine.
+#[inline]
+pub(super) fn shared() -> Alarm {
+    match global() {
+        Ok(timer) => Alarm::of_static(timer),
+        Err(error) => panic!("the shared engine cannot be built: {error}"),
+    }
+}
+
+impl Timer {
+    /// Sleeps for a while, or until a point in time ([`When`]); see [`Sleep`].
+    pub fn sleep(&self, when: impl Into<When>) -> Sleep {
+        Sleep::new(Alarm::of(self), when.into())
+    }
+}
+
+impl Sleep {
+    #[inline]
+    pub(super) fn new(alarm: Alarm, when: When) -> Self {
+        let deadline = alarm.deadline(when);
+        Self { alarm, deadline, stage: Stage::new(when) }
+    }
+
+    /// When it is ready, on the engine's clock.
+    #[must_use]
+    pub const fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// Whether its time has come, as far as it knows: a sleep that was never polled does not ask.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.stage == Stage::Elapsed || self.alarm.has_fired()
+    }
+
+    /// Sleeps on, or anew, for a while from now or until a point in time.
+    ///
+    /// The waker of the latest poll stays where it is: a future that is reset need not be polled. Pushing the deadline
+    /// out costs two words; pulling it in about as much as arming.
+    pub fn reset(&mut self, when: impl Into<When>) {
+        let when = when.into();
+        self.deadline = self.alarm.deadline(when);
+        if !self.alarm.reset(self.deadline) {
+            self.stage = Stage::new(when);
+        }
+    }
+
+    /// Sleeps until the deadline that follows `nominal`, which is handled now.
+    pub(super) fn reset_after(&mut self, period: Period, nominal: Time) {
+        self.reset(self.alarm.next(period, nominal));
+    }
+
+    /// As [`poll`](Future::poll), for a sleep that lies in something else.
+    #[inline]
+    pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        match self.stage {
+            Stage::Elapsed => return Poll::Ready(Ok(())),
+            Stage::Armed => {}
+            Stage::Unarmed { look } => return self.poll_first(look, cx),
+        }
+        let ended = match self.alarm.poll(cx.waker()) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(ended) => ended,
+        };
+        self.stage = if ended.is_ok() { Stage::Elapsed } else { Stage::Unarmed { look: true } };
+        Poll::Ready(ended.map_err(SleepError::new))
+    }
+
+    fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        if look && self.alarm.now() >= self.deadline {
+            self.stage = Stage::Elapsed;
+            return Poll::Ready(Ok(()));
+        }
+        if let Err(kind) = self.alarm.arm(self.deadline, cx.waker()) {
+            return Poll::Ready(Err(SleepError::new(kind)));
+        }
+        self.stage = Stage::Armed;
+        Poll::Pending
+    }
+}
+
+impl Stage {
+    #[inline]
+    fn new(when: When) -> Self {
+        if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
+    }
+}
+
+impl Future for Sleep {
+    type Output = Result<(), SleepError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_sleep(cx)
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn is<S: Send + Sync + Unpin>() {}
+    is::<Sleep>();
+};

@@ -1,0 +1,52 @@
+//! The node table: what a pending timer carries, exchanged for something else by whoever holds its handle.
+//!
+//! ```text
+//!   handle: begin_exchange   the payload is the handle's: an owner that finds the timer due looks again a tick later,
+//!                            and who ends the timer (`stop`) leaves the payload to the handle
+//!           take, put
+//!           end_exchange     the timer goes on with the other payload, or has ended meanwhile
+//! ```
+//!
+//! The entry in the wheel stays as it is: its mark does not say what the timer carries. No code of the user's runs in
+//! between, so an exchange that has begun ends.
+
+use super::record::Load;
+use super::table::Table;
+
+/// A timer has ended before its payload was exchanged.
+#[derive(Debug)]
+pub(crate) struct NotExchanged<T> {
+    /// The other payload, which the timer did not take.
+    pub(crate) refused: T,
+    /// What the timer carried, if whoever ended it has left that to the handle.
+    pub(crate) left: Option<T>,
+}
+
+impl<T> Table<T> {
+    /// Exchanges what the pending timer `generation` in the node `index` carries; the earlier payload.
+    ///
+    /// The caller is the one who holds the timer's handle.
+    pub(crate) fn exchange(
+        &self,
+        index: u32,
+        generation: u64,
+        payload: T,
+    ) -> Result<T, NotExchanged<T>> {
+        let Some(node) = self.node(index) else {
+            return Err(NotExchanged { refused: payload, left: None });
+        };
+        if !node.state.begin_exchange(generation) {
+            return Err(NotExchanged { refused: payload, left: None });
+        }
+        // SAFETY: a pending timer that fires once carries this, which is the caller's until the exchange ends.
+        let before = unsafe { node.take_once() };
+        // SAFETY: as above, and what the node carried has been taken.
+        unsafe { node.put(Load::once(payload)) };
+        if node.state.end_exchange() {
+            return Ok(before);
+        }
+        // SAFETY: whoever has ended the timer has left the payload to the caller, whose handle keeps the node.
+        let refused = unsafe { node.take_once() };
+        Err(NotExchanged { refused, left: Some(before) })
+    }
+}

@@ -1,0 +1,155 @@
+//! Statistics for the `metrics` facade: whatever recorder the program has installed gets them.
+//!
+//! Nothing is counted for it: a report copies what the shards count anyway, so timers cost the same with and
+//! without it.
+
+use super::DurationHistogram;
+use super::stats::ShardStats;
+use metrics::{Label, Unit};
+
+/// Passes snapshots of statistics on to the [`metrics`] facade; feature `metrics`.
+///
+/// Call [`report`](Self::report) every few seconds, for example by a periodic timer, with the statistics of one
+/// engine or event loop. Each figure has the label `shard`, and `timer` with the name given here. Counters end in
+/// `_total`, times are in seconds. Where no recorder is installed a report does nothing.
+///
+/// | figure | kind |
+/// |---|---|
+/// | `tickwheel_timers_{scheduled,fired,cancelled,returned,rescheduled}_total` | counter |
+/// | `tickwheel_handler_panics_total`, `tickwheel_executor_refusals_total` | counter |
+/// | `tickwheel_turns_total`, `tickwheel_turns_cut_short_total` | counter |
+/// | `tickwheel_parks_total`, `tickwheel_wakes_total` | counter |
+/// | `tickwheel_zombies_swept_total`, `tickwheel_zombies_dropped_total` | counter |
+/// | `tickwheel_timers_pending`, `tickwheel_inbox_messages`, `tickwheel_lag_seconds` | gauge |
+/// | `tickwheel_wheel_entries`, `tickwheel_wheel_zombies`, `tickwheel_held_bytes` | gauge |
+/// | `tickwheel_worker_failed`: 1 if the shard's worker has ended by a panic | gauge |
+/// | `tickwheel_lateness_seconds`, `tickwheel_handler_seconds` | histogram |
+///
+/// Values of histograms are upper edges of buckets, at most 12.5 % above what was measured.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{MetricsReporter, Timer};
+///
+/// let timer = Timer::new()?;
+/// let mut reporter = MetricsReporter::new("requests");
+/// timer.run_after(Duration::from_secs(5), || ())?;
+/// reporter.report(&timer.stats().shards);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct MetricsReporter {
+    timer: String,
+    /// What was reported last of each shard's histograms.
+    last: Vec<Reported>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Reported {
+    lateness: DurationHistogram,
+    handler_time: DurationHistogram,
+}
+
+/// A figure: its name, what it says, and where it comes from.
+type Figure<V> = (&'static str, &'static str, Unit, fn(&ShardStats) -> V);
+
+const COUNTERS: &[Figure<u64>] = &[
+    ("tickwheel_timers_scheduled_total", "Timers accepted", Unit::Count, |s| s.scheduled),
+    ("tickwheel_timers_fired_total", "Timers fired", Unit::Count, |s| s.fired),
+    ("tickwheel_timers_cancelled_total", "Timers cancelled", Unit::Count, |s| s.cancelled),
+    ("tickwheel_timers_returned_total", "Timers returned by stop", Unit::Count, |s| s.returned),
+    ("tickwheel_timers_rescheduled_total", "Deadlines moved", Unit::Count, |s| s.rescheduled),
+    ("tickwheel_handler_panics_total", "Handlers that panicked", Unit::Count, |s| s.panics),
+    (
+        "tickwheel_executor_refusals_total",
+        "Expired timers that the executor gave back",
+        Unit::Count,
+        |s| s.refused_by_executor,
+    ),
+    ("tickwheel_turns_total", "Turns made", Unit::Count, |s| s.turns),
+    ("tickwheel_turns_cut_short_total", "Turns whose budget was used up", Unit::Count, |s| {
+        s.cut_short
+    }),
+    ("tickwheel_parks_total", "Times the worker went to sleep", Unit::Count, |s| s.parks),
+    ("tickwheel_wakes_total", "Sleeps that a producer ended early", Unit::Count, |s| s.wakes),
+    ("tickwheel_zombies_swept_total", "Dead entries that sweeps removed", Unit::Count, |s| s.swept),
+    ("tickwheel_zombies_dropped_total", "Dead entries that came due", Unit::Count, |s| s.dropped),
+];
+
+const GAUGES: &[Figure<f64>] = &[
+    ("tickwheel_timers_pending", "Timers pending", Unit::Count, |s| s.pending as f64),
+    ("tickwheel_inbox_messages", "Messages that the owner has not looked at", Unit::Count, |s| {
+        s.inbox as f64
+    }),
+    ("tickwheel_lag_seconds", "How late the oldest overdue timer is", Unit::Seconds, |s| {
+        s.lag.as_secs_f64()
+    }),
+    ("tickwheel_wheel_entries", "Entries in the wheel, dead ones included", Unit::Count, |s| {
+        s.entries as f64
+    }),
+    ("tickwheel_wheel_zombies", "Dead entries in the wheel", Unit::Count, |s| s.zombies as f64),
+    ("tickwheel_held_bytes", "Memory of nodes, magazines and wheel", Unit::Bytes, |s| {
+        s.held_bytes as f64
+    }),
+    ("tickwheel_worker_failed", "1 if the worker has ended by a panic", Unit::Count, |s| {
+        f64::from(u8::from(s.failure.is_some()))
+    }),
+];
+
+const LATENESS: (&str, &str) = ("tickwheel_lateness_seconds", "How late timers fired");
+const HANDLERS: (&str, &str) = ("tickwheel_handler_seconds", "How long handlers ran");
+
+impl MetricsReporter {
+    /// Describes the figures to the recorder that is installed, so install it before.
+    pub fn new(timer: impl Into<String>) -> Self {
+        for (name, text, unit, _) in COUNTERS {
+            metrics::describe_counter!(*name, *unit, *text);
+        }
+        for (name, text, unit, _) in GAUGES {
+            metrics::describe_gauge!(*name, *unit, *text);
+        }
+        for (name, text) in [LATENESS, HANDLERS] {
+            metrics::describe_histogram!(name, Unit::Seconds, text);
+        }
+        Self { timer: timer.into(), last: Vec::new() }
+    }
+
+    /// Passes on what the shards have counted, the histograms' share since the last report. O(shards).
+    ///
+    /// For an engine `timer.stats().shards`, for an event loop a slice of its one [`ShardStats`]. A recorder that
+    /// panics lets the panic through.
+    pub fn report(&mut self, shards: &[ShardStats]) {
+        for stats in shards {
+            let labels = vec![
+                Label::new("timer", self.timer.clone()),
+                Label::new("shard", stats.shard.to_string()),
+            ];
+            for (name, _, _, of) in COUNTERS {
+                metrics::counter!(*name, labels.clone()).absolute(of(stats));
+            }
+            for (name, _, _, of) in GAUGES {
+                metrics::gauge!(*name, labels.clone()).set(of(stats));
+            }
+            if self.last.len() <= stats.shard {
+                self.last.resize(stats.shard + 1, Reported::default());
+            }
+            let last = &mut self.last[stats.shard];
+            record(LATENESS.0, &labels, &stats.lateness, &mut last.lateness);
+            record(HANDLERS.0, &labels, &stats.handler_time, &mut last.handler_time);
+        }
+    }
+}
+
+/// Passes on what a histogram has counted since `last`, which becomes `now`.
+fn record(
+    name: &'static str,
+    labels: &[Label],
+    now: &DurationHistogram,
+    last: &mut DurationHistogram,
+) {
+    let histogram = metrics::histogram!(name, labels.to_vec());
+    for (upper, count) in now.since(last).buckets() {
+        histogram.record_many(upper.as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
+    }
+    *last = now.clone();
+}

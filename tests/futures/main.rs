@@ -1,0 +1,30 @@
+//! Futures over an engine: on a clock turned by hand, on real threads, with wakers that misbehave.
+//!
+//! | room | what is inside |
+//! |---|---|
+//! | `rig` | an engine turned by hand, wakers that count, an executor of a few lines |
+//! | `sleep` | `Sleep`: when it is ready, what it costs, how it ends |
+//! | `combined` | `WithTimeout` and `Interval` |
+//! | `hostile` | wakers whose `Clone`, `Drop` and `wake` panic or call back |
+//! | `model` | random sleeps against a list |
+//! | `threads` | polls, waker changes, drops and stops that race with the workers |
+//!
+//! The same futures on tokio, smol and others: the workspace member `adapters`.
+
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod random;
+    pub(crate) mod setup;
+}
+
+mod combined;
+mod hostile;
+mod model;
+mod rig;
+mod sleep;
+mod threads;

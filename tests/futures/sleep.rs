@@ -1,0 +1,213 @@
+//! `Sleep`: when it is ready, what it costs, how it ends.
+
+use crate::rig::{Bell, Rig, block_on, poll, wakers};
+use crate::support::setup::{HOUR, ms, secs, us};
+use std::task::Poll;
+use std::time::Instant;
+use tickwheel::{EngineState, ScheduleErrorKind, Shutdown, Time};
+
+#[test]
+fn it_is_ready_at_its_deadline_and_wakes_once() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(5));
+    assert_eq!(rig.timer.pending(), 0, "armed before the first poll");
+    assert!(poll(&mut sleep, &bell).is_pending());
+    assert_eq!((rig.timer.pending(), wakers(&bell)), (1, 1));
+    assert_eq!(rig.pass(ms(5) - us(1)), 0);
+    assert!(poll(&mut sleep, &bell).is_pending() && !sleep.is_elapsed() && bell.rings() == 0);
+    assert_eq!(rig.pass(us(1)), 1);
+    assert_eq!((bell.rings(), wakers(&bell)), (1, 0));
+    assert!(sleep.is_elapsed());
+    for _ in 0..2 {
+        assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+    }
+    assert_eq!((rig.timer.stats().scheduled(), rig.timer.stats().fired()), (1, 1));
+}
+
+#[test]
+fn the_deadline_counts_from_the_making() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(5));
+    assert_eq!(sleep.deadline(), Time::ZERO + ms(5));
+    rig.clock.advance(ms(3));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    rig.pass(ms(2));
+    assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn what_is_ready_at_the_first_poll_costs_no_timer() {
+    let rig = Rig::new();
+    rig.clock.advance(secs(10));
+    let now = rig.timer.now();
+    let ready = [
+        rig.timer.sleep(ms(0)),
+        rig.timer.sleep(now),
+        rig.timer.sleep(now - ms(1)),
+        rig.timer.sleep(Instant::now() - ms(1)),
+    ];
+    for mut sleep in ready {
+        assert_eq!(poll(&mut sleep, &Bell::new()), Poll::Ready(Ok(())));
+    }
+    drop(rig.timer.sleep(HOUR));
+    assert_eq!(rig.timer.stats().scheduled(), 0);
+    let (mut ahead, bell) = (rig.timer.sleep(now + us(1)), Bell::new());
+    assert!(poll(&mut ahead, &bell).is_pending(), "not a microsecond before its time");
+    rig.pass(ms(1));
+    assert_eq!((poll(&mut ahead, &bell), bell.rings()), (Poll::Ready(Ok(())), 1));
+}
+
+#[test]
+fn dropping_it_cancels_and_wakes_nobody() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(5));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    drop(sleep);
+    assert_eq!((rig.timer.pending(), wakers(&bell), bell.rings()), (0, 0, 0));
+    assert_eq!((rig.pass(HOUR), rig.timer.stats().cancelled()), (0, 1));
+    // After it has fired there is nothing to cancel.
+    let mut sleep = rig.timer.sleep(ms(5));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    rig.pass(ms(5));
+    drop(sleep);
+    assert_eq!((rig.timer.stats().cancelled(), rig.timer.stats().fired()), (1, 1));
+}
+
+#[test]
+fn the_same_waker_is_kept_and_another_one_takes_its_place() {
+    let rig = Rig::new();
+    let (first, second) = (Bell::new(), Bell::new());
+    let mut sleep = rig.timer.sleep(ms(5));
+    for _ in 0..3 {
+        assert!(poll(&mut sleep, &first).is_pending());
+        assert_eq!((wakers(&first), wakers(&second)), (1, 0));
+    }
+    for (polled, other) in [(&second, &first), (&first, &second), (&second, &first)] {
+        assert!(poll(&mut sleep, polled).is_pending());
+        assert_eq!((wakers(polled), wakers(other)), (1, 0));
+    }
+    let stats = rig.timer.stats();
+    assert_eq!((stats.scheduled(), stats.pending), (1, 1), "no further timer");
+    rig.pass(ms(5));
+    assert_eq!((first.rings(), second.rings()), (0, 1));
+    assert_eq!(poll(&mut sleep, &first), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn pushing_out_sends_nothing_and_the_waker_stays() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(500));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    let before = rig.timer.stats().inbox();
+    for pushed in 1..=100 {
+        sleep.reset(ms(500 + pushed));
+    }
+    assert_eq!((rig.timer.stats().inbox(), wakers(&bell)), (before, 1));
+    assert_eq!(rig.timer.stats().shards[0].rescheduled, 100);
+    assert_eq!((rig.pass(ms(599)), bell.rings()), (0, 0));
+    assert_eq!((rig.pass(ms(1)), bell.rings()), (1, 1));
+    assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn reset_pulls_in_and_starts_anew() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(HOUR);
+    sleep.reset(secs(60));
+    assert_eq!(rig.timer.stats().scheduled(), 0, "no timer before the first poll");
+    assert!(poll(&mut sleep, &bell).is_pending());
+    sleep.reset(ms(5));
+    assert_eq!(sleep.deadline(), Time::ZERO + ms(5));
+    assert_eq!((rig.pass(ms(5)), bell.rings()), (1, 1), "woken without another poll");
+    sleep.reset(ms(5));
+    assert!(!sleep.is_elapsed() && poll(&mut sleep, &bell).is_pending());
+    rig.pass(ms(5));
+    assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+    sleep.reset(ms(5));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    sleep.reset(ms(0));
+    rig.pass(ms(1));
+    assert_eq!((poll(&mut sleep, &bell), rig.timer.pending()), (Poll::Ready(Ok(())), 0));
+}
+
+#[test]
+fn stop_wakes_and_is_told_from_firing() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(5));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    let returned = rig.timer.stop().unwrap();
+    assert_eq!((returned.len(), bell.rings()), (1, 1), "woken although the payload is kept");
+    assert!(!sleep.is_elapsed());
+    let Poll::Ready(Err(error)) = poll(&mut sleep, &bell) else {
+        panic!("a stopped sleep is over")
+    };
+    assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
+    assert!(error.to_string().contains("build a new one"), "{error}");
+    let again = poll(&mut sleep, &bell);
+    assert!(matches!(again, Poll::Ready(Err(_))), "a stopped engine takes no more");
+    drop(returned);
+    let mut late = rig.timer.sleep(ms(5));
+    assert!(matches!(poll(&mut late, &bell), Poll::Ready(Err(_))));
+    assert_eq!(wakers(&bell), 0);
+}
+
+#[test]
+fn the_last_timer_wakes_whoever_sleeps() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(5));
+    let unpolled = rig.timer.sleep(ms(5));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    drop(rig);
+    assert!(bell.rings() >= 1 && wakers(&bell) == 0);
+    assert!(matches!(poll(&mut sleep, &bell), Poll::Ready(Err(_))));
+    for mut sleep in [sleep, unpolled] {
+        assert!(sleep.deadline() > Time::ZERO, "the engine's memory is there");
+        assert!(matches!(poll(&mut sleep, &bell), Poll::Ready(Err(_))));
+        sleep.reset(ms(1));
+    }
+}
+
+#[test]
+fn a_full_engine_says_so_and_can_be_asked_again() {
+    let rig = Rig::with(|builder| builder.max_pending(1));
+    let bell = Bell::new();
+    let (mut one, mut two) = (rig.timer.sleep(ms(5)), rig.timer.sleep(ms(5)));
+    assert!(poll(&mut one, &bell).is_pending());
+    let Poll::Ready(Err(error)) = poll(&mut two, &bell) else {
+        panic!("accepted beyond the limit")
+    };
+    assert_eq!(error.kind(), &ScheduleErrorKind::TooManyPending { pending: 1, max_pending: 1 });
+    assert_eq!((wakers(&bell), bell.rings()), (1, 0), "a refused waker is dropped, not woken");
+    drop(one);
+    assert!(poll(&mut two, &bell).is_pending());
+    // Another waker needs no further place.
+    assert!(poll(&mut two, &Bell::new()).is_pending());
+}
+
+#[test]
+fn firing_all_makes_it_ready() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(HOUR);
+    assert!(poll(&mut sleep, &bell).is_pending());
+    assert!(rig.timer.shutdown(Shutdown::FireAll, secs(60)).unwrap().is_empty());
+    assert_eq!((bell.rings(), poll(&mut sleep, &bell)), (1, Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn the_shared_engine_sleeps() {
+    let start = Instant::now();
+    block_on(tickwheel::sleep(ms(20))).unwrap();
+    assert!(start.elapsed() >= ms(20));
+    let until = Instant::now() + ms(20);
+    block_on(tickwheel::sleep_until(until)).unwrap();
+    assert!(Instant::now() >= until);
+    assert_eq!(tickwheel::global().unwrap().state(), EngineState::Started);
+}
