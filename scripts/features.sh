@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the library with every combination of its features; warnings are errors.
+# Checks the library with no feature, each one, each two of them, and all; warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +13,7 @@ for ((bits = 0; bits < 1 << ${#features[@]}; bits++)); do
   for i in "${!features[@]}"; do
     if ((bits >> i & 1)); then chosen+=("${features[i]}"); fi
   done
+  if ((${#chosen[@]} > 2 && ${#chosen[@]} < ${#features[@]})); then continue; fi
   list=$(IFS=,; echo "${chosen[*]-}")
   RUSTFLAGS="-D warnings" CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/features \
     cargo check -q --package tickwheel --lib --no-default-features --features "$list" ||

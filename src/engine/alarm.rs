@@ -64,7 +64,7 @@ impl Alarm {
     /// As [`of`](Self::of), without a reference count.
     #[inline]
     pub(crate) fn of_static(timer: &'static Timer) -> Self {
-        Self { engine: AlarmRef::of_static(timer), armed: None }
+        Self { engine: AlarmRef::of_static(timer.engine()), armed: None }
     }
 
     /// The deadline of a timer that is set now.

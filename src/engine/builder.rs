@@ -1,27 +1,24 @@
 //! `Builder`: every choice about an engine, checked before anything starts.
 
-use super::handler::{Executor, Handler, Outcome, through_executor};
-use super::hold::{Hold, TimerRef};
+use super::blueprint::Blueprint;
+use super::handler::{Executor, through_executor};
+use super::hold::TimerRef;
 use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure};
-use super::inner::{Blueprint, Inner};
-use super::lifecycle::Lifecycle;
+use super::inner::{Handler, Outcome, ShardWorker};
 use super::pinning::{self, Pinning};
-use super::routing::{Router, Routing};
+use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
-use super::shard_worker::ShardWorker;
 use super::task::Task;
 use super::timer::Timer;
 use crate::contain::Contained;
 use crate::park::parker::Parker;
 use crate::shard::{Limit, Owner};
-use crate::sync::fence;
-use crate::sync::process::{AtomicU64, Ordering};
-use crate::time::{Clock, TickRate, TimeSource};
+use crate::time::{Clock, TimeSource};
 use crate::types::checks;
 use crate::types::{Budget, BuildError, Expired, Settings, WheelKind};
 use crate::wheel::AnyWheel;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Builds a [`Timer`].
@@ -59,9 +56,6 @@ impl Default for Builder {
         Self::new()
     }
 }
-
-/// Names engines; 0 means none.
-static NEXT_ENGINE: AtomicU64 = AtomicU64::new(1);
 
 impl Builder {
     /// All defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no limit on
@@ -293,8 +287,8 @@ impl Builder {
     {
         self.build_handlers(|shard| {
             let mut handler = factory(shard);
-            Box::new(move |timer, expired| {
-                handler(timer, expired);
+            Box::new(move |engine, expired| {
+                Timer::lend(engine, |timer| handler(timer, expired));
                 Outcome::Done
             })
         })
@@ -340,45 +334,35 @@ impl Builder {
             let starvation = pinning::Starvation::of(&self.pinning);
             workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });
         }
-        Ok(self.assemble(rate, source, workers))
-    }
-
-    fn assemble<T: Send + 'static>(
-        self,
-        rate: TickRate,
-        source: TimeSource,
-        workers: Vec<ShardWorker<T>>,
-    ) -> Timer<T> {
-        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
-        let hook = source.is_virtual().then(|| {
-            // The hook must not keep the shards alive while the clock calls it.
-            let shards: Vec<Weak<_>> = handles.iter().map(Arc::downgrade).collect();
-            let hook: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-                shards.iter().filter_map(Weak::upgrade).for_each(|handle| handle.unpark());
-            });
-            source.on_advance(Arc::downgrade(&hook));
-            hook
-        });
-        let router = Router::new(self.routing, handles.len());
-        // ORDERING: Relaxed: only the number matters.
-        let id = NEXT_ENGINE.fetch_add(1, Ordering::Relaxed);
-        // Decided before the first handle is made, so that dropping handles is light from the first one on.
-        fence::is_asymmetric();
         let plan = Blueprint {
-            handles,
+            workers,
             rate,
             source,
-            router,
+            routing: self.routing,
             budget: self.settings.budget,
             idle: self.idle,
             drive: self.drive,
             hooks: self.hooks,
             thread_name: self.thread_name,
-            lifecycle: Lifecycle::new(workers),
-            hook,
         };
-        let hold = Hold::new(|hold| Inner::new(id, plan, hold));
-        Timer::from_ref(TimerRef::first(&hold))
+        Ok(Timer::from_ref(TimerRef::first(&plan.build())))
+    }
+}
+
+impl Timer<Task> {
+    /// An engine for closures with every setting at its default.
+    ///
+    /// # Errors
+    ///
+    /// None of the defaults is out of range on any known system; the type is that of the builder.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    /// A builder with every setting at its default.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::new()
     }
 }
 

@@ -1,10 +1,8 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
 use super::events;
-use super::hold::TimerRef;
 use super::hooks::{PanicHook, PanicReport};
-use super::inner::Inner;
-use super::timer::Timer;
+use super::inner::{Handler, Inner, Outcome};
 use crate::contain;
 use crate::types::Expired;
 use std::sync::Arc;
@@ -90,20 +88,9 @@ where
     }
 }
 
-/// What a handler call came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
-    Done,
-    /// The executor gave the timer back; it went to `rejected`.
-    Refused,
-}
-
-/// The handler of one shard.
-pub(super) type Handler<T> = Box<dyn FnMut(&Timer<T>, Expired<T>) -> Outcome + Send>;
-
 /// A handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
-    Box::new(move |_timer, expired| match executor.execute(expired) {
+    Box::new(move |_engine, expired| match executor.execute(expired) {
         Ok(()) => Outcome::Done,
         Err(expired) => {
             executor.rejected(expired);
@@ -121,7 +108,7 @@ pub(super) fn run_caught<T>(
     let (shard, key) = (expired.shard, expired.key.to_raw());
     // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
     // as it is with a thread that panics. The engine's state is not touched by handlers.
-    match contain::call(|| TimerRef::lend(inner, |timer| handler(timer, expired))) {
+    match contain::call(|| handler(inner, expired)) {
         Ok(outcome) => Some(outcome),
         Err(message) => {
             report(

@@ -11,9 +11,8 @@
 //! The engine lies in memory of its own, behind a pointer: with its last `Hold` it is handed to its shelf, which frees
 //! it when the last handle is gone as well.
 
-use super::inner::Inner;
+use super::inner::{AnyShelf, Hold, Inner};
 use super::linger::{Lingering, Shelf};
-use super::timer::Timer;
 use crate::contain;
 use crate::shard::Refusal;
 use crate::sync::atomic::Ordering;
@@ -26,9 +25,6 @@ use std::sync::{Arc, Weak};
 
 /// Shelves in this process; a handle that is kept after its engine costs the others on its shelf a lock each.
 const SHELVES: usize = 64;
-
-/// Engines of any payload.
-pub(super) type AnyShelf = Shelf<Box<dyn Lingering + Send>>;
 
 #[cfg(not(tickwheel_loom))]
 pub(super) fn shelf(engine: u64) -> &'static AnyShelf {
@@ -48,9 +44,6 @@ impl Lingering for Box<dyn Lingering + Send> {
         (**self).handles_left()
     }
 }
-
-/// Keeps an engine's memory; lives in an `Arc`.
-pub(super) struct Hold<T>(NonNull<Inner<T>>);
 
 // SAFETY: a `Hold` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
 // frees it on whatever thread comes last, which `Inner: Send` allows.
@@ -115,9 +108,6 @@ impl<T> Drop for Retired<T> {
     }
 }
 
-/// What happens to an engine when its last `Hold` goes.
-pub(super) type Retire<T> = fn(NonNull<Inner<T>>);
-
 /// Called once, when the last `Hold` of the engine goes.
 pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
     let retired = Box::new(Retired(engine));
@@ -164,13 +154,12 @@ impl<T> TimerRef<T> {
         None
     }
 
-    /// Runs `f` with a `Timer` that is not counted, for the handlers of the engine's own workers.
+    /// One that is not counted, to be used while a worker holds the engine.
     ///
     /// Every `Inner` has been given its memory by `Hold::new`, and who has a reference to it has a `Hold` behind it.
     #[inline]
-    pub(super) fn lend<R>(engine: &Inner<T>, f: impl FnOnce(&Timer<T>) -> R) -> R {
-        let timer = ManuallyDrop::new(Timer::from_ref(Self(NonNull::from(engine))));
-        f(&timer)
+    pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self(NonNull::from(engine)))
     }
 }
 
@@ -213,7 +202,7 @@ impl<T> Deref for TimerRef<T> {
 
     #[inline]
     fn deref(&self) -> &Inner<T> {
-        // SAFETY: counted ones have a `Hold` together, a lent one (`lend`) is used while a worker has one.
+        // SAFETY: counted ones have a `Hold` together, one that is not (`uncounted`) is used while a worker has one.
         unsafe { self.0.as_ref() }
     }
 }
@@ -323,8 +312,8 @@ impl<T> AlarmRef<T> {
 
     /// Of an engine with a `Timer` that is never dropped.
     #[inline]
-    pub(super) fn of_static(timer: &'static Timer<T>) -> Self {
-        let engine: &Inner<T> = timer.engine();
+    pub(super) fn of_static(timer: &'static TimerRef<T>) -> Self {
+        let engine: &Inner<T> = timer;
         Self { engine: NonNull::from(engine), counted: false }
     }
 }

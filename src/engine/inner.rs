@@ -1,23 +1,26 @@
 //! What timers, timeouts and workers of one engine share.
+//!
+//! An engine owns its shards' workers while they have no thread, a worker owns its handler, and a handler is given the
+//! engine: these types name each other, so they stand in one file, and what they do in files of their own.
 
 use super::events;
-use super::hold;
-use super::hold::{AnyShelf, Hold, Retire};
 use super::hooks::Hooks;
-use super::lifecycle::Lifecycle;
+use super::linger::{Lingering, Shelf};
+use super::pinning::Starvation;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::state::{Phase, Standing};
-#[cfg(feature = "futures")]
-use crate::contain;
 use crate::contain::Contained;
-use crate::shard::{Refusal, ShardHandle};
+use crate::park::parker::Parker;
+use crate::shard::{Owner, Refusal, ShardHandle};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Budget, Key, Reschedule, ScheduleError, ScheduleErrorKind};
+use crate::types::{Budget, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Unfired};
 use crossbeam_utils::CachePadded;
-use std::sync::{Arc, Weak};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::thread::JoinHandle;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
@@ -41,7 +44,7 @@ pub(super) struct Inner<T> {
     pub(super) lifecycle: Lifecycle<T>,
     /// What the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines that
     /// are gone.
-    _hook: Option<Arc<dyn Fn() + Send + Sync>>,
+    pub(super) _hook: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Counted `Timer`s; see `hold`.
     pub(super) timers: CachePadded<AtomicUsize>,
     /// What keeps this engine's memory.
@@ -51,23 +54,64 @@ pub(super) struct Inner<T> {
     pub(super) on_return: fn(&T),
 }
 
-/// Wakes the future whose timer was returned: it must not wait for whoever has been given the payload.
-fn wake_returned<T: 'static>(payload: &T) {
-    #[cfg(feature = "futures")]
-    {
-        let payload: &dyn std::any::Any = payload;
-        if let Some(waker) = payload.downcast_ref::<super::task::Task>().and_then(|it| it.waker()) {
-            contain::quietly("the waker", || waker.wake_by_ref());
-        }
-    }
-    #[cfg(not(feature = "futures"))]
-    let _ = payload;
+/// Engines of any payload.
+pub(super) type AnyShelf = Shelf<Box<dyn Lingering + Send>>;
+
+/// Keeps an engine's memory; lives in an `Arc`.
+pub(super) struct Hold<T>(pub(super) NonNull<Inner<T>>);
+
+/// What happens to an engine when its last `Hold` goes.
+pub(super) type Retire<T> = fn(NonNull<Inner<T>>);
+
+/// What drives one shard, on whichever thread; see `shard_worker`.
+pub(super) struct ShardWorker<T> {
+    pub(super) owner: Owner<T>,
+    pub(super) parker: Parker,
+    pub(super) handler: Contained<Handler<T>>,
+    pub(super) shard: usize,
+    /// The core to pin the worker to.
+    pub(super) core: Option<usize>,
+    pub(super) starvation: Starvation,
+}
+
+/// The handler of one shard.
+pub(super) type Handler<T> = Box<dyn FnMut(&Inner<T>, Expired<T>) -> Outcome + Send>;
+
+/// What a handler call came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    Done,
+    /// The executor gave the timer back; it went to `rejected`.
+    Refused,
+}
+
+/// Where the shards are, and what they have left; see `lifecycle`.
+pub(super) struct Lifecycle<T> {
+    pub(super) state: Mutex<State<T>>,
+    /// Told whenever a shard comes back or ends.
+    pub(super) changed: Condvar,
+}
+
+pub(super) struct State<T> {
+    /// Shards without a thread of their own; `None` while a shard is away, and after its end.
+    pub(super) idle: Vec<Option<ShardWorker<T>>>,
+    /// Shards that have not ended.
+    pub(super) alive: usize,
+    pub(super) workers: Vec<JoinHandle<()>>,
+    /// What ended shards have left and nobody has been given yet.
+    pub(super) unfired: Vec<Unfired<T>>,
+    /// The last `Timer` is gone: nobody will ask.
+    pub(super) abandoned: bool,
 }
 
 /// A time that only ever comes nearer.
 pub(super) struct Earliest(AtomicU64);
 
 impl Earliest {
+    pub(super) fn never() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+
     /// Written before the phase that makes others read it.
     pub(super) fn lower(&self, time: Time) {
         // ORDERING: Relaxed: published with the phase.
@@ -80,50 +124,7 @@ impl Earliest {
     }
 }
 
-/// The parts of a core that the builder decides.
-pub(super) struct Blueprint<T> {
-    pub(super) handles: Box<[Arc<ShardHandle<T>>]>,
-    pub(super) rate: TickRate,
-    pub(super) source: TimeSource,
-    pub(super) router: Router,
-    pub(super) budget: Budget,
-    pub(super) idle: IdleStrategy,
-    pub(super) drive: Drive,
-    pub(super) hooks: Hooks,
-    pub(super) thread_name: String,
-    pub(super) lifecycle: Lifecycle<T>,
-    pub(super) hook: Option<Arc<dyn Fn() + Send + Sync>>,
-}
-
 impl<T> Inner<T> {
-    pub(super) fn new(id: u64, plan: Blueprint<T>, hold: Weak<Hold<T>>) -> Self
-    where
-        T: Send + 'static,
-    {
-        Self {
-            shelf: hold::shelf(id),
-            timers: CachePadded::new(AtomicUsize::new(0)),
-            hold,
-            retire: hold::retire,
-            on_return: wake_returned,
-            standing: Standing::new(plan.handles.len()),
-            handles: plan.handles,
-            rate: plan.rate,
-            source: plan.source,
-            router: plan.router,
-            id,
-            budget: plan.budget,
-            idle: plan.idle,
-            drive: plan.drive,
-            hooks: Contained::new("a hook", plan.hooks),
-            thread_name: plan.thread_name,
-            rejected: CachePadded::new(AtomicU64::new(0)),
-            drain_until: Earliest(AtomicU64::new(u64::MAX)),
-            lifecycle: plan.lifecycle,
-            _hook: plan.hook,
-        }
-    }
-
     #[inline]
     pub(super) fn phase(&self) -> Phase {
         self.standing.phase()

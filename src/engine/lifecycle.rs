@@ -7,9 +7,8 @@
 
 use super::events;
 use super::hooks::WorkerFailure;
-use super::inner::Inner;
+use super::inner::{Inner, Lifecycle, ShardWorker, State};
 use super::settings::Drive;
-use super::shard_worker::ShardWorker;
 use super::shutdown::Shutdown;
 use super::state::Phase;
 use super::worker;
@@ -33,25 +32,6 @@ thread_local! {
     /// The engines whose handlers run on this thread at the moment: more than one when a handler turns
     /// another engine by hand.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
-
-/// See the module.
-pub(super) struct Lifecycle<T> {
-    state: Mutex<State<T>>,
-    /// Told whenever a shard comes back or ends.
-    changed: Condvar,
-}
-
-struct State<T> {
-    /// Shards without a thread of their own; `None` while a shard is away, and after its end.
-    idle: Vec<Option<ShardWorker<T>>>,
-    /// Shards that have not ended.
-    alive: usize,
-    workers: Vec<JoinHandle<()>>,
-    /// What ended shards have left and nobody has been given yet.
-    unfired: Vec<Unfired<T>>,
-    /// The last `Timer` is gone: nobody will ask.
-    abandoned: bool,
 }
 
 impl<T> Lifecycle<T> {

@@ -10,7 +10,8 @@
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
-//! | `inner` | what timers, timeouts and workers share |
+//! | `blueprint` | from what a builder has decided to an engine |
+//! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
 //! | `lifecycle` | start, end, turning by hand |
@@ -27,6 +28,7 @@
 
 #[cfg(feature = "futures")]
 mod alarm;
+mod blueprint;
 mod builder;
 mod events;
 mod global;

@@ -4,30 +4,18 @@
 //! [`ShardWorker::close`], which returns whatever is pending.
 
 use super::events;
-use super::handler::{Handler, Outcome, run_caught};
+use super::handler::run_caught;
 use super::hooks::SlowHandler;
-use super::inner::Inner;
-use super::pinning::Starvation;
+use super::inner::{Inner, Outcome, ShardWorker};
 use super::state::Phase;
-use crate::contain::{self, Contained};
-use crate::park::parker::{Parker, Unparker};
-use crate::shard::{Fired, Owner, Turn, WakeOwner};
+use crate::contain;
+use crate::park::parker::Unparker;
+use crate::shard::{Fired, Turn, WakeOwner};
 use crate::time::{Time, saturating_ns};
 use crate::types::{Expired, Unfired};
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
-
-/// See the module.
-pub(super) struct ShardWorker<T> {
-    pub(super) owner: Owner<T>,
-    pub(super) parker: Parker,
-    pub(super) handler: Contained<Handler<T>>,
-    pub(super) shard: usize,
-    /// The core to pin the worker to.
-    pub(super) core: Option<usize>,
-    pub(super) starvation: Starvation,
-}
 
 impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.

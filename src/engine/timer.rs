@@ -1,7 +1,7 @@
 //! `Timer`: the engine as its users hold it.
 
-use super::Builder;
 use super::hold::{HandleRef, TimerRef};
+use super::inner::Inner;
 use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
@@ -11,9 +11,10 @@ use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
-    BuildError, Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
+    Cancel, Key, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
@@ -53,27 +54,19 @@ impl<T> Timer<T> {
         Self { inner }
     }
 
+    /// Runs `f` with a `Timer` that is not counted, for the handlers of the engine's own workers.
+    #[inline]
+    pub(super) fn lend<R>(engine: &Inner<T>, f: impl FnOnce(&Self) -> R) -> R {
+        let inner = ManuallyDrop::into_inner(TimerRef::uncounted(engine));
+        f(&ManuallyDrop::new(Self { inner }))
+    }
+
     pub(super) fn engine(&self) -> &TimerRef<T> {
         &self.inner
     }
 }
 
 impl Timer<Task> {
-    /// An engine for closures with every setting at its default.
-    ///
-    /// # Errors
-    ///
-    /// None of the defaults is out of range on any known system; the type is that of the builder.
-    pub fn new() -> Result<Self, BuildError> {
-        Builder::new().build()
-    }
-
-    /// A builder with every setting at its default.
-    #[must_use]
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping

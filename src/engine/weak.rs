@@ -1,6 +1,7 @@
 //! `WeakTimer`: a way to an engine that does not keep it.
 
-use super::hold::{Hold, TimerRef};
+use super::hold::TimerRef;
+use super::inner::Hold;
 use super::task::Task;
 use super::timer::Timer;
 use std::fmt;

@@ -1,9 +1,8 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
-use super::inner::Inner;
+use super::inner::{Inner, ShardWorker};
 use super::pinning;
 use super::settings::IdleStrategy;
-use super::shard_worker::ShardWorker;
 use super::state::Phase;
 use crate::contain;
 use crate::park::parker::ParkEnd;
