@@ -11,19 +11,19 @@
 //! | `measure` | processor time, memory, percentiles |
 //! | `child` | one measurement in a process of its own |
 //! | `results` | medians, the best peer |
-//! | `bars` | what has to be reached |
+//! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
 //! | `counting` | the allocator that counts; the only unsafe code here |
 //!
 //! Peers run at the settings that their documentation recommends. Where one leaves out a part of the work,
 //! [`figure::Figure::remark`] says so and the tables show it.
 
-pub mod bars;
 pub mod book;
 pub mod child;
 pub mod counting;
 pub mod cross;
 pub mod figure;
+pub mod goals;
 pub mod local;
 pub mod measure;
 pub mod peer;

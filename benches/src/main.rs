@@ -14,9 +14,9 @@ use tickwheel_benches::figure::{Figure, GROUPS, Scale};
 use tickwheel_benches::peer::Peer;
 use tickwheel_benches::report::{Circumstances, draw, insert, render};
 use tickwheel_benches::results::Results;
-use tickwheel_benches::{bars, child};
+use tickwheel_benches::{child, goals};
 
-/// Measures tickwheel beside its peers and checks the bars of the performance page.
+/// Measures tickwheel beside its peers and checks the goals of the performance page.
 #[derive(Parser)]
 #[command(name = "compare", version)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -82,7 +82,7 @@ fn compare(arguments: &Arguments) -> Result<(), String> {
     let results = measure(&figures, &arguments.peers, scale, repeats);
     circumstances.ended();
 
-    let verdicts = bars::check(&results);
+    let verdicts = goals::check(&results);
     let folder = arguments.out.as_deref().map(charts_of);
     let name = folder.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
     let page = render(&results, &verdicts, &circumstances, repeats, name.as_deref());

@@ -37,6 +37,15 @@ pub struct Delivery {
     entry: String,
 }
 
+#[cfg(test)]
+impl Delivery {
+    /// One that has not been in a stream.
+    pub(crate) fn of(id: JobId, due_ms: u64, fired_ms: u64) -> Self {
+        let (payload, entry) = (String::new(), String::new());
+        Self { id, payload, due_ms, fired_ms, redelivered: false, entry }
+    }
+}
+
 /// One consumer of a namespace.
 pub struct Consumer {
     store: Store,

@@ -14,7 +14,10 @@
 mod cli;
 mod client;
 mod consumer;
+mod demo;
 mod error;
+mod failure;
+mod figures;
 mod http;
 mod job;
 mod link;

@@ -12,7 +12,7 @@ pub(crate) const SYSTEM: u8 = 3;
 
 /// An end without a verdict. The text says what to change.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The options contradict each other or name something the engine refuses.
     #[error("{0}")]
     Options(String),

@@ -1,6 +1,7 @@
 //! Runs the tickwheel engine under real load and judges it by a ledger of its own.
 //!
-//! Only [`main`] and the workload parser are public. The rooms, each of which knows only those below it:
+//! Public are [`main`], the workload parser, and the [`parts`] that other programs of the workspace share: the
+//! report and its views. The rooms, each of which knows only those below it:
 //!
 //! * `cli` - the options, and which command they lead to
 //! * `run` - producers, engine and monitor of a load run; it also records one
@@ -36,5 +37,19 @@ mod server;
 mod settings;
 mod usage;
 pub mod workload;
+
+/// The report and what belongs to it, for other programs of the workspace.
+pub mod parts {
+    pub use crate::failure::Failure;
+    pub use crate::machine::Machine;
+    pub use crate::measure::histogram;
+    pub use crate::progress::Progress;
+    pub use crate::report::circumstances::{Circumstances, timestamp};
+    pub use crate::report::model::{
+        Better, Cell, Distribution, Figure, Phase, Report, Table, Timeline, Unit, Verdict,
+    };
+    pub use crate::report::outputs::{Destination, Outputs};
+    pub use crate::settings::setting::Setting;
+}
 
 pub use cli::main;

@@ -5,17 +5,17 @@ use serde::Serialize;
 
 /// The machine, for the head of a report.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
+pub struct Machine {
     /// Cores this process may run on.
-    pub(crate) cores: usize,
+    pub cores: usize,
     /// Model name of the first processor.
-    pub(crate) cpu: Option<String>,
+    pub cpu: Option<String>,
     /// Memory of the whole machine in bytes.
-    pub(crate) memory_bytes: Option<u64>,
+    pub memory_bytes: Option<u64>,
     /// Operating system and processor family the program was built for.
-    pub(crate) platform: String,
+    pub platform: String,
     /// Release of the running kernel.
-    pub(crate) kernel: Option<String>,
+    pub kernel: Option<String>,
 }
 
 impl Machine {

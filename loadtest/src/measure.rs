@@ -6,7 +6,12 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 /// An empty histogram of nanoseconds up to an hour, within 1 %, about 35 KiB.
-pub(crate) fn histogram() -> Histogram<u64> {
+///
+/// # Panics
+///
+/// Never: the bounds are constants.
+#[must_use]
+pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("the bounds are valid constants")
 }
 

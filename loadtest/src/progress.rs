@@ -12,7 +12,7 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 const LIVE_EVERY: Duration = Duration::from_millis(80);
 
 /// Progress on the error output.
-pub(crate) struct Progress(Look);
+pub struct Progress(Look);
 
 enum Look {
     Quiet,
@@ -22,7 +22,7 @@ enum Look {
 
 impl Progress {
     /// Progress of something with `length` units (milliseconds, operations, ...).
-    pub(crate) fn new(length: u64, quiet: bool) -> Self {
+    pub fn new(length: u64, quiet: bool) -> Self {
         if quiet {
             return Self(Look::Quiet);
         }
@@ -40,7 +40,7 @@ impl Progress {
     }
 
     /// Shows how far things are; the text is made only when it will be shown.
-    pub(crate) fn at(&mut self, position: u64, text: impl FnOnce() -> String) {
+    pub fn at(&mut self, position: u64, text: impl FnOnce() -> String) {
         let (Look::Live { next, .. } | Look::Lines { next }) = &mut self.0 else { return };
         let now = Instant::now();
         if now < *next {
@@ -61,7 +61,7 @@ impl Progress {
     }
 
     /// Announces the next phase at once.
-    pub(crate) fn phase(&mut self, text: &str) {
+    pub fn phase(&mut self, text: &str) {
         match &self.0 {
             Look::Quiet => {}
             Look::Live { bar, .. } => bar.set_message(text.to_owned()),

@@ -39,7 +39,7 @@ pub(crate) enum Refusal<T> {
     Full(T),
     /// The `Clone` of a periodic timer's payload panicked.
     NotCopied(T),
-    /// There is no memory for the message to the owner.
+    /// There is no memory for a node, or for the message to the owner.
     NoMemory(T),
 }
 
@@ -192,10 +192,16 @@ impl<T> ShardHandle<T> {
         let count = || {
             thread.scheduled.bump();
         };
-        self.table.arm(&thread.cache, deadline, payload, held, count).map_err(|payload| {
-            self.release_permit();
-            Refusal::Full(payload)
-        })
+        self.table
+            .arm(&thread.cache, deadline, payload, held, count)
+            .map_err(|payload| self.no_node(payload))
+    }
+
+    /// There was no node for a timer; gives its place under the limit back.
+    #[cold]
+    pub(super) fn no_node(&self, payload: T) -> Refusal<T> {
+        self.release_permit();
+        if self.table.is_full() { Refusal::Full(payload) } else { Refusal::NoMemory(payload) }
     }
 
     /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.

@@ -1,6 +1,6 @@
 //! Bar charts as SVG, drawn by `plotters`: a title, and a bar with its range and its number per peer.
 
-use crate::bars::number;
+use crate::goals::number;
 use crate::peer::Peer;
 use crate::results::Table;
 use plotters::prelude::*;

@@ -1,7 +1,7 @@
 //! Tables for people, and the place where they go in a page.
 
 use super::machine::Circumstances;
-use crate::bars::{Verdict, number};
+use crate::goals::{Verdict, number};
 use crate::results::{Results, Row, Table};
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub fn render(
 ) -> String {
     let mut page = String::new();
     heading(&mut page, circumstances, repeats);
-    bars(&mut page, verdicts);
+    goals(&mut page, verdicts);
     for table in &results.tables {
         figure(&mut page, table, charts);
     }
@@ -40,12 +40,12 @@ fn heading(page: &mut String, circumstances: &Circumstances, repeats: usize) {
     );
 }
 
-fn bars(page: &mut String, verdicts: &[Verdict]) {
+fn goals(page: &mut String, verdicts: &[Verdict]) {
     let measured: Vec<_> = verdicts.iter().filter(|verdict| verdict.met.is_some()).collect();
     let met = measured.iter().filter(|verdict| verdict.met == Some(true)).count();
     let _ = write!(
         page,
-        "### The bars\n\n{met} of {} measured bars met.\n\n| figure | bar | measured | met |\n\
+        "### The goals\n\n{met} of {} measured goals met.\n\n| figure | goal | measured | met |\n\
          |---|---|---|---|\n",
         measured.len()
     );
@@ -55,8 +55,8 @@ fn bars(page: &mut String, verdicts: &[Verdict]) {
             Some(false) => "**no**",
             None => "-",
         };
-        let Verdict { figure, bar, measured, .. } = verdict;
-        let _ = writeln!(page, "| {figure} | {} | {} | {met} |", cell(bar), cell(measured));
+        let Verdict { figure, goal, measured, .. } = verdict;
+        let _ = writeln!(page, "| {figure} | {} | {} | {met} |", cell(goal), cell(measured));
     }
     page.push('\n');
 }
@@ -132,8 +132,8 @@ pub fn insert(page: &str, tables: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bars::check;
     use crate::figure::Figure;
+    use crate::goals::check;
     use crate::peer::Peer;
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         let page = render(&results, &check(&results), &circumstances, 2, Some("charts"));
         assert!(page.contains("| tickwheel LocalTimer | 8.50 (8.00-9.00) | 0.25 |"), "{page}");
         assert!(page.contains("| BTreeMap | - |  | failed: signal: 9 (SIGKILL) |"), "{page}");
-        assert!(page.contains("1 of 1 measured bars met."));
+        assert!(page.contains("1 of 1 measured goals met."));
         assert!(page.contains("![churn-1k](charts/churn-1k.svg)"));
     }
 

@@ -42,7 +42,7 @@ fn dispatch(cli: &Cli) -> Result<bool, Failure> {
         }
     };
     let interrupt = Interrupt::on_ctrl_c()?;
-    let circumstances = Circumstances::now();
+    let circumstances = Circumstances::now("loadtest");
     let outputs = Outputs::open(&results.destination())?;
     let quiet = results.quiet;
     let report = match &cli.command {

@@ -6,11 +6,15 @@ use crate::machine::Machine;
 
 /// What every report is headed with.
 #[derive(Clone, Debug)]
-pub(crate) struct Circumstances {
+pub struct Circumstances {
+    /// The program's name.
+    pub program: &'static str,
     /// As it was typed.
-    pub(crate) command: String,
-    pub(crate) started: SystemTime,
-    pub(crate) machine: Machine,
+    pub command: String,
+    /// When it began.
+    pub started: SystemTime,
+    /// Where.
+    pub machine: Machine,
 }
 
 /// What the program was built from.
@@ -20,11 +24,12 @@ pub(crate) const COMPILER: &str = env!("TICKWHEEL_COMPILER");
 pub(crate) const PROFILE: &str = env!("TICKWHEEL_PROFILE");
 
 impl Circumstances {
-    /// Those of a run that starts now.
-    pub(crate) fn now() -> Self {
+    /// Those of a run of `program` that starts now.
+    #[must_use]
+    pub fn now(program: &'static str) -> Self {
         let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
-        let command = format!("loadtest {}", words.join(" ")).trim_end().to_owned();
-        Self { command, started: SystemTime::now(), machine: Machine::look_up() }
+        let command = format!("{program} {}", words.join(" ")).trim_end().to_owned();
+        Self { program, command, started: SystemTime::now(), machine: Machine::look_up() }
     }
 }
 
@@ -38,7 +43,8 @@ fn quoted(word: &str) -> String {
 }
 
 /// A moment as everybody reads it, in UTC.
-pub(crate) fn timestamp(moment: SystemTime) -> String {
+#[must_use]
+pub fn timestamp(moment: SystemTime) -> String {
     humantime::format_rfc3339_seconds(moment).to_string()
 }
 

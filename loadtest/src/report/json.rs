@@ -16,7 +16,7 @@ pub(crate) const FORMAT: u32 = 2;
 pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
     let all = json!({
         "format": FORMAT,
-        "tool": "tickwheel loadtest",
+        "tool": format!("tickwheel {}", circumstances.program),
         "kind": report.kind,
         "verdict": report.word(),
         "interrupted": report.interrupted,

@@ -7,41 +7,42 @@ use crate::numbers::{bytes, count, nanos, or_na, rate};
 use crate::settings::setting::Setting;
 
 /// Everything that is told about a run.
-pub(crate) struct Report {
+pub struct Report {
     /// What kind of run it was, such as "load run".
-    pub(crate) kind: &'static str,
-    pub(crate) settings: Vec<Setting>,
+    pub kind: &'static str,
+    /// What the run was made of.
+    pub settings: Vec<Setting>,
     /// Ended by Ctrl-C.
-    pub(crate) interrupted: bool,
+    pub interrupted: bool,
     /// One after the other; most runs have one.
-    pub(crate) phases: Vec<Phase>,
+    pub phases: Vec<Phase>,
     /// What a reader must know to judge the figures.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Report {
     /// Whether nothing at all was found.
-    pub(crate) fn is_ok(&self) -> bool {
+    pub fn is_ok(&self) -> bool {
         self.phases.iter().all(|phase| phase.verdict.is_ok())
     }
 
     /// "ok" or "breach".
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         if self.is_ok() { "ok" } else { "breach" }
     }
 
     /// Seconds of load in all phases.
-    pub(crate) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.phases.iter().map(|phase| phase.seconds).sum()
     }
 
     /// The counts of the verdicts, all phases together, in their order.
-    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+    pub fn counts(&self) -> Vec<(&'static str, u64)> {
         self.sum(|verdict| &verdict.counts)
     }
 
     /// The breaches of all phases together, in their order.
-    pub(crate) fn breaches(&self) -> Vec<(&'static str, u64)> {
+    pub fn breaches(&self) -> Vec<(&'static str, u64)> {
         self.sum(|verdict| &verdict.breaches)
     }
 
@@ -58,46 +59,61 @@ impl Report {
 }
 
 /// A part of a run with an engine, a ledger and a verdict of its own.
-pub(crate) struct Phase {
-    pub(crate) name: &'static str,
+pub struct Phase {
+    /// What it is called.
+    pub name: &'static str,
     /// What holds for this phase alone.
-    pub(crate) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
     /// Seconds of load, up to the stop.
-    pub(crate) seconds: f64,
-    pub(crate) verdict: Verdict,
-    pub(crate) figures: Vec<Figure>,
-    pub(crate) distributions: Vec<Distribution>,
-    pub(crate) timelines: Vec<Timeline>,
-    pub(crate) tables: Vec<Table>,
+    pub seconds: f64,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// Single numbers.
+    pub figures: Vec<Figure>,
+    /// Measured durations.
+    pub distributions: Vec<Distribution>,
+    /// Values over time.
+    pub timelines: Vec<Timeline>,
+    /// Everything else.
+    pub tables: Vec<Table>,
 }
 
 /// The judgement over a phase.
 #[derive(Clone, Debug)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// Where everything that began has ended, in one line.
-    pub(crate) balance: String,
-    pub(crate) counts: Vec<(&'static str, u64)>,
-    pub(crate) breaches: Vec<(&'static str, u64)>,
+    pub balance: String,
+    /// What was counted, by name.
+    pub counts: Vec<(&'static str, u64)>,
+    /// How often each promise was broken, by name; all 0 if the verdict is ok.
+    pub breaches: Vec<(&'static str, u64)>,
     /// `kind: description`, the first of each kind.
-    pub(crate) findings: Vec<String>,
+    pub findings: Vec<String>,
 }
 
 impl Verdict {
     /// Whether nothing at all was found.
-    pub(crate) fn is_ok(&self) -> bool {
+    pub fn is_ok(&self) -> bool {
         self.breaches.iter().all(|(_, count)| *count == 0)
     }
 }
 
 /// What a number means, so that each view can show it in its own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// A number of things.
     Count,
+    /// Things per second.
     PerSecond,
+    /// Bytes.
     Bytes,
+    /// Bytes per second.
     BytesPerSecond,
+    /// Nanoseconds.
     Nanos,
+    /// Processor seconds per second.
     Cores,
+    /// Hundredths.
     Percent,
 }
 
@@ -116,7 +132,7 @@ impl Unit {
     }
 
     /// For people.
-    pub(crate) fn show(self, value: f64) -> String {
+    pub fn show(self, value: f64) -> String {
         match self {
             Self::Count => count(value as u64),
             Self::PerSecond => format!("{}/s", rate(value)),
@@ -129,7 +145,7 @@ impl Unit {
     }
 
     /// For machines: whole numbers where the unit has no parts.
-    pub(crate) fn json(self, value: f64) -> Value {
+    pub fn json(self, value: f64) -> Value {
         match self {
             Self::Count | Self::Bytes | Self::Nanos => json!(value as u64),
             _ => json!(value),
@@ -139,8 +155,10 @@ impl Unit {
 
 /// Which way a figure has to change to be better; `diff` judges by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Better {
+pub enum Better {
+    /// Higher is better.
     More,
+    /// Lower is better.
     Less,
     /// It depends on other things.
     Neither,
@@ -158,21 +176,24 @@ impl Better {
 }
 
 /// One number.
-pub(crate) struct Figure {
+pub struct Figure {
     /// In JSON, before the unit's suffix.
-    pub(crate) key: &'static str,
-    pub(crate) label: &'static str,
+    pub key: &'static str,
+    /// For people.
+    pub label: &'static str,
     /// `None` where the system does not tell.
-    pub(crate) value: Option<f64>,
-    pub(crate) unit: Unit,
-    pub(crate) better: Better,
+    pub value: Option<f64>,
+    /// What the value means.
+    pub unit: Unit,
+    /// Which way it should change.
+    pub better: Better,
     /// A reader looks for it first.
-    pub(crate) tile: bool,
+    pub tile: bool,
 }
 
 impl Figure {
     /// A figure that is good or bad only together with others.
-    pub(crate) fn new(
+    pub fn new(
         key: &'static str,
         label: &'static str,
         unit: Unit,
@@ -183,17 +204,17 @@ impl Figure {
     }
 
     /// The same, which should become more or less.
-    pub(crate) fn better(self, better: Better) -> Self {
+    pub fn better(self, better: Better) -> Self {
         Self { better, ..self }
     }
 
     /// The same, at the head of the page.
-    pub(crate) fn tile(self) -> Self {
+    pub fn tile(self) -> Self {
         Self { tile: true, ..self }
     }
 
     /// For people.
-    pub(crate) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         or_na(self.value, |value| self.unit.show(value))
     }
 }
@@ -203,49 +224,61 @@ pub(crate) const PERCENTILES: [(&str, &str, f64); 3] =
     [("p50", "p50", 50.0), ("p99", "p99", 99.0), ("p99.9", "p99_9", 99.9)];
 
 /// Measured durations in nanoseconds.
-pub(crate) struct Distribution {
-    pub(crate) key: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) histogram: Histogram<u64>,
+pub struct Distribution {
+    /// In JSON.
+    pub key: &'static str,
+    /// For people.
+    pub label: &'static str,
+    /// The values.
+    pub histogram: Histogram<u64>,
     /// The percentile at the head of the page, as an index into [`PERCENTILES`].
-    pub(crate) tile: Option<usize>,
+    pub tile: Option<usize>,
     /// Title of the chart that it shares with others of the same title.
-    pub(crate) chart: &'static str,
+    pub chart: &'static str,
     /// What is measured from where to where.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// What is measured, if a chart is to show how many there are in each band.
-    pub(crate) bands_of: Option<&'static str>,
+    pub bands_of: Option<&'static str>,
 }
 
 impl Distribution {
     /// The value at a percentile; `None` if nothing was measured.
-    pub(crate) fn at(&self, percentile: f64) -> Option<u64> {
+    pub fn at(&self, percentile: f64) -> Option<u64> {
         let some = !self.histogram.is_empty();
         some.then(|| self.histogram.value_at_percentile(percentile))
     }
 }
 
 /// A value over the seconds of a phase.
-pub(crate) struct Timeline {
-    pub(crate) key: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) unit: Unit,
-    pub(crate) points: Vec<(f64, f64)>,
+pub struct Timeline {
+    /// In JSON.
+    pub key: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// What is shown.
+    pub about: &'static str,
+    /// What the value means.
+    pub unit: Unit,
+    /// Second and value.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Rows of cells under a head.
-pub(crate) struct Table {
-    pub(crate) key: &'static str,
-    pub(crate) title: &'static str,
+pub struct Table {
+    /// In JSON.
+    pub key: &'static str,
+    /// For people.
+    pub title: &'static str,
     /// Name in JSON and for people.
-    pub(crate) head: Vec<(&'static str, &'static str)>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub head: Vec<(&'static str, &'static str)>,
+    /// As many cells each as the head.
+    pub rows: Vec<Vec<Cell>>,
 }
 
 /// One cell.
 #[derive(Clone, Debug)]
-pub(crate) enum Cell {
+pub enum Cell {
+    /// As it is.
     Text(String),
     /// `None`: not measured.
     Value(Option<f64>, Unit),
@@ -253,12 +286,12 @@ pub(crate) enum Cell {
 
 impl Cell {
     /// A count.
-    pub(crate) fn count(value: u64) -> Self {
+    pub fn count(value: u64) -> Self {
         Self::Value(Some(value as f64), Unit::Count)
     }
 
     /// For people.
-    pub(crate) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Value(value, unit) => value.map_or_else(|| "-".to_owned(), |v| unit.show(v)),

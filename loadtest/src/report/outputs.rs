@@ -12,10 +12,13 @@ use super::{json, page, terminal};
 use crate::failure::Failure;
 
 /// Where results go besides the terminal.
-pub(crate) struct Destination {
-    pub(crate) page: Option<PathBuf>,
-    pub(crate) json: Option<PathBuf>,
-    pub(crate) quiet: bool,
+pub struct Destination {
+    /// The HTML page.
+    pub page: Option<PathBuf>,
+    /// The results for machines.
+    pub json: Option<PathBuf>,
+    /// Only the verdict on the terminal.
+    pub quiet: bool,
 }
 
 /// The page's place if none is given: beside the build, or else in the current folder.
@@ -25,7 +28,7 @@ pub(crate) fn default_page() -> PathBuf {
 }
 
 /// The open files.
-pub(crate) struct Outputs {
+pub struct Outputs {
     page: Option<Output>,
     json: Option<Output>,
     quiet: bool,
@@ -37,18 +40,18 @@ impl Outputs {
     /// # Errors
     ///
     /// A file that cannot be written.
-    pub(crate) fn open(destination: &Destination) -> Result<Self, Failure> {
+    pub fn open(destination: &Destination) -> Result<Self, Failure> {
         let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
         let (page, json) = (open(&destination.page)?, open(&destination.json)?);
         Ok(Self { page, json, quiet: destination.quiet })
     }
 
     /// Prints the results and writes the files. The verdict is printed even if a file cannot be written.
-    pub(crate) fn deliver(
-        self,
-        report: &Report,
-        circumstances: &Circumstances,
-    ) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written.
+    pub fn deliver(self, report: &Report, circumstances: &Circumstances) -> Result<(), Failure> {
         let mut text = String::new();
         if !self.quiet {
             text.push_str(&terminal::tables(report));

@@ -3,20 +3,20 @@
 use crate::peer::Peer;
 use crate::results::Results;
 
-/// One bar and how it went.
+/// One goal and how it went.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Which figure.
     pub figure: String,
     /// What is asked for.
-    pub bar: String,
+    pub goal: String,
     /// What there is.
     pub measured: String,
     /// Whether that is enough; `None` if it was not measured.
     pub met: Option<bool>,
 }
 
-/// Every bar, in the order of the project's performance page.
+/// Every goal, in the order of the project's performance page.
 #[must_use]
 pub fn check(results: &Results) -> Vec<Verdict> {
     let judge = Judge(results);
@@ -64,6 +64,7 @@ pub fn check(results: &Results) -> Vec<Verdict> {
         }));
     }
     judge.engine(&mut verdicts);
+    judge.futures(&mut verdicts);
     verdicts
 }
 
@@ -80,7 +81,7 @@ struct Against<'a> {
 struct Judge<'a>(&'a Results);
 
 impl Judge<'_> {
-    /// The bars of the engine.
+    /// The goals of the engine.
     fn engine(&self, verdicts: &mut Vec<Verdict>) {
         let timer = Peer::Timer;
         for id in ["cross-1", "cross-2"] {
@@ -122,11 +123,54 @@ impl Judge<'_> {
         verdicts.push(self.at_most("shrink", timer, "left %", 25.0, "<= 25 % of the growth stays"));
     }
 
+    /// The goals of the futures.
+    fn futures(&self, verdicts: &mut Vec<Verdict>) {
+        let sleep = Peer::Sleep;
+        for (id, share) in [("cross-1", 0.6), ("cross-2", 0.5)] {
+            verdicts.push(self.share_of_best_future(id, sleep, "CPU ns/pair", share));
+        }
+        let late = "late-100k";
+        verdicts.push(self.against(Against {
+            figure: late,
+            peer: sleep,
+            metric: "CPU us/timer",
+            other: (late, Peer::Tokio, "CPU us/timer"),
+            factor: 1.0,
+            text: "a fired sleep's CPU <= tokio's",
+        }));
+        verdicts.push(self.at_most(late, sleep, "early", 0.0, "0 sleeps early"));
+        verdicts.push(self.at_most(late, sleep, "p50 ms", 0.6, "sleeps: p50 <= 0.6 ms"));
+        verdicts.push(self.at_most(late, sleep, "p99 ms", 1.2, "sleeps: p99 <= 1.2 ms"));
+        let idle = "idle-1M";
+        verdicts.push(self.at_most(idle, sleep, "wake-ups/s", 0.0, "sleeps: 0 wake-ups/s"));
+        let text = "<= 48 bytes per sleep beside the future";
+        verdicts.push(self.at_most(idle, sleep, "bytes beside handle", 48.0, text));
+    }
+
+    /// A share of the best of what async code takes today.
+    fn share_of_best_future(&self, figure: &str, peer: Peer, metric: &str, share: f64) -> Verdict {
+        let rivals = [Peer::Tokio, Peer::TokioAlt, Peer::Pingora, Peer::AsyncIo];
+        let median = |peer| self.0.median(figure, peer, metric);
+        let best = rivals.into_iter().filter_map(|rival| Some((rival, median(rival)?)));
+        let best = best.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        let both = median(peer).zip(best);
+        let show = |(own, (rival, best)): (f64, (Peer, f64))| {
+            let ratio = own / best;
+            format!("{} : {} ({}) = {ratio:.2}", number(own), number(best), rival.name())
+        };
+        Verdict {
+            figure: figure.to_owned(),
+            goal: format!("a sleep's {metric} <= {share} of the best future's"),
+            measured: both.map_or_else(missing, show),
+            met: both.map(|(own, (_, best))| own <= best * share),
+        }
+    }
+
     fn at_most(&self, figure: &str, peer: Peer, metric: &str, most: f64, text: &str) -> Verdict {
         let value = self.0.median(figure, peer, metric);
         Verdict {
             figure: figure.to_owned(),
-            bar: text.to_owned(),
+            goal: text.to_owned(),
             measured: value.map_or_else(missing, |value| format!("{metric} {}", number(value))),
             met: value.map(|value| value <= most),
         }
@@ -141,7 +185,7 @@ impl Judge<'_> {
         };
         Verdict {
             figure: figure.to_owned(),
-            bar: text.to_owned(),
+            goal: text.to_owned(),
             measured: both.map_or_else(missing, show),
             met: both.map(|(own, other)| own >= other * share),
         }
@@ -186,7 +230,7 @@ impl Judge<'_> {
         peer: Peer,
         metric: &str,
         more_is_better: bool,
-        bar: String,
+        goal: String,
         is_enough: impl Fn(f64, f64) -> bool,
     ) -> Verdict {
         let own = self.0.median(figure, peer, metric);
@@ -198,7 +242,7 @@ impl Judge<'_> {
         };
         Verdict {
             figure: figure.to_owned(),
-            bar,
+            goal,
             measured: both.map_or_else(missing, show),
             met: both.map(|(own, (_, best))| is_enough(own, best)),
         }
@@ -213,7 +257,7 @@ impl Judge<'_> {
         };
         Verdict {
             figure: it.figure.to_owned(),
-            bar: it.text.to_owned(),
+            goal: it.text.to_owned(),
             measured: both.map_or_else(missing, show),
             met: both.map(|(own, other)| own <= other * it.factor),
         }

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Installs what `delayed-jobs figures` measures beside itself into target/peers. Needs node and npm.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+mkdir -p target/peers
+cp -r delayed-jobs/peers/bullmq target/peers/
+cd target/peers/bullmq
+npm ci --no-audit --no-fund --ignore-scripts

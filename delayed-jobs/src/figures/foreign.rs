@@ -1,0 +1,100 @@
+//! Programs of other libraries. Each is told the address of a Redis, reads `number due_ms` per line, answers
+//! `+` per accepted job and `number arrived_us` per fired one, and begins with `ready NAME`.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, Command};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+
+use super::work::{Contestant, Row, Work};
+use crate::failure::Failure;
+use crate::local::RedisProcess;
+
+/// What runs each of them, if it is there.
+const PROGRAMS: [(&str, &[&str]); 1] =
+    [("bullmq/node_modules/bullmq", &["node", "bullmq/worker.mjs"])];
+
+/// How long one may take to come up.
+const START: Duration = Duration::from_secs(20);
+
+struct Foreign {
+    input: Mutex<ChildStdin>,
+    accepted: Semaphore,
+}
+
+impl Contestant for Foreign {
+    async fn accept(&self, number: u64, due_ms: u64) -> Result<(), String> {
+        let line = format!("{number} {due_ms}\n");
+        let mut input = self.input.lock().await;
+        input.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
+        drop(input);
+        // Answers have no names: any one of them lets one request go on.
+        let answer =
+            self.accepted.acquire().await.map_err(|_| "the program has ended".to_owned())?;
+        answer.forget();
+        Ok(())
+    }
+}
+
+pub(super) async fn measure(work: &Work, folder: &Path) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for (needed, command) in PROGRAMS {
+        if folder.join(needed).exists() {
+            rows.push(one(work, folder, command).await?);
+        } else {
+            eprintln!("skipped: no {needed}; delayed-jobs/peers/install.sh installs it");
+        }
+    }
+    Ok(rows)
+}
+
+async fn one(work: &Work, folder: &Path, command: &[&str]) -> Result<Row, Failure> {
+    let redis = RedisProcess::start(&[]).await?;
+    let mut words = command.iter();
+    let first = words.next().copied().unwrap_or_default();
+    // A name without a folder is looked for on the PATH.
+    let program =
+        if first.contains('/') { std::path::absolute(folder.join(first))? } else { first.into() };
+    let mut child = Command::new(program)
+        .args(words)
+        .arg(redis.port().to_string())
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let none = || Failure::System("a program without input or output".to_owned());
+    let (input, output) =
+        (child.stdin.take().ok_or_else(none)?, child.stdout.take().ok_or_else(none)?);
+    let mut lines = BufReader::new(output).lines();
+    let ready = tokio::time::timeout(START, lines.next_line()).await;
+    let ready = ready.ok().and_then(Result::ok).flatten().unwrap_or_default();
+    let Some(name) = ready.strip_prefix("ready ").map(str::to_owned) else {
+        return Err(Failure::System(format!("{first} did not come up: {ready}")));
+    };
+    let foreign =
+        std::sync::Arc::new(Foreign { input: Mutex::new(input), accepted: Semaphore::new(0) });
+    let (arrived, mut arrivals) = mpsc::unbounded_channel();
+    let reading = tokio::spawn({
+        let foreign = std::sync::Arc::clone(&foreign);
+        async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                match line.split_once(' ') {
+                    None => foreign.accepted.add_permits(1),
+                    Some((number, at)) => {
+                        if let (Ok(number), Ok(at)) = (number.parse(), at.parse()) {
+                            let _ = arrived.send((number, at));
+                        }
+                    }
+                }
+            }
+            foreign.accepted.close();
+        }
+    });
+    let row = work.measure(&name, &*foreign, &mut arrivals).await;
+    reading.abort();
+    row
+}
