@@ -1,4 +1,4 @@
-//! The public interface, item by item, held against `docs/api.txt`, so that no change of it goes unseen.
+//! The public interface, item by item, held against `docs/api.txt`, so that no change of it goes unnoticed.
 //!
 //! After a change that is meant: `TICKWHEEL_WRITE_API=1 cargo test --test public_api`, and look at the difference.
 //!

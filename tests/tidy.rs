@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/columns.rs"]
 mod columns;
+#[path = "tidy/words.rs"]
+mod words;
 
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
@@ -562,7 +564,7 @@ fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> Vec<BTreeSet<String>
 #[test]
 fn no_crate_has_files_that_import_each_other_in_a_circle() {
     let mut found = Vec::new();
-    for folder in ["src", "loadtest/src", "benches/src", "delayed-jobs/src"] {
+    for folder in ["src", "adapters/src", "loadtest/src", "benches/src", "delayed-jobs/src"] {
         let imports = imports(folder);
         assert!(imports.values().any(|of| !of.is_empty()), "{folder}: no import was found");
         for circle in circles(&imports) {
@@ -646,7 +648,7 @@ fn files_are_not_too_long() {
 #[test]
 fn every_module_begins_with_its_charter() {
     let mut found = String::new();
-    for folder in ["src", "tests", "loom-tests", "loadtest/src", "delayed-jobs"] {
+    for folder in ["src", "tests", "adapters", "loom-tests", "loadtest/src", "delayed-jobs"] {
         for path in files_below(folder) {
             if !read(&path).starts_with("//!") {
                 let _ = writeln!(found, "{path}");

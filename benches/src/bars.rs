@@ -64,6 +64,7 @@ pub fn check(results: &Results) -> Vec<Verdict> {
         }));
     }
     judge.engine(&mut verdicts);
+    judge.futures(&mut verdicts);
     verdicts
 }
 
@@ -120,6 +121,49 @@ impl Judge<'_> {
         verdicts.push(self.at_most("burst", timer, "fired in ms", 50.0, "fired in <= 50 ms"));
         verdicts.push(self.at_most("burst", timer, "others max ms", 60.0, "others <= 60 ms late"));
         verdicts.push(self.at_most("shrink", timer, "left %", 25.0, "<= 25 % of the growth stays"));
+    }
+
+    /// The bars of the futures.
+    fn futures(&self, verdicts: &mut Vec<Verdict>) {
+        let sleep = Peer::Sleep;
+        for (id, share) in [("cross-1", 0.6), ("cross-2", 0.5)] {
+            verdicts.push(self.share_of_best_future(id, sleep, "CPU ns/pair", share));
+        }
+        let late = "late-100k";
+        verdicts.push(self.against(Against {
+            figure: late,
+            peer: sleep,
+            metric: "CPU us/timer",
+            other: (late, Peer::Tokio, "CPU us/timer"),
+            factor: 1.0,
+            text: "a fired sleep's CPU <= tokio's",
+        }));
+        verdicts.push(self.at_most(late, sleep, "early", 0.0, "0 sleeps early"));
+        verdicts.push(self.at_most(late, sleep, "p50 ms", 0.6, "sleeps: p50 <= 0.6 ms"));
+        verdicts.push(self.at_most(late, sleep, "p99 ms", 1.2, "sleeps: p99 <= 1.2 ms"));
+        let idle = "idle-1M";
+        verdicts.push(self.at_most(idle, sleep, "wake-ups/s", 0.0, "sleeps: 0 wake-ups/s"));
+        let text = "<= 48 bytes per sleep beside the future";
+        verdicts.push(self.at_most(idle, sleep, "bytes beside handle", 48.0, text));
+    }
+
+    /// A share of the best of what async code takes today.
+    fn share_of_best_future(&self, figure: &str, peer: Peer, metric: &str, share: f64) -> Verdict {
+        let rivals = [Peer::Tokio, Peer::TokioAlt, Peer::Pingora, Peer::AsyncIo];
+        let median = |peer| self.0.median(figure, peer, metric);
+        let best = rivals.into_iter().filter_map(|rival| Some((rival, median(rival)?)));
+        let best = best.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        let both = median(peer).zip(best);
+        let show = |(own, (rival, best)): (f64, (Peer, f64))| {
+            let ratio = own / best;
+            format!("{} : {} ({}) = {ratio:.2}", number(own), number(best), rival.name())
+        };
+        Verdict {
+            figure: figure.to_owned(),
+            bar: format!("a sleep's {metric} <= {share} of the best future's"),
+            measured: both.map_or_else(missing, show),
+            met: both.map(|(own, (_, best))| own <= best * share),
+        }
     }
 
     fn at_most(&self, figure: &str, peer: Peer, metric: &str, most: f64, text: &str) -> Verdict {

@@ -219,7 +219,7 @@ impl Figure {
         use Peer::{
             AsyncIo, DelayQueue, EventLoopTimer, Floor, FuturesTimer, HashWheelTimer, Heap,
             IndexedHeap, LocalTimer, LockedHeaps, LockedTree, LockedTrees, LockedWheel, Nexus,
-            Pingora, Timer, TimerClosures, TimerHandles, Tokio, TokioAlt, Tree,
+            Pingora, Sleep, Timer, TimerClosures, TimerHandles, Tokio, TokioAlt, Tree,
         };
         let mut peers = match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => {
@@ -245,6 +245,7 @@ impl Figure {
                 Timer,
                 TimerHandles,
                 TimerClosures,
+                Sleep,
                 LockedWheel,
                 Tokio,
                 TokioAlt,
@@ -257,12 +258,12 @@ impl Figure {
                 HashWheelTimer,
             ],
             Self::Late { tick_us: 1000, .. } => {
-                vec![Timer, Tokio, TokioAlt, Pingora, LockedTree, HashWheelTimer]
+                vec![Timer, Sleep, Tokio, TokioAlt, Pingora, LockedTree, HashWheelTimer]
             }
             Self::Late { .. } => vec![Timer, LockedTree, AsyncIo, FuturesTimer],
             Self::Burst => vec![Timer, LockedWheel, Tokio, LockedTree],
             Self::Idle => {
-                vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
+                vec![Timer, Sleep, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
             }
             Self::Zombie => {
                 vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
@@ -282,6 +283,8 @@ impl Figure {
             Peer::LockedWheel => "this project's own wheel behind a lock",
             Peer::Nexus => "bounded, `poll_and_rebalance`",
             Peer::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
+            Peer::Sleep if self.fires() => "one task per timer",
+            Peer::Sleep => "created, polled once and dropped, on a tokio runtime's workers",
             Peer::Tokio if local => "one waker for all: the payload is not delivered",
             Peer::TokioAlt | Peer::Tokio if self.fires() => "one task per timer",
             Peer::Tokio => "on the runtime's workers, boxed",

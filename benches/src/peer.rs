@@ -15,6 +15,8 @@ pub enum Peer {
     TimerHandles,
     /// `tickwheel::Timer` with closures of two words.
     TimerClosures,
+    /// `tickwheel::Sleep` on a tokio runtime without timers.
+    Sleep,
     /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
     LockedWheel,
     /// nexus-timer.
@@ -59,6 +61,7 @@ impl Peer {
             Self::Timer => "tickwheel Timer",
             Self::TimerHandles => "tickwheel Timer, handles",
             Self::TimerClosures => "tickwheel Timer, closures",
+            Self::Sleep => "tickwheel sleep",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",
             Self::DelayQueue => "tokio-util DelayQueue",
@@ -88,6 +91,7 @@ impl Peer {
                 | Self::Timer
                 | Self::TimerHandles
                 | Self::TimerClosures
+                | Self::Sleep
                 | Self::LockedWheel
         )
     }

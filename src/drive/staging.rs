@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the staging buffer only
-//! holds deadlines at or after its horizon, all others go past it; while the staging buffer holds entries the horizon
-//! does not move beyond the present. So an entry that goes past it never overtakes an older one of the same tick,
-//! unless that tick has come already, and what has come already is never kept back.
+//! holds deadlines at or after its threshold, all others go past it; while it holds entries the threshold does not
+//! move beyond the present. So an entry that goes past it never overtakes an older one of the same tick, unless that
+//! tick has come already, and what has come already is never kept back.
 
 use super::TimerStore;
 use crate::wheel::Entry;
@@ -28,13 +28,13 @@ const LARGEST: usize = 8 * 1024;
 #[cfg(tickwheel_loom)]
 const LARGEST: usize = SMALLEST;
 
-/// How often a staging buffer is filed unseen after a look that did not pay: then looking costs an eighth.
-const UNSEEN: u32 = 7;
+/// How often a staging buffer is filed without a look after one that did not pay: then looking costs an eighth.
+const SKIPPED_LOOKS: u32 = 7;
 
 /// How many entries ahead their records are asked for.
 const AHEAD: usize = 16;
 
-/// Ticks from the hand to the horizon: what is due so soon is filed at once. One revolution of the lowest ring.
+/// Ticks from the hand to the threshold: what is due so soon is filed at once. One revolution of the lowest ring.
 const NEAR: u64 = 64;
 
 /// An entry in two words: what is put together of three fields would be written in parts and read back as a
@@ -66,15 +66,15 @@ pub(crate) struct StagingBuffer {
     len: usize,
     /// At or before every deadline; `u64::MAX` when there is none.
     min: u64,
-    horizon: u64,
+    threshold: u64,
     /// How often a full staging buffer is filed without a look at its entries, because hardly any was dead the
     /// last time.
-    unseen: u32,
+    skipped_looks: u32,
 }
 
 impl Default for StagingBuffer {
     fn default() -> Self {
-        Self { places: Vec::new(), len: 0, min: u64::MAX, horizon: NEAR, unseen: 0 }
+        Self { places: Vec::new(), len: 0, min: u64::MAX, threshold: NEAR, skipped_looks: 0 }
     }
 }
 
@@ -82,7 +82,7 @@ impl StagingBuffer {
     /// Whether an entry with this deadline is to be kept here.
     #[inline(always)]
     pub(crate) const fn admits(&self, deadline: u64) -> bool {
-        deadline >= self.horizon
+        deadline >= self.threshold
     }
 
     /// Keeps an entry, if there is a place left: otherwise call [`evict_dead`](Self::evict_dead) and try again. O(1).
@@ -106,11 +106,11 @@ impl StagingBuffer {
         self.min
     }
 
-    /// Lets the horizon follow the present: well ahead of it if the staging buffer is empty, else just behind it.
+    /// Lets the threshold follow the present: well ahead of it if the staging buffer is empty, else just behind it.
     #[inline]
     pub(crate) fn follow(&mut self, now: u64) {
         let ahead = if self.len == 0 { NEAR } else { 1 };
-        self.horizon = self.horizon.max(now.saturating_add(ahead));
+        self.threshold = self.threshold.max(now.saturating_add(ahead));
     }
 
     /// Makes room: removes the dead. If so many are left that keeping them back does not pay, they go to `file`
@@ -121,8 +121,8 @@ impl StagingBuffer {
         file: impl FnMut(Entry),
     ) -> usize {
         let limit = self.places.len();
-        if self.unseen > 0 {
-            self.unseen -= 1;
+        if self.skipped_looks > 0 {
+            self.skipped_looks -= 1;
             self.empty(file);
             return 0;
         }
@@ -132,7 +132,7 @@ impl StagingBuffer {
                 self.places.resize((2 * limit).max(SMALLEST), Young::NONE);
             } else if self.len > limit / 2 {
                 if removed < limit / 8 {
-                    self.unseen = UNSEEN;
+                    self.skipped_looks = SKIPPED_LOOKS;
                 }
                 self.empty(file);
             }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nursery_full_of_the_living_grows_and_then_files_them() {
+    fn a_buffer_full_of_the_living_grows_and_then_files_them() {
         let (mut staging, mut filed, dead) =
             (StagingBuffer::default(), Vec::new(), vec![false; LARGEST + 1]);
         assert_eq!(staging.held_bytes(), 0, "who schedules nothing holds nothing");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nursery_shrinks_again_when_few_live() {
+    fn a_buffer_shrinks_again_when_few_live() {
         let (mut staging, mut filed) = (StagingBuffer::default(), Vec::new());
         let mut dead = vec![false; LARGEST];
         for index in 0..LARGEST as u32 {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_horizon_waits_for_an_empty_nursery() {
+    fn the_threshold_waits_for_an_empty_buffer() {
         let mut staging = StagingBuffer::default();
         assert!(!staging.admits(NEAR - 1) && staging.admits(NEAR));
         insert(&mut staging, &[false], &mut Vec::new(), entry(0, 500));
@@ -316,7 +316,7 @@ mod tests {
         staging.follow(400);
         assert!(!staging.admits(463) && staging.admits(464));
         staging.follow(10);
-        assert!(!staging.admits(463), "a horizon does not come back");
+        assert!(!staging.admits(463), "a threshold does not come back");
         staging.follow(u64::MAX);
         assert!(staging.admits(u64::MAX));
     }

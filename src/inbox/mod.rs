@@ -21,7 +21,7 @@
 //! ```
 //!
 //! * **Write** (`desk`, any thread, wait-free): one slot of the thread's own block: two stores, the second of which
-//!   publishes. No read-modify-write, no pin, no claim, hence no hole that a stopped producer could leave.
+//!   publishes. No read-modify-write, no pin, no claim, hence no unpublished slot before a published one.
 //! * **Prepare** (any thread, lock-free): before it arms a timer a producer whose block is full fetches the next one,
 //!   from the pool or the allocator. If there is no memory, nothing has happened yet.
 //! * **Hand over** (`queue`, any thread, lock-free, once per block): with its first message a block goes into the

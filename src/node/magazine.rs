@@ -11,8 +11,10 @@
 //! | field | who may touch it | ordering |
 //! |---|---|---|
 //! | `ThreadCache::*` | the one thread that holds the thread cache's slot | Relaxed (single writer, single reader) |
-//! | `Magazine::nodes` | whoever holds the magazine (one thread cache, or nobody in the depot) | Relaxed; handed over by the depot's stacks |
-//! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head decides |
+//! | `Magazine::nodes` | whoever holds the magazine (one thread cache, or nobody in the depot) | Relaxed; handed over
+//! by the depot's stacks |
+//! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head
+//! decides |
 //! | `Depot::full`, `Depot::empty` | any thread | Release to push, Acquire to pop [P5] |
 //!
 //! The stacks' heads carry a tag that grows with every change, so a pop that was overtaken fails even if
@@ -151,14 +153,29 @@ impl Depot {
         self.magazines.allocated_bytes()
     }
 
-    fn empty_magazine(&self) -> u32 {
-        self.empty.pop(&self.magazines).unwrap_or_else(|| {
-            // ORDERING: Relaxed: the number alone is the result. Magazines are at most one per CAPACITY
-            // nodes plus two per thread, so the counter cannot wrap.
-            let fresh = self.fresh_magazine.fetch_add(1, Ordering::Relaxed);
-            self.magazines.get_or_alloc(fresh);
-            fresh
-        })
+    /// `None` if there is no memory.
+    fn empty_magazine(&self) -> Option<u32> {
+        self.empty.pop(&self.magazines).or_else(|| self.fresh_magazine())
+    }
+
+    /// A magazine that was never used; there is memory for it before anybody has its number.
+    fn fresh_magazine(&self) -> Option<u32> {
+        // ORDERING: Relaxed, also in the exchange: the number alone is the result. Magazines are at most one per
+        // CAPACITY nodes plus two per thread, so the counter cannot wrap.
+        let mut fresh = self.fresh_magazine.load(Ordering::Relaxed);
+        loop {
+            self.magazines.try_get_or_alloc(fresh)?;
+            let (relaxed, next) = (Ordering::Relaxed, fresh + 1);
+            match self.fresh_magazine.compare_exchange(fresh, next, relaxed, relaxed) {
+                Ok(_) => return Some(fresh),
+                Err(now) => fresh = now,
+            }
+        }
+    }
+
+    /// Whether every node that may exist has been handed out once.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.end() == self.limit
     }
 
     /// Puts never-used nodes into `magazine`, the lowest on top; returns how many.
@@ -194,7 +211,7 @@ pub(crate) struct ThreadCache {
 }
 
 impl ThreadCache {
-    /// A free node for the caller alone, or `None` if the table is full.
+    /// A free node for the caller alone, or `None` if the table is full, or there is no memory for a magazine.
     #[inline]
     pub(crate) fn take(&self, depot: &Depot) -> Option<u32> {
         // ORDERING: Relaxed throughout: only the thread cache's holder calls this (see the table above).
@@ -224,8 +241,8 @@ impl ThreadCache {
         } else {
             // ORDERING: Relaxed: holder only.
             let own = Link(self.loaded.load(Ordering::Relaxed)).magazine();
-            let magazine = own.unwrap_or_else(|| depot.empty_magazine());
-            let count = depot.fill_fresh(depot.magazines.get_or_alloc(magazine));
+            let magazine = own.or_else(|| depot.empty_magazine())?;
+            let count = depot.fill_fresh(depot.magazines.get(magazine)?);
             self.load(depot, Link::of(magazine), count);
             if count == 0 {
                 return None;
@@ -259,12 +276,16 @@ impl ThreadCache {
         if spare != Link::NONE && spare_len == 0 {
             self.swap(depot);
         } else {
+            let Some(empty) = depot.empty_magazine() else {
+                // No memory for the node's number: the node serves nobody any more, until the table goes.
+                return;
+            };
             if let Some(full) = spare.magazine() {
                 depot.full.push(&depot.magazines, full);
             }
             // The loaded magazine is full or does not exist; it becomes the spare one.
             self.swap(depot);
-            self.load(depot, Link::of(depot.empty_magazine()), 0);
+            self.load(depot, Link::of(empty), 0);
         }
         self.give(depot, node);
     }

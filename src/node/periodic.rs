@@ -43,14 +43,14 @@ impl<T> Table<T> {
         first: T,
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
-        let Some(index) = cache.take(self.depot()) else {
+        let Some(node) = self.take_node(cache) else {
             contain::drop_payload(first);
             return Err(repeat.payload);
         };
         self.note_periodic();
         let deadline = repeat.course.tick();
         let load = Load::every(Link::new(repeat, first));
-        Ok(self.arm_node(index, Phase::Waiting, deadline, load, false, count))
+        Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
     }
 
     /// What an entry of a periodic timer comes to at `now`. If it fires, [`confirm_call`](Self::confirm_call) is next.

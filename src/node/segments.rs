@@ -76,23 +76,31 @@ impl<T: Zeroable> Segments<T> {
         Some(unsafe { base.add(offset).as_ref() })
     }
 
-    /// The slot with this number, allocating its segment if need be. `index < MAX_SLOTS`.
+    /// The slot with this number, allocating its segment if need be. `index < MAX_SLOTS`. Aborts if there is no memory:
+    /// only for what is small and happens seldom.
     #[inline]
     pub(crate) fn get_or_alloc(&self, index: u32) -> &T {
-        self.get(index).unwrap_or_else(|| self.grow(index))
+        self.try_get_or_alloc(index)
+            .unwrap_or_else(|| std::alloc::handle_alloc_error(Layout::new::<T>()))
+    }
+
+    /// As [`get_or_alloc`](Self::get_or_alloc); `None` if there is no memory.
+    #[inline]
+    pub(crate) fn try_get_or_alloc(&self, index: u32) -> Option<&T> {
+        self.get(index).or_else(|| self.grow(index))
     }
 
     #[cold]
-    fn grow(&self, index: u32) -> &T {
+    fn grow(&self, index: u32) -> Option<&T> {
         let (segment, offset) = locate(index);
-        let base = self.install(segment);
+        let base = self.install(segment)?;
         // SAFETY: as in `get`.
-        unsafe { base.add(offset).as_ref() }
+        Some(unsafe { base.add(offset).as_ref() })
     }
 
     /// Allocates a segment; whoever comes second takes the first one's.
-    fn install(&self, segment: usize) -> NonNull<T> {
-        let fresh = allocate::<T>(segment_len(segment));
+    fn install(&self, segment: usize) -> Option<NonNull<T>> {
+        let fresh = allocate::<T>(segment_len(segment))?;
         // ORDERING: Release pairs with the Acquire in `get` [P4]; Acquire on failure, to use the winner's.
         match self.segments[segment].compare_exchange(
             std::ptr::null_mut(),
@@ -100,12 +108,12 @@ impl<T: Zeroable> Segments<T> {
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {
-            Ok(_) => fresh,
+            Ok(_) => Some(fresh),
             Err(winner) => {
                 // SAFETY: `fresh` came from `allocate` with this length and nobody else saw it.
                 unsafe { release(fresh, segment_len(segment)) };
                 // The winner's pointer is never null: the exchange failed because it was not.
-                NonNull::new(winner).unwrap_or(fresh)
+                NonNull::new(winner)
             }
         }
     }
@@ -149,15 +157,12 @@ impl<T> Drop for Segments<T> {
 }
 
 #[cfg(not(tickwheel_loom))]
-fn allocate<T: Zeroable>(len: usize) -> NonNull<T> {
-    let Ok(layout) = Layout::array::<T>(len) else {
-        // More than isize::MAX bytes: the allocator could not serve it either.
-        std::alloc::handle_alloc_error(Layout::new::<T>())
-    };
+fn allocate<T: Zeroable>(len: usize) -> Option<NonNull<T>> {
+    let layout = Layout::array::<T>(len).ok()?;
     // SAFETY: the layout is not zero-sized (`new` asserts it of T, and len > 0). Zero bytes are a valid
     // value of every slot (`Zeroable`).
     let base = unsafe { std::alloc::alloc_zeroed(layout) };
-    NonNull::new(base.cast()).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
+    NonNull::new(base.cast())
 }
 
 /// # Safety
@@ -177,9 +182,9 @@ unsafe fn release<T>(base: NonNull<T>, len: usize) {
 }
 
 #[cfg(tickwheel_loom)]
-fn allocate<T: Zeroable>(len: usize) -> NonNull<T> {
+fn allocate<T: Zeroable>(len: usize) -> Option<NonNull<T>> {
     let slots: Box<[T]> = (0..len).map(|_| T::idle()).collect();
-    NonNull::new(Box::into_raw(slots).cast()).expect("a box is never null")
+    NonNull::new(Box::into_raw(slots).cast())
 }
 
 /// # Safety

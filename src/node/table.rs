@@ -67,8 +67,8 @@ impl<T> Table<T> {
         self.periodic.store(true, Ordering::Relaxed);
     }
 
-    /// Arms a node; gives the payload back if the table is full. `count` is called before anybody else can see the
-    /// timer.
+    /// Arms a node; gives the payload back if the table is full or there is no memory for it to grow. `count` is called
+    /// before anybody else can see the timer.
     #[inline]
     pub(crate) fn arm(
         &self,
@@ -78,24 +78,40 @@ impl<T> Table<T> {
         held: bool,
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
-        let Some(index) = cache.take(&self.depot) else {
+        let Some((index, node)) = self.take_node(cache) else {
             return Err(payload);
         };
-        Ok(self.arm_node(index, Phase::Pending, deadline, Load::once(payload), held, count))
+        let load = Load::once(payload);
+        Ok(Self::arm_node((index, node), Phase::Pending, deadline, load, held, count))
     }
 
-    /// Arms the node `index`, which the caller has taken.
+    /// A free node for the caller alone.
+    #[inline]
+    pub(super) fn take_node(&self, cache: &ThreadCache) -> Option<(u32, &Node<T>)> {
+        let index = cache.take(&self.depot)?;
+        let node = self.nodes.try_get_or_alloc(index);
+        if node.is_none() {
+            cache.give(&self.depot, index);
+        }
+        Some((index, node?))
+    }
+
+    /// Whether the table can never have more nodes; if it gives none all the same, there is no memory.
+    #[cold]
+    pub(crate) fn is_full(&self) -> bool {
+        self.depot.is_exhausted()
+    }
+
+    /// Arms a node, which the caller has taken.
     #[inline]
     pub(super) fn arm_node(
-        &self,
-        index: u32,
+        (index, node): (u32, &Node<T>),
         phase: Phase,
         deadline: u64,
         load: Load<T>,
         held: bool,
         count: impl FnOnce(),
     ) -> Armed {
-        let node = self.nodes.get_or_alloc(index);
         // SAFETY: the node came from the caller's thread cache, so nobody else uses what it carries; an earlier
         // payload was moved out by the winner of its state word.
         unsafe { node.put(load) };

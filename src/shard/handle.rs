@@ -39,7 +39,7 @@ pub(crate) enum Refusal<T> {
     Full(T),
     /// The `Clone` of a periodic timer's payload panicked.
     NotCopied(T),
-    /// There is no memory for the message to the owner.
+    /// There is no memory for a node, or for the message to the owner.
     NoMemory(T),
 }
 
@@ -161,10 +161,7 @@ impl<T> ShardHandle<T> {
         };
         let armed = match self.table.arm(&thread.cache, deadline, payload, held, count) {
             Ok(armed) => armed,
-            Err(payload) => {
-                self.release_permit();
-                return Err(Refusal::Full(payload));
-            }
+            Err(payload) => return Err(self.no_node(payload)),
         };
         if !self.send(thread, deadline, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, held) {
@@ -173,6 +170,13 @@ impl<T> ShardHandle<T> {
             // `stop` has found the timer and returned it: it was accepted after all.
         }
         Ok(self.key(armed.index, armed.generation))
+    }
+
+    /// There was no node for a timer; gives its place under the limit back.
+    #[cold]
+    pub(super) fn no_node(&self, payload: T) -> Refusal<T> {
+        self.release_permit();
+        if self.table.is_full() { Refusal::Full(payload) } else { Refusal::NoMemory(payload) }
     }
 
     /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.

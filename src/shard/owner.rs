@@ -196,12 +196,10 @@ impl<T> Owner<T> {
         let count = || {
             handle.counters.own_scheduled.bump();
         };
-        let armed = handle.table.arm(&thread.cache, deadline, payload, false, count).map_err(
-            |payload| {
-                handle.release_permit();
-                Refusal::Full(payload)
-            },
-        )?;
+        let armed = handle
+            .table
+            .arm(&thread.cache, deadline, payload, false, count)
+            .map_err(|payload| handle.no_node(payload))?;
         let key = handle.key(armed.index, armed.generation);
         self.file(Entry { deadline, index: armed.index, mark: armed.mark });
         Ok(key)

@@ -58,10 +58,9 @@ impl<T> ShardHandle<T> {
         let count = || {
             scheduled.bump();
         };
-        self.table.arm_periodic(&thread.cache, repeat, first, count).map_err(|payload| {
-            self.release_permit();
-            Refusal::Full(payload)
-        })
+        self.table
+            .arm_periodic(&thread.cache, repeat, first, count)
+            .map_err(|payload| self.no_node(payload))
     }
 }
 

@@ -201,7 +201,7 @@ pub enum ScheduleErrorKind {
         /// The most timers that one shard can hold.
         limit: u64,
     },
-    /// There was no memory for the message that hands the timer to its shard; nothing was armed.
+    /// There was no memory for the timer, or for the message that hands it to its shard; nothing was armed.
     #[error("out of memory; free some, or set fewer timers at a time, and try again")]
     OutOfMemory,
     /// A periodic timer needs a copy of its payload for each period, and making the first one panicked.

@@ -10,14 +10,14 @@
 mod periodics;
 
 use crate::support::choices::case;
-use crate::support::engine_threads::{Tally, WANTED, check_with_panics};
+use crate::support::engine_threads::{Totals, WANTED, check_with_panics};
 use crate::support::random::Random;
 use crate::support::setup::{secs, stress};
 use std::sync::mpsc;
 use std::time::Instant;
 
 /// One round; everything about it follows from the seed, except the interleaving.
-fn round(seed: u64) -> Tally {
+fn round(seed: u64) -> Totals {
     let mut random = Random::new(seed);
     let length = 64 + random.below(20_000) as usize;
     let bytes = random.bytes(length);
@@ -41,7 +41,7 @@ fn random_engines_under_random_load_end_every_timer_once() {
     let first = first.unwrap_or(1_u64);
     let (start, length) = (Instant::now(), secs(stress(4)));
     let mut rounds = 0;
-    let mut tally = Tally::default();
+    let mut totals = Totals::default();
     while rounds < 20 || start.elapsed() < length {
         let seed = first + rounds;
         let (sender, receiver) = mpsc::channel();
@@ -50,7 +50,7 @@ fn random_engines_under_random_load_end_every_timer_once() {
         });
         match receiver.recv_timeout(secs(120)) {
             Ok(round) => {
-                tally.add(round);
+                totals.add(round);
                 thread.join().expect("it has ended well");
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -60,6 +60,6 @@ fn random_engines_under_random_load_end_every_timer_once() {
         }
         rounds += 1;
     }
-    println!("{rounds} rounds, seeds {first} to {}: {tally:?}", first + rounds - 1);
-    assert!(tally.is_complete(), "some kind of end hardly happened: {tally:?}");
+    println!("{rounds} rounds, seeds {first} to {}: {totals:?}", first + rounds - 1);
+    assert!(totals.is_complete(), "some kind of end hardly happened: {totals:?}");
 }

@@ -108,20 +108,20 @@ fn many_threads_sleep_reset_and_drop() {
     assert_eq!(timer.pending(), 0);
 }
 
-/// Time stands until the test moves it, though the engine has workers and the sleeper a thread of its own.
+/// Time stands until the test moves it, though the engine has workers and the waiter a thread of its own.
 #[test]
 fn a_manual_clock_drives_other_threads() {
     let clock = ManualClock::new();
     let timer = Builder::new().shards(2).pinning(Pinning::Off).clock(clock.clone());
     let timer = timer.build().unwrap();
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| block_on(timer.sleep(Duration::from_secs(3600))).unwrap());
+        let waiter = scope.spawn(|| block_on(timer.sleep(Duration::from_secs(3600))).unwrap());
         wait_until("it sleeps", || timer.pending() == 1);
         clock.advance(Duration::from_secs(3600) - ms(1));
         timer.wait_idle();
         assert_eq!(timer.stats().fired(), 0);
         clock.advance(ms(1));
-        sleeper.join().unwrap();
+        waiter.join().unwrap();
     });
     assert_eq!(timer.stats().fired(), 1);
 }

@@ -314,7 +314,7 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
 
 /// What leaves the staging buffer counts against the budget, but never takes all of it.
 #[test]
-fn the_smallest_budget_makes_headway_beside_a_nursery_that_fills_and_empties() {
+fn the_smallest_budget_makes_headway_beside_a_staging_buffer_that_fills_and_empties() {
     for mut timer in timers() {
         timer.set_budget(fire(1));
         let mut fired = 0;

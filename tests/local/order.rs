@@ -54,19 +54,19 @@ fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {
 }
 
 #[test]
-fn few_timers_that_never_leave_the_nursery_together() {
+fn few_timers_that_never_leave_the_staging_buffer_together() {
     for (seed, wheel) in [(1, WheelKind::Hierarchical), (2, WheelKind::default())] {
         run(wheel, 40, 20_000, seed);
     }
 }
 
 #[test]
-fn as_many_timers_as_a_nursery_grows_for() {
+fn as_many_timers_as_a_staging_buffer_grows_for() {
     run(WheelKind::Hierarchical, 1_500, 3_000, 3);
 }
 
 #[test]
-fn more_timers_than_a_nursery_keeps() {
+fn more_timers_than_a_staging_buffer_keeps() {
     run(WheelKind::Hierarchical, 12_000, 400, 4);
 }
 

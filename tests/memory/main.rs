@@ -1,13 +1,15 @@
-//! Memory, as the whole program sees it: what happens to whom an allocation keeps waiting.
+//! Memory, as the whole program sees it: what happens to whom an allocation keeps waiting, or is refused.
 //!
 //! A program of its own, because the allocator belongs to the process.
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `allocator` | the system's allocator, which stops a thread that asks for it |
+//! | `allocator` | the system's allocator, which stops a thread that asks for it, or has no memory for it |
+//! | `refused` | a timer for which there is no memory comes back in the error |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
 
 mod allocator;
+mod refused;
 mod stopped;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

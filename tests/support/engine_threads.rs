@@ -161,14 +161,14 @@ impl AnyClock {
 
 /// What has happened: every kind of end, or the test proves little.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct Totals {
     ends: Ends,
     periods: u64,
     panics: u64,
     moved: u64,
 }
 
-impl Tally {
+impl Totals {
     pub(crate) fn add(&mut self, other: Self) {
         self.ends.fired += other.ends.fired;
         self.ends.cancelled += other.ends.cancelled;
@@ -192,11 +192,11 @@ pub fn check(case: &Case) {
 }
 
 /// Runs the case with panics of handlers ([`WANTED`]); panics itself where the books do not balance.
-pub(crate) fn check_with_panics(case: &Case) -> Tally {
+pub(crate) fn check_with_panics(case: &Case) -> Totals {
     run(case, true)
 }
 
-fn run(case: &Case, panics: bool) -> Tally {
+fn run(case: &Case, panics: bool) -> Totals {
     let clock = match case.manual {
         true => AnyClock::Manual(ManualClock::new()),
         false => AnyClock::Real(MonotonicClock::new()),
@@ -216,16 +216,16 @@ fn run(case: &Case, panics: bool) -> Tally {
             books.ledger.check();
             books.ledger.assert_all_dropped();
             assert_eq!(books.early.load(Ordering::Relaxed), 0, "fired early");
-            return Tally::default();
+            return Totals::default();
         }
         End::Stop | End::StopAmid { .. } => {}
     }
     returned += books.returned(engine.stop().expect("this is no handler"));
     judge_handles(&books, held);
-    let tally = judge(&books, &engine, returned);
+    let totals = judge(&books, &engine, returned);
     drop(engine);
     books.ledger.wait_until_all_dropped();
-    tally
+    totals
 }
 
 fn build(case: &Case, books: &Arc<Books>) -> Engine {
@@ -321,7 +321,7 @@ fn judge_handles(books: &Books, held: Held) {
 }
 
 /// The engine has stopped and every thread has ended: all accounts must be settled.
-fn judge(books: &Books, engine: &Engine, returned: u64) -> Tally {
+fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
     let ends = books.ledger.check();
     assert!(books.keys().all(|(_, key)| !engine.is_pending(key)));
     let (mut periods, mut ended) = (0, 0);
@@ -351,5 +351,5 @@ fn judge(books: &Books, engine: &Engine, returned: u64) -> Tally {
     assert!(periods_cancelled <= ended, "{periods_cancelled} of {ended}");
     assert_eq!(stats.scheduled(), stats.fired() + stats.cancelled() + stats.returned());
     let moved = stats.shards.iter().map(|shard| shard.rescheduled).sum();
-    Tally { ends, periods, panics: stats.panics(), moved }
+    Totals { ends, periods, panics: stats.panics(), moved }
 }

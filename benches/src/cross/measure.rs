@@ -3,7 +3,7 @@
 use super::engine::EnginePeer;
 use super::peer::CrossPeer;
 use super::{
-    engine, futures, hash_wheel, locked, pingora, throughput, timed, tokio_sleep, watched,
+    engine, futures, hash_wheel, locked, pingora, sleep, throughput, timed, tokio_sleep, watched,
 };
 use crate::figure::{Figure, Scale};
 use crate::measure::Metrics;
@@ -24,6 +24,7 @@ pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
         Peer::Tokio => measure_peer::<tokio_sleep::TokioPeer>,
         #[cfg(tokio_unstable)]
         Peer::TokioAlt => measure_peer::<tokio_sleep::TokioAltPeer>,
+        Peer::Sleep => measure_peer::<sleep::SleepPeer>,
         Peer::Pingora => measure_peer::<pingora::PingoraPeer>,
         Peer::AsyncIo => measure_peer::<futures::AsyncIoPeer>,
         Peer::FuturesTimer => measure_peer::<futures::FuturesTimerPeer>,

@@ -7,6 +7,7 @@ mod locked;
 mod measure;
 mod peer;
 mod pingora;
+mod sleep;
 mod throughput;
 mod timed;
 mod tokio_sleep;
@@ -54,6 +55,7 @@ mod tests {
         keeps_the_rules::<locked::LockedTrees>();
         keeps_the_rules::<locked::LockedHeaps>();
         keeps_the_rules::<tokio_sleep::TokioPeer>();
+        keeps_the_rules::<sleep::SleepPeer>();
         keeps_the_rules::<pingora::PingoraPeer>();
         keeps_the_rules::<futures::AsyncIoPeer>();
         keeps_the_rules::<futures::FuturesTimerPeer>();

@@ -51,17 +51,22 @@ impl<const ALT: bool> CrossPeer for TokioRuntime<ALT> {
 
     /// As tasks on the runtime's own workers, which let go now and then so that timers are turned.
     fn run(&self, producers: Vec<Producer>) {
-        let spawn = |mut producer: Producer| {
-            self.runtime.spawn(unconstrained(async move {
-                while producer() {
-                    yield_now().await;
-                }
-            }))
-        };
-        let tasks: Vec<_> = producers.into_iter().map(spawn).collect();
-        for task in tasks {
-            self.runtime.block_on(task).expect("a producer does not panic");
-        }
+        run_on(&self.runtime, producers);
+    }
+}
+
+/// Runs producers as tasks on a runtime's own workers, which let go now and then.
+pub(super) fn run_on(runtime: &Runtime, producers: Vec<Producer>) {
+    let spawn = |mut producer: Producer| {
+        runtime.spawn(unconstrained(async move {
+            while producer() {
+                yield_now().await;
+            }
+        }))
+    };
+    let tasks: Vec<_> = producers.into_iter().map(spawn).collect();
+    for task in tasks {
+        runtime.block_on(task).expect("a producer does not panic");
     }
 }
 

@@ -35,11 +35,14 @@ pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
     let (before, start) = (Usage::now(), Instant::now());
     std::thread::sleep(scale.watch(Duration::from_secs(8)));
     let (after, watched) = (Usage::now(), start.elapsed().as_secs_f64());
+    // What the user would have to keep in any case: a future in its task.
+    let handles = (kept.len() * size_of_val(&first)) as f64;
     drop((first, kept));
     // This thread's own sleep is one.
     let switches = (after.switches - before.switches - 1).max(0) as f64;
     vec![
         ("bytes/timer", bytes / timers as f64),
+        ("bytes beside handle", (bytes - handles) / timers as f64),
         ("wake-ups/s", switches / watched),
         ("CPU ms/s", (after.cpu - before.cpu).as_secs_f64() * 1e3 / watched),
     ]

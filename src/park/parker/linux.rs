@@ -1,6 +1,6 @@
 //! The sleep on Linux: a futex on the permit, and a timer slack of 1 ns.
 //!
-//! One system call per sleep, one per wake of a sleeper, none for a wake that comes before the sleep. The kernel
+//! One system call per sleep, one per wake of a sleep, none for a wake that comes before the sleep. The kernel
 //! lets sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and
 //! threads that its handlers start inherit that.
 

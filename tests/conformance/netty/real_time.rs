@@ -28,7 +28,7 @@ fn netty_a_timer_runs_after_its_delay() {
 }
 
 #[test]
-fn netty_a_task_that_rearms_itself_outlives_the_length_of_the_wheel() {
+fn netty_a_task_that_schedules_itself_outlives_the_length_of_the_wheel() {
     let (sender, receiver) = channel();
     let wheel = WheelKind::Hashed { buckets: 4 };
     let timer = reflexive(netty().tick(ms(10)).wheel(wheel), move |timer: &Timer<u64>, expired| {

@@ -63,7 +63,7 @@ fn a_chain_of_zero_delays_starves_nobody() {
 }
 
 #[test]
-fn a_turn_by_hand_ends_although_many_timers_rearm_themselves() {
+fn a_turn_by_hand_ends_although_many_timers_schedule_themselves() {
     let at = Setup::by_hand();
     // With a budget of one, two chains are already more than a turn can do.
     let budget = tickwheel::Budget { fire: 1, ..tickwheel::Budget::default() };
@@ -165,7 +165,7 @@ fn a_handler_may_drop_its_own_handle_and_others() {
 }
 
 #[test]
-fn a_handler_may_rearm_its_timer_at_the_limit() {
+fn a_handler_may_schedule_its_timer_again_at_the_limit() {
     each_setup(|at| {
         let fired = Fired::default();
         let log = fired.clone();

@@ -1,4 +1,4 @@
-//! Threads that end: with nodes in their lanes, handles in their thread-locals, an engine in their hands.
+//! Threads that end: with nodes in their caches, handles in their thread-locals, an engine in their hands.
 
 use crate::support::ledger::{Ledger, Payload};
 use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, secs, stress, wait_until};

@@ -1,0 +1,80 @@
+//! hyper's timer.
+
+use crate::engine::Engine;
+use hyper::rt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tickwheel::{Sleep, Timer};
+
+/// A timer for hyper's connections: `builder.timer(HyperTimer::shared())`.
+///
+/// A timeout that hyper pushes out, as it does with each request of a connection, is moved in place: nothing is
+/// allocated, and the worker is told nothing.
+///
+/// If the engine takes no more timers, because it is stopped or full, a timeout is over at once: the connection ends.
+/// That sheds load where one that never ends would pile it up.
+///
+/// ```
+/// use hyper::server::conn::http1;
+/// use std::time::Duration;
+/// use tickwheel_adapters::HyperTimer;
+///
+/// let mut builder = http1::Builder::new();
+/// builder.timer(HyperTimer::shared()).header_read_timeout(Duration::from_secs(10));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct HyperTimer {
+    engine: Engine,
+}
+
+impl HyperTimer {
+    /// On the process's shared engine.
+    #[must_use]
+    pub const fn shared() -> Self {
+        Self { engine: Engine::Shared }
+    }
+
+    /// On an engine of your own.
+    #[must_use]
+    pub const fn on(timer: Timer) -> Self {
+        Self { engine: Engine::Own(timer) }
+    }
+}
+
+impl rt::Timer for HyperTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(HyperSleep(match &self.engine {
+            Engine::Shared => tickwheel::sleep(duration),
+            Engine::Own(timer) => timer.sleep(duration),
+        }))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(HyperSleep(match &self.engine {
+            Engine::Shared => tickwheel::sleep_until(deadline),
+            Engine::Own(timer) => timer.sleep(deadline),
+        }))
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
+            Some(own) => own.get_mut().0.reset(new_deadline),
+            None => *sleep = self.sleep_until(new_deadline),
+        }
+    }
+}
+
+/// A sleep that ends in any case.
+struct HyperSleep(Sleep);
+
+impl rt::Sleep for HyperSleep {}
+
+impl Future for HyperSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_sleep(cx).map(drop)
+    }
+}

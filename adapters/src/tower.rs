@@ -1,0 +1,132 @@
+//! A tower layer that limits how long a request may take.
+
+use crate::engine::Engine;
+use pin_project_lite::pin_project;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tickwheel::{Timer, WithTimeout};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Gives each request of a service so long: after that its future is an error.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_adapters::TimeoutLayer;
+/// use tower::{Layer, service_fn};
+///
+/// let echo = service_fn(async |request: u8| Ok::<_, std::io::Error>(request));
+/// let limited = TimeoutLayer::shared(Duration::from_secs(5)).layer(echo);
+/// # drop(limited);
+/// ```
+#[derive(Clone, Debug)]
+pub struct TimeoutLayer {
+    limit: Duration,
+    engine: Engine,
+}
+
+impl TimeoutLayer {
+    /// By the process's shared engine.
+    #[must_use]
+    pub const fn shared(limit: Duration) -> Self {
+        Self { limit, engine: Engine::Shared }
+    }
+
+    /// By an engine of your own.
+    #[must_use]
+    pub const fn on(timer: Timer, limit: Duration) -> Self {
+        Self { limit, engine: Engine::Own(timer) }
+    }
+}
+
+impl<S> Layer<S> for TimeoutLayer {
+    type Service = WithLimit<S>;
+
+    fn layer(&self, inner: S) -> WithLimit<S> {
+        WithLimit { inner, layer: self.clone() }
+    }
+}
+
+/// A service with a limit for each request; see [`TimeoutLayer`].
+#[derive(Clone, Debug)]
+pub struct WithLimit<S> {
+    inner: S,
+    layer: TimeoutLayer,
+}
+
+impl<S, Request> Service<Request> for WithLimit<S>
+where
+    S: Service<Request>,
+{
+    type Response = S::Response;
+    type Error = TimeoutError<S::Error>;
+    type Future = LimitedFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(TimeoutError::Service)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let (limit, answer) = (self.layer.limit, self.inner.call(request));
+        let answer = match &self.layer.engine {
+            Engine::Shared => tickwheel::timeout(limit, answer),
+            Engine::Own(timer) => timer.timeout(limit, answer),
+        };
+        LimitedFuture { answer }
+    }
+}
+
+pin_project! {
+    /// The answer to one request, or that it took too long.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless they are awaited or polled"]
+    pub struct LimitedFuture<F> {
+        #[pin]
+        answer: WithTimeout<F>,
+    }
+}
+
+impl<F, R, E> Future for LimitedFuture<F>
+where
+    F: Future<Output = Result<R, E>>,
+{
+    type Output = Result<R, TimeoutError<E>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().answer.poll(cx).map(|answer| match answer {
+            Ok(answer) => answer.map_err(TimeoutError::Service),
+            Err(error) => Err(TimeoutError::Timeout(error)),
+        })
+    }
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum TimeoutError<E> {
+    /// It took too long, or there was no timer to tell.
+    Timeout(tickwheel::TimeoutError),
+    /// The service's own error.
+    Service(E),
+}
+
+impl<E: fmt::Display> fmt::Display for TimeoutError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout(error) => error.fmt(f),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for TimeoutError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Timeout(error) => Some(error),
+            Self::Service(error) => Some(error),
+        }
+    }
+}
