@@ -5,4 +5,4 @@ cd "$(dirname "$0")/../.."
 mkdir -p target/peers
 cp -r delayed-jobs/peers/bullmq target/peers/
 cd target/peers/bullmq
-npm ci --no-audit --no-fund --ignore-scripts
+npm install --no-audit --no-fund --no-package-lock --ignore-scripts
