@@ -5,7 +5,7 @@
 use super::{Clock, Time};
 use std::time::Duration;
 
-/// After how long a sleeper reads the clock again: so much later than the machine a timer wakes up at most.
+/// After how long a waiting thread reads the clock again: so much later than the machine a timer wakes up at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// The time since the machine was started, suspended or not; for deadlines that mean real time, as a lease's does.
@@ -15,9 +15,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Windows and not on macOS; [`counts_suspended_time`](Self::counts_suspended_time) tells.
 ///
 /// Operating systems do not count suspended time in a sleep. A worker of an engine with this clock therefore sleeps
-/// for a second at most while timers are pending, and so does a loop that asks
-/// an event loop's timer for its timeout: what came due meanwhile fires within a
-/// second of the machine's awakening. A timer does not wake a suspended machine.
+/// for a second at most while timers are pending, and so does a loop that asks an event loop's timer for its
+/// timeout: what came due meanwhile fires within a second of the machine's awakening. A timer does not wake a
+/// suspended machine.
 ///
 /// ```
 /// use std::time::Duration;
