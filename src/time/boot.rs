@@ -5,7 +5,7 @@
 use super::{Clock, Time};
 use std::time::Duration;
 
-/// After how long a waiting thread reads the clock again: so much later than the machine a timer wakes up at most.
+/// After how long a sleeping owner reads the clock again: so much later than the machine it wakes up at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// The time since the machine was started, suspended or not; for deadlines that mean real time, as a lease's does.
