@@ -62,7 +62,7 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
         let now = server.timer.now();
         let connections = &mut server.connections;
         // If more is due than one call may fire, the next timeout is zero.
-        let _ = server.timer.poll(now, |expired| {
+        server.timer.poll(now, |expired| {
             println!("closing connection {} after {IDLE:?} of silence", expired.payload.0);
             // Dropping the stream closes it and takes it out of the poll.
             connections.remove(&expired.payload);

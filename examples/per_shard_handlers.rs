@@ -13,7 +13,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         move |expired: Expired<u64>| {
             fired += 1;
             sum += expired.payload;
-            let _ = sender.send((shard, fired, sum));
+            sender.send((shard, fired, sum)).expect("main listens until the end");
         }
     })?;
     // A thread keeps to one shard, so several threads share no lock and no counter.

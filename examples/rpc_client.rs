@@ -62,7 +62,9 @@ impl Client {
         let pause = with_jitter(PAUSE * 2_u32.pow(request.attempts.min(8) - 1));
         request.retry = self.timer.schedule(self.timer.now(), pause, Alarm::Retry(id)).ok();
         // A datagram that cannot be sent now is like one that is lost on the way.
-        let _ = self.socket.send(format!("{id} {}", request.text).as_bytes());
+        if let Err(error) = self.socket.send(format!("{id} {}", request.text).as_bytes()) {
+            println!("request {id}: {error}");
+        }
     }
 
     /// Takes all responses that have arrived.
@@ -143,7 +145,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         // Sockets first: a response that has arrived beats a deadline of the same round.
         client.receive()?;
         let (now, mut alarms) = (client.timer.now(), Vec::new());
-        let _ = client.timer.poll(now, |expired: Expired<Alarm>| alarms.push(expired.payload));
+        client.timer.poll(now, |expired: Expired<Alarm>| alarms.push(expired.payload));
         alarms.into_iter().for_each(|alarm| client.alarm(alarm));
     }
     for (request, attempts, response) in &client.ended {

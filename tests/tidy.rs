@@ -375,6 +375,23 @@ fn is_function(name: &str) -> bool {
 }
 
 #[test]
+fn every_seeded_bug_applies_to_the_code() {
+    let patches = std::fs::read_dir(root().join("loom-tests/seeded-bugs")).unwrap();
+    let mut found = Vec::new();
+    for patch in patches.map(|entry| entry.unwrap().path()) {
+        let mut git = std::process::Command::new("git");
+        git.current_dir(root()).args(["apply", "--check"]).arg(&patch);
+        // Outside of a repository `git apply` works as well; without git the script finds out.
+        let Ok(checked) = git.output() else { return };
+        if !checked.status.success() {
+            let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+            found.push(format!("{}: {}", patch.display(), said.trim()));
+        }
+    }
+    assert_none("seeded bugs that do not apply any more", &found);
+}
+
+#[test]
 fn every_seeded_bug_names_a_scenario_and_is_written_down() {
     let models: String = files_below("loom-tests/models").iter().map(|path| read(path)).collect();
     let readme = read("loom-tests/README.md");
