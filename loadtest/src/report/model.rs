@@ -231,7 +231,7 @@ pub struct Distribution {
     pub label: &'static str,
     /// The values.
     pub histogram: Histogram<u64>,
-    /// The percentile at the head of the page, as an index into [`PERCENTILES`].
+    /// The percentile at the head of the page, as an index into the list of percentiles.
     pub tile: Option<usize>,
     /// Title of the chart that it shares with others of the same title.
     pub chart: &'static str,
