@@ -71,7 +71,7 @@
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `engine` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
-//! | `metrics` | [`MetricsReporter`]: statistics for the `metrics` facade | `shard`, metrics |
+//! | `metrics` | `MetricsReporter`: statistics for the `metrics` facade | `shard`, metrics |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
