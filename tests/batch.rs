@@ -36,6 +36,23 @@ impl Clock for Counting {
 }
 
 #[test]
+fn delays_count_from_when_the_iterator_has_ended() {
+    let clock = Arc::new(ManualClock::new());
+    let timer = quiet(by_hand().clock(Arc::clone(&clock)));
+    // The payload's making takes a second each time, and a timer is never early against it.
+    let slow = (0..3u64).map(|id| {
+        (5 * MS, {
+            clock.advance(Duration::from_secs(1));
+            id
+        })
+    });
+    let keys = timer.schedule_batch(slow).unwrap();
+    for key in keys {
+        assert_eq!(timer.deadline(key), Some(Time::ZERO + Duration::from_secs(3) + 5 * MS));
+    }
+}
+
+#[test]
 fn a_batch_does_what_single_calls_do_and_reads_the_clock_once() {
     let whens = || {
         [When::from(5 * MS), When::from(Time::ZERO + 2 * HOUR), When::from(MS / 3), When::from(MS)]

@@ -157,18 +157,20 @@ impl TimeSource {
         when.tick(rate, || now, |instant| self.time_of(instant))
     }
 
-    /// Ticks and payloads of many timers that are set now; the clock is read once, if it is needed.
+    /// Ticks and payloads of many timers that are set now; the clock is read once, if it is needed, and after
+    /// `timers` has been gone through: that is the user's code and may take long, and a delay counted from before it
+    /// would end early against whatever it has seen.
     pub(crate) fn ticks<W: Into<When>, T>(
         &self,
         rate: &TickRate,
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Vec<(u64, T)> {
+        let timers: Vec<(When, T)> =
+            timers.into_iter().map(|(when, payload)| (when.into(), payload)).collect();
         let start = OnceCell::new();
         let start = || *start.get_or_init(|| self.start_of_delay());
-        let timers = timers.into_iter().map(|(when, payload)| {
-            (when.into().tick(rate, start, |instant| self.time_of(instant)), payload)
-        });
-        timers.collect()
+        let tick = |when: When| when.tick(rate, start, |instant| self.time_of(instant));
+        timers.into_iter().map(|(when, payload)| (tick(when), payload)).collect()
     }
 
     pub(crate) fn is_virtual(&self) -> bool {
