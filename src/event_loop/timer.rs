@@ -5,7 +5,9 @@ use crate::contain;
 use crate::pull::{Expirations, Poll, Steps};
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
-use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns};
+use crate::time::{
+    Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns, whole_ms,
+};
 use crate::types::Polled;
 use crate::types::{
     Budget, Cancel, Expired, Key, Recurring, Reschedule, ScheduleError, Settings, Unfired,
@@ -234,8 +236,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// up, so that the loop never spins before a deadline; -1 for ever.
     #[must_use = "the sleep has been announced: block for this long, then poll"]
     pub fn poll_timeout_ms(&mut self, now: Time) -> i32 {
-        let Some(timeout) = self.poll_timeout(now) else { return -1 };
-        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+        whole_ms(self.poll_timeout(now))
     }
 
     /// Fires what is due at `now`, within the budget.

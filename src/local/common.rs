@@ -1,4 +1,4 @@
-//! What both timers do alike: the bounds of sweeping, refusals, timeouts for a sleep.
+//! What both timers do alike: the bounds of sweeping, refusals, the time that is left.
 
 use super::table::MAX_NODES;
 use crate::time::Time;
@@ -32,24 +32,4 @@ pub(super) fn until(
 ) -> Option<Duration> {
     let until = |next| if next <= now { next } else { slack(next) };
     next.map(|next| until(next).saturating_duration_since(now))
-}
-
-/// A timeout in whole milliseconds for `epoll_wait` and `poll`: rounded up; -1 for ever.
-pub(super) fn whole_ms(timeout: Option<Duration>) -> i32 {
-    timeout.map_or(-1, |timeout| {
-        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeouts_are_rounded_up_to_milliseconds() {
-        let ms = |nanos| whole_ms(Some(Duration::from_nanos(nanos)));
-        assert_eq!([ms(0), ms(1), ms(999_999), ms(1_000_000), ms(1_000_001)], [0, 1, 1, 1, 2]);
-        assert_eq!(whole_ms(None), -1);
-        assert_eq!(whole_ms(Some(Duration::MAX)), i32::MAX);
-    }
 }

@@ -1,11 +1,11 @@
 //! `FixedTimer`: timers that all have the same delay.
 
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until};
 use super::table::{Due, MAX_NODES, Table};
 use crate::drive::{Driver, Fate, TimerStore};
 use crate::pull::{Expirations, Poll, Steps};
 use crate::state::Phase;
-use crate::time::Time;
+use crate::time::{Time, whole_ms};
 use crate::types::{Budget, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings};
 use crate::wheel::{Entry, Fifo};
 use core::fmt;

@@ -1,9 +1,9 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until, whole_ms};
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until};
 use super::table::{MAX_NODES, Rescheduled, Table};
 use crate::drive::Driver;
 use crate::state::Phase;
-use crate::time::{Course, Period, Repeat, TickRate, Time, When};
+use crate::time::{Course, Period, Repeat, TickRate, Time, When, whole_ms};
 use crate::types::{Budget, Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
 use crate::wheel::{AnyWheel, Entry};
 use core::fmt;

@@ -11,10 +11,8 @@
 //! | field | who may touch it | ordering |
 //! |---|---|---|
 //! | `ThreadCache::*` | the one thread that holds the thread cache's slot | Relaxed (single writer, single reader) |
-//! | `Magazine::nodes` | whoever holds the magazine (one thread cache, or nobody in the depot) | Relaxed; handed over
-//! by the depot's stacks |
-//! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head
-//! decides |
+//! | `Magazine::nodes` | whoever holds the magazine (one thread cache, or nobody in the depot) | Relaxed; handed over by the depot's stacks |
+//! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head decides |
 //! | `Depot::full`, `Depot::empty` | any thread | Release to push, Acquire to pop [P5] |
 //!
 //! The stacks' heads carry a tag that grows with every change, so a pop that was overtaken fails even if

@@ -53,7 +53,7 @@ pub(crate) struct Owner<T> {
     draining: bool,
     /// Entries that the last drain filed.
     filed: usize,
-    /// Somebody has turn_requested the owner since the last look at the zombies.
+    /// Somebody has requested a turn since the last look at the zombies.
     turn_requested: bool,
     closed: bool,
     /// Entries that the owner's own moves have turned into zombies.

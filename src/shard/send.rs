@@ -3,9 +3,9 @@
 
 use super::handle::{Refusal, ShardHandle};
 use super::thread_state::ThreadState;
+use crate::contain;
 use crate::inbox::{Message, NoMemory, Written};
 use crate::park::{Announced, Call, Wake};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Unread messages after which a producer calls the owner, whatever their deadlines.
 ///
@@ -108,11 +108,9 @@ impl<T> ShardHandle<T> {
     #[cold]
     fn call(&self, call: Call) {
         // The waker may be the user's. The timer is accepted by now, and must not be lost to a panic.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waker.wake())) {
-            // What a panic carries and the logger are the user's as well.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+        if let Err(message) = contain::call(|| self.waker.wake()) {
             let shard = self.id;
-            let _ = catch_unwind(|| log::error!("waking the owner of shard {shard} panicked"));
+            contain::error(format_args!("waking the owner of shard {shard} panicked: {message}"));
         }
         self.wake_state.called(call);
     }

@@ -51,6 +51,7 @@ pub(crate) fn is_asymmetric() -> bool {
 
 #[cfg(all(target_os = "linux", not(tickwheel_loom), not(miri)))]
 mod decision {
+    use crate::contain;
     use crate::sync::process::{AtomicUsize, Ordering};
     use rustix::thread::{MembarrierCommand, membarrier};
     use std::sync::Once;
@@ -91,7 +92,7 @@ mod decision {
         if let Err(error) = fenced {
             // Others rely on it already, and there is no way to reach them. What a processor has written becomes
             // visible within nanoseconds, if nothing asks for more.
-            log::error!("membarrier does not work any more: {error}");
+            contain::error(format_args!("membarrier does not work any more: {error}"));
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }

@@ -8,6 +8,7 @@
 //! | `tick` | [`Time`], ticks, and the only rounding of durations in the crate |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
+//! | `timeout` | timeouts as the system calls of event loops take them |
 //! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
 //! | `slack` | how long an owner sleeps that may fire a little later |
 //! | `clock` | [`Clock`], the contract of a clock |
@@ -32,6 +33,7 @@ mod slack;
 #[cfg(feature = "shard")]
 mod source;
 mod tick;
+mod timeout;
 mod when;
 
 #[cfg(feature = "shard")]
@@ -49,4 +51,5 @@ pub(crate) use repeat::{Course, Repeat};
 pub(crate) use source::TimeSource;
 pub use tick::Time;
 pub(crate) use tick::{TickRate, saturating_ns};
+pub(crate) use timeout::whole_ms;
 pub use when::When;
