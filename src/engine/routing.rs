@@ -4,6 +4,21 @@ use crate::node::segments::{Segments, Zeroable};
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// How timers are spread over the shards.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired, Routing};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // One thread arms, four workers fire.
+/// let builder = Builder::new().shards(4).routing(Routing::Spread);
+/// let timer = builder.build_with(|_: Expired<u64>| ())?;
+/// for id in 0..8 {
+///     timer.schedule_key(Duration::from_secs(60), id)?;
+/// }
+/// assert!(timer.stats().shards.iter().all(|shard| shard.scheduled == 2));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Routing {
