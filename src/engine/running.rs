@@ -126,7 +126,7 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Waits until every worker has handled what is due at the clock's current time and sleeps.
     ///
-    /// A shard whose worker has failed counts as settled: nothing happens there any more.
+    /// A shard whose worker has failed counts as idle: nothing happens there any more.
     /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
     /// became due has returned. On a running clock it waits for a moment in which every worker is
     /// idle. Returns at once if the engine is not running, and on its own workers.

@@ -187,7 +187,7 @@ impl<T: Send + 'static> Timer<T> {
     /// The next period begins when the handler has returned, so a timer never piles up on itself, and
     /// [`Period`] says what happens to periods that were missed. It does not drift: each deadline is counted
     /// from the one before, not from the time of its handling. A period counts as one timer scheduled and one
-    /// fired; under `max_pending` the timer keeps one place until it ends.
+    /// fired; under `max_pending` the timer keeps one permit until it ends.
     ///
     /// `T::clone` runs here for the first call, and on the worker, ahead of each call, for the next one, from the
     /// payload of that call. No lock is held meanwhile. If it panics on the worker, the call that it was ahead of is

@@ -322,7 +322,7 @@ fn judge_handles(books: &Books, held: Held) {
     }
 }
 
-/// The engine has stopped and every thread has ended: all accounts must be settled.
+/// The engine has stopped and every thread has ended: all accounts must balance.
 fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
     let ends = books.ledger.check();
     assert!(books.keys().all(|(_, key)| !engine.is_pending(key)));

@@ -195,7 +195,7 @@ fn a_handler_can_neither_stop_nor_turn_its_engine() {
             mine.lock().unwrap().push((stopped, timer.turn()));
         });
         timer.schedule(Duration::ZERO, 1).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         let turned = match at.drive {
             Drive::Manual => TurnError::InsideHandler,
             _ => TurnError::DrivenByWorkers,
