@@ -96,7 +96,7 @@ impl Setup {
             Drive::Manual => {
                 timer.turn().expect("the engine can be turned");
             }
-            Drive::Workers => timer.wait_idle(),
+            _ => timer.wait_idle(),
         }
     }
 

@@ -198,7 +198,7 @@ fn a_handler_can_neither_stop_nor_turn_its_engine() {
         at.wait_idle(&timer);
         let turned = match at.drive {
             Drive::Manual => TurnError::InsideHandler,
-            Drive::Workers => TurnError::DrivenByWorkers,
+            _ => TurnError::DrivenByWorkers,
         };
         assert_eq!(*answers.lock().unwrap(), [(Err(StopError::InsideHandler), Err(turned))]);
         assert!(!timer.is_stopped());
