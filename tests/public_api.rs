@@ -32,6 +32,7 @@ const TRAITS: &[&str] = &[
     "PartialEq",
     "PartialOrd",
     "RefUnwindSafe",
+    "Stream",
     "Sub",
     "UnwindSafe",
 ];

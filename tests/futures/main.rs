@@ -7,6 +7,7 @@
 //! | `combined` | `WithTimeout` and `Interval` |
 //! | `hostile` | wakers whose `Clone`, `Drop` and `wake` panic or call back |
 //! | `model` | random sleeps against a list |
+//! | `queue` | `DelayQueue`, and a list as its oracle |
 //! | `threads` | polls, waker changes, drops and stops that race with the workers |
 //!
 //! The same futures on tokio, smol and others: the workspace member `adapters`.
@@ -25,6 +26,7 @@ mod support {
 mod combined;
 mod hostile;
 mod model;
+mod queue;
 mod rig;
 mod sleep;
 mod threads;
