@@ -192,6 +192,8 @@ pub use futures::{
     DelayQueue, Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at,
     sleep, sleep_until, timeout, timeout_at,
 };
+#[cfg(all(feature = "futures", feature = "event-loop"))]
+pub use futures::{LocalSleep, LocalSleeps};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use pull::{Expirations, Pull};
 #[cfg(feature = "metrics")]

@@ -31,14 +31,14 @@ use std::time::Duration;
 
 /// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Identity {
+pub(crate) struct Identity {
     data: usize,
     vtable: usize,
 }
 
 impl Identity {
     #[inline]
-    fn of(waker: &Waker) -> Self {
+    pub(crate) fn of(waker: &Waker) -> Self {
         Self { data: waker.data() as usize, vtable: std::ptr::from_ref(waker.vtable()) as usize }
     }
 }

@@ -14,7 +14,7 @@ pub struct SleepError {
 }
 
 impl SleepError {
-    pub(super) const fn new(kind: ScheduleErrorKind) -> Self {
+    pub(in crate::futures) const fn new(kind: ScheduleErrorKind) -> Self {
         Self { kind }
     }
 

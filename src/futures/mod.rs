@@ -6,6 +6,7 @@
 //! | `with_timeout` | [`WithTimeout`]: another future, for so long at most |
 //! | `interval` | [`Interval`]: one tick per period |
 //! | `delay_queue` | [`DelayQueue`]: items that come out when their time has come |
+//! | `local` | [`LocalSleeps`], [`LocalSleep`]: those of one thread, by a timer inside of its runtime |
 //! | `stream` | `Stream` for intervals and queues, with the feature of this name |
 //! | `error` | why a future ends before its time |
 //!
@@ -18,6 +19,8 @@
 mod delay_queue;
 mod error;
 mod interval;
+#[cfg(feature = "event-loop")]
+mod local;
 mod sleep;
 #[cfg(feature = "stream")]
 mod stream;
@@ -26,5 +29,7 @@ mod with_timeout;
 pub use delay_queue::DelayQueue;
 pub use error::{SleepError, TimeoutError};
 pub use interval::{Interval, interval, interval_at};
+#[cfg(feature = "event-loop")]
+pub use local::{LocalSleep, LocalSleeps};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use with_timeout::{WithTimeout, timeout, timeout_at};

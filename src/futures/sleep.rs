@@ -35,8 +35,9 @@ pub struct Sleep {
     stage: Stage,
 }
 
+/// Where a sleep stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(in crate::futures) enum Stage {
     /// No timer yet. `look`: the deadline may have passed before the first poll.
     Unarmed {
         look: bool,
@@ -189,7 +190,7 @@ impl Sleep {
 
 impl Stage {
     #[inline]
-    fn new(when: When) -> Self {
+    pub(in crate::futures) fn new(when: When) -> Self {
         if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
     }
 }
