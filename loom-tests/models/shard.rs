@@ -94,6 +94,32 @@ fn schedule_and_sleep() {
     });
 }
 
+/// A batch whose earliest timer is not its last, while the owner drains and falls asleep until a later one of its own.
+#[test]
+fn batch_and_sleep() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let own = engine.ledger.payload(3);
+        assert!(engine.owner.schedule(7, own).is_ok());
+        let producer = spawn({
+            let (handle, ledger) = engine.handle();
+            move || {
+                let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
+                assert!(handle.schedule_batch(handle.thread(0), batch).is_ok());
+            }
+        });
+        let next = engine.turn(5);
+        let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
+        producer.join().unwrap();
+        if asleep {
+            assert!(next <= 5 || engine.bell.rings() == 1, "slept through the timer");
+            engine.owner.rise();
+        }
+        engine.run_out(5);
+        assert_eq!(engine.finish(), [1, 2, 3]);
+    });
+}
+
 /// The producer cancels its own timer while the owner files or fires it.
 #[test]
 fn schedule_then_cancel_or_fire() {

@@ -15,6 +15,30 @@ use std::sync::Arc;
 /// Everything here is lock-free and O(1), and works while the loop polls, sleeps or is busy with its
 /// sockets. The loop is woken only if it sleeps beyond the new deadline. After the loop's timer is gone,
 /// schedules are refused with the payload in the error.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{EventLoopTimer, MissedTicks, Period};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder().build_with_waker(|| ())?;
+/// let remote = timer.remote();
+/// let minute = Duration::from_secs(60);
+/// let other = std::thread::spawn(move || {
+///     let key = remote.schedule(minute, 17)?;
+///     assert!(remote.reschedule(key, 2 * minute).moved());
+///     assert!(remote.is_pending(key) && remote.deadline(key) > Some(remote.now() + minute));
+///     assert_eq!(remote.cancel(key).payload(), Some(17));
+///
+///     remote.schedule_batch([(Duration::ZERO, 1), (minute, 2)])?;
+///     remote.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 3)?;
+///     assert_eq!((remote.pending(), remote.stats().cancelled), (3, 1));
+///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// });
+/// other.join().unwrap()?;
+/// assert_eq!(timer.poll(timer.now(), |expired| assert_eq!(expired.payload, 1)).fired, 1);
+/// # Ok(()) }
+/// ```
 pub struct Remote<T> {
     shard: Arc<shard::ShardHandle<T>>,
     rate: TickRate,

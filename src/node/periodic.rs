@@ -72,7 +72,7 @@ impl<T> Table<T> {
         let due = unsafe { link.own(|own| own.due) };
         if due > now {
             // SAFETY: as above.
-            let filed = unsafe { self.settle(cache, index, node, link, false) };
+            let filed = unsafe { self.let_wait(cache, index, node, link, false) };
             return filed.map_or(Fate::Drop, |(tick, _)| Fate::Refile(tick));
         }
         // SAFETY: as above.
@@ -132,7 +132,7 @@ impl<T> Table<T> {
             });
         }
         // SAFETY: as above.
-        unsafe { self.settle(cache, index, node, link, true) }
+        unsafe { self.let_wait(cache, index, node, link, true) }
     }
 
     /// Gives up a call that was prepared or begun: the timer waits again, without an entry, if it has not ended.
@@ -141,7 +141,7 @@ impl<T> Table<T> {
             return;
         };
         // SAFETY: the owner is busy with the timer, which keeps the node.
-        unsafe { self.settle(cache, index, node, node.link(), false) };
+        unsafe { self.let_wait(cache, index, node, node.link(), false) };
     }
 
     /// Lets go of a timer that the owner was busy with; where its entry belongs, and its mark, if it goes on.
@@ -149,7 +149,7 @@ impl<T> Table<T> {
     /// # Safety
     ///
     /// The owner is busy with the timer behind `node`, whose cycle is `link`.
-    unsafe fn settle(
+    unsafe fn let_wait(
         &self,
         cache: &ThreadCache,
         index: u32,
@@ -179,7 +179,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// As [`settle`](Self::settle).
+    /// As [`let_wait`](Self::let_wait).
     unsafe fn take_over(node: &Node<T>, link: Link<T>) {
         loop {
             let seen = node.state.load();
@@ -209,7 +209,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// As [`settle`](Self::settle), and the timer has ended.
+    /// As [`let_wait`](Self::let_wait), and the timer has ended.
     unsafe fn let_go(&self, cache: &ThreadCache, index: u32, node: &Node<T>, link: Link<T>) {
         let left = node.state.let_go();
         if !left.is_taken() {

@@ -197,7 +197,7 @@ impl<T> ShardHandle<T> {
             .map_err(|payload| self.no_node(payload))
     }
 
-    /// There was no node for a timer; gives its place under the limit back.
+    /// There was no node for a timer; gives its permit back.
     #[cold]
     pub(super) fn no_node(&self, payload: T) -> Refusal<T> {
         self.release_permit();
@@ -311,7 +311,7 @@ impl<T> ShardHandle<T> {
         self.table.deadline(key.index())
     }
 
-    /// Takes a place under the limit, if there is one, for this payload.
+    /// Takes a permit, if there is one, for this payload.
     #[inline]
     pub(super) fn acquire_permit(&self, payload: T) -> Result<T, Refusal<T>> {
         match self.limit.as_ref().map(|limit| (limit.acquire(), limit.max())) {

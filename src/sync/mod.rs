@@ -6,7 +6,8 @@
 //!
 //! Rooms: `cell` (an `UnsafeCell` whose accesses loom can check), `epoch` (memory reclamation), `fence` (a pair of
 //! fences of which one side is nearly free), `prefetch` (a hint to the processor), `slot` (small dense numbers for
-//! threads, std only), `watched` (loom's atomics, with a gap in its search closed; under loom only).
+//! threads, std only), `watched` (loom's atomics, with a gap in its search closed; under loom only), `weakened` (one
+//! ordering made weaker, to see whether a model notices; under loom only).
 
 #[cfg(all(tickwheel_loom, not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
 compile_error!(
@@ -25,6 +26,8 @@ pub(crate) mod prefetch;
 pub(crate) mod slot;
 #[cfg(tickwheel_loom)]
 pub(crate) mod watched;
+#[cfg(tickwheel_loom)]
+pub(crate) mod weakened;
 #[cfg(feature = "engine")]
 pub(crate) mod wiped;
 

@@ -3,6 +3,21 @@
 /// How much one turn may do. What is left over is done by the next turn, at once.
 ///
 /// The parts of a turn come in this order, so timers that are due go before housekeeping.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Budget, LocalTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let few = Budget { fire: 64, ..Budget::default() };
+/// let mut timer = LocalTimer::builder().budget(few).build()?;
+/// for connection in 0..100 {
+///     timer.schedule(Time::ZERO, Duration::ZERO, connection)?;
+/// }
+/// let polled = timer.poll(Time::ZERO, |_| ());
+/// assert!(polled.fired == 64 && polled.more);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick).
@@ -28,6 +43,21 @@ impl Budget {
 }
 
 /// What one poll came to.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// timer.schedule(Time::ZERO, Duration::ZERO, "due at once")?;
+/// let polled = timer.poll(Time::ZERO, |_| ());
+/// assert_eq!(polled.fired, 1);
+/// if polled.more {
+///     // Serve the sockets, then poll again without a sleep: `poll_timeout` is zero.
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Polled {
