@@ -51,6 +51,36 @@ use std::time::Instant;
 /// # block_on(watch()).unwrap();
 /// ```
 ///
+/// By hand, and what else it can do:
+///
+/// ```
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::{Duration, Instant};
+/// use tickwheel::DelayQueue;
+///
+/// let minute = Duration::from_secs(60);
+/// let mut queue = DelayQueue::with_capacity(2);
+/// let first = queue.insert_at("first", Instant::now() + minute);
+/// let second = queue.insert("second", Duration::ZERO);
+/// assert_eq!((queue.len(), queue.get(first)), (2, Some(&"first")));
+///
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(Some(Ok(due))) if due.key == second));
+/// assert!(queue.poll_expired(&mut cx).is_pending());
+/// assert!(queue.reset_at(first, Instant::now() + 2 * minute).moved());
+/// if let Some(value) = queue.get_mut(first) {
+///     *value = "moved";
+/// }
+/// assert!(queue.deadline(first).is_some());
+///
+/// queue.reserve(100);
+/// let left: Vec<_> = queue.drain().map(|item| item.payload).collect();
+/// assert_eq!(left, ["moved"]);
+/// queue.clear();
+/// queue.shrink_to_fit();
+/// assert!(queue.is_empty());
+/// ```
+///
 /// * All calls are O(1) unless they say otherwise; none of them allocates but for a queue that grows.
 /// * The engine has one timer for the whole queue, while a task waits for it. An item that is inserted or moved in front
 ///   of all others moves that timer; the task is not woken for it.
@@ -304,6 +334,17 @@ impl<T> DelayQueue<T> {
 
 impl Timer {
     /// An empty queue on this engine; see [`DelayQueue`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let mut leases = timer.delay_queue();
+    /// leases.insert("lease", Duration::from_secs(60));
+    /// # Ok(()) }
+    /// ```
     pub fn delay_queue<T>(&self) -> DelayQueue<T> {
         DelayQueue::on(Alarm::of(self))
     }

@@ -18,6 +18,21 @@ use std::task::{Context, Poll, Waker};
 /// Made by [`LocalSleeps::sleep`]. As a [`Sleep`](crate::Sleep) it is armed at the first poll, counts from when it was
 /// made, stays ready, can be [`reset`](Self::reset), and its end cancels the timer. It keeps its thread's timer.
 ///
+/// ```
+/// use std::task::{Context, Waker};
+/// use std::time::Duration;
+/// use tickwheel::{EventLoopBuilder, LocalSleeps};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+/// let mut idle = sleeps.sleep(Duration::from_secs(30));
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(idle.poll_sleep(&mut cx).is_pending() && !idle.is_elapsed());
+/// idle.reset(Duration::from_secs(60)); // data came
+/// assert!(idle.deadline() > sleeps.now() + Duration::from_secs(50));
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 ///
 /// The output is an error if the timer is not accepted, because `max_pending` are armed. The next poll tries again.

@@ -74,6 +74,22 @@ impl LocalSleeps {
     }
 
     /// A handle for other threads: what it schedules is a waker, which this thread wakes.
+    ///
+    /// ```
+    /// use std::task::Waker;
+    /// use std::time::Duration;
+    /// use tickwheel::{EventLoopBuilder, LocalSleeps};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+    /// let start = sleeps.now();
+    /// let (remote, waker) = (sleeps.remote(), Waker::noop().clone());
+    /// let other = std::thread::spawn(move || remote.schedule(Duration::ZERO, waker).map(drop));
+    /// other.join().expect("it does not panic")?;
+    /// assert_eq!((sleeps.pending(), sleeps.fire().fired), (1, 1));
+    /// assert!(sleeps.now() >= start);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn remote(&self) -> Remote<Waker> {
         self.shared.remote.clone()
