@@ -222,7 +222,7 @@ fn a_periodic_timer_is_always_pending() {
         let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
         let course = Course::new(Time::from_nanos(10), every, TickRate::new(2));
         let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-        let key = handle.schedule_periodic(handle.thread(0), repeat).unwrap();
+        let key = handle.schedule_periodic(0, repeat).unwrap();
         let looking = spawn({
             let handle = Arc::clone(&handle);
             move || assert!(handle.pending() >= 1, "begun, and not ended")

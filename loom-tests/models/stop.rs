@@ -212,7 +212,7 @@ fn stop_or_schedule_periodic() {
                 let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
                 let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
                 let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-                let accepted = handle.schedule_periodic(handle.thread(0), repeat);
+                let accepted = handle.schedule_periodic(0, repeat);
                 if let Ok(key) = accepted {
                     return Some(key);
                 }

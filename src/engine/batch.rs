@@ -47,7 +47,7 @@ impl<T: Send + 'static> Timer<T> {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule_batch(handle.thread(slot), timers)
+                .schedule_batch_by(slot, timers)
                 .map_err(|partly| self.inner.partly_rejected(partly, shard))
         })
     }

@@ -66,7 +66,10 @@ impl Router {
         if self.shards == 1 {
             return 0;
         }
-        let home = self.homes.get_or_alloc(slot);
+        let Some(home) = self.homes.try_get_or_alloc(slot) else {
+            // No memory to remember where the thread was sent: by its number, which stays.
+            return (slot % self.shards) as usize;
+        };
         // ORDERING: Relaxed: only the slot's holder reads and writes it.
         let dealt = match home.0.load(Ordering::Relaxed) {
             NONE => self.deal(home),
@@ -91,8 +94,10 @@ impl Router {
     /// Makes `shard` the home of the thread that holds `slot`, as its worker does.
     pub(super) fn set_home(&self, slot: u32, shard: usize) {
         let home = u32::try_from(shard).unwrap_or(0) % self.shards + 1;
-        // ORDERING: Relaxed: called by the slot's holder.
-        self.homes.get_or_alloc(slot).0.store(home, Ordering::Relaxed);
+        if let Some(known) = self.homes.try_get_or_alloc(slot) {
+            // ORDERING: Relaxed: called by the slot's holder.
+            known.0.store(home, Ordering::Relaxed);
+        }
     }
 }
 

@@ -217,7 +217,7 @@ impl<T: Send + 'static> Timer<T> {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, false)
+                .schedule_by(slot, tick, payload, false)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }

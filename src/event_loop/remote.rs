@@ -70,7 +70,7 @@ impl<T: Send + 'static> Remote<T> {
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        self.with_thread(|thread| self.shard.schedule(thread, tick, payload, false))
+        slot::with(|slot| self.shard.schedule_by(slot, tick, payload, false))
             .map_err(|refusal| refusal.into_error(0))
     }
 
@@ -85,7 +85,7 @@ impl<T: Send + 'static> Remote<T> {
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Result<Vec<Key<T>>, BatchError<T>> {
         let timers = self.source.ticks(&self.rate, timers);
-        self.with_thread(|thread| self.shard.schedule_batch(thread, timers)).map_err(|partly| {
+        slot::with(|slot| self.shard.schedule_batch_by(slot, timers)).map_err(|partly| {
             let kind = partly.cause.into_error(0).into_kind();
             BatchError::new(kind, partly.accepted, self.rate.with_times(partly.refused))
         })
@@ -108,7 +108,7 @@ impl<T: Send + 'static> Remote<T> {
     {
         let course = Course::new(self.source.time(first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
-        self.with_thread(|thread| self.shard.schedule_periodic(thread, repeat))
+        slot::with(|slot| self.shard.schedule_periodic(slot, repeat))
             .map_err(|refusal| refusal.into_error(0))
     }
 

@@ -1,6 +1,6 @@
 //! `FixedTimer`: timers that all have the same delay.
 
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until};
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, no_memory, refusal, until};
 use super::table::{Due, MAX_NODES, Table};
 use crate::drive::{Driver, Fate, TimerStore};
 use crate::pull::{Expirations, Poll, Steps};
@@ -125,15 +125,15 @@ impl<T> FixedTimer<T> {
     ///
     /// # Errors
     ///
-    /// If as many timers are pending as `max_pending` allows (without it, 2^32 - 1). The payload comes back
-    /// in the error.
+    /// If as many timers are pending as `max_pending` allows (without it, 2^32 - 1), or if there is no memory for the
+    /// timer. The payload comes back in the error.
     #[inline]
     pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
         let deadline = self.next_last(now).as_nanos();
-        let armed = self.table.arm(deadline, payload);
+        let armed = self.table.arm(deadline, payload).map_err(no_memory)?;
         self.push(armed.entry(deadline));
         Ok(armed.key())
     }

@@ -1,5 +1,5 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until};
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, no_memory, refusal, until};
 use super::table::{MAX_NODES, Rescheduled, Table};
 use crate::drive::Driver;
 use crate::state::Phase;
@@ -105,8 +105,8 @@ impl<T> LocalTimer<T> {
     ///
     /// # Errors
     ///
-    /// If as many timers are pending as the builder's `max_pending` allows (without it, 2^32 - 1). The
-    /// payload comes back in the error.
+    /// If as many timers are pending as the builder's `max_pending` allows (without it, 2^32 - 1), or if there is no
+    /// memory for the timer. The payload comes back in the error.
     #[inline(always)] // here and below, so that the key needs no detour through memory
     pub fn schedule(
         &mut self,
@@ -148,7 +148,7 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let armed = self.table.arm(tick, payload);
+        let armed = self.table.arm(tick, payload).map_err(no_memory)?;
         self.file(armed.entry(tick));
         Ok(armed.key())
     }
@@ -226,7 +226,7 @@ impl<T> LocalTimer<T> {
         let course = Course::new(first, period, self.rate);
         let tick = self.tick_of(now, first);
         let repeat = Repeat { payload, clone: T::clone, course };
-        let armed = self.table.arm_periodic(tick, repeat);
+        let armed = self.table.arm_periodic(tick, repeat).map_err(no_memory)?;
         self.file(armed.entry(tick));
         Ok(armed.key())
     }

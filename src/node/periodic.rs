@@ -18,6 +18,7 @@ use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Finished, Phase, State};
+use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
 
 /// What became of a call that was about to begin.
@@ -33,7 +34,8 @@ pub(crate) enum Call {
 }
 
 impl<T> Table<T> {
-    /// Arms a periodic timer, whose first call is for `first`; gives the payload back if the table is full.
+    /// Arms a periodic timer, whose first call is for `first`; gives the payload back if the table is full, or
+    /// there is no memory.
     ///
     /// `count` is called before anybody else can see the timer.
     pub(crate) fn arm_periodic(
@@ -43,13 +45,15 @@ impl<T> Table<T> {
         first: T,
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
-        let Some(node) = self.take_node(cache) else {
+        let place = Place::new();
+        let Some((place, node)) = place.and_then(|place| Some((place, self.take_node(cache)?)))
+        else {
             contain::drop_payload(first);
             return Err(repeat.payload);
         };
         self.note_periodic();
         let deadline = repeat.course.tick();
-        let load = Load::every(Link::new(repeat, first));
+        let load = Load::every(Link::new(place, repeat, first));
         Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
     }
 

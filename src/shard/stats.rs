@@ -69,7 +69,8 @@ pub struct ShardStats {
     pub lag: Duration,
     /// Entries in the wheel after the last turn, zombies included.
     pub entries: u64,
-    /// Bytes that nodes, magazines and wheel have allocated, used or not.
+    /// Bytes held by nodes that have served (less what went back to the system after a burst), by the magazines in
+    /// which free ones are noted, and by the wheel.
     pub held_bytes: u64,
     /// Entries in the wheel beyond the pending timers: zombies that lie there now (a lower bound while
     /// pending timers lie in the inbox).
