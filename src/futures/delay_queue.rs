@@ -82,8 +82,8 @@ use std::time::Instant;
 /// ```
 ///
 /// * All calls are O(1) unless they say otherwise; none of them allocates but for a queue that grows.
-/// * The engine has one timer for the whole queue, while a task waits for it. An item that is inserted or moved in front
-///   of all others moves that timer; the task is not woken for it.
+/// * The engine has one timer for the whole queue, while a task waits for it. An item that is inserted or moved in
+///   front of all others moves that timer; the task is not woken for it.
 /// * A task that found the queue empty is woken by the next item, wherever it is inserted from; one that waits is woken
 ///   when the last item is taken away.
 /// * Dropping the queue drops its items.
@@ -148,7 +148,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts an item that comes out at a point in time: [`insert`](Self::insert) under the name that `tokio-util` has.
+    /// Inserts an item that comes out at a point in time: [`insert`](Self::insert) under the name of `tokio-util`.
     ///
     /// # Panics
     ///

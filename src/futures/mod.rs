@@ -10,8 +10,8 @@
 //! | `stream` | `Stream` for intervals and queues, with the feature of this name |
 //! | `error` | why a future ends before its time |
 //!
-//! Each has a function for the process's shared engine ([`sleep()`], [`timeout()`], [`interval()`], [`DelayQueue::new`])
-//! and a method of [`Timer`](crate::Timer) for one of your own.
+//! Each has a function for the process's shared engine ([`sleep()`], [`timeout()`], [`interval()`],
+//! [`DelayQueue::new`]) and a method of [`Timer`](crate::Timer) for one of your own.
 //!
 //! A future is polled by one thread at a time, by any thread; what it shares with the engine's workers is one node
 //! (`engine::alarm`). It keeps its engine's memory, not its workers.

@@ -53,7 +53,7 @@ pub struct Sleep {
 
 /// Where a sleep stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::futures) enum Stage {
+pub(crate) enum Stage {
     /// No timer yet. `look`: the deadline may have passed before the first poll.
     Unarmed {
         look: bool,
@@ -229,7 +229,7 @@ impl Sleep {
 
 impl Stage {
     #[inline]
-    pub(in crate::futures) fn new(when: When) -> Self {
+    pub(crate) fn new(when: When) -> Self {
         if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
     }
 }

@@ -8,7 +8,7 @@ use crate::report::{Bar, Circumstances, bars, insert_between};
 use std::fmt::Write;
 use std::path::Path;
 
-const BEGIN: &str = "<!-- server: begin. Written by `cargo run --release -p tickwheel-benches --bin server`; do not edit. -->";
+const BEGIN: &str = "<!-- server: begin. Written by `scripts/server.sh`; do not edit. -->";
 const END: &str = "<!-- server: end -->";
 
 const VARIANTS: [(Variant, &str); 3] = [
@@ -150,7 +150,7 @@ fn heading(page: &mut String, circumstances: &Circumstances, runs: &Runs) {
         "| | |\n|---|---|\n| command | `{command}` |\n| commit | {commit} |\n| machine | {machine} |\n\
          | date | {date} |\n| compiler | {compiler} |\n\
          | load average (1, 5, 15 min) | before {load_before}; after {load_after} |\n\
-         | method | medians (and ranges) of {} interleaved repeats of {} s, each server a process of its own, \
+         | method | medians (and ranges) of {} interleaved repeats of {} s, a process per server, \
          `h2load` with one thread on the same cores |\n\n",
         runs.repeats, runs.load.seconds
     );
