@@ -151,7 +151,6 @@ mod state;
 mod sync;
 mod time;
 mod types;
-#[cfg(all(feature = "engine", feature = "event-loop"))]
 mod unwind;
 // Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
 #[doc(hidden)]

@@ -48,6 +48,25 @@ pub(crate) use sealed::Steps;
 
 /// A timer that a loop drives: [`EventLoopTimer`](crate::EventLoopTimer), [`LocalTimer`](crate::LocalTimer) or
 /// [`FixedTimer`](crate::FixedTimer), and nothing else.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Expirations, LocalTimer, Pull, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// /// Fires at most so many, whichever of the three the timer is; the others stay due.
+/// fn fire_some<F: Pull>(due: Expirations<'_, F>, most: usize) -> usize {
+///     due.take(most).count()
+/// }
+///
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// for n in 0..5 {
+///     timer.schedule(Time::ZERO, Duration::ZERO, n)?;
+/// }
+/// assert_eq!(fire_some(timer.expired(Time::ZERO), 2), 2);
+/// assert_eq!(timer.pending(), 3);
+/// # Ok(()) }
+/// ```
 pub trait Pull: sealed::Steps {}
 
 impl<F: sealed::Steps> Pull for F {}
@@ -70,6 +89,7 @@ impl<F: sealed::Steps> Pull for F {}
 ///         }
 ///         due.timer().schedule(now, Duration::from_secs(1), expired.payload).map_err(|e| e.to_string())?;
 ///     }
+///     println!("{} have fired", due.finish().fired);
 ///     Ok(())
 /// }
 ///

@@ -3,22 +3,51 @@
 //! A panic in a handler, in a payload's destructor or beside a call leaves every timer as it should be: the tests
 //! panic in all of these places and go on. So whoever catches a panic may use the timer that he holds.
 
-use crate::engine::{Timeout, Timer, WeakTimer};
+#[cfg(feature = "engine")]
+use crate::engine::{Submitter, Timeout, Timer, WeakTimer};
+#[cfg(feature = "event-loop")]
 use crate::event_loop::{EventLoopTimer, Remote};
+#[cfg(feature = "futures")]
+use crate::futures::{Interval, Sleep};
 use crate::local::{FixedTimer, LocalTimer};
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use core::panic::{RefUnwindSafe, UnwindSafe};
 
-impl<T> UnwindSafe for Timer<T> {}
-impl<T> RefUnwindSafe for Timer<T> {}
-impl<T> UnwindSafe for WeakTimer<T> {}
-impl<T> RefUnwindSafe for WeakTimer<T> {}
-impl<T> UnwindSafe for Timeout<T> {}
-impl<T> RefUnwindSafe for Timeout<T> {}
-impl<T> UnwindSafe for Remote<T> {}
-impl<T> RefUnwindSafe for Remote<T> {}
-impl<T: UnwindSafe> UnwindSafe for EventLoopTimer<T> {}
-impl<T: RefUnwindSafe> RefUnwindSafe for EventLoopTimer<T> {}
 impl<T: UnwindSafe> UnwindSafe for LocalTimer<T> {}
 impl<T: RefUnwindSafe> RefUnwindSafe for LocalTimer<T> {}
 impl<T: UnwindSafe> UnwindSafe for FixedTimer<T> {}
 impl<T: RefUnwindSafe> RefUnwindSafe for FixedTimer<T> {}
+
+#[cfg(feature = "engine")]
+impl<T> UnwindSafe for Timer<T> {}
+#[cfg(feature = "engine")]
+impl<T> RefUnwindSafe for Timer<T> {}
+#[cfg(feature = "engine")]
+impl<T> UnwindSafe for WeakTimer<T> {}
+#[cfg(feature = "engine")]
+impl<T> RefUnwindSafe for WeakTimer<T> {}
+#[cfg(feature = "engine")]
+impl<T> UnwindSafe for Timeout<T> {}
+#[cfg(feature = "engine")]
+impl<T> RefUnwindSafe for Timeout<T> {}
+#[cfg(feature = "engine")]
+impl<T> UnwindSafe for Submitter<'_, T> {}
+#[cfg(feature = "engine")]
+impl<T> RefUnwindSafe for Submitter<'_, T> {}
+
+#[cfg(feature = "event-loop")]
+impl<T> UnwindSafe for Remote<T> {}
+#[cfg(feature = "event-loop")]
+impl<T> RefUnwindSafe for Remote<T> {}
+#[cfg(feature = "event-loop")]
+impl<T: UnwindSafe> UnwindSafe for EventLoopTimer<T> {}
+#[cfg(feature = "event-loop")]
+impl<T: RefUnwindSafe> RefUnwindSafe for EventLoopTimer<T> {}
+
+#[cfg(feature = "futures")]
+impl UnwindSafe for Sleep {}
+#[cfg(feature = "futures")]
+impl RefUnwindSafe for Sleep {}
+#[cfg(feature = "futures")]
+impl UnwindSafe for Interval {}
+#[cfg(feature = "futures")]
+impl RefUnwindSafe for Interval {}

@@ -10,6 +10,8 @@
 mod support {
     pub(crate) mod setup;
 }
+#[path = "api/ignored.rs"]
+mod ignored;
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -18,10 +20,11 @@ use std::time::Duration;
 use support::setup::{HOUR, ms, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, DurationHistogram, EngineState,
-    EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Key, LocalTimer, ManualClock,
-    MonotonicClock, PanicReport, Pinning, RawKey, Remote, Reschedule, Routing, ScheduleError,
-    ScheduleErrorKind, ShardStats, StartError, Stats, StopError, Task, Time, Timeout, TimeoutGuard,
-    Timer, TurnError, Unfired, WeakTimer, WheelKind,
+    EventLoopBuilder, EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Interval, Key,
+    LocalBuilder, LocalTimer, ManualClock, MonotonicClock, PanicReport, Period, Pinning, RawKey,
+    Remote, Reschedule, Routing, ScheduleError, ScheduleErrorKind, ShardStats, Sleep, StartError,
+    Stats, StopError, Submitter, Task, Time, Timeout, TimeoutGuard, Timer, TurnError, Unfired,
+    WeakTimer, WheelKind, When, WithTimeout, executor_fn,
 };
 
 const fn send<T: Send>() {}
@@ -95,7 +98,13 @@ fn names_times_and_settings_are_plain_data() {
     sync::<Stats>();
     assert!(is!(Key<f32>: std::hash::Hash) && is!(Key<f32>: Ord) && is!(Time: std::hash::Hash));
     assert!(is!(Key<f32>: std::fmt::Display) && is!(Key<SendOnly>: Debug));
-    assert!(is!(RawKey: std::fmt::Display) && is!(RawKey: Ord));
+    assert!(is!(RawKey: std::fmt::Display) && is!(RawKey: Ord) && is!(RawKey: std::hash::Hash));
+    assert!(is!(Time: std::fmt::Display) && is!(Time: Ord) && is!(Time: From<std::time::Instant>));
+    assert!(is!(When: std::hash::Hash) && is!(When: Eq) && is!(Period: std::hash::Hash));
+    assert_eq!(Time::from_nanos(17).as_nanos(), 17);
+    clone::<Builder>();
+    clone::<EventLoopBuilder>();
+    clone::<LocalBuilder>();
 }
 
 #[test]
@@ -109,6 +118,9 @@ fn a_panic_beside_a_timer_leaves_it_usable() {
     assert!(is!(Key<SendOnly>: UnwindSafe) && is!(Key<SendOnly>: RefUnwindSafe));
     assert!(is!(EventLoopTimer<u64>: UnwindSafe) && is!(EventLoopTimer<u64>: RefUnwindSafe));
     assert!(is!(LocalTimer<u64>: UnwindSafe) && is!(FixedTimer<u64>: UnwindSafe));
+    assert!(is!(Submitter<'static, SendOnly>: UnwindSafe));
+    assert!(is!(Sleep: UnwindSafe) && is!(Sleep: RefUnwindSafe) && is!(Interval: UnwindSafe));
+    assert!(is!(WithTimeout<String>: UnwindSafe) && !is!(WithTimeout<&'static mut u8>: UnwindSafe));
 }
 
 #[test]
@@ -281,8 +293,15 @@ fn clocks_and_executors_can_be_boxed() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
     let timer = one_shard().clock(clock).drive(Drive::Manual).build_with(|_: Expired<u64>| ());
     assert_eq!(timer.unwrap().now(), Time::ZERO);
-    fn object_safe(_: Option<&dyn Executor<u64>>) {}
-    object_safe(None);
+    // One executor for two engines.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let execute = move |it: Expired<u64>| sender.send(it).map_err(|refused| refused.0);
+    let executor: Arc<dyn Executor<u64>> = Arc::new(executor_fn(execute, drop));
+    for payload in [1, 2] {
+        let timer = one_shard().build_on(Arc::clone(&executor)).unwrap();
+        timer.schedule_key(Duration::ZERO, payload).unwrap();
+        assert_eq!(receiver.recv().unwrap().payload, payload);
+    }
 }
 
 #[test]

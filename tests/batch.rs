@@ -136,7 +136,7 @@ fn what_a_limit_refuses_comes_back_with_its_deadline() {
     let (kind, accepted, refused) = error.into_parts();
     assert_eq!(kind, ScheduleErrorKind::TooManyPending { pending: 3, max_pending: 3 });
     assert_eq!(refused, [(Time::ZERO + 3 * MS, 3), (Time::ZERO + 4 * MS, 4)]);
-    assert_eq!((timer.pending(), timer.stats().rejected), (3, 1));
+    assert_eq!((timer.pending(), timer.stats().rejected), (3, 2), "each that was refused");
     for (key, id) in accepted.into_iter().zip(1..) {
         assert_eq!(timer.cancel(key).payload(), Some(id));
     }
@@ -157,6 +157,8 @@ fn an_engine_that_is_stopped_refuses_all_of_a_batch() {
         assert!(error.accepted().is_empty());
         assert_eq!(error.into_refused().into_iter().map(|it| it.1).collect::<Vec<_>>(), [1, 2]);
     }
+    assert!(timer.schedule_batch([(MS, 0); 0]).is_err());
+    assert_eq!(timer.stats().rejected, 4, "none of an empty batch");
     let owner: EventLoopTimer<u64> = EventLoopTimer::builder().build_with_waker(|| ()).unwrap();
     let remote = owner.remote();
     assert_eq!(remote.schedule_batch([(HOUR, 1)]).unwrap().len(), 1);

@@ -25,5 +25,7 @@ examples! {
     rpc_client: "../examples/rpc_client.rs" => Ok(()),
     cache_ttl: "../examples/cache_ttl.rs" => Ok(()),
     async_timeouts: "../examples/async_timeouts.rs" => Ok(()),
+    purgatory: "../examples/purgatory.rs" => Ok(()),
+    limiter: "../examples/limiter.rs" => Ok(()),
     simulation: "../examples/simulation.rs" => (),
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock,
-    MonotonicClock, Period, Pinning, SlowHandler, Time, Timer,
+    MonotonicClock, Period, Pinning, SlowHandler, Time, Timer, When,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -119,6 +119,32 @@ fn delays_times_and_instants_mean_the_same() {
         }};
     }
     on_every_front!(kinds);
+}
+
+#[test]
+fn timers_of_one_slack_share_a_deadline() {
+    // The points of a slack of 100 ms lie 2^26 ns apart, 67 ms.
+    let (slack, grid) = (100 * MS, 1 << 26);
+    let point = Time::from_nanos((NOW.as_nanos() / grid + 3) * grid);
+    macro_rules! shared {
+        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
+            let before = |ms: u32| When::from(point - MS * ms).with_slack(slack);
+            let first = $timer.$schedule($($now,)? before(60), 1).unwrap();
+            let second = $timer.$schedule($($now,)? before(1), 2).unwrap();
+            let delay = (point - NOW) - 30 * MS;
+            let third = $timer.$schedule($($now,)? When::from(delay).with_slack(slack), 3).unwrap();
+            let moved = $timer.$schedule($($now,)? HOUR, 4).unwrap();
+            assert!($timer.reschedule($($now,)? moved, before(20)).moved());
+            let exact = $timer.$schedule($($now,)? delay, 5).unwrap();
+            let due = $timer.deadline(first).unwrap();
+            assert!(due >= point && due < point + MS);
+            assert!([second, third, moved].iter().all(|key| $timer.deadline(*key) == Some(due)));
+            assert!($timer.deadline(exact).unwrap() < point - 28 * MS);
+            let none: Vec<Expired<u64>> = $fire;
+            assert!(none.is_empty());
+        }};
+    }
+    on_every_front!(shared);
 }
 
 #[test]

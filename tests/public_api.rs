@@ -1,4 +1,5 @@
-//! The public interface, item by item, held against `docs/api.txt`, so that no change of it goes unnoticed.
+//! The public interface, item by item, held against `docs/api.txt`, so that no change of it goes unnoticed; and each
+//! item's example (`examples`).
 //!
 //! After a change that is meant: `TICKWHEEL_WRITE_API=1 cargo test --test public_api`, and look at the difference.
 //!
@@ -9,8 +10,21 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+#[path = "public_api/examples.rs"]
+mod examples;
+
 /// Not covered by the version's promises.
 const HIDDEN: &str = "src/wheel/";
+
+/// What users take apart or put together without leaving anything out, and why it will not grow.
+const COMPLETE: &[(&str, &str)] = &[
+    ("Cancel", "a call wins or loses"),
+    ("Reschedule", "a timer has moved or is gone"),
+    ("Budget", "written as a literal, with `..Budget::default()`"),
+];
+
+/// Traits that users implement; all others are sealed, by a private trait or by an implementation for everything.
+const OPEN: &[&str] = &["Clock", "Executor"];
 
 /// Traits whose implementations users rely on; others are the crate's own.
 const TRAITS: &[&str] = &[
@@ -173,18 +187,28 @@ fn attributes(lines: &[String], at: usize) -> Vec<String> {
     told
 }
 
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Path and text of every source that may hold something public.
+fn public_sources() -> Vec<(String, String)> {
+    let mut paths = Vec::new();
+    sources(&root().join("src"), &mut paths);
+    let named = paths.into_iter().map(|path| {
+        let name = path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+        (name, std::fs::read_to_string(&path).unwrap())
+    });
+    let public = |name: &str| {
+        !name.starts_with(HIDDEN) && !name.ends_with("tests.rs") && !name.contains("/tests/")
+    };
+    named.filter(|(name, _)| public(name)).collect()
+}
+
 #[test]
 fn the_interface_is_what_docs_api_txt_says() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let mut paths = Vec::new();
-    sources(&root.join("src"), &mut paths);
-    let mut files = Vec::new();
-    for path in paths {
-        let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
-        if !name.starts_with(HIDDEN) && !name.ends_with("tests.rs") && !name.contains("/tests/") {
-            files.push((name, code(&std::fs::read_to_string(&path).unwrap())));
-        }
-    }
+    let files: Vec<_> =
+        public_sources().into_iter().map(|(name, text)| (name, code(&text))).collect();
     let mut names = BTreeSet::new();
     for line in files.iter().flat_map(|(_, lines)| lines) {
         for kind in ["pub struct ", "pub enum ", "pub union "] {
@@ -201,7 +225,7 @@ fn the_interface_is_what_docs_api_txt_says() {
             let _ = write!(told, "\n{name}\n\n{}\n", items.join("\n"));
         }
     }
-    let page = root.join("docs/api.txt");
+    let page = root().join("docs/api.txt");
     if std::env::var_os("TICKWHEEL_WRITE_API").is_some() {
         std::fs::write(&page, &told).unwrap();
     }
@@ -217,4 +241,53 @@ fn the_interface_is_what_docs_api_txt_says() {
         gone.join("\n"),
         come.join("\n")
     );
+}
+
+#[test]
+fn what_may_grow_says_so() {
+    let mut found = BTreeSet::new();
+    for (file, text) in public_sources() {
+        let lines = code(&text);
+        for (at, line) in lines.iter().enumerate() {
+            let name = |kind: &str| {
+                let rest = line.strip_prefix(kind)?;
+                rest.split(|letter: char| !letter.is_alphanumeric()).next()
+            };
+            let has_public_fields = || {
+                let mut fields = lines[at + 1..].iter().take_while(|line| !line.starts_with('}'));
+                line.ends_with('{') && fields.any(|line| line.starts_with("    pub "))
+            };
+            let name =
+                name("pub enum ").or_else(|| name("pub struct ").filter(|_| has_public_fields()));
+            let grows = attributes(&lines, at).iter().any(|it| it.contains("non_exhaustive"));
+            if let Some(name) = name.filter(|_| !grows) {
+                assert!(COMPLETE.iter().any(|it| it.0 == name), "{file}: {name} may not grow");
+                found.insert(name.to_owned());
+            }
+        }
+    }
+    let listed: BTreeSet<String> = COMPLETE.iter().map(|it| it.0.to_owned()).collect();
+    assert_eq!(found, listed, "an exception that is not needed");
+}
+
+#[test]
+fn only_clocks_and_executors_are_for_users_to_implement() {
+    let mut open = Vec::new();
+    for (_, text) in public_sources() {
+        let sealed = |name: &str| {
+            let for_everything = format!("> {name} for ");
+            text.contains("mod sealed {")
+                || text.contains(&format!("impl<T: Clone{for_everything}T"))
+        };
+        for line in code(&text) {
+            if let Some(rest) = line.strip_prefix("pub trait ") {
+                let name = rest.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
+                if !sealed(name) {
+                    open.push(name.to_owned());
+                }
+            }
+        }
+    }
+    open.sort();
+    assert_eq!(open, OPEN);
 }

@@ -34,6 +34,8 @@ pub enum Figure {
     },
     /// Scheduled by one thread, cancelled by another.
     RemoteCancel,
+    /// One schedule, by the form in which its deadline is given.
+    Forms,
     /// So many timers at random over two seconds of the real clock.
     Late {
         /// Timers.
@@ -54,8 +56,9 @@ pub enum Figure {
 }
 
 /// The names that `--only` takes.
-pub const GROUPS: [&str; 10] =
-    ["churn", "life", "rearm", "cross", "late", "idle", "zombie", "shrink", "burst", "wake"];
+pub const GROUPS: [&str; 11] = [
+    "churn", "life", "rearm", "cross", "forms", "late", "idle", "zombie", "shrink", "burst", "wake",
+];
 
 impl Figure {
     /// Every figure of a scale, in the order of the tables.
@@ -77,7 +80,7 @@ impl Figure {
         all.extend([Self::Rearm(100_000), cross(1, 1024), cross(1, 100_000), cross(2, 1024)]);
         all.extend((full && cores > 2).then_some(cross(cores, 1024)));
         all.extend(full.then_some(cross(32, 1024)));
-        all.extend([Self::RemoteCancel, late(100_000, 1000), late(100_000, 50)]);
+        all.extend([Self::RemoteCancel, Self::Forms, late(100_000, 1000), late(100_000, 50)]);
         all.extend(full.then_some(late(1_000_000, 1000)));
         all.extend([Self::Burst, Self::Idle, Self::Zombie, Self::Shrink, Self::Wake]);
         all
@@ -96,6 +99,7 @@ impl Figure {
                 format!("cross-{producers}-{}", short(in_flight))
             }
             Self::RemoteCancel => "remote-cancel".to_owned(),
+            Self::Forms => "forms".to_owned(),
             Self::Late { timers, tick_us: 1000 } => format!("late-{}", short(timers)),
             Self::Late { timers, tick_us } => format!("late-{}-{tick_us}us", short(timers)),
             Self::Burst => "burst".to_owned(),
@@ -120,6 +124,7 @@ impl Figure {
             Self::Life(_) => "life",
             Self::Rearm(_) => "rearm",
             Self::Cross { .. } | Self::RemoteCancel => "cross",
+            Self::Forms => "forms",
             Self::Late { .. } => "late",
             Self::Burst => "burst",
             Self::Idle => "idle",
@@ -156,6 +161,11 @@ impl Figure {
             Self::RemoteCancel => {
                 "One thread schedules batches of 4096, another cancels them.".to_owned()
             }
+            Self::Forms => "One schedule on an engine that is turned by hand, by the form of its \
+                            deadline: 10-30 s ahead as a delay, a `Time`, an `Instant`, or a delay \
+                            with a slack of 100 ms; due at once as a zero delay or as a `Time` \
+                            that has passed. Cancels are not timed."
+                .to_owned(),
             Self::Late { timers, tick_us } => format!(
                 "{} timers at random over 2 s of the real clock, tick {tick_us} us. Lateness counts from \
                  just before the call that schedules.",
@@ -203,6 +213,7 @@ impl Figure {
             Self::Rearm(_) => ("ns/rearm", false),
             Self::Cross { .. } => ("M pairs/s", true),
             Self::RemoteCancel => ("ns/cancel", false),
+            Self::Forms => ("delay ns", false),
             Self::Late { tick_us: 1000, .. } => ("p99 ms", false),
             Self::Late { .. } => ("p99 us", false),
             Self::Burst => ("fired in ms", false),
@@ -257,6 +268,7 @@ impl Figure {
                 LockedHeaps,
                 HashWheelTimer,
             ],
+            Self::Forms => vec![Timer],
             Self::Late { tick_us: 1000, .. } => {
                 vec![Timer, Sleep, Tokio, TokioAlt, Pingora, LockedTree, HashWheelTimer]
             }

@@ -96,6 +96,21 @@ impl Judge<'_> {
         let text = ">= 1.5 x one lock around our own wheel";
         verdicts.push(self.at_least_of("cross-1", timer, Peer::LockedWheel, 1.5, text));
         verdicts.push(self.share_of_best("cross-1", timer, "p99.9 ns", 1.0, "1 x"));
+        for (metric, other, text) in [
+            ("Time ns", "delay ns", "a Time <= 1.05 x a delay"),
+            ("Instant ns", "delay ns", "an Instant <= 1.05 x a delay"),
+            ("overdue Time ns", "zero delay ns", "an overdue Time <= 1.05 x a zero delay"),
+        ] {
+            let (figure, other) = ("forms", ("forms", timer, other));
+            verdicts.push(self.against(Against {
+                figure,
+                peer: timer,
+                metric,
+                other,
+                factor: 1.05,
+                text,
+            }));
+        }
         let late = "late-100k";
         verdicts.push(self.at_most(late, timer, "early", 0.0, "0 early"));
         verdicts.push(self.at_most(late, timer, "p50 ms", 0.6, "p50 <= 0.6 ms"));

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
-use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout};
+use std::time::{Duration, Instant};
+use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout, When};
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
@@ -66,6 +66,12 @@ enum Operation {
     RemotePair,
     /// The same through the engine, turned by hand.
     EnginePair,
+    /// As `engine-pair`, with a deadline that is a `Time`.
+    EngineTime,
+    /// As `engine-pair`, with a deadline that is an `Instant`, on the machine's clock.
+    EngineInstant,
+    /// As `engine-pair`, with a delay that has a slack.
+    EngineSlack,
     /// As `engine-pair`, through a submitter.
     EngineSubmitter,
     /// As `engine-pair`, fifty timers at a time.
@@ -191,7 +197,18 @@ fn perform(operation: Operation, times: usize) {
         Operation::LoopRearm => rearms::<EventLoopPeer>(times),
         Operation::LoopLife => _ = black_box(life::<EventLoopPeer>(times)),
         Operation::RemotePair => remote_pairs(times),
-        Operation::EnginePair => engine_pairs(times),
+        Operation::EnginePair => engine_pairs(times, ManualClock::new(), || DELAY),
+        Operation::EngineTime => {
+            engine_pairs(times, ManualClock::new(), || tickwheel::Time::ZERO + DELAY);
+        }
+        Operation::EngineInstant => {
+            let deadline = Instant::now() + DELAY;
+            engine_pairs(times, None::<ManualClock>, || deadline);
+        }
+        Operation::EngineSlack => {
+            let when = || When::from(DELAY).with_slack(Duration::from_secs(1));
+            engine_pairs(times, ManualClock::new(), when);
+        }
         Operation::EngineSubmitter => engine_submitter(times),
         Operation::EngineBatch => engine_batches(times),
         Operation::EngineHandles => engine_handles(times),
@@ -248,12 +265,21 @@ fn remote_pairs(times: usize) {
     );
 }
 
-fn engine_pairs(times: usize) {
-    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
+/// Without a clock: the machine's.
+fn engine_pairs<W: Into<When>>(
+    times: usize,
+    clock: impl Into<Option<ManualClock>>,
+    when: impl Fn() -> W,
+) {
+    let engine = Builder::new().shards(1).drive(Drive::Manual);
+    let engine = match clock.into() {
+        Some(clock) => engine.clock(clock),
+        None => engine,
+    };
     let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
     pairs(
         times,
-        || timer.schedule_key(DELAY, 17).expect("there is no limit"),
+        || timer.schedule_key(when(), 17).expect("there is no limit"),
         |key| _ = black_box(timer.cancel(key)),
         || _ = timer.turn(),
     );

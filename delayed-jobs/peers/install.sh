@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Installs what `delayed-jobs figures` measures beside itself into target/peers. Needs node and npm.
+# Installs what `delayed-jobs figures` measures beside itself into target/peers: BullMQ, which needs node and npm, and
+# apalis, which cargo builds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 mkdir -p target/peers
+cargo build --release --locked --manifest-path delayed-jobs/peers/apalis/Cargo.toml --target-dir target/peers/build
+cp target/peers/build/release/delayed-jobs-peer-apalis target/peers/apalis
 cp -r delayed-jobs/peers/bullmq target/peers/
 cd target/peers/bullmq
 npm install --no-audit --no-fund --no-package-lock --ignore-scripts

@@ -55,7 +55,7 @@ enum Look {
 
 impl Look {
     /// Everybody else is done: what comes of the entry in the end.
-    fn settle(self, world: &World, timer: Armed) -> Option<u64> {
+    fn finish(self, world: &World, timer: Armed) -> Option<u64> {
         match self {
             Self::Wakes(waker) => Some(waker),
             Self::Dead => None,
@@ -105,7 +105,7 @@ fn exchange_or_fire() {
         });
         let looked = look(&world, timer, DUE);
         let polled = future.join().unwrap();
-        let woken = looked.settle(&world, timer);
+        let woken = looked.finish(&world, timer);
         let expected = match polled {
             Polled::Waits => SECOND,
             Polled::Ended { left } => {
@@ -157,7 +157,7 @@ fn exchange_and_drop_or_fire() {
         });
         let looked = look(&world, timer, DUE);
         let ended = future.join().unwrap();
-        let woken = looked.settle(&world, timer);
+        let woken = looked.finish(&world, timer);
         match ended {
             (Polled::Waits, Some(taken)) => assert_eq!((taken, woken), (SECOND, None)),
             (Polled::Waits, None) => assert_eq!(woken, Some(SECOND)),

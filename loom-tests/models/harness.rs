@@ -74,6 +74,7 @@ pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F
         executions.load(Ordering::Relaxed),
         started.elapsed().as_secs_f64(),
     );
+    crate::sync::weakened::print_met(name);
 }
 
 /// See the other form.

@@ -45,5 +45,7 @@ mod park;
 mod periodic;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod state;
+#[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
+mod trim;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod world;

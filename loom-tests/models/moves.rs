@@ -1,7 +1,7 @@
 //! One node: a deadline that moves holds, wherever whoever moves it stops, and the timer fires once.
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn};
-use super::world::{Settled, World};
+use super::world::{Decided, World};
 use crate::node::moves::Rescheduled;
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ fn moved_later_or_fire() {
             let world = Arc::clone(&world);
             move || world.reschedule(1, timer, 20)
         });
-        let settled = world.due(timer, timer.mark, 10);
+        let decided = world.due(timer, timer.mark, 10);
         let moved = mover.join().unwrap();
-        assert_eq!(moved, if settled.fired() { Rescheduled::Gone } else { Rescheduled::Later });
-        if !settled.fired() {
-            assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(20));
+        assert_eq!(moved, if decided.fired() { Rescheduled::Gone } else { Rescheduled::Later });
+        if !decided.fired() {
+            assert_eq!(world.fire_the_rest(timer, decided.entries()), Some(20));
         }
         world.finish();
     });
@@ -33,26 +33,26 @@ fn moved_later_twice_or_fire() {
             let world = Arc::clone(&world);
             move || [world.reschedule(1, timer, 20), world.reschedule(1, timer, 30)]
         });
-        let mut settled = world.due(timer, timer.mark, 10);
-        if let Settled::Again(tick, mark) = settled {
-            settled = world.due(timer, mark, tick.max(20));
+        let mut decided = world.due(timer, timer.mark, 10);
+        if let Decided::Again(tick, mark) = decided {
+            decided = world.due(timer, mark, tick.max(20));
         }
         let moved = mover.join().unwrap();
-        match settled {
-            Settled::Fired(10) => assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone]),
+        match decided {
+            Decided::Fired(10) => assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone]),
             // It fires by a deadline that somebody has put there and not yet told of.
-            Settled::Fired(20) => {
+            Decided::Fired(20) => {
                 let first = matches!(moved[0], Rescheduled::Later | Rescheduled::Overtaken);
                 assert!(first && moved[1] == Rescheduled::Gone, "{moved:?}");
             }
-            Settled::Fired(30) => {
+            Decided::Fired(30) => {
                 let second = matches!(moved[1], Rescheduled::Later | Rescheduled::Overtaken);
                 assert!(second && moved[0] == Rescheduled::Later, "{moved:?}");
             }
-            Settled::Fired(deadline) => panic!("nobody asked for {deadline}"),
+            Decided::Fired(deadline) => panic!("nobody asked for {deadline}"),
             _ => {
                 assert_eq!(moved, [Rescheduled::Later, Rescheduled::Later]);
-                assert_eq!(world.fire_the_rest(timer, settled.entries()), Some(30));
+                assert_eq!(world.fire_the_rest(timer, decided.entries()), Some(30));
             }
         }
         world.finish();
@@ -71,11 +71,11 @@ fn moved_earlier_or_fire() {
             move || world.reschedule(1, timer, 10)
         });
         // The other thread is not joined: it stands at any of its steps.
-        let settled = world.due(timer, timer.mark, 20);
+        let decided = world.due(timer, timer.mark, 20);
         let moved = mover.join().unwrap();
-        match settled {
-            Settled::Fired(20) => assert_eq!(moved, Rescheduled::Gone, "not by its deadline"),
-            Settled::Fired(10) => assert_ne!(moved, Rescheduled::Gone, "by its deadline"),
+        match decided {
+            Decided::Fired(20) => assert_eq!(moved, Rescheduled::Gone, "not by its deadline"),
+            Decided::Fired(10) => assert_ne!(moved, Rescheduled::Gone, "by its deadline"),
             other => panic!("{other:?}, because somebody moves it"),
         }
         assert_eq!(world.arrive(timer, moved, 10), None, "it has ended");
@@ -93,9 +93,9 @@ fn moved_earlier_or_looked_at() {
             let world = Arc::clone(&world);
             move || world.reschedule(1, timer, 10)
         });
-        let settled = world.due(timer, timer.mark, 5);
-        assert!(!settled.fired());
-        let mut entries = settled.entries();
+        let decided = world.due(timer, timer.mark, 5);
+        assert!(!decided.fired());
+        let mut entries = decided.entries();
         entries.extend(world.arrive(timer, mover.join().unwrap(), 10));
         assert_eq!(world.fire_the_rest(timer, entries), Some(10));
         world.finish();
@@ -138,9 +138,9 @@ fn pulled_in_or_pushed_out_again() {
         let filed = world.arrive(timer, pushed, 20);
         let Some((tick @ (10 | 20), mark)) = filed else { panic!("filed as {filed:?}") };
         // The other thread is not joined: it stands at any of its steps.
-        let settled = world.due(timer, mark, tick);
-        let settled = if settled.fired() { settled } else { world.due(timer, mark, 20) };
-        assert!(settled.fired(), "{settled:?} at 20");
+        let decided = world.due(timer, mark, tick);
+        let decided = if decided.fired() { decided } else { world.due(timer, mark, 20) };
+        assert!(decided.fired(), "{decided:?} at 20");
         let _ = pulling.join().unwrap();
         world.finish();
     });
@@ -168,7 +168,7 @@ fn moved_or_its_entry_is_renewed() {
             if renewed.is_some() {
                 assert_eq!(
                     world.due(timer, timer.mark, 40),
-                    Settled::Dead,
+                    Decided::Dead,
                     "the old entry is dead"
                 );
             }
@@ -189,7 +189,7 @@ fn move_or_cancel() {
         });
         assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
         assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
-        assert_eq!(world.due(timer, timer.mark, 10), Settled::Dead);
+        assert_eq!(world.due(timer, timer.mark, 10), Decided::Dead);
         world.finish();
     });
 }
@@ -205,12 +205,12 @@ fn move_or_move_or_fire() {
                 spawn(move || world.reschedule(thread, timer, deadline))
             })
             .into();
-        let settled = world.due(timer, timer.mark, 10);
+        let decided = world.due(timer, timer.mark, 10);
         let moved: Vec<_> = movers.into_iter().map(|mover| mover.join().unwrap()).collect();
-        if settled.fired() {
+        if decided.fired() {
             assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone], "fired though it was moved");
         } else {
-            let mut entries = settled.entries();
+            let mut entries = decided.entries();
             // The second mover moves backwards if the first one has overtaken it.
             entries.extend(moved.iter().filter_map(|moved| world.arrive(timer, *moved, 20)));
             let fired = world.fire_the_rest(timer, entries);
@@ -233,16 +233,16 @@ fn earlier_or_later_or_fire() {
             let world = Arc::clone(&world);
             move || world.reschedule(2, timer, 30)
         });
-        let settled = world.due(timer, timer.mark, 10);
-        let mut entries = settled.entries();
+        let decided = world.due(timer, timer.mark, 10);
+        let mut entries = decided.entries();
         let (earlier, later) = (earlier.join().unwrap(), later.join().unwrap());
         entries.extend(world.arrive(timer, earlier, 5));
         entries.extend(world.arrive(timer, later, 30));
         let rest = world.fire_the_rest(timer, entries);
-        assert!(settled.fired() ^ rest.is_some(), "fires exactly once: {settled:?}, {rest:?}");
-        match settled {
-            Settled::Fired(10) => assert_eq!(later, Rescheduled::Gone, "fired at the old deadline"),
-            Settled::Fired(deadline) => assert_eq!(deadline, 5),
+        assert!(decided.fired() ^ rest.is_some(), "fires exactly once: {decided:?}, {rest:?}");
+        match decided {
+            Decided::Fired(10) => assert_eq!(later, Rescheduled::Gone, "fired at the old deadline"),
+            Decided::Fired(deadline) => assert_eq!(deadline, 5),
             _ => {}
         }
         world.finish();

@@ -261,9 +261,9 @@ fn stop_or_sleep() {
     });
 }
 
-/// What the handlers did is visible to whoever finds the shard settled after its own push.
+/// What the handlers did is visible to whoever finds the shard idle after its own push.
 #[test]
-fn settled_means_handled() {
+fn idle_means_handled() {
     explore(bounded_when_quick(3), || {
         let shard = Shard::new(&[5]);
         let handled = Arc::new(Probe::new());
@@ -274,7 +274,7 @@ fn settled_means_handled() {
                 // A few looks are enough: loom tries every value that each may return.
                 for _ in 0..2 {
                     if shard.wake_state.is_idle(5) {
-                        assert_eq!(handled.get(), 1, "settled, and the handler has not run");
+                        assert_eq!(handled.get(), 1, "idle, and the handler has not run");
                         return;
                     }
                     yield_now();
@@ -296,7 +296,7 @@ fn settled_means_handled() {
 
 /// The same for an owner that spins when it has nothing to do: nobody wakes it, and it looks by itself.
 #[test]
-fn settled_means_handled_on_a_spinning_owner() {
+fn idle_means_handled_on_a_spinning_owner() {
     explore(bounded_when_quick(3), || {
         let shard = Shard::new(&[5]);
         let handled = Arc::new(Probe::new());
@@ -307,7 +307,7 @@ fn settled_means_handled_on_a_spinning_owner() {
                 assert_eq!(shard.bell.rings(), 0, "a spinning owner is not woken");
                 for _ in 0..2 {
                     if shard.wake_state.is_idle(5) {
-                        assert_eq!(handled.get(), 1, "settled, and the handler has not run");
+                        assert_eq!(handled.get(), 1, "idle, and the handler has not run");
                         return;
                     }
                     yield_now();

@@ -4,7 +4,7 @@
 
 use super::caller::{FIRST, Owner, repeat};
 use super::harness::{bounded, explore, spawn};
-use super::world::{Settled, World};
+use super::world::{Decided, World};
 use crate::drive::Fate;
 use crate::node::moves::Rescheduled;
 use crate::node::periodic::Call;
@@ -312,7 +312,7 @@ fn recycled_and_armed_again_during_a_call() {
         });
         owner.run_to(FIRST);
         let next = other.join().unwrap();
-        assert!(matches!(world.due(next, next.mark, 7), Settled::Fired(7)));
+        assert!(matches!(world.due(next, next.mark, 7), Decided::Fired(7)));
         drop(owner);
         world.finish();
     });

@@ -94,6 +94,32 @@ fn schedule_and_sleep() {
     });
 }
 
+/// A batch whose earliest timer is not its last, while the owner drains and falls asleep until a later one of its own.
+#[test]
+fn batch_and_sleep() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let own = engine.ledger.payload(3);
+        assert!(engine.owner.schedule(7, own).is_ok());
+        let producer = spawn({
+            let (handle, ledger) = engine.handle();
+            move || {
+                let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
+                assert!(handle.schedule_batch(handle.thread(0), batch).is_ok());
+            }
+        });
+        let next = engine.turn(5);
+        let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
+        producer.join().unwrap();
+        if asleep {
+            assert!(next <= 5 || engine.bell.rings() == 1, "slept through the timer");
+            engine.owner.rise();
+        }
+        engine.run_out(5);
+        assert_eq!(engine.finish(), [1, 2, 3]);
+    });
+}
+
 /// The producer cancels its own timer while the owner files or fires it.
 #[test]
 fn schedule_then_cancel_or_fire() {
@@ -196,7 +222,7 @@ fn a_periodic_timer_is_always_pending() {
         let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
         let course = Course::new(Time::from_nanos(10), every, TickRate::new(2));
         let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-        let key = handle.schedule_periodic(handle.thread(0), repeat).unwrap();
+        let key = handle.schedule_periodic(0, repeat).unwrap();
         let looking = spawn({
             let handle = Arc::clone(&handle);
             move || assert!(handle.pending() >= 1, "begun, and not ended")

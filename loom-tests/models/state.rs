@@ -1,7 +1,7 @@
 //! One node: who ends a timer, who recycles it, and that a moved deadline holds.
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, yield_now};
-use super::world::{Settled, World};
+use super::world::{Decided, World};
 use crate::state::Phase;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -116,7 +116,7 @@ fn stale_key_or_recycled_node() {
         let (_moved, stolen) = stranger.join().unwrap();
         assert!(cancelled.is_some() ^ stolen.is_some(), "exactly one canceller wins");
         assert_eq!(cancelled.or(stolen), Some(1), "a stale key reached another timer");
-        assert_eq!(world.due(next, next.mark, 10), Settled::Fired(10), "the next timer is moved");
+        assert_eq!(world.due(next, next.mark, 10), Decided::Fired(10), "the next timer is moved");
         world.finish();
     });
 }

@@ -120,6 +120,33 @@ fn stop_or_schedule_with_a_handle() {
     });
 }
 
+/// A batch is armed while the shard closes: each of its timers is returned or comes back, and none does both.
+#[test]
+fn stop_or_batch() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let producer = spawn({
+            let (handle, ledger) = engine.handle();
+            move || {
+                let batch = vec![(10, ledger.payload(1)), (5, ledger.payload(2))];
+                let Err(partly) = handle.schedule_batch(handle.thread(0), batch) else {
+                    return vec![1, 2];
+                };
+                assert!(matches!(partly.cause, Refusal::Closed(())));
+                let refused: Vec<_> =
+                    partly.refused.iter().map(|(tick, payload)| (payload.id(), *tick)).collect();
+                assert!(refused.iter().all(|it| [(1, 10), (2, 5)].contains(it)), "{refused:?}");
+                assert_eq!(partly.accepted.len() + refused.len(), 2, "one of them is lost");
+                (1..=2).filter(|id| refused.iter().all(|it| it.0 != *id)).collect()
+            }
+        });
+        let mut returned = engine.close();
+        returned.sort_unstable();
+        assert_eq!(returned, producer.join().unwrap(), "what was accepted is returned");
+        engine.finish();
+    });
+}
+
 #[test]
 fn stop_or_cancel() {
     explore(TWO_THREADS, || {
@@ -185,7 +212,7 @@ fn stop_or_schedule_periodic() {
                 let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
                 let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
                 let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-                let accepted = handle.schedule_periodic(handle.thread(0), repeat);
+                let accepted = handle.schedule_periodic(0, repeat);
                 if let Ok(key) = accepted {
                     return Some(key);
                 }

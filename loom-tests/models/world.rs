@@ -1,5 +1,5 @@
 //! What the scenarios about one node share: a table with room for a few nodes, the threads' thread caches, and an
-//! owner that settles entries by hand.
+//! owner that decides about entries by hand.
 //!
 //! At the end every node must be free, once: a node that was recycled twice is handed out twice, and one
 //! that was lost is missing.
@@ -57,8 +57,8 @@ impl World {
         self.table.release(&self.caches[thread], timer.index);
     }
 
-    /// The owner settles an entry: the deadline it fired with, or when to look again, or neither.
-    pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Settled {
+    /// The owner decides about an entry: the deadline it fired with, or when to look again, or neither.
+    pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Decided {
         match self.table.due(&self.caches[OWNER], timer.index, mark, now, || ()) {
             Fate::Fire(fired) => {
                 assert_eq!(
@@ -68,13 +68,13 @@ impl World {
                 );
                 assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
                 assert_ne!(fired.payload.id(), 0);
-                Settled::Fired(fired.deadline)
+                Decided::Fired(fired.deadline)
             }
             Fate::Refile(tick) => {
                 assert!(tick > now, "filed again for a tick that is over");
-                Settled::Again(tick, mark)
+                Decided::Again(tick, mark)
             }
-            Fate::Drop => Settled::Dead,
+            Fate::Drop => Decided::Dead,
         }
     }
 
@@ -84,19 +84,19 @@ impl World {
         self.table.arrive(timer.index, mark, tick)
     }
 
-    /// Everybody is done: lets the owner settle what is filed, in order; what the timer fired with.
+    /// Everybody is done: lets the owner decide about what is filed, in order; what the timer fired with.
     pub(super) fn fire_the_rest(&self, timer: Armed, mut entries: Vec<(u64, u32)>) -> Option<u64> {
         let mut fired = None;
         while !entries.is_empty() {
             entries.sort_unstable();
             let (tick, mark) = entries.remove(0);
             match self.due(timer, mark, tick) {
-                Settled::Fired(deadline) => {
+                Decided::Fired(deadline) => {
                     assert_eq!(tick, deadline, "no entry lay at the deadline");
                     assert_eq!(fired.replace(deadline), None, "fired twice");
                 }
-                Settled::Again(tick, mark) => entries.push((tick, mark)),
-                Settled::Dead => {}
+                Decided::Again(tick, mark) => entries.push((tick, mark)),
+                Decided::Dead => {}
             }
         }
         fired
@@ -120,13 +120,13 @@ impl World {
 
 /// What the owner did with an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Settled {
+pub(super) enum Decided {
     Fired(u64),
     Again(u64, u32),
     Dead,
 }
 
-impl Settled {
+impl Decided {
     pub(super) fn fired(self) -> bool {
         matches!(self, Self::Fired(_))
     }

@@ -96,7 +96,7 @@ impl Alarm {
                 let shard = engine.router.route(slot);
                 let handle = &engine.handles[shard];
                 handle
-                    .schedule(handle.thread(slot), tick, task, true)
+                    .schedule_by(slot, tick, task, true)
                     .map_err(|refusal| engine.rejected(refusal, shard))
             })
         });

@@ -4,6 +4,7 @@ use super::inner::Inner;
 use super::submitter::Submitter;
 use super::timer::Timer;
 use crate::shard::batch::PartlyRefused;
+use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::When;
 use crate::types::{BatchError, Key};
@@ -46,7 +47,7 @@ impl<T: Send + 'static> Timer<T> {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule_batch(handle.thread(slot), timers)
+                .schedule_batch_by(slot, timers)
                 .map_err(|partly| self.inner.partly_rejected(partly, shard))
         })
     }
@@ -79,14 +80,23 @@ impl<T: Send + 'static> Inner<T> {
         let timers = self.source.ticks(&self.rate, timers);
         self.ready(timers).map_err(|error| {
             let (kind, timers) = error.into_parts();
+            self.count_rejected(timers.len());
             BatchError::new(kind, Vec::new(), self.rate.with_times(timers))
         })
+    }
+
+    /// Of a batch `refused` timers were refused; one of them has been counted.
+    fn count_rejected(&self, refused: usize) {
+        // Addition wraps: of an empty batch none was refused.
+        // ORDERING: Relaxed: a statistic.
+        self.rejected.fetch_add((refused as u64).wrapping_sub(1), Ordering::Relaxed);
     }
 
     #[cold]
     fn partly_rejected(&self, partly: PartlyRefused<T>, shard: usize) -> BatchError<T> {
         let PartlyRefused { cause, accepted, refused } = partly;
         let kind = self.rejected(cause, shard).into_kind();
+        self.count_rejected(refused.len());
         BatchError::new(kind, accepted, self.rate.with_times(refused))
     }
 }

@@ -48,6 +48,16 @@ impl Builder {
     /// Builds the process's shared engine, which [`global`] gives to whoever asks: for programs that want to choose
     /// its settings. To be called early, before a library asks.
     ///
+    /// ```
+    /// use tickwheel::{BuildError, Builder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Builder::new().shards(1).thread_name("timeouts").build_global()?;
+    /// assert!(std::ptr::eq(timer, tickwheel::global()?));
+    /// assert_eq!(Builder::new().build_global().unwrap_err(), BuildError::GlobalExists);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`BuildError::GlobalExists`] if there is one already, and as [`build`](Self::build).

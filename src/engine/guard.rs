@@ -20,6 +20,10 @@ use std::ops::Deref;
 ///     // ... what must be done within five seconds ...
 /// }
 /// assert_eq!(timer.pending(), 0);
+///
+/// let guard = timer.run_after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
+/// drop(guard.into_timeout()); // a handle, which cancels nothing
+/// assert_eq!(timer.pending(), 1);
 /// # Ok(()) }
 /// ```
 #[must_use = "a guard that is dropped at once cancels its timer at once"]

@@ -8,6 +8,32 @@ use crate::types::Expired;
 use std::sync::Arc;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
+///
+/// ```
+/// use std::sync::mpsc::{Sender, channel};
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Executor, Expired};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// /// Hands timers over to the thread of a pool that they belong to.
+/// struct Pool(Vec<Sender<Expired<usize>>>);
+///
+/// impl Executor<usize> for Pool {
+///     fn execute(&self, expired: Expired<usize>) -> Result<(), Expired<usize>> {
+///         self.0[expired.payload % self.0.len()].send(expired).map_err(|refused| refused.0)
+///     }
+///
+///     fn rejected(&self, expired: Expired<usize>) {
+///         eprintln!("the thread of connection {} has ended", expired.payload);
+///     }
+/// }
+///
+/// let (threads, queues): (_, Vec<_>) = (0..4).map(|_| channel()).unzip();
+/// let timer = Builder::new().shards(1).build_on(Pool(threads))?;
+/// timer.schedule_key(Duration::ZERO, 6)?;
+/// assert_eq!(queues[2].recv()?.payload, 6);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot take expired timers of `{T}` off the workers' hands",
     label = "does not implement `Executor<{T}>`",

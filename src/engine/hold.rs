@@ -247,7 +247,9 @@ impl<T> HandleRef<T> {
         payload: T,
     ) -> Result<Self, Refusal<T>> {
         let handle = &engine.handles[shard];
-        let thread = handle.thread(slot);
+        let Some(thread) = handle.try_thread(slot) else {
+            return Err(Refusal::NoMemory(payload));
+        };
         let key = handle.schedule(thread, tick, payload, true)?;
         thread.handles_made.bump();
         Ok(Self { engine: NonNull::from(engine), key })

@@ -31,6 +31,20 @@ pub(super) struct Watch {
 }
 
 /// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, PanicReport};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let hook = move |report: &PanicReport| tell.send(report.clone()).unwrap();
+/// let timer = Builder::new().shards(1).on_panic(hook).build()?;
+/// let key = timer.run_after(Duration::ZERO, || panic!("no luck"))?.detach();
+/// let report = told.recv()?;
+/// assert_eq!((report.shard, report.key, &*report.message), (0, key.to_raw(), "no luck"));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PanicReport {
@@ -54,6 +68,17 @@ impl fmt::Display for PanicReport {
 ///
 /// No panic of a handler, a destructor, a clone, a logger or a hook does that; a clock that does nothing but panic
 /// does, and so would a bug of this library. The shard is closed: it refuses timers, and `stop` returns those it had.
+///
+/// ```
+/// use tickwheel::{Builder, WorkerFailure};
+///
+/// // There is nothing to mend: end the process, and let its supervisor start another one.
+/// let builder = Builder::new().on_worker_failure(|failure: &WorkerFailure| {
+///     eprintln!("shard {}: {}", failure.shard, failure.message);
+///     std::process::abort();
+/// });
+/// # drop(builder);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct WorkerFailure {
@@ -71,6 +96,21 @@ impl fmt::Display for WorkerFailure {
 }
 
 /// A handler call that took long, as told to [`Builder::on_slow_handler`](crate::Builder::on_slow_handler).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, SlowHandler};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let hook = move |slow: &SlowHandler| tell.send(*slow).unwrap();
+/// let timer = Builder::new().on_slow_handler(Duration::from_millis(2), hook).build()?;
+/// timer.run_after(Duration::ZERO, || std::thread::sleep(Duration::from_millis(2)))?;
+/// let slow = told.recv()?;
+/// println!("{slow}");
+/// assert!(slow.took >= Duration::from_millis(2));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SlowHandler {

@@ -228,7 +228,7 @@ impl<T: Send + 'static> Inner<T> {
             let handle = &self.handles[shard];
             let course = Course::new(nominal, period, self.rate);
             let repeat = Repeat { payload, clone, course };
-            let begun = handle.schedule_periodic(handle.thread(slot), repeat);
+            let begun = handle.schedule_periodic(slot, repeat);
             begun.map_err(|refusal| self.rejected(refusal, shard))
         })
     }

@@ -276,14 +276,14 @@ impl<T> Inner<T> {
         if self.drive == Drive::Manual || self.is_inside() {
             return;
         }
-        // Yielding first: a worker usually settles within microseconds.
+        // Yielding first: a worker is usually idle within microseconds.
         let mut looks = 0u32;
         while matches!(self.phase(), Phase::Started | Phase::Draining) {
             let now = self.rate.current(self.now());
-            let settled = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| {
+            let idle = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| {
                 self.standing.failure(shard).is_some() || handle.is_idle(now)
             };
-            if self.handles.iter().enumerate().all(settled) {
+            if self.handles.iter().enumerate().all(idle) {
                 return;
             }
             looks += 1;
@@ -338,14 +338,14 @@ impl<T: Send + 'static> Inner<T> {
         Ok(())
     }
 
-    /// Gives a shard its thread. On failure it is back in its place, for another attempt.
+    /// Gives a shard its thread. On failure `worker` holds it again, for another attempt.
     fn spawn(
         &self,
-        place: &mut Option<ShardWorker<T>>,
+        worker: &mut Option<ShardWorker<T>>,
     ) -> Result<Option<JoinHandle<()>>, StartError> {
         // Never missing: whoever starts the engine has a `Timer`, or is one of its workers.
         let Some(inner) = self.hold() else { return Err(StartError::Stopped) };
-        let Some(shard) = place.take() else { return Ok(None) };
+        let Some(shard) = worker.take() else { return Ok(None) };
         let name = format!("{}-{}", self.thread_name, shard.shard);
         let number = shard.shard;
         // It stays in here if there is no thread to take it out.
@@ -361,7 +361,7 @@ impl<T: Send + 'static> Inner<T> {
         };
         let spawned = std::thread::Builder::new().name(name).spawn(run);
         spawned.map(Some).map_err(|error| {
-            *place = take(&handover);
+            *worker = take(&handover);
             StartError::Spawn { shard: number, message: error.to_string() }
         })
     }

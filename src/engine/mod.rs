@@ -2,7 +2,8 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask, start, stop |
+//! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask |
+//! | `running` | the engine as a whole: start, turn, stop, statistics |
 //! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `alarm` | what a future has of an engine: a timer that wakes it |
@@ -11,7 +12,7 @@
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
-//! | `blueprint` | from what a builder has decided to an engine |
+//! | `build`, `blueprint` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
@@ -31,6 +32,7 @@
 mod alarm;
 mod batch;
 mod blueprint;
+mod build;
 mod builder;
 mod events;
 mod global;
@@ -44,6 +46,7 @@ pub(crate) mod linger;
 
 pub(crate) mod pinning;
 mod routing;
+mod running;
 mod settings;
 mod shard_worker;
 mod shutdown;

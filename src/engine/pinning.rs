@@ -27,6 +27,17 @@ use thiserror::Error;
 ///
 /// A thread inherits the mask of the one that starts it: threads that a *handler* starts share the worker's one core,
 /// unless they call [`unpin_current_thread`] or the engine is built with [`Pinning::Off`].
+///
+/// ```
+/// use tickwheel::{Builder, Pinning};
+///
+/// let on_its_own = Builder::new().shards(1).pinning(Pinning::List(vec![0]));
+/// let beside_a_runtime = Builder::new().shards(1).pinning(Pinning::Off);
+/// if let Err(error) = on_its_own.build() {
+///     println!("{error}"); // the process may not use core 0
+/// }
+/// assert!(beside_a_runtime.build().is_ok());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pinning {

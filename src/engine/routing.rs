@@ -4,6 +4,21 @@ use crate::node::segments::{Segments, Zeroable};
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// How timers are spread over the shards.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired, Routing};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // One thread arms, four workers fire.
+/// let builder = Builder::new().shards(4).routing(Routing::Spread);
+/// let timer = builder.build_with(|_: Expired<u64>| ())?;
+/// for id in 0..8 {
+///     timer.schedule_key(Duration::from_secs(60), id)?;
+/// }
+/// assert!(timer.stats().shards.iter().all(|shard| shard.scheduled == 2));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Routing {
@@ -17,14 +32,14 @@ pub enum Routing {
     Spread,
 }
 
-/// One thread's place, indexed by its slot; its holder is the only writer.
-struct Place(AtomicU32);
+/// One thread's next shard, plus one; indexed by its slot; its holder is the only writer.
+struct Home(AtomicU32);
 
 /// Not dealt yet.
 const NONE: u32 = 0;
 
 // SAFETY: zero bytes are the integer 0: not dealt yet.
-unsafe impl Zeroable for Place {
+unsafe impl Zeroable for Home {
     #[cfg(tickwheel_loom)]
     fn idle() -> Self {
         Self(AtomicU32::new(NONE))
@@ -36,13 +51,13 @@ pub(super) struct Router {
     policy: Routing,
     shards: u32,
     next: AtomicU32,
-    places: Segments<Place>,
+    homes: Segments<Home>,
 }
 
 impl Router {
     pub(super) fn new(policy: Routing, shards: usize) -> Self {
         let shards = u32::try_from(shards).unwrap_or(1).max(1);
-        Self { policy, shards, next: AtomicU32::new(0), places: Segments::new() }
+        Self { policy, shards, next: AtomicU32::new(0), homes: Segments::new() }
     }
 
     /// The shard for the next timer of the thread that holds `slot`. O(1), no shared writes.
@@ -51,33 +66,38 @@ impl Router {
         if self.shards == 1 {
             return 0;
         }
-        let place = self.places.get_or_alloc(slot);
-        // ORDERING: Relaxed: only the slot's holder reads and writes its place.
-        let dealt = match place.0.load(Ordering::Relaxed) {
-            NONE => self.deal(place),
+        let Some(home) = self.homes.try_get_or_alloc(slot) else {
+            // No memory to remember where the thread was sent: by its number, which stays.
+            return (slot % self.shards) as usize;
+        };
+        // ORDERING: Relaxed: only the slot's holder reads and writes it.
+        let dealt = match home.0.load(Ordering::Relaxed) {
+            NONE => self.deal(home),
             dealt => dealt,
         };
         if self.policy == Routing::Spread {
             // ORDERING: Relaxed: as above.
-            place.0.store(dealt % self.shards + 1, Ordering::Relaxed);
+            home.0.store(dealt % self.shards + 1, Ordering::Relaxed);
         }
         dealt as usize - 1
     }
 
     #[cold]
-    fn deal(&self, place: &Place) -> u32 {
+    fn deal(&self, home: &Home) -> u32 {
         // ORDERING: Relaxed: only the number matters.
         let dealt = self.next.fetch_add(1, Ordering::Relaxed) % self.shards + 1;
         // ORDERING: Relaxed: as in `route`.
-        place.0.store(dealt, Ordering::Relaxed);
+        home.0.store(dealt, Ordering::Relaxed);
         dealt
     }
 
     /// Makes `shard` the home of the thread that holds `slot`, as its worker does.
     pub(super) fn set_home(&self, slot: u32, shard: usize) {
         let home = u32::try_from(shard).unwrap_or(0) % self.shards + 1;
-        // ORDERING: Relaxed: called by the slot's holder.
-        self.places.get_or_alloc(slot).0.store(home, Ordering::Relaxed);
+        if let Some(known) = self.homes.try_get_or_alloc(slot) {
+            // ORDERING: Relaxed: called by the slot's holder.
+            known.0.store(home, Ordering::Relaxed);
+        }
     }
 }
 

@@ -3,6 +3,17 @@
 use std::time::Duration;
 
 /// What a worker does when nothing is due.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, IdleStrategy};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let spin = IdleStrategy::SpinThenPark { spin: Duration::from_micros(50) };
+/// let timer = Builder::new().shards(1).tick(Duration::from_micros(10)).idle(spin).build()?;
+/// # drop(timer);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum IdleStrategy {
@@ -20,7 +31,24 @@ pub enum IdleStrategy {
 }
 
 /// Who turns the shards.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Drive, Expired, ManualClock};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = ManualClock::new();
+/// let builder = Builder::new().drive(Drive::Manual).clock(clock.clone());
+/// let timer = builder.build_with(|expired: Expired<&str>| println!("{}", expired.payload))?;
+/// timer.schedule_key(Duration::from_secs(3600), "an hour later, in no time")?;
+/// clock.advance(Duration::from_secs(3599));
+/// assert_eq!(timer.turn(), Ok(0));
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(timer.turn(), Ok(1));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Drive {
     /// One worker thread per shard. The default.
     #[default]

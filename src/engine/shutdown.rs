@@ -5,6 +5,18 @@ use crate::time::Time;
 /// What becomes of the timers that are pending when an engine ends.
 ///
 /// New timers are refused from the moment of the call in every mode.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Shutdown, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// timer.run_after(Duration::from_secs(3600), || println!("flushed early, not lost"))?;
+/// let unfired = timer.shutdown(Shutdown::FireAll, Duration::from_secs(5))?;
+/// assert!(unfired.is_empty());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Shutdown {

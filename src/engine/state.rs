@@ -9,6 +9,20 @@ use crate::sync::wiped::WipedByte;
 use std::sync::OnceLock;
 
 /// Where an engine stands.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{EngineState, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// assert_eq!(timer.state(), EngineState::Init);
+/// timer.run_after(Duration::from_secs(5), || ())?;
+/// assert_eq!(timer.state(), EngineState::Started);
+/// timer.stop()?;
+/// assert_eq!(timer.state(), EngineState::Stopped);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum EngineState {

@@ -10,6 +10,24 @@ use std::time::Duration;
 ///
 /// The counters of different shards are read one after the other, so sums are exact only when nothing is
 /// going on.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// timer.run_after(Duration::from_secs(60), || ())?.cancel();
+/// timer.run_after(Duration::from_secs(60), || ())?;
+/// let stats = timer.stats();
+/// assert_eq!((stats.scheduled(), stats.cancelled(), stats.pending), (2, 1, 1));
+/// println!("{} fired, {} returned, {} refused", stats.fired(), stats.returned(), stats.rejected);
+/// println!("{} panics, {} refused by the executor", stats.panics(), stats.refused_by_executor());
+/// println!("{} sleeps, {} of them ended by a producer", stats.parks(), stats.wakes());
+/// println!("{} unread, {} turns cut short, {:?} behind", stats.inbox(), stats.cut_short(), stats.lag());
+/// println!("lateness p99 {:?}", stats.lateness().percentile(99.0));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {

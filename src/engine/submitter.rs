@@ -27,8 +27,11 @@ use std::fmt;
 /// let keys: Result<Vec<_>, _> =
 ///     (0..100).map(|id| submitter.schedule(Duration::from_secs(30), id)).collect();
 /// for key in keys? {
+///     assert!(submitter.reschedule(key, Duration::from_secs(60)).moved());
 ///     assert!(submitter.cancel(key).won());
 /// }
+/// submitter.schedule_batch([(Duration::from_secs(5), 17), (Duration::from_secs(6), 18)])?;
+/// assert_eq!(submitter.timer().pending(), 2);
 /// # Ok(()) }
 /// ```
 ///

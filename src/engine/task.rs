@@ -20,9 +20,9 @@ use std::task::Waker;
 const WORDS: usize = 3;
 
 /// Where a small closure lies.
-type Place = MaybeUninit<[usize; WORDS]>;
+type Storage = MaybeUninit<[usize; WORDS]>;
 
-const _: () = assert!(size_of::<Place>() == WORDS * size_of::<usize>());
+const _: () = assert!(size_of::<Storage>() == WORDS * size_of::<usize>());
 const _: () = assert!(size_of::<Task>() == (WORDS + 1) * size_of::<usize>());
 const _: () = assert!(size_of::<Option<Task>>() == size_of::<Task>());
 
@@ -45,27 +45,27 @@ const _: () = assert!(size_of::<Option<Task>>() == size_of::<Task>());
 /// ```
 pub struct Task {
     vtable: &'static Vtable,
-    place: Place,
+    storage: Storage,
     /// What a task owns: it may move to another thread, and may not be shared.
     _closure: PhantomData<Box<dyn FnOnce() + Send>>,
 }
 
-/// What can be done with the closure behind a place. Each function must be called with a place that holds the
+/// What can be done with the closure in a storage. Each function must be called with one that holds the
 /// closure of the type that the vtable was made for.
 struct Vtable {
-    /// Takes the closure out of its place and calls it.
-    run: unsafe fn(*mut Place),
-    /// Drops the closure in its place.
-    drop: unsafe fn(*mut Place),
+    /// Takes the closure out of its storage and calls it.
+    run: unsafe fn(*mut Storage),
+    /// Drops the closure where it lies.
+    drop: unsafe fn(*mut Storage),
     /// The same task once more, for the next period of a periodic timer; `None` if it runs only once.
-    again: unsafe fn(*const Place) -> Option<Task>,
-    /// Whether the place holds a [`Waker`] that waits for the timer.
+    again: unsafe fn(*const Storage) -> Option<Task>,
+    /// Whether the storage holds a [`Waker`] that waits for the timer.
     waits: bool,
 }
 
 /// Whether a closure of this type lies in the task itself.
 const fn is_small<F>() -> bool {
-    size_of::<F>() <= size_of::<Place>() && align_of::<F>() <= align_of::<Place>()
+    size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>()
 }
 
 /// The vtable of closures of type `F`.
@@ -80,42 +80,42 @@ impl<F: FnOnce() + Send + 'static> VtableOf<F> {
 
 /// # Safety
 ///
-/// The place holds an `F`, which is not used afterwards.
-unsafe fn run_small<F: FnOnce()>(place: *mut Place) {
-    // SAFETY: the place holds an `F` (the function's contract) and is aligned for it (`is_small`).
-    let run = unsafe { place.cast::<F>().read() };
+/// The storage holds an `F`, which is not used afterwards.
+unsafe fn run_small<F: FnOnce()>(storage: *mut Storage) {
+    // SAFETY: the storage holds an `F` (the function's contract) and is aligned for it (`is_small`).
+    let run = unsafe { storage.cast::<F>().read() };
     run();
 }
 
 /// # Safety
 ///
 /// As [`run_small`].
-unsafe fn drop_small<F>(place: *mut Place) {
+unsafe fn drop_small<F>(storage: *mut Storage) {
     // SAFETY: as in `run_small`.
-    unsafe { place.cast::<F>().drop_in_place() };
+    unsafe { storage.cast::<F>().drop_in_place() };
 }
 
 /// # Safety
 ///
-/// The place holds the pointer of a boxed `F`, which is not used afterwards.
-unsafe fn run_boxed<F: FnOnce()>(place: *mut Place) {
+/// The storage holds the pointer of a boxed `F`, which is not used afterwards.
+unsafe fn run_boxed<F: FnOnce()>(storage: *mut Storage) {
     // SAFETY: the pointer came from `Box::into_raw` (the function's contract) and is given back once.
-    let run = unsafe { Box::from_raw(place.cast::<*mut F>().read()) };
+    let run = unsafe { Box::from_raw(storage.cast::<*mut F>().read()) };
     run();
 }
 
 /// # Safety
 ///
 /// As [`run_boxed`].
-unsafe fn drop_boxed<F>(place: *mut Place) {
+unsafe fn drop_boxed<F>(storage: *mut Storage) {
     // SAFETY: as in `run_boxed`.
-    drop(unsafe { Box::from_raw(place.cast::<*mut F>().read()) });
+    drop(unsafe { Box::from_raw(storage.cast::<*mut F>().read()) });
 }
 
 /// # Safety
 ///
-/// None: the place is not looked at.
-unsafe fn never_again(_place: *const Place) -> Option<Task> {
+/// None: the storage is not looked at.
+unsafe fn never_again(_storage: *const Storage) -> Option<Task> {
     None
 }
 
@@ -135,19 +135,19 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
     /// # Safety
     ///
     /// As [`run_small`], with `Self` for `F`.
-    unsafe fn run(place: *mut Place) {
+    unsafe fn run(storage: *mut Storage) {
         // SAFETY: the function's contract.
-        let this = unsafe { place.cast::<Self>().read() };
+        let this = unsafe { storage.cast::<Self>().read() };
         // A closure that panicked in an earlier period runs again.
         (this.0.lock().unwrap_or_else(PoisonError::into_inner))();
     }
 
     /// # Safety
     ///
-    /// The place holds a `Self`.
-    unsafe fn again(place: *const Place) -> Option<Task> {
+    /// The storage holds a `Self`.
+    unsafe fn again(storage: *const Storage) -> Option<Task> {
         // SAFETY: the function's contract; the reference ends with this call, during which the task is borrowed.
-        let this = unsafe { &*place.cast::<Self>() };
+        let this = unsafe { &*storage.cast::<Self>() };
         Some(Self(Arc::clone(&this.0)).into_task())
     }
 }
@@ -158,11 +158,11 @@ const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: never_again, wa
 
 /// # Safety
 ///
-/// The place holds a [`Waker`], which is not used afterwards.
+/// The storage holds a [`Waker`], which is not used afterwards.
 #[cfg(feature = "futures")]
-unsafe fn wake(place: *mut Place) {
+unsafe fn wake(storage: *mut Storage) {
     // SAFETY: the function's contract; a waker is small.
-    unsafe { place.cast::<Waker>().read() }.wake();
+    unsafe { storage.cast::<Waker>().read() }.wake();
 }
 
 #[cfg(feature = "futures")]
@@ -177,8 +177,8 @@ impl Task {
 
     /// The waker of a task that waits.
     pub(crate) fn waker(&self) -> Option<&Waker> {
-        // SAFETY: the place of a task that waits holds a waker, which lives as long as the task.
-        self.vtable.waits.then(|| unsafe { &*self.place.as_ptr().cast::<Waker>() })
+        // SAFETY: the storage of a task that waits holds a waker, which lives as long as the task.
+        self.vtable.waits.then(|| unsafe { &*self.storage.as_ptr().cast::<Waker>() })
     }
 
     /// Takes the waker out of a task that waits, which then wakes nobody.
@@ -187,7 +187,7 @@ impl Task {
         let this = ManuallyDrop::new(self);
         if this.vtable.waits {
             // SAFETY: as in `waker`, and the task is never dropped.
-            return Some(unsafe { this.place.as_ptr().cast::<Waker>().read() });
+            return Some(unsafe { this.storage.as_ptr().cast::<Waker>().read() });
         }
         drop(ManuallyDrop::into_inner(this));
         None
@@ -200,7 +200,7 @@ impl Task {
     pub fn new(run: impl FnOnce() + Send + 'static) -> Self {
         fn typed<F: FnOnce() + Send + 'static>(run: F) -> Task {
             if const { is_small::<F>() } {
-                // SAFETY: the closure is small, and the vtable is the one for closures in their place.
+                // SAFETY: the closure is small, and the vtable is the one for closures that are not boxed.
                 unsafe { Task::store(run, VtableOf::<F>::SMALL) }
             } else {
                 // SAFETY: a pointer is small, and the vtable is the one for pointers of boxes.
@@ -214,13 +214,13 @@ impl Task {
     ///
     /// # Safety
     ///
-    /// `is_small::<V>()`, and the functions of `vtable` are made for a place that holds a `V`.
+    /// `is_small::<V>()`, and the functions of `vtable` are made for a storage that holds a `V`.
     #[inline]
     unsafe fn store<V>(value: V, vtable: &'static Vtable) -> Self {
-        let mut place = Place::uninit();
-        // SAFETY: the place is large enough and aligned for a `V` (the function's contract), and it is ours.
-        unsafe { place.as_mut_ptr().cast::<V>().write(value) };
-        Self { vtable, place, _closure: PhantomData }
+        let mut storage = Storage::uninit();
+        // SAFETY: the storage is large enough and aligned for a `V` (the function's contract), and it is ours.
+        unsafe { storage.as_mut_ptr().cast::<V>().write(value) };
+        Self { vtable, storage, _closure: PhantomData }
     }
 
     /// Makes a task of a closure that runs once per period.
@@ -230,8 +230,8 @@ impl Task {
 
     /// The same task once more; only [`Task::repeating`] ones are ever asked.
     pub(super) fn again(&self) -> Self {
-        // SAFETY: the vtable belongs to what lies in the place (`store`).
-        let again = unsafe { (self.vtable.again)(&self.place) };
+        // SAFETY: the vtable belongs to what lies in the storage (`store`).
+        let again = unsafe { (self.vtable.again)(&self.storage) };
         again.unwrap_or_else(|| Self::new(|| ()))
     }
 
@@ -243,16 +243,16 @@ impl Task {
     #[inline]
     pub fn run(self) {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: the vtable belongs to what lies in the place (`store`), and nobody uses it after this: `this` is
+        // SAFETY: the vtable belongs to what lies in the storage (`store`), and nobody uses it after this: `this` is
         // never dropped, not even if the closure panics.
-        unsafe { (this.vtable.run)(&raw mut this.place) };
+        unsafe { (this.vtable.run)(&raw mut this.storage) };
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // SAFETY: the vtable belongs to what lies in the place (`store`), which nobody uses after this.
-        unsafe { (self.vtable.drop)(&raw mut self.place) };
+        // SAFETY: the vtable belongs to what lies in the storage (`store`), which nobody uses after this.
+        unsafe { (self.vtable.drop)(&raw mut self.storage) };
     }
 }
 

@@ -13,11 +13,54 @@ use std::fmt;
 /// dropping one writes nothing that other threads write.
 ///
 /// Dropping a `Timeout` leaves the timer armed; [`cancel_on_drop`](Self::cancel_on_drop) makes a guard that does not.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{TimeoutState, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (timer, minute) = (Timer::new()?, Duration::from_secs(60));
+/// let deadline = timer.run_after(minute, || println!("too slow"))?;
+/// assert!(deadline.is_pending() && timer.is_pending(deadline.key()));
+/// assert!(deadline.reschedule(2 * minute).moved());
+/// assert!(deadline.deadline() > timer.now() + minute);
+/// assert!(deadline.cancel().won());
+/// assert!(deadline.is_cancelled() && !deadline.is_expired());
+/// assert_eq!(deadline.state(), TimeoutState::Cancelled);
+///
+/// let key = timer.run_after(minute, || println!("a minute later"))?.detach(); // stays armed
+/// let guard = timer.run_after(minute, || println!("too slow"))?.cancel_on_drop();
+/// drop(guard);
+/// assert!(timer.is_pending(key) && timer.pending() == 1);
+/// # Ok(()) }
+/// ```
 pub struct Timeout<T> {
     inner: HandleRef<T>,
 }
 
 /// Where the timer of a [`Timeout`] stands.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Timeout, TimeoutState, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// fn told<T>(timeout: &Timeout<T>) -> &'static str {
+///     match timeout.state() {
+///         TimeoutState::Pending => "in time so far",
+///         TimeoutState::Fired => "too late",
+///         TimeoutState::Cancelled => "done in time",
+///         _ => "given up",
+///     }
+/// }
+///
+/// let timer = Timer::new()?;
+/// let timeout = timer.run_after(Duration::from_secs(5), || ())?;
+/// assert_eq!(told(&timeout), "in time so far");
+/// timer.stop()?;
+/// assert_eq!(told(&timeout), "given up");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TimeoutState {

@@ -2,20 +2,14 @@
 
 use super::hold::{HandleRef, TimerRef};
 use super::inner::Inner;
-use super::shutdown::Shutdown;
-use super::state::EngineState;
-use super::stats::Stats;
 use super::task::Task;
 use super::timeout::Timeout;
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
-use crate::types::{
-    Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
-};
+use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::time::Duration;
 
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
@@ -27,6 +21,26 @@ use std::time::Duration;
 ///
 /// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
 /// closure that runs on the worker.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired, MissedTicks, Period};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Builder::new().build_with(|expired: Expired<u64>| println!("{} is late", expired.payload))?;
+/// let minute = Duration::from_secs(60);
+///
+/// let held = timer.schedule(minute, 17)?; // a handle, or:
+/// let key = timer.schedule_key(minute, 18)?; // a name, 12 bytes
+/// assert!(timer.reschedule(key, 2 * minute).moved());
+/// assert!(timer.is_pending(key) && timer.deadline(key) > Some(held.deadline()));
+/// assert_eq!(timer.cancel(key).payload(), Some(18));
+///
+/// let beat = timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 19)?;
+/// assert!(timer.cancel(beat).won());
+/// assert_eq!(timer.stop()?.len(), 1); // 17
+/// # Ok(()) }
+/// ```
 ///
 /// # Guarantees
 ///
@@ -97,6 +111,22 @@ impl Timer<Task> {
     /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{MissedTicks, Period, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let second = Period::fixed_rate(Duration::from_secs(1), MissedTicks::Skip)?;
+    /// let mut beats = 0;
+    /// let key = timer.repeat(Duration::ZERO, second, move || {
+    ///     beats += 1;
+    ///     println!("beat {beats}");
+    /// })?;
+    /// assert!(timer.cancel(key).won());
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule).
@@ -157,7 +187,7 @@ impl<T: Send + 'static> Timer<T> {
     /// The next period begins when the handler has returned, so a timer never piles up on itself, and
     /// [`Period`] says what happens to periods that were missed. It does not drift: each deadline is counted
     /// from the one before, not from the time of its handling. A period counts as one timer scheduled and one
-    /// fired; under `max_pending` the timer keeps one place until it ends.
+    /// fired; under `max_pending` the timer keeps one permit until it ends.
     ///
     /// `T::clone` runs here for the first call, and on the worker, ahead of each call, for the next one, from the
     /// payload of that call. No lock is held meanwhile. If it panics on the worker, the call that it was ahead of is
@@ -187,7 +217,7 @@ impl<T: Send + 'static> Timer<T> {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];
             handle
-                .schedule(handle.thread(slot), tick, payload, false)
+                .schedule_by(slot, tick, payload, false)
                 .map_err(|refusal| self.inner.rejected(refusal, shard))
         })
     }
@@ -237,126 +267,6 @@ impl<T: Send + 'static> Timer<T> {
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         let tick = self.inner.handle(key).and_then(|handle| handle.deadline_of(key));
         tick.map(|tick| self.inner.rate.start_of(tick))
-    }
-
-    /// The engine's time, for deadlines.
-    #[must_use]
-    pub fn now(&self) -> Time {
-        self.inner.now()
-    }
-
-    /// The length of a tick.
-    #[must_use]
-    pub fn tick(&self) -> Duration {
-        self.inner.rate.tick()
-    }
-
-    /// The number of shards.
-    #[must_use]
-    pub fn shards(&self) -> usize {
-        self.inner.handles.len()
-    }
-
-    /// Timers that are pending.
-    ///
-    /// Exact when nothing is going on at the moment; otherwise it may count timers that end during the call, never
-    /// fewer than are pending. A cancelled timer is gone at once, a fired one before its handler runs; a periodic one
-    /// stays until it is cancelled or returned. O(threads).
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        let pending: u64 = self.inner.handles.iter().map(|handle| handle.pending()).sum();
-        usize::try_from(pending).unwrap_or(usize::MAX)
-    }
-
-    /// Where the engine stands. O(shards).
-    #[must_use]
-    pub fn state(&self) -> EngineState {
-        self.inner.standing.told()
-    }
-
-    /// Whether the engine has been stopped.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.state() == EngineState::Stopped
-    }
-
-    /// Starts the workers, which the first timer would do otherwise. Does nothing if they run.
-    ///
-    /// # Errors
-    ///
-    /// If the engine has been stopped, or a thread cannot be spawned; then the call may be repeated.
-    pub fn start(&self) -> Result<(), StartError> {
-        self.inner.start()
-    }
-
-    /// Stops the engine and returns every timer that has not ended, due ones included.
-    ///
-    /// Waits until the handlers that run right now return. Timers that other threads schedule meanwhile
-    /// are either returned here or refused there, never lost. A second call returns nothing. Afterwards
-    /// [`pending`](Self::pending) is 0, and the returned timers count as cancelled.
-    ///
-    /// # Errors
-    ///
-    /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself;
-    /// [`StopError::Forked`] in a forked child of the process that started the engine.
-    pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
-        self.inner.shutdown(Shutdown::ReturnUnfired, None)
-    }
-
-    /// Ends the engine in the given way, waits for its workers, and returns every timer that has not fired.
-    ///
-    /// Waits for `limit` at most (`Duration::MAX` means for ever); for handlers that run, and in the modes other
-    /// than [`Shutdown::ReturnUnfired`] for the timers that still fire. Several calls do not disturb each other: the
-    /// stricter mode counts, [`stop`](Self::stop) being the strictest, and each timer is returned by one of them.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{Shutdown, Timer};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::new()?;
-    /// timer.run_after(Duration::from_millis(5), || println!("soon"))?;
-    /// timer.run_after(Duration::from_secs(3600), || println!("in an hour"))?;
-    /// let until = timer.now() + Duration::from_millis(50);
-    /// let rest = timer.shutdown(Shutdown::Drain { until }, Duration::from_secs(1))?;
-    /// assert_eq!(rest.len(), 1);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// * [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself; the engine goes on.
-    /// * [`StopError::TimedOut`] if shards are still at work after `limit`. The engine goes on to end, and nothing is
-    ///   lost: call again, or call [`stop`](Self::stop) to cut it short.
-    /// * [`StopError::Forked`] in a forked child of the process that started the engine.
-    pub fn shutdown(&self, mode: Shutdown, limit: Duration) -> Result<Vec<Unfired<T>>, StopError> {
-        self.inner.shutdown(mode, Some(limit))
-    }
-
-    /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
-    /// returns how many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
-    ///
-    /// # Errors
-    ///
-    /// If the engine has workers, is stopped, or the call comes from a handler.
-    pub fn turn(&self) -> Result<usize, TurnError> {
-        self.inner.turn()
-    }
-
-    /// Waits until every worker has handled what is due at the clock's current time and sleeps.
-    ///
-    /// A shard whose worker has failed counts as settled: nothing happens there any more.
-    /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
-    /// became due has returned. On a running clock it waits for a moment in which every worker is
-    /// idle. Returns at once if the engine is not running, and on its own workers.
-    pub fn wait_idle(&self) {
-        self.inner.wait_idle();
-    }
-
-    /// What the engine has counted so far. O(threads + shards).
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        Stats::of(&self.inner)
     }
 }
 

@@ -15,7 +15,30 @@ use std::time::Duration;
 /// The last step says how other threads wake the loop: through its own `mio` poll
 /// ([`build_with_mio`](Self::build_with_mio)) or through anything else that can be called
 /// ([`build_with_waker`](Self::build_with_waker)).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Budget, EventLoopBuilder, EventLoopTimer, MonotonicClock, WheelKind};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let settings = EventLoopBuilder::new()
+///     .tick(Duration::from_micros(100))
+///     .wheel(WheelKind::Hierarchical)
+///     .max_pending(1_000_000)
+///     .budget(Budget { fire: 256, ..Budget::default() })
+///     .slack(Duration::from_millis(1))
+///     .clock(MonotonicClock::new());
+///
+/// // One timer for a loop on mio, one for a thread that parks.
+/// let poll = mio::Poll::new()?;
+/// let first: EventLoopTimer<u64> = settings.clone().build_with_mio(poll.registry(), mio::Token(0))?;
+/// let thread = std::thread::current();
+/// let second: EventLoopTimer<u64> = settings.build_with_waker(move || thread.unpark())?;
+/// # drop((first, second));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default)]
+#[must_use = "a builder does nothing until a `build` method is called"]
 pub struct EventLoopBuilder {
     settings: Settings,
     clock: Option<Arc<dyn Clock>>,
@@ -49,34 +72,29 @@ impl WakeOwner for MioWaker {
 
 impl EventLoopBuilder {
     /// All defaults: 1 ms ticks, the hierarchical wheel, no limit, the monotonic clock.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The length of a tick, 1 us to 1 h. Default: 1 ms.
-    #[must_use]
     pub fn tick(mut self, tick: Duration) -> Self {
         self.settings.tick = tick;
         self
     }
 
     /// The kind of wheel. Default: hierarchical.
-    #[must_use]
     pub fn wheel(mut self, wheel: WheelKind) -> Self {
         self.settings.wheel = wheel;
         self
     }
 
     /// At most this many timers pending at once, exactly. Default: no limit.
-    #[must_use]
     pub fn max_pending(mut self, max_pending: usize) -> Self {
         self.settings.max_pending = Some(max_pending);
         self
     }
 
     /// How much one poll may do before it returns to the loop. See [`Budget`] for the defaults.
-    #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.settings.budget = budget;
         self
@@ -86,7 +104,6 @@ impl EventLoopBuilder {
     /// that timers that are due close together share a wake-up. No timer is early, and each is late by up to
     /// the slack more; a remote still wakes the loop for a deadline that is earlier than all others. Default:
     /// none.
-    #[must_use]
     pub fn slack(mut self, slack: Duration) -> Self {
         self.settings.slack = slack;
         self
@@ -94,7 +111,6 @@ impl EventLoopBuilder {
 
     /// The clock that [`EventLoopTimer::now`] and the remotes read. Default: a
     /// [`MonotonicClock`](crate::MonotonicClock).
-    #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
@@ -124,6 +140,19 @@ impl EventLoopBuilder {
     /// As [`build_with_mio`](Self::build_with_mio), through a waker that the poll has already.
     ///
     /// The timer keeps the waker as long as it lives; its remotes do not.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tickwheel::{EventLoopBuilder, EventLoopTimer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let poll = mio::Poll::new()?;
+    /// let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0))?);
+    /// let timer: EventLoopTimer<u64> = EventLoopBuilder::new().build_with_mio_waker(Arc::clone(&waker))?;
+    /// waker.wake()?; // the loop has reasons of its own to be woken
+    /// # drop(timer);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -169,7 +198,6 @@ impl EventLoopBuilder {
 
 impl EventLoopTimer<()> {
     /// A builder with every setting at its default.
-    #[must_use]
     pub fn builder() -> EventLoopBuilder {
         EventLoopBuilder::new()
     }

@@ -43,6 +43,20 @@ impl Remote<Task> {
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`].
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{EventLoopTimer, Task};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer: EventLoopTimer<Task> = EventLoopTimer::builder().build_with_waker(|| ())?;
+    /// let remote = timer.remote();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| remote.run_after(Duration::ZERO, || println!("in the loop's thread")));
+    /// });
+    /// assert_eq!(timer.poll(timer.now(), |expired| expired.payload.run()).fired, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule). The closure is in the error, as a task.

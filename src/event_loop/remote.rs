@@ -15,6 +15,30 @@ use std::sync::Arc;
 /// Everything here is lock-free and O(1), and works while the loop polls, sleeps or is busy with its
 /// sockets. The loop is woken only if it sleeps beyond the new deadline. After the loop's timer is gone,
 /// schedules are refused with the payload in the error.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{EventLoopTimer, MissedTicks, Period};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder().build_with_waker(|| ())?;
+/// let remote = timer.remote();
+/// let minute = Duration::from_secs(60);
+/// let other = std::thread::spawn(move || {
+///     let key = remote.schedule(minute, 17)?;
+///     assert!(remote.reschedule(key, 2 * minute).moved());
+///     assert!(remote.is_pending(key) && remote.deadline(key) > Some(remote.now() + minute));
+///     assert_eq!(remote.cancel(key).payload(), Some(17));
+///
+///     remote.schedule_batch([(Duration::ZERO, 1), (minute, 2)])?;
+///     remote.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 3)?;
+///     assert_eq!((remote.pending(), remote.stats().cancelled), (3, 1));
+///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// });
+/// other.join().unwrap()?;
+/// assert_eq!(timer.poll(timer.now(), |expired| assert_eq!(expired.payload, 1)).fired, 1);
+/// # Ok(()) }
+/// ```
 pub struct Remote<T> {
     shard: Arc<shard::ShardHandle<T>>,
     rate: TickRate,
@@ -46,7 +70,7 @@ impl<T: Send + 'static> Remote<T> {
     }
 
     fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        self.with_thread(|thread| self.shard.schedule(thread, tick, payload, false))
+        slot::with(|slot| self.shard.schedule_by(slot, tick, payload, false))
             .map_err(|refusal| refusal.into_error(0))
     }
 
@@ -61,7 +85,7 @@ impl<T: Send + 'static> Remote<T> {
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Result<Vec<Key<T>>, BatchError<T>> {
         let timers = self.source.ticks(&self.rate, timers);
-        self.with_thread(|thread| self.shard.schedule_batch(thread, timers)).map_err(|partly| {
+        slot::with(|slot| self.shard.schedule_batch_by(slot, timers)).map_err(|partly| {
             let kind = partly.cause.into_error(0).into_kind();
             BatchError::new(kind, partly.accepted, self.rate.with_times(partly.refused))
         })
@@ -84,7 +108,7 @@ impl<T: Send + 'static> Remote<T> {
     {
         let course = Course::new(self.source.time(first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
-        self.with_thread(|thread| self.shard.schedule_periodic(thread, repeat))
+        slot::with(|slot| self.shard.schedule_periodic(slot, repeat))
             .map_err(|refusal| refusal.into_error(0))
     }
 

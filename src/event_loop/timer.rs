@@ -48,6 +48,37 @@ use std::time::Duration;
 /// # Ok(()) }
 /// ```
 ///
+/// What else it can do, on a clock that is moved by hand:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Budget, EventLoopTimer, ManualClock, MissedTicks, Period};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
+/// let mut timer = EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ())?;
+/// timer.set_budget(Budget { fire: 256, ..Budget::default() });
+/// let now = timer.now();
+/// let idle = timer.schedule(now, second, "idle")?;
+/// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;
+/// let beat = timer.schedule_periodic(now, second, every_second, "beat")?;
+/// timer.remote().schedule(3 * second, "from another thread")?;
+/// assert!(timer.reschedule(now, idle, 2 * second).moved());
+/// assert_eq!(timer.deadline(idle), Some(now + 2 * second));
+/// assert!(timer.next_deadline() <= Some(now + second) && timer.poll_timeout_ms(now) <= 1000);
+///
+/// let now = clock.advance(second);
+/// timer.poll_with(now, |timer, beat| assert!(timer.cancel(beat.key).won())); // after one call
+/// assert!(!timer.is_pending(beat) && timer.pending() == 2);
+/// for late in timer.expired(clock.advance(second + timer.tick())) {
+///     assert_eq!((late.payload, late.lateness), ("idle", Duration::from_millis(1)));
+/// }
+/// assert_eq!((timer.stats().fired, timer.stats().cancelled), (2, 1));
+/// println!("{} bytes", timer.held_bytes());
+/// assert_eq!(timer.close().len(), 1); // what has not fired
+/// # Ok(()) }
+/// ```
+///
 /// Time is an argument: read the clock once per round and pass it on. The guarantees are the engine's: never
 /// early, each timer ends once, stale keys are harmless. Owner operations are O(1), take no lock and allocate
 /// only while the number of timers grows.

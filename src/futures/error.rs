@@ -7,6 +7,22 @@ use thiserror::Error;
 /// engine has been stopped.
 ///
 /// The future may be polled again; it tries again then.
+///
+/// ```
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::Duration;
+/// use tickwheel::{ScheduleErrorKind, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// let mut sleep = timer.sleep(Duration::from_secs(5));
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(sleep.poll_sleep(&mut cx).is_pending());
+/// timer.stop()?; // wakes the task that sleeps
+/// let Poll::Ready(Err(error)) = sleep.poll_sleep(&mut cx) else { unreachable!() };
+/// assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the sleep ended before its time: {kind}")]
 pub struct SleepError {
@@ -26,6 +42,19 @@ impl SleepError {
 }
 
 /// Why a [`WithTimeout`](crate::WithTimeout) has no result.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{TimeoutError, timeout};
+///
+/// async fn ask(question: impl Future<Output = u32>) -> Result<u32, TimeoutError> {
+///     match timeout(Duration::from_secs(5), question).await {
+///         Err(error) if error.is_elapsed() => Ok(0), // a default
+///         answer => answer,
+///     }
+/// }
+/// # drop(ask(async { 17 }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TimeoutError {

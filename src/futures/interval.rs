@@ -14,6 +14,30 @@ use std::time::{Duration, Instant};
 /// the one before, not from the time at which anybody asked for it. [`Period`] says what happens to ticks that were
 /// missed because nobody did ([`MissedTicks`](crate::MissedTicks)); with a fixed delay the pause begins when the next
 /// tick is asked for.
+///
+/// ```
+/// use std::task::{Context, Waker};
+/// use std::time::Duration;
+/// use tickwheel::{Interval, MissedTicks, Period, SleepError};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// async fn three(mut beat: Interval) -> Result<(), SleepError> {
+///     for _ in 0..3 {
+///         println!("due at {}", beat.tick().await?);
+///     }
+///     Ok(())
+/// }
+///
+/// // By hand:
+/// let mut beat = tickwheel::interval(Period::fixed_rate(Duration::from_secs(60), MissedTicks::Skip)?);
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(beat.poll_tick(&mut cx).is_ready()); // the first one at once
+/// assert!(beat.poll_tick(&mut cx).is_pending());
+/// beat.reset(Duration::from_secs(5)); // the next one earlier
+/// assert_eq!(beat.period().length(), Duration::from_secs(60));
+/// # drop(three(beat));
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     sleep: Sleep,
@@ -47,6 +71,18 @@ pub fn interval(period: Period) -> Interval {
 
 /// Ticks once per period on the process's shared engine, the first time at `first`; see [`Interval`].
 ///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use tickwheel::{MissedTicks, Period, interval_at};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let minute = Duration::from_secs(60);
+/// let period = Period::fixed_rate(minute, MissedTicks::Skip)?;
+/// let beat = interval_at(Instant::now() + minute, period); // not at once
+/// # drop(beat);
+/// # Ok(()) }
+/// ```
+///
 /// # Panics
 ///
 /// As [`sleep()`](crate::sleep).
@@ -56,6 +92,18 @@ pub fn interval_at(first: Instant, period: Period) -> Interval {
 
 impl Timer {
     /// Ticks once per period, the first time at `first`; see [`Interval`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{MissedTicks, Period, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let minute = Duration::from_secs(60);
+    /// let beat = timer.interval(minute, Period::fixed_rate(minute, MissedTicks::Skip)?);
+    /// # drop(beat);
+    /// # Ok(()) }
+    /// ```
     pub fn interval(&self, first: impl Into<When>, period: Period) -> Interval {
         Interval::new(Alarm::of(self), first.into(), period)
     }

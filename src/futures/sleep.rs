@@ -23,6 +23,22 @@ use std::time::{Duration, Instant};
 ///
 /// The worker of a shard wakes. A waker that panics there counts as a handler's panic.
 ///
+/// ```
+/// use std::task::{Context, Waker};
+/// use std::time::Duration;
+///
+/// // A connection that is closed when it has been idle for 30 seconds.
+/// let mut idle = tickwheel::sleep(Duration::from_secs(30));
+/// let first = idle.deadline();
+/// idle.reset(Duration::from_secs(60)); // data came
+/// assert!(idle.deadline() > first && !idle.is_elapsed());
+///
+/// // By hand, where it lies in another future:
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(idle.poll_sleep(&mut cx).is_pending());
+/// assert!(tickwheel::sleep(Duration::ZERO).poll_sleep(&mut cx).is_ready());
+/// ```
+///
 /// # Errors
 ///
 /// The output is an error if the timer is not accepted (the engine is full or stopped), or if the engine is stopped
@@ -77,6 +93,18 @@ pub fn sleep(delay: Duration) -> Sleep {
 
 /// Sleeps until a point in time on the process's shared engine; see [`Sleep`].
 ///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use tickwheel::{SleepError, sleep_until};
+///
+/// async fn twice(pause: Duration) -> Result<(), SleepError> {
+///     let start = Instant::now();
+///     sleep_until(start + pause).await?;
+///     sleep_until(start + 2 * pause).await
+/// }
+/// # drop(twice(Duration::ZERO));
+/// ```
+///
 /// # Panics
 ///
 /// As [`sleep()`].
@@ -95,6 +123,17 @@ pub(super) fn shared() -> Alarm {
 
 impl Timer {
     /// Sleeps for a while, or until a point in time ([`When`]); see [`Sleep`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let sleep = timer.sleep(Duration::from_secs(5));
+    /// assert!(sleep.deadline() > timer.now());
+    /// # Ok(()) }
+    /// ```
     pub fn sleep(&self, when: impl Into<When>) -> Sleep {
         Sleep::new(Alarm::of(self), when.into())
     }

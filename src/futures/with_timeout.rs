@@ -14,6 +14,26 @@ use std::time::{Duration, Instant};
 /// Made by [`timeout()`], [`timeout_at`] and [`Timer::timeout`]. The other future is polled first, so one that is ready
 /// at once costs no timer, and one that is ready late but before it is asked has its output all the same. When the
 /// time is over the other future stops being polled; it is dropped with this one.
+///
+/// ```
+/// use std::pin::pin;
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::Duration;
+/// use tickwheel::{TimeoutError, timeout};
+///
+/// let second = Duration::from_secs(1);
+/// let mut answer = pin!(timeout(5 * second, std::future::pending::<u32>()));
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(answer.as_mut().poll(&mut cx).is_pending());
+/// answer.as_mut().reset(10 * second); // the peer asked for more time
+/// let late = pin!(timeout(Duration::ZERO, std::future::pending::<u32>()));
+/// assert_eq!(late.poll(&mut cx), Poll::Ready(Err(TimeoutError::Elapsed)));
+///
+/// // Before it is polled it can be looked at and taken apart.
+/// let answer = timeout(5 * second, std::future::ready(17));
+/// println!("{:?}", answer.get_ref());
+/// assert_eq!(pin!(answer.into_inner()).poll(&mut cx), Poll::Ready(17));
+/// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct WithTimeout<F> {
@@ -24,6 +44,16 @@ pub struct WithTimeout<F> {
 
 /// Gives a future so long to get ready, on the process's shared engine; see [`WithTimeout`].
 ///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{TimeoutError, timeout};
+///
+/// async fn first_line(read: impl Future<Output = String>) -> Result<String, TimeoutError> {
+///     timeout(Duration::from_secs(5), read).await
+/// }
+/// # drop(first_line(async { String::new() }));
+/// ```
+///
 /// # Panics
 ///
 /// As [`sleep()`].
@@ -32,6 +62,18 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> WithTimeout<F::Into
 }
 
 /// Gives a future until a point in time, on the process's shared engine; see [`WithTimeout`].
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use tickwheel::{TimeoutError, timeout_at};
+///
+/// /// Both within five seconds.
+/// async fn both<A: Future, B: Future>(a: A, b: B) -> Result<(A::Output, B::Output), TimeoutError> {
+///     let deadline = Instant::now() + Duration::from_secs(5);
+///     Ok((timeout_at(deadline, a).await?, timeout_at(deadline, b).await?))
+/// }
+/// # drop(both(async { 1 }, async { 2 }));
+/// ```
 ///
 /// # Panics
 ///
@@ -42,6 +84,17 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> WithTimeout<F:
 
 impl Timer {
     /// Gives a future so long, or until a point in time ([`When`]), to get ready; see [`WithTimeout`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let answer = timer.timeout(Duration::from_secs(5), async { 17 });
+    /// # drop(answer);
+    /// # Ok(()) }
+    /// ```
     pub fn timeout<F: IntoFuture>(
         &self,
         when: impl Into<When>,

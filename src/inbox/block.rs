@@ -1,13 +1,14 @@
 //! One block of the inbox: a row of slots that one thread writes and the reader reads.
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::boxed::Place;
 use crate::sync::cell::Tracked;
 use std::ptr;
 
-/// Slots in the blocks of a busy thread: 2 KiB of messages, so that a new block is rare and yet costs little.
+/// Slots in the blocks of a busy thread: 8 KiB of messages, so that a new block is needed by one in 500 schedules.
 /// Two under loom, so that models cross it.
 #[cfg(not(tickwheel_loom))]
-pub(crate) const SLOTS: usize = 128;
+pub(crate) const SLOTS: usize = 512;
 #[cfg(tickwheel_loom)]
 pub(crate) const SLOTS: usize = 2;
 
@@ -76,18 +77,13 @@ impl Block {
         let mut row = Vec::new();
         row.try_reserve_exact(slots).ok()?;
         row.resize_with(slots, || Slot { tick: AtomicU64::new(0), word: AtomicU64::new(0) });
-        let mut block = Vec::new();
-        block.try_reserve_exact(1).ok()?;
-        block.push(Self {
+        let place = Place::new()?;
+        Some(place.put(Self {
             next: AtomicPtr::new(ptr::null_mut()),
             lap: AtomicU64::new(LAP),
             slots: row.into_boxed_slice(),
             _tracked: Tracked::new(),
-        });
-        // The only way to a box that can be refused: a row of one.
-        let block: Box<[Self; 1]> = block.into_boxed_slice().try_into().ok()?;
-        // SAFETY: an array of one has the layout of its element, so the box may free it as one.
-        Some(unsafe { Box::from_raw(Box::into_raw(block).cast::<Self>()) })
+        }))
     }
 
     /// Makes a block that was read to its end ready for its next lap.

@@ -17,6 +17,21 @@ use core::time::Duration;
 ///     .wheel(WheelKind::Hashed { buckets: 4096 })
 ///     .max_pending(1_000_000)
 ///     .build()?;
+/// # drop(timer);
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Budget, FixedTimer, LocalBuilder, LocalTimer};
+///
+/// let settings = LocalBuilder::new()
+///     .budget(Budget { fire: 256, ..Budget::default() })
+///     .slack(Duration::from_millis(1))
+///     .capacity(10_000);
+/// let any: LocalTimer<u64> = settings.clone().build()?;
+/// let idle: FixedTimer<u64> = settings.build_fixed(Duration::from_secs(30))?;
+/// # drop((any, idle));
 /// # Ok::<(), tickwheel::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]

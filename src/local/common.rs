@@ -24,6 +24,12 @@ pub(super) fn refusal<T>(limit: usize, payload: T) -> ScheduleError<T> {
     ScheduleError::new(kind, payload)
 }
 
+/// The answer to a timer for which there is no memory.
+#[cold]
+pub(super) fn no_memory<T>(payload: T) -> ScheduleError<T> {
+    ScheduleError::new(ScheduleErrorKind::OutOfMemory, payload)
+}
+
 /// How long to sleep: from `now` to what `slack` makes of `next`; not at all where `next` has come.
 pub(super) fn until(
     next: Option<Time>,

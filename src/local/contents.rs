@@ -8,6 +8,24 @@ use core::time::Duration;
 
 impl<T> LocalTimer<T> {
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// for name in ["a", "b", "c"] {
+    ///     timer.schedule(Time::ZERO, Duration::from_secs(1), name)?;
+    /// }
+    /// for (key, deadline, name) in timer.iter() {
+    ///     println!("{name} ({key}) is due at {deadline}");
+    /// }
+    /// assert_eq!(timer.drain().map(|unfired| unfired.payload.len()).sum::<usize>(), 3);
+    /// timer.clear(); // does nothing more
+    /// assert!(timer.is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
     }
@@ -36,6 +54,24 @@ impl<T> LocalTimer<T> {
 
     /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
     /// themselves, a chunk at a time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Budget, LocalTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = LocalTimer::with_capacity(Duration::from_millis(1), 1000)?;
+    /// timer.set_budget(Budget { fire: 64, ..Budget::default() });
+    /// timer.reserve(100_000); // a burst is coming
+    /// for n in 0..100_000_u32 {
+    ///     timer.schedule(Time::ZERO, Duration::from_secs(1), n)?;
+    /// }
+    /// let full = timer.held_bytes();
+    /// timer.clear();
+    /// timer.shrink_to_fit();
+    /// assert!(timer.held_bytes() < full);
+    /// # Ok(()) }
+    /// ```
     pub fn reserve(&mut self, timers: usize) {
         self.table.reserve(timers);
     }
@@ -63,6 +99,24 @@ impl<T> FixedTimer<T> {
     }
 
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{FixedTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = FixedTimer::new(Duration::from_secs(30));
+    /// for name in ["a", "b", "c"] {
+    ///     timer.schedule(Time::ZERO, name)?;
+    /// }
+    /// for (key, deadline, name) in timer.iter() {
+    ///     println!("{name} ({key}) is due at {deadline}");
+    /// }
+    /// assert_eq!(timer.drain().map(|unfired| unfired.payload.len()).sum::<usize>(), 3);
+    /// timer.clear(); // does nothing more
+    /// assert!(timer.is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table.iter().map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
     }
@@ -92,6 +146,24 @@ impl<T> FixedTimer<T> {
 
     /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
     /// themselves, a chunk at a time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Budget, FixedTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = FixedTimer::with_capacity(Duration::from_secs(30), 1000);
+    /// timer.set_budget(Budget { fire: 64, ..Budget::default() });
+    /// timer.reserve(100_000); // a burst is coming
+    /// for n in 0..100_000_u32 {
+    ///     timer.schedule(Time::ZERO, n)?;
+    /// }
+    /// let full = timer.held_bytes();
+    /// timer.clear();
+    /// timer.shrink_to_fit();
+    /// assert!(timer.held_bytes() < full);
+    /// # Ok(()) }
+    /// ```
     pub fn reserve(&mut self, timers: usize) {
         self.table.reserve(timers);
     }

@@ -1,6 +1,6 @@
 //! `FixedTimer`: timers that all have the same delay.
 
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until};
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, no_memory, refusal, until};
 use super::table::{Due, MAX_NODES, Table};
 use crate::drive::{Driver, Fate, TimerStore};
 use crate::pull::{Expirations, Poll, Steps};
@@ -125,15 +125,15 @@ impl<T> FixedTimer<T> {
     ///
     /// # Errors
     ///
-    /// If as many timers are pending as `max_pending` allows (without it, 2^32 - 1). The payload comes back
-    /// in the error.
+    /// If as many timers are pending as `max_pending` allows (without it, 2^32 - 1), or if there is no memory for the
+    /// timer. The payload comes back in the error.
     #[inline]
     pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
         let deadline = self.next_last(now).as_nanos();
-        let armed = self.table.arm(deadline, payload);
+        let armed = self.table.arm(deadline, payload).map_err(no_memory)?;
         self.push(armed.entry(deadline));
         Ok(armed.key())
     }
@@ -201,6 +201,19 @@ impl<T> FixedTimer<T> {
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{FixedTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = FixedTimer::new(Duration::from_secs(30));
+    /// let key = timer.schedule(Time::ZERO, 1)?;
+    /// *timer.get_mut(key).expect("it is pending") += 1;
+    /// assert_eq!((timer.get(key), timer.is_pending(key), timer.pending()), (Some(&2), true, 1));
+    /// assert_eq!(timer.deadline(key), Some(Time::ZERO + timer.delay()));
+    /// # Ok(()) }
+    /// ```
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
@@ -293,6 +306,25 @@ impl<T> FixedTimer<T> {
 
     /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
     /// of a handler; see [`Expirations`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{FixedTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = FixedTimer::new(Duration::from_millis(5));
+    /// timer.schedule(Time::ZERO, "first")?;
+    /// assert_eq!(timer.poll_timeout_ms(Time::ZERO), 5);
+    /// let now = Time::ZERO + timer.poll_timeout(Time::ZERO).expect("one is pending");
+    /// for due in timer.expired(now) {
+    ///     println!("{}", due.payload);
+    /// }
+    /// timer.schedule(now, "second")?;
+    /// let later = now + timer.delay();
+    /// timer.poll_with(later, |timer, due| drop(timer.schedule(later, due.payload))); // once more
+    /// assert_eq!(timer.pending(), 1);
+    /// # Ok(()) }
+    /// ```
     #[inline]
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `common` | what both timers do alike: bounds, refusals, timeouts |
 //! | `node` | a node: what it carries, told by its state |
-//! | `table` | the nodes: arming, ending, moving, settling |
+//! | `table` | the nodes: arming, ending, moving, deciding what is due |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `contents` | both timers: all that they hold, and the memory for it |

@@ -71,6 +71,21 @@ impl<T> LocalTimer<T> {
 
     /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
     /// of a handler; see [`Expirations`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// timer.schedule(Time::ZERO, Duration::from_millis(3), "flush")?;
+    /// let sleep = timer.poll_timeout(Time::ZERO).expect("one is pending");
+    /// for due in timer.expired(Time::ZERO + sleep) {
+    ///     println!("{}", due.payload);
+    /// }
+    /// assert!(timer.is_empty());
+    /// # Ok(()) }
+    /// ```
     #[inline]
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)
@@ -78,6 +93,20 @@ impl<T> LocalTimer<T> {
 
     /// As [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
     /// handler of a timer with a [fixed delay](crate::Period::fixed_delay): its pause begins there.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, ManualClock, Period};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (clock, ms) = (ManualClock::new(), Duration::from_millis);
+    /// let mut timer = LocalTimer::new(ms(1))?;
+    /// let pause = Period::fixed_delay(ms(10))?;
+    /// let key = timer.schedule_periodic(clock.now(), Duration::ZERO, pause, "slow")?;
+    /// timer.poll_with_clock(&clock, |_, _| drop(clock.advance(ms(7)))); // it takes 7 ms
+    /// assert_eq!(timer.deadline(key), Some(clock.now() + ms(10)));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Panics
     ///

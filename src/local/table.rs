@@ -1,4 +1,4 @@
-//! The nodes of a single-threaded timer: arming, ending, moving and settling.
+//! The nodes of a single-threaded timer: arming, ending, moving, and the decision about what is due.
 //!
 //! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
 //! A mark may come round (after 2^25 armings, or 64 moves to an earlier deadline); an old entry with the same
@@ -8,11 +8,11 @@
 use super::node::Node;
 use crate::drive::{Fate, TimerStore};
 use crate::state::{Phase, State};
+use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Repeat, Time};
 use crate::types::{Key, salt};
 use crate::wheel::Entry;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The end of the free list.
@@ -107,23 +107,27 @@ impl<T> Table<T> {
         self.nodes.get_mut(key.index() as usize).filter(|node| node.is_named_by(key))
     }
 
-    /// Arms a node that fires once. There must be fewer than `MAX_NODES` pending.
+    /// Arms a node that fires once; gives the payload back if there is no memory. There must be fewer than `MAX_NODES`
+    /// pending.
     #[inline(always)]
-    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Armed {
-        self.arm_with(|node| node.arm(deadline, payload))
+    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Result<Armed, T> {
+        if self.free == NIL && !self.grow() {
+            return Err(payload);
+        }
+        Ok(self.arm_with(|node| node.arm(deadline, payload)))
     }
 
-    /// Arms a node that fires again and again.
-    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Repeat<T>) -> Armed {
-        let repeat = Box::new(repeat);
-        self.arm_with(|node| node.arm_periodic(deadline, repeat))
+    /// As [`arm`](Self::arm), for a timer that fires again and again.
+    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Repeat<T>) -> Result<Armed, T> {
+        let place = Place::new().filter(|_| self.free != NIL || self.grow());
+        let Some(place) = place else { return Err(repeat.payload) };
+        let repeat = place.put(repeat);
+        Ok(self.arm_with(|node| node.arm_periodic(deadline, repeat)))
     }
 
+    /// Arms the first free node; there must be one.
     #[inline(always)]
     fn arm_with(&mut self, arm: impl FnOnce(&mut Node<T>) -> (State, u32)) -> Armed {
-        if self.free == NIL {
-            self.grow();
-        }
         let index = self.free;
         let (state, next) = arm(&mut self.nodes[index as usize]);
         self.free = next;
@@ -156,12 +160,16 @@ impl<T> Table<T> {
         self.nodes.shrink_to_fit();
     }
 
-    /// Adds a free node.
+    /// Adds a free node; false if there is no memory.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) {
-        self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-        self.nodes.push(Node::free(NIL, self.salt));
+    fn grow(&mut self) -> bool {
+        let has_room = self.nodes.try_reserve(1).is_ok();
+        if has_room {
+            self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
+            self.nodes.push(Node::free(NIL, self.salt));
+        }
+        has_room
     }
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.

@@ -1,5 +1,5 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, refusal, until};
+use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, no_memory, refusal, until};
 use super::table::{MAX_NODES, Rescheduled, Table};
 use crate::drive::Driver;
 use crate::state::Phase;
@@ -106,8 +106,8 @@ impl<T> LocalTimer<T> {
     ///
     /// # Errors
     ///
-    /// If as many timers are pending as the builder's `max_pending` allows (without it, 2^32 - 1). The
-    /// payload comes back in the error.
+    /// If as many timers are pending as the builder's `max_pending` allows (without it, 2^32 - 1), or if there is no
+    /// memory for the timer. The payload comes back in the error.
     #[inline(always)] // here and below, so that the key needs no detour through memory
     pub fn schedule(
         &mut self,
@@ -149,7 +149,7 @@ impl<T> LocalTimer<T> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let armed = self.table.arm(tick, payload);
+        let armed = self.table.arm(tick, payload).map_err(no_memory)?;
         self.file(armed.entry(tick));
         Ok(armed.key())
     }
@@ -227,7 +227,7 @@ impl<T> LocalTimer<T> {
         let course = Course::new(first, period, self.rate);
         let tick = self.tick_of(now, first);
         let repeat = Repeat { payload, clone: T::clone, course };
-        let armed = self.table.arm_periodic(tick, repeat);
+        let armed = self.table.arm_periodic(tick, repeat).map_err(no_memory)?;
         self.file(armed.entry(tick));
         Ok(armed.key())
     }
@@ -286,6 +286,20 @@ impl<T> LocalTimer<T> {
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// let key = timer.schedule(Time::ZERO, timer.tick() * 5, vec!["first"])?;
+    /// timer.get_mut(key).expect("it is pending").push("second");
+    /// assert_eq!(timer.get(key).map(Vec::len), Some(2));
+    /// timer.poll(Time::ZERO + Duration::from_millis(5), |batch| assert_eq!(batch.payload.len(), 2));
+    /// assert!(!timer.is_pending(key) && timer.pending() == 0);
+    /// # Ok(()) }
+    /// ```
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {

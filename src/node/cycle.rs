@@ -11,6 +11,7 @@
 //! the rest.
 
 use crate::contain;
+use crate::sync::boxed::Place;
 use crate::sync::cell::UnsafeCell;
 use crate::time::{Course, Repeat};
 use std::mem::ManuallyDrop;
@@ -57,10 +58,10 @@ impl<T> Copy for Link<T> {}
 
 impl<T> Link<T> {
     /// A new cycle, to be given to [`free`](Self::free) when both parts are done with.
-    pub(super) fn new(repeat: Repeat<T>, first: T) -> Self {
+    pub(super) fn new(place: Place<Cycle<T>>, repeat: Repeat<T>, first: T) -> Self {
         let Repeat { payload, clone, course } = repeat;
         let own = Own { next: Some(first), due: course.tick(), course };
-        let cycle = Box::new(Cycle {
+        let cycle = place.put(Cycle {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),
             own: UnsafeCell::new(own),
             clone,

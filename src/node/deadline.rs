@@ -64,6 +64,13 @@ impl Deadline {
         self.0.store(stored(tick) | SETTLED, Ordering::Release);
     }
 
+    /// What becomes of it when the node's memory is given back.
+    #[cfg(tickwheel_loom)]
+    pub(super) fn forget(&self) {
+        // ORDERING: Relaxed: the system orders nothing.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     /// The deadline of a timer that may have ended: to be confirmed by a look at the state after this.
     pub(super) fn load_of_any(&self) -> Seen {
         // ORDERING: Acquire pairs with `set`: if this is the next timer's, the state read next is not the last one's.

@@ -18,6 +18,7 @@
 //! The stacks' heads carry a tag that grows with every change, so a pop that was overtaken fails even if
 //! the same magazine is on top again.
 
+use super::regions::Regions;
 use super::segments::{MAX_SLOTS, Segments, Zeroable};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -35,7 +36,7 @@ pub(crate) const CAPACITY: u32 = 2;
 pub(crate) struct Magazine {
     /// The magazine below this one in a stack, plus one; 0 for none.
     next: AtomicU32,
-    nodes: [AtomicU32; CAPACITY as usize],
+    pub(super) nodes: [AtomicU32; CAPACITY as usize],
 }
 
 // SAFETY: atomics of zero bytes are the integer 0.
@@ -114,16 +115,18 @@ impl Stack {
     }
 }
 
-/// The exchange of magazines, and the source of nodes that were never used.
+/// The exchange of magazines, and the source of nodes that are in none.
 #[derive(Debug)]
 pub(crate) struct Depot {
-    full: CachePadded<Stack>,
-    empty: CachePadded<Stack>,
+    pub(super) full: CachePadded<Stack>,
+    pub(super) empty: CachePadded<Stack>,
+    /// Nodes that no magazine holds any more.
+    pub(super) regions: Regions,
     /// The first node that no magazine has ever held.
     fresh: CachePadded<AtomicU64>,
     /// The first magazine that was never used.
     fresh_magazine: AtomicU32,
-    magazines: Segments<Magazine>,
+    pub(super) magazines: Segments<Magazine>,
     /// Nodes that may exist.
     limit: u64,
 }
@@ -133,6 +136,7 @@ impl Depot {
         Self {
             full: CachePadded::default(),
             empty: CachePadded::default(),
+            regions: Regions::new(),
             fresh: CachePadded::new(AtomicU64::new(0)),
             fresh_magazine: AtomicU32::new(0),
             magazines: Segments::new(),
@@ -148,7 +152,7 @@ impl Depot {
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {
-        self.magazines.allocated_bytes()
+        self.magazines.allocated_bytes() + self.regions.allocated_bytes()
     }
 
     /// `None` if there is no memory.
@@ -176,8 +180,25 @@ impl Depot {
         self.end() == self.limit
     }
 
-    /// Puts never-used nodes into `magazine`, the lowest on top; returns how many.
-    fn fill_fresh(&self, magazine: &Magazine) -> u32 {
+    /// Puts nodes that are in no magazine into `magazine`, the lowest on top; returns how many. `renew` is called for
+    /// each that has served before, with the generation that its next one comes after.
+    fn fill(&self, magazine: &Magazine, renew: &mut impl FnMut(u32, u64)) -> u32 {
+        let (first, count) = match self.regions.take(CAPACITY) {
+            Some(run) => {
+                (run.first..run.first + run.count).for_each(|node| renew(node, run.generation));
+                (run.first, run.count)
+            }
+            None => self.take_fresh(),
+        };
+        for i in 0..count {
+            // ORDERING: Relaxed: the caller holds the magazine.
+            magazine.nodes[i as usize].store(first + (count - 1 - i), Ordering::Relaxed);
+        }
+        count
+    }
+
+    /// Nodes that were never used: the first one, and how many.
+    fn take_fresh(&self) -> (u32, u32) {
         // ORDERING: AcqRel as in `end`. [P14]
         let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::AcqRel);
         let count = self.limit.saturating_sub(first).min(u64::from(CAPACITY)) as u32;
@@ -185,11 +206,7 @@ impl Depot {
             // ORDERING: Relaxed: keeps the counter from wandering off when the table is full.
             self.fresh.fetch_sub(u64::from(CAPACITY), Ordering::Relaxed);
         }
-        for i in 0..count {
-            // ORDERING: Relaxed: the caller holds the magazine.
-            magazine.nodes[i as usize].store(first as u32 + (count - 1 - i), Ordering::Relaxed);
-        }
-        count
+        (first as u32, count)
     }
 }
 
@@ -209,13 +226,14 @@ pub(crate) struct ThreadCache {
 }
 
 impl ThreadCache {
-    /// A free node for the caller alone, or `None` if the table is full, or there is no memory for a magazine.
+    /// A free node for the caller alone, or `None` if the table is full, or there is no memory for a magazine. `renew`
+    /// as in [`Depot::fill`].
     #[inline]
-    pub(crate) fn take(&self, depot: &Depot) -> Option<u32> {
+    pub(crate) fn take(&self, depot: &Depot, renew: impl FnMut(u32, u64)) -> Option<u32> {
         // ORDERING: Relaxed throughout: only the thread cache's holder calls this (see the table above).
         let len = self.loaded_len.load(Ordering::Relaxed);
         if len == 0 {
-            return self.take_slow(depot);
+            return self.take_slow(depot, renew);
         }
         // SAFETY: a magazine with nodes in it is loaded, so this points to one of the depot's, which stay where they
         // are as long as the depot; a cache is used with one depot only, and the caller has that.
@@ -226,7 +244,7 @@ impl ThreadCache {
     }
 
     #[cold]
-    fn take_slow(&self, depot: &Depot) -> Option<u32> {
+    fn take_slow(&self, depot: &Depot, mut renew: impl FnMut(u32, u64)) -> Option<u32> {
         // ORDERING: Relaxed: holder only.
         if self.spare_len.load(Ordering::Relaxed) > 0 {
             self.swap(depot);
@@ -240,13 +258,13 @@ impl ThreadCache {
             // ORDERING: Relaxed: holder only.
             let own = Link(self.loaded.load(Ordering::Relaxed)).magazine();
             let magazine = own.or_else(|| depot.empty_magazine())?;
-            let count = depot.fill_fresh(depot.magazines.get(magazine)?);
+            let count = depot.fill(depot.magazines.get(magazine)?, &mut renew);
             self.load(depot, Link::of(magazine), count);
             if count == 0 {
                 return None;
             }
         }
-        self.take(depot)
+        self.take(depot, renew)
     }
 
     /// Gives a node back. The caller holds it alone and will not touch it again.
@@ -314,17 +332,21 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    fn take(depot: &Depot, cache: &ThreadCache) -> Option<u32> {
+        cache.take(depot, |_, _| panic!("nothing was given back"))
+    }
+
     #[test]
     fn hands_out_every_node_once_and_no_more_than_the_limit() {
         let depot = Depot::new(1000);
         let cache = ThreadCache::default();
-        let mut taken: HashSet<u32> = std::iter::from_fn(|| cache.take(&depot)).collect();
+        let mut taken: HashSet<u32> = std::iter::from_fn(|| take(&depot, &cache)).collect();
         assert_eq!(taken.len(), 1000);
-        assert_eq!(cache.take(&depot), None);
+        assert_eq!(take(&depot, &cache), None);
         for node in taken.drain() {
             cache.give(&depot, node);
         }
-        let again: HashSet<u32> = std::iter::from_fn(|| cache.take(&depot)).collect();
+        let again: HashSet<u32> = std::iter::from_fn(|| take(&depot, &cache)).collect();
         assert_eq!(again.len(), 1000, "every given node can be taken again");
     }
 
@@ -332,11 +354,11 @@ mod tests {
     fn the_node_given_last_is_taken_first() {
         let depot = Depot::new(u64::MAX);
         let cache = ThreadCache::default();
-        let (a, b) = (cache.take(&depot).unwrap(), cache.take(&depot).unwrap());
+        let (a, b) = (take(&depot, &cache).unwrap(), take(&depot, &cache).unwrap());
         assert_eq!((a, b), (0, 1));
         cache.give(&depot, a);
         cache.give(&depot, b);
-        assert_eq!((cache.take(&depot), cache.take(&depot)), (Some(b), Some(a)));
+        assert_eq!((take(&depot, &cache), take(&depot, &cache)), (Some(b), Some(a)));
     }
 
     #[test]
@@ -349,7 +371,7 @@ mod tests {
                 let sender = sender;
                 let cache = ThreadCache::default();
                 for _ in 0..200_000 {
-                    let node = cache.take(&depot).unwrap();
+                    let node = take(&depot, &cache).unwrap();
                     // ORDERING: Relaxed: atomicity alone detects a double hand-out.
                     assert_eq!(
                         owners[node as usize].fetch_add(1, Ordering::Relaxed),

@@ -18,6 +18,7 @@ use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Finished, Phase, State};
+use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
 
 /// What became of a call that was about to begin.
@@ -33,7 +34,8 @@ pub(crate) enum Call {
 }
 
 impl<T> Table<T> {
-    /// Arms a periodic timer, whose first call is for `first`; gives the payload back if the table is full.
+    /// Arms a periodic timer, whose first call is for `first`; gives the payload back if the table is full, or
+    /// there is no memory.
     ///
     /// `count` is called before anybody else can see the timer.
     pub(crate) fn arm_periodic(
@@ -43,13 +45,15 @@ impl<T> Table<T> {
         first: T,
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
-        let Some(node) = self.take_node(cache) else {
+        let place = Place::new();
+        let Some((place, node)) = place.and_then(|place| Some((place, self.take_node(cache)?)))
+        else {
             contain::drop_payload(first);
             return Err(repeat.payload);
         };
         self.note_periodic();
         let deadline = repeat.course.tick();
-        let load = Load::every(Link::new(repeat, first));
+        let load = Load::every(Link::new(place, repeat, first));
         Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
     }
 
@@ -72,7 +76,7 @@ impl<T> Table<T> {
         let due = unsafe { link.own(|own| own.due) };
         if due > now {
             // SAFETY: as above.
-            let filed = unsafe { self.settle(cache, index, node, link, false) };
+            let filed = unsafe { self.let_wait(cache, index, node, link, false) };
             return filed.map_or(Fate::Drop, |(tick, _)| Fate::Refile(tick));
         }
         // SAFETY: as above.
@@ -132,7 +136,7 @@ impl<T> Table<T> {
             });
         }
         // SAFETY: as above.
-        unsafe { self.settle(cache, index, node, link, true) }
+        unsafe { self.let_wait(cache, index, node, link, true) }
     }
 
     /// Gives up a call that was prepared or begun: the timer waits again, without an entry, if it has not ended.
@@ -141,7 +145,7 @@ impl<T> Table<T> {
             return;
         };
         // SAFETY: the owner is busy with the timer, which keeps the node.
-        unsafe { self.settle(cache, index, node, node.link(), false) };
+        unsafe { self.let_wait(cache, index, node, node.link(), false) };
     }
 
     /// Lets go of a timer that the owner was busy with; where its entry belongs, and its mark, if it goes on.
@@ -149,7 +153,7 @@ impl<T> Table<T> {
     /// # Safety
     ///
     /// The owner is busy with the timer behind `node`, whose cycle is `link`.
-    unsafe fn settle(
+    unsafe fn let_wait(
         &self,
         cache: &ThreadCache,
         index: u32,
@@ -179,7 +183,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// As [`settle`](Self::settle).
+    /// As [`let_wait`](Self::let_wait).
     unsafe fn take_over(node: &Node<T>, link: Link<T>) {
         loop {
             let seen = node.state.load();
@@ -209,7 +213,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// As [`settle`](Self::settle), and the timer has ended.
+    /// As [`let_wait`](Self::let_wait), and the timer has ended.
     unsafe fn let_go(&self, cache: &ThreadCache, index: u32, node: &Node<T>, link: Link<T>) {
         let left = node.state.let_go();
         if !left.is_taken() {

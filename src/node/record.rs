@@ -47,6 +47,14 @@ unsafe impl<T> Zeroable for Node<T> {
             load: UnsafeCell::new(Load { nothing: () }),
         }
     }
+
+    #[cfg(tickwheel_loom)]
+    fn make_idle(&self) {
+        self.state.restart_after(0);
+        self.deadline.forget();
+        // Nobody looks at what a free node carries.
+        self.load.with_mut(|_| ());
+    }
 }
 
 // SAFETY: payloads move between threads (hence T: Send) and each is only ever touched by one at a time: the armer

@@ -1,12 +1,14 @@
 //! A type-stable table: slots that are addressed by number, never move and are freed only with the table.
 //!
 //! Segment `k` holds `BASE << k` slots, so a table of any size has few segments and no growth ever copies
-//! or blocks. A segment comes zeroed from the allocator: pages that are never used are never touched.
+//! or blocks. A segment comes zeroed from the system: pages that are never used are never touched, and pages that are
+//! not used any more can be given back, while their slots stay where they are and read as zero.
 //!
 //! Any thread may call everything here. A reference stays valid as long as the table, which is why a stale
 //! index is harmless: it leads to a slot, perhaps to somebody else's, never to freed memory.
 
 use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::pages;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
@@ -35,7 +37,25 @@ pub(crate) unsafe trait Zeroable {
     /// The idle value, for loom, whose atomics have no byte representation.
     #[cfg(tickwheel_loom)]
     fn idle() -> Self;
+
+    /// Makes an idle value of this one, for loom, as the system does with pages that are given back.
+    #[cfg(tickwheel_loom)]
+    fn make_idle(&self) {}
 }
+
+/// A slot's place in the row of all segments, in which segment `k` begins at `BASE << k`: never 0.
+#[inline]
+pub(super) const fn place_of(index: u32) -> u32 {
+    // Below 2^32, because the table has no more slots.
+    index + (1 << BASE_BITS)
+}
+
+/// The slot at a place.
+#[inline]
+pub(super) const fn index_of(place: u32) -> u32 {
+    place - (1 << BASE_BITS)
+}
+const _: () = assert!(MAX_SLOTS + (1 << BASE_BITS) <= 1 << u32::BITS);
 
 /// See the module.
 #[derive(Debug)]
@@ -118,6 +138,40 @@ impl<T: Zeroable> Segments<T> {
         }
     }
 
+    /// Whether the memory of this slot can be given back.
+    pub(super) fn can_give_back(&self, index: u32) -> bool {
+        let layout = Layout::array::<T>(segment_len(locate(index).0));
+        cfg!(tickwheel_loom) || layout.is_ok_and(pages::can_be_given_back)
+    }
+
+    /// Gives the memory of `count` slots from `first` on back to the system: they are idle now. False if it does not
+    /// take it: then they are as they were.
+    ///
+    /// # Safety
+    ///
+    /// The slots lie in one segment, their memory [can be given back](Self::can_give_back) and consists of whole
+    /// pages. The caller has the slots alone, but for those who look at their atomics and make do with idle ones; and
+    /// whatever the slots own is forgotten.
+    pub(super) unsafe fn give_back(&self, first: u32, count: u32) -> bool {
+        #[cfg(tickwheel_loom)]
+        {
+            (first..first + count).filter_map(|index| self.get(index)).for_each(T::make_idle);
+            true
+        }
+        #[cfg(not(tickwheel_loom))]
+        {
+            let (segment, offset) = locate(first);
+            // ORDERING: Relaxed: the caller has the slots, so the segment exists.
+            let base = NonNull::new(self.segments[segment].load(Ordering::Relaxed));
+            base.is_some_and(|base| {
+                // SAFETY: within the segment (the function's contract).
+                let place = unsafe { base.add(offset) };
+                // SAFETY: whole pages, in which nobody uses anything but atomics (the function's contract).
+                unsafe { pages::give_back(place.cast(), count as usize * size_of::<T>()) }
+            })
+        }
+    }
+
     /// Visits every slot of every existing segment below `end`, in order.
     pub(crate) fn for_each(&self, end: u64, mut visit: impl FnMut(u32, &T)) {
         for index in 0..u32::try_from(end.min(MAX_SLOTS)).unwrap_or(u32::MAX) {
@@ -161,8 +215,7 @@ fn allocate<T: Zeroable>(len: usize) -> Option<NonNull<T>> {
     let layout = Layout::array::<T>(len).ok()?;
     // SAFETY: the layout is not zero-sized (`new` asserts it of T, and len > 0). Zero bytes are a valid
     // value of every slot (`Zeroable`).
-    let base = unsafe { std::alloc::alloc_zeroed(layout) };
-    NonNull::new(base.cast())
+    unsafe { pages::allocate(layout) }.map(NonNull::cast)
 }
 
 /// # Safety
@@ -177,7 +230,7 @@ unsafe fn release<T>(base: NonNull<T>, len: usize) {
     }
     if let Ok(layout) = Layout::array::<T>(len) {
         // SAFETY: same layout as in `allocate`.
-        unsafe { std::alloc::dealloc(base.as_ptr().cast(), layout) };
+        unsafe { pages::free(base.cast(), layout) };
     }
 }
 

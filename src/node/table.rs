@@ -58,6 +58,15 @@ impl<T> Table<T> {
         &self.depot
     }
 
+    /// One past the highest node that has served.
+    pub(crate) fn end_of_nodes(&self) -> u64 {
+        self.depot.end()
+    }
+
+    pub(super) const fn nodes(&self) -> &Segments<Node<T>> {
+        &self.nodes
+    }
+
     pub(super) fn node(&self, index: u32) -> Option<&Node<T>> {
         self.nodes.get(index)
     }
@@ -88,12 +97,19 @@ impl<T> Table<T> {
     /// A free node for the caller alone.
     #[inline]
     pub(super) fn take_node(&self, cache: &ThreadCache) -> Option<(u32, &Node<T>)> {
-        let index = cache.take(&self.depot)?;
+        let index = cache.take(&self.depot, |index, generation| self.renew(index, generation))?;
         let node = self.nodes.try_get_or_alloc(index);
         if node.is_none() {
             cache.give(&self.depot, index);
         }
         Some((index, node?))
+    }
+
+    /// A node whose memory was given back begins anew, in a generation that no key names.
+    fn renew(&self, index: u32, generation: u64) {
+        if let Some(node) = self.nodes.get(index) {
+            node.state.restart_after(generation);
+        }
     }
 
     /// Whether the table can never have more nodes; if it gives none all the same, there is no memory.
@@ -344,9 +360,10 @@ impl<T> Table<T> {
         });
     }
 
-    /// Bytes allocated for nodes and magazines, used or not.
-    pub(crate) fn allocated_bytes(&self) -> usize {
-        self.nodes.allocated_bytes() + self.depot.allocated_bytes()
+    /// Bytes of nodes that have served, less those whose memory the system has, and of magazines.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let nodes = self.depot.end().saturating_sub(self.depot.regions.nodes());
+        nodes as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
     }
 }
 
@@ -365,6 +382,6 @@ impl<T> Drop for Table<T> {
 
 impl<T> std::fmt::Debug for Table<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").field("allocated_bytes", &self.allocated_bytes()).finish()
+        f.debug_struct("Table").field("held_bytes", &self.held_bytes()).finish()
     }
 }

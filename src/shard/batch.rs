@@ -1,6 +1,7 @@
 //! Many timers at once: armed one after the other, announced to the owner together.
 
-use super::handle::{Refusal, ShardHandle};
+use super::handle::ShardHandle;
+use super::refusal::Refusal;
 use super::thread_state::ThreadState;
 use crate::node::table::Armed;
 use crate::types::Key;
@@ -53,6 +54,21 @@ impl<T> ShardHandle<T> {
                     return Err(PartlyRefused { cause, accepted, refused });
                 }
                 self.withdraw(thread, accepted, refused.into_iter())
+            }
+        }
+    }
+
+    /// As [`schedule_batch`](Self::schedule_batch), on the thread that holds `slot`.
+    pub(crate) fn schedule_batch_by(
+        &self,
+        slot: u32,
+        timers: Vec<(u64, T)>,
+    ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
+        match self.try_thread(slot) {
+            Some(thread) => self.schedule_batch(thread, timers),
+            None => {
+                let cause = Refusal::NoMemory(());
+                Err(PartlyRefused { cause, accepted: Vec::new(), refused: timers })
             }
         }
     }

@@ -2,18 +2,20 @@
 
 use super::counters::Counters;
 use super::limit::Limit;
+use super::refusal::Refusal;
 use super::thread_state::ThreadState;
 use crate::drive::too_many;
 use crate::inbox::Inbox;
 use crate::node::exchange::NotExchanged;
 use crate::node::moves::Rescheduled;
-use crate::node::segments::{MAX_SLOTS, Segments};
+use crate::node::segments::Segments;
 use crate::node::table::{Armed, Table};
 use crate::park::WakeState;
 use crate::state::{Phase, State};
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::types::{Key, ScheduleError, ScheduleErrorKind};
+use crate::types::Key;
 use crossbeam_utils::CachePadded;
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
 /// A thread looks at the zombie bound every so many of its cancels.
@@ -23,57 +25,6 @@ pub(super) const CANCELS_PER_LOOK: u64 = 4096;
 pub(crate) trait WakeOwner: Send + Sync {
     /// Ends the current sleep, or the next one if the owner is not asleep yet. Must not block.
     fn wake(&self);
-}
-
-/// Why a timer was not accepted; the payload comes back.
-#[derive(Debug)]
-pub(crate) enum Refusal<T> {
-    Closed(T),
-    /// `max_pending` timers are pending.
-    AtLimit {
-        payload: T,
-        pending: usize,
-        max: usize,
-    },
-    /// The node table is full.
-    Full(T),
-    /// The `Clone` of a periodic timer's payload panicked.
-    NotCopied(T),
-    /// There is no memory for a node, or for the message to the owner.
-    NoMemory(T),
-}
-
-impl<T> Refusal<T> {
-    /// The reason alone, and the payload.
-    #[cold]
-    pub(super) fn split(self) -> (Refusal<()>, T) {
-        match self {
-            Self::Closed(payload) => (Refusal::Closed(()), payload),
-            Self::AtLimit { payload, pending, max } => {
-                (Refusal::AtLimit { payload: (), pending, max }, payload)
-            }
-            Self::Full(payload) => (Refusal::Full(()), payload),
-            Self::NotCopied(payload) => (Refusal::NotCopied(()), payload),
-            Self::NoMemory(payload) => (Refusal::NoMemory(()), payload),
-        }
-    }
-
-    /// The user's error.
-    #[cold]
-    pub(crate) fn into_error(self, shard: usize) -> ScheduleError<T> {
-        let (kind, payload) = match self {
-            Self::Closed(payload) => (ScheduleErrorKind::Stopped, payload),
-            Self::AtLimit { payload, pending, max } => {
-                (ScheduleErrorKind::TooManyPending { pending, max_pending: max }, payload)
-            }
-            Self::NotCopied(payload) => (ScheduleErrorKind::PayloadClonePanicked, payload),
-            Self::NoMemory(payload) => (ScheduleErrorKind::OutOfMemory, payload),
-            Self::Full(payload) => {
-                (ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
-            }
-        };
-        ScheduleError::new(kind, payload)
-    }
 }
 
 /// Beginnings and ends of a shard's timers: no end is among them without its beginning.
@@ -139,15 +90,22 @@ impl<T> ShardHandle<T> {
         self.table.key(index, generation)
     }
 
-    /// The thread state of the thread that holds `slot`.
+    /// The thread state of the thread that holds `slot`. Ends the process if there is no memory for it: only where
+    /// nothing can be refused.
     #[inline]
     pub(crate) fn thread(&self, slot: u32) -> &ThreadState {
-        let thread = self.threads.get_or_alloc(slot);
+        self.try_thread(slot).unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
+    }
+
+    /// As [`thread`](Self::thread); `None` if there is no memory.
+    #[inline]
+    pub(crate) fn try_thread(&self, slot: u32) -> Option<&ThreadState> {
+        let thread = self.threads.try_get_or_alloc(slot)?;
         // ORDERING: Relaxed: only the slot's holder reads and writes the flag.
         if !thread.joined.load(Ordering::Relaxed) {
             self.join(slot, thread);
         }
-        thread
+        Some(thread)
     }
 
     #[cold]
@@ -156,6 +114,21 @@ impl<T> ShardHandle<T> {
         thread.joined.store(true, Ordering::Relaxed);
         // ORDERING: AcqRel pairs with the Acquire in `threads_sum`: threads below the end exist. [P4]
         self.threads_end.fetch_max(slot + 1, Ordering::AcqRel);
+    }
+
+    /// As [`schedule`](Self::schedule), on the thread that holds `slot`.
+    #[inline]
+    pub(crate) fn schedule_by(
+        &self,
+        slot: u32,
+        deadline: u64,
+        payload: T,
+        held: bool,
+    ) -> Result<Key<T>, Refusal<T>> {
+        let Some(thread) = self.try_thread(slot) else {
+            return Err(Refusal::NoMemory(payload));
+        };
+        self.schedule(thread, deadline, payload, held)
     }
 
     /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
@@ -197,7 +170,7 @@ impl<T> ShardHandle<T> {
             .map_err(|payload| self.no_node(payload))
     }
 
-    /// There was no node for a timer; gives its place under the limit back.
+    /// There was no node for a timer; gives its permit back.
     #[cold]
     pub(super) fn no_node(&self, payload: T) -> Refusal<T> {
         self.release_permit();
@@ -267,7 +240,10 @@ impl<T> ShardHandle<T> {
     /// The owner may sleep for an hour while everything it holds is cancelled: call it before that.
     #[cold]
     fn look_at_zombies(&self) {
-        if too_many(self.counters.entries.get(), || self.pending()) {
+        let pending = self.pending();
+        let much_is_free =
+            || pending < self.counters.trim_below.get() && self.table.has_much_free(pending);
+        if too_many(self.counters.entries.get(), || pending) || much_is_free() {
             self.request_turn();
         }
     }
@@ -311,7 +287,7 @@ impl<T> ShardHandle<T> {
         self.table.deadline(key.index())
     }
 
-    /// Takes a place under the limit, if there is one, for this payload.
+    /// Takes a permit, if there is one, for this payload.
     #[inline]
     pub(super) fn acquire_permit(&self, payload: T) -> Result<T, Refusal<T>> {
         match self.limit.as_ref().map(|limit| (limit.acquire(), limit.max())) {
@@ -395,6 +371,6 @@ impl<T> ShardHandle<T> {
 
     /// Bytes held by nodes, magazines and, as of the last turn, the wheel.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.table.allocated_bytes() as u64 + self.counters.wheel_bytes.get()
+        self.table.held_bytes() as u64 + self.counters.wheel_bytes.get()
     }
 }

@@ -136,6 +136,27 @@ impl fmt::Debug for Recorder {
 /// A snapshot is plain data, about 2.6 KiB; an empty one holds no memory. Taken from a live engine
 /// it only grows: [`since`](Self::since) is what came between two of them.
 ///
+/// An interval's values:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// let before = timer.stats().lateness();
+/// // ... a minute passes ...
+/// let after = timer.stats().lateness();
+/// let minute = after.since(&before);
+/// println!("p99 {:?}, mean {:?}, worst {:?}", minute.percentile(99.0), minute.mean(), minute.max());
+///
+/// let mut both = before.clone();
+/// both.merge(&minute);
+/// assert_eq!(both.count(), after.count());
+/// assert_eq!(both.buckets().map(|(_longest, count)| count).sum::<u64>(), both.count());
+/// # Ok(()) }
+/// ```
+///
 /// # For a metrics system
 ///
 /// [`count`](Self::count), [`sum`](Self::sum) and [`cumulative`](Self::cumulative) are what a

@@ -5,7 +5,7 @@
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 
-/// Counts places taken; never more than `max`.
+/// Counts permits taken; never more than `max`.
 #[derive(Debug)]
 pub(crate) struct Limit {
     taken: CachePadded<AtomicUsize>,
@@ -21,7 +21,7 @@ impl Limit {
         self.max
     }
 
-    /// Takes a place, or says how many are taken. A compare-and-swap loop rather than add-and-undo, so
+    /// Takes a permit, or says how many are taken. A compare-and-swap loop rather than add-and-undo, so
     /// that a refused caller never makes another one fail.
     pub(crate) fn acquire(&self) -> Result<(), usize> {
         // ORDERING: Relaxed throughout: the word is a counter; exactness comes from its modification order.
@@ -42,7 +42,7 @@ impl Limit {
         }
     }
 
-    /// Frees a place.
+    /// Gives a permit back.
     pub(crate) fn release(&self) {
         // ORDERING: Relaxed: as above. A later `acquire` by the same thread sees it (coherence).
         self.taken.fetch_sub(1, Ordering::Relaxed);

@@ -5,14 +5,16 @@
 //! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler's call
 //! come [`Owner::confirm`] and [`Owner::finish_call`], which are in `repeat`.
 
-use super::handle::{Refusal, ShardHandle, WakeOwner};
+use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
+use super::refusal::Refusal;
 use super::send::unpack;
 use super::store::Nodes;
 use super::thread_state::ThreadState;
 use crate::drive::{Driver, Fired, TurnState};
 use crate::inbox::Reader;
 use crate::node::moves::Rescheduled;
+use crate::node::trim::Trim;
 use crate::park::Balance;
 use crate::state::Phase;
 use crate::types::{Budget, Key};
@@ -58,6 +60,8 @@ pub(crate) struct Owner<T> {
     closed: bool,
     /// Entries that the owner's own moves have turned into zombies.
     superseded: u64,
+    /// How far it has got with giving the memory of free nodes back.
+    trim: Trim,
     /// The node of the periodic timer that is at a call: it is kept until [`Owner::finish_call`].
     pub(super) calling: Option<u32>,
 }
@@ -83,6 +87,7 @@ impl<T> Owner<T> {
             turn_requested: false,
             closed: false,
             superseded: 0,
+            trim: Trim::default(),
             calling: None,
         }
     }
@@ -158,7 +163,7 @@ impl<T> Owner<T> {
         self.driver.is_turning()
     }
 
-    /// The last part: sweep, report, look ahead.
+    /// The last part: sweep, give memory back, report, look ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
         let TurnState { now, fired, cut_short, .. } = turn;
         let Self { handle, driver, thread, .. } = self;
@@ -167,8 +172,9 @@ impl<T> Owner<T> {
         let mut nodes = Nodes { handle, thread };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
         let sweeping = driver.keep_bounded(&mut nodes, turn_requested, sweep.max(budget.sweep));
+        let more =
+            self.draining || cut_short || sweeping || self.trim(turn_requested, budget.sweep);
         self.report();
-        let more = self.draining || cut_short || sweeping;
         let next = if more { now } else { self.next_tick() };
         let counters = &self.handle.counters;
         if more {
@@ -178,6 +184,22 @@ impl<T> Owner<T> {
             counters.next.set(!next.max(now));
         }
         Turn { fired, more, next }
+    }
+
+    /// Gives the memory of nodes that are free after a burst back, a piece at a time; whether there is more of it.
+    fn trim(&mut self, requested: bool, nodes: usize) -> bool {
+        // The models do it by themselves, where it is what they are about.
+        if cfg!(tickwheel_loom) {
+            return false;
+        }
+        let Self { handle, driver, thread, trim, .. } = self;
+        let entries = driver.entries();
+        if !trim.is_due(handle.table.end_of_nodes(), entries, requested) {
+            return false;
+        }
+        let goes_on = trim.step(&handle.table, &thread.cache, entries, || handle.pending(), nodes);
+        handle.counters.trim_below.set(trim.ask_below());
+        goes_on
     }
 
     /// The earliest tick at which there is something to do.

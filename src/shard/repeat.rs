@@ -3,8 +3,9 @@
 //! Everything else is as with other timers: one key, one `cancel`, one `reschedule`. A call counts as one timer
 //! fired, and the next one as one scheduled; the permit under `max_pending` is kept from schedule to end.
 
-use super::handle::{Refusal, ShardHandle};
+use super::handle::ShardHandle;
 use super::owner::Owner;
+use super::refusal::Refusal;
 use super::thread_state::{Counter, ThreadState};
 use crate::contain;
 use crate::drive::{Fired, TurnState};
@@ -15,12 +16,15 @@ use crate::types::Key;
 use crate::wheel::Entry;
 
 impl<T> ShardHandle<T> {
-    /// Begins a periodic timer. Lock-free; allocates once.
+    /// Begins a periodic timer on the thread that holds `slot`. Lock-free; allocates once.
     pub(crate) fn schedule_periodic(
         &self,
-        thread: &ThreadState,
+        slot: u32,
         repeat: Repeat<T>,
     ) -> Result<Key<T>, Refusal<T>> {
+        let Some(thread) = self.try_thread(slot) else {
+            return Err(Refusal::NoMemory(repeat.payload));
+        };
         let tick = repeat.course.tick();
         let armed = self.arm_periodic(thread, &thread.scheduled, repeat, true)?;
         if !self.send(thread, tick, armed.index, armed.mark) {

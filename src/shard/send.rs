@@ -1,7 +1,8 @@
 //! How other threads tell a shard's owner something: a message into the thread state's own block, and a wake
 //! if need be.
 
-use super::handle::{Refusal, ShardHandle};
+use super::handle::ShardHandle;
+use super::refusal::Refusal;
 use super::thread_state::ThreadState;
 use crate::contain;
 use crate::inbox::{Message, NoMemory, Written};

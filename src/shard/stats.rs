@@ -11,6 +11,21 @@ use std::time::Duration;
 /// Numbers of events never go back (but for a timer whose scheduling meets the end of its engine, which may be
 /// counted for a moment). They are read one after the other, so sums are exact only when nothing is going on; an
 /// end is never counted without its beginning.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Drive, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::builder().shards(2).drive(Drive::Manual).build()?;
+/// timer.run_after(Duration::ZERO, || ())?;
+/// timer.turn()?;
+/// for shard in timer.stats().shards {
+///     println!("shard {}: {} pending, oldest {:?} late", shard.shard, shard.pending, shard.lag);
+///     assert_eq!(shard.scheduled, shard.fired + shard.cancelled + shard.returned + shard.pending);
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ShardStats {
@@ -54,7 +69,8 @@ pub struct ShardStats {
     pub lag: Duration,
     /// Entries in the wheel after the last turn, zombies included.
     pub entries: u64,
-    /// Bytes that nodes, magazines and wheel have allocated, used or not.
+    /// Bytes held by nodes that have served (less what went back to the system after a burst), by the magazines in
+    /// which free ones are noted, and by the wheel.
     pub held_bytes: u64,
     /// Entries in the wheel beyond the pending timers: zombies that lie there now (a lower bound while
     /// pending timers lie in the inbox).

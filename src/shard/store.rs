@@ -30,7 +30,7 @@ impl<T> TimerStore for Nodes<'_, T> {
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { handle, thread } = self;
         handle.table.due(&thread.cache, entry.index, entry.mark, now, || {
-            // The place is free before the handler runs, so that it can schedule at the limit.
+            // The permit is back before the handler runs, so that it can schedule at the limit.
             handle.release_permit();
             handle.counters.fired.bump();
         })

@@ -90,6 +90,12 @@ impl StateWord {
         new
     }
 
+    /// Forgets all but the generation that the node's next timer comes after. The caller owns the node alone.
+    pub(crate) fn restart_after(&self, generation: u64) {
+        // ORDERING: Relaxed: whoever reads it finds no living timer, and looks at nothing else.
+        self.0.store(State::unarmed(generation).0, Ordering::Relaxed);
+    }
+
     /// One step of a living timer; the state as it is now if somebody was faster.
     #[inline]
     fn step(&self, from: State, to: State) -> Result<State, State> {

@@ -4,9 +4,11 @@
 //! loom can explore. Under `--cfg tickwheel_loom` the flag `--cfg crossbeam_loom` must be set as well:
 //! without it crossbeam-epoch silently keeps std's atomics and the models would prove nothing about it.
 //!
-//! Rooms: `cell` (an `UnsafeCell` whose accesses loom can check), `epoch` (memory reclamation), `fence` (a pair of
-//! fences of which one side is nearly free), `prefetch` (a hint to the processor), `slot` (small dense numbers for
-//! threads, std only), `watched` (loom's atomics, with a gap in its search closed; under loom only).
+//! Rooms: `boxed` (a box that the allocator may refuse), `cell` (an `UnsafeCell` whose accesses loom can check),
+//! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
+//! system can take back for a while), `prefetch` (a hint to the processor), `slot` (small dense numbers for threads,
+//! std only), `watched` (loom's atomics, with a gap in its search closed; under loom only), `weakened` (one ordering
+//! made weaker, to see whether a model notices; under loom only).
 
 #[cfg(all(tickwheel_loom, not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
 compile_error!(
@@ -14,17 +16,22 @@ compile_error!(
      crossbeam-epoch keeps std atomics, and loom would not see them"
 );
 
+pub(crate) mod boxed;
 #[cfg(feature = "shard")]
 pub(crate) mod cell;
 #[cfg(feature = "shard")]
 pub(crate) mod epoch;
 #[cfg(feature = "shard")]
 pub(crate) mod fence;
+#[cfg(feature = "shard")]
+pub(crate) mod pages;
 pub(crate) mod prefetch;
 #[cfg(feature = "shard")]
 pub(crate) mod slot;
 #[cfg(tickwheel_loom)]
 pub(crate) mod watched;
+#[cfg(tickwheel_loom)]
+pub(crate) mod weakened;
 #[cfg(feature = "engine")]
 pub(crate) mod wiped;
 

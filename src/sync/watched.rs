@@ -15,6 +15,7 @@
 //!
 //! What happens before the first thread starts needs none of this: it precedes everything.
 
+use super::weakened::{Part, ordering};
 use loom::sync::Condvar;
 use loom::sync::atomic as bare;
 use std::cell::{Cell, RefCell};
@@ -63,13 +64,15 @@ pub(crate) fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thr
 }
 
 /// A fence whose place among the other threads' fences is part of the search.
-pub(crate) fn fence(ordering: Ordering) {
-    if ordering == Ordering::SeqCst && STARTED.get() > 0 {
+#[track_caller]
+pub(crate) fn fence(order: Ordering) {
+    let order = ordering(Part::Fence, order);
+    if order == Ordering::SeqCst && STARTED.get() > 0 {
         // Cloned out of the cell: other threads of the model run, on this very thread, before it returns.
         let fences = FENCES.with_borrow(Clone::clone);
         fences.inspect(|fences| fences.notify_all());
     }
-    bare::fence(ordering);
+    bare::fence(order);
 }
 
 /// Who has loaded an atomic. Made on demand: most atomics of a model are never loaded, and loom's stacks
@@ -101,18 +104,21 @@ impl Watch {
 
 macro_rules! methods {
     ($value:ty) => {
+        #[track_caller]
         pub(crate) fn load(&self, order: Ordering) -> $value {
             self.watch.load();
-            self.cell.load(order)
+            self.cell.load(ordering(Part::Load, order))
         }
 
+        #[track_caller]
         pub(crate) fn store(&self, value: $value, order: Ordering) {
             self.watch.write();
-            self.cell.store(value, order);
+            self.cell.store(value, ordering(Part::Store, order));
         }
 
         methods! { $value: swap(value: $value) -> $value }
 
+        #[track_caller]
         pub(crate) fn compare_exchange(
             &self,
             current: $value,
@@ -121,9 +127,12 @@ macro_rules! methods {
             failure: Ordering,
         ) -> Result<$value, $value> {
             self.watch.write();
+            let success = ordering(Part::Exchange, success);
+            let failure = ordering(Part::Failure, failure);
             self.cell.compare_exchange(current, new, success, failure)
         }
 
+        #[track_caller]
         pub(crate) fn compare_exchange_weak(
             &self,
             current: $value,
@@ -137,9 +146,10 @@ macro_rules! methods {
     ($value:ty: $($method:ident(value: $argument:ty) -> $result:ty)*) => {
         $(
             #[allow(dead_code, reason = "not every width needs every operation")]
+            #[track_caller]
             pub(crate) fn $method(&self, value: $argument, order: Ordering) -> $result {
                 self.watch.write();
-                self.cell.$method(value, order)
+                self.cell.$method(value, ordering(Part::Exchange, order))
             }
         )*
     };
@@ -161,6 +171,7 @@ macro_rules! integer {
 
             methods! { $value }
 
+            #[track_caller]
             pub(crate) fn fetch_update(
                 &self,
                 set: Ordering,
@@ -169,6 +180,8 @@ macro_rules! integer {
             ) -> Result<$value, $value> {
                 self.watch.load();
                 self.watch.write();
+                let set = ordering(Part::Exchange, set);
+                let fetch = ordering(Part::Failure, fetch);
                 self.cell.fetch_update(set, fetch, step)
             }
 

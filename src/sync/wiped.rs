@@ -12,9 +12,9 @@
 use crate::sync::atomic::AtomicU8;
 
 /// One such byte; 0 at first.
-pub(crate) struct WipedByte(Place);
+pub(crate) struct WipedByte(Storage);
 
-enum Place {
+enum Storage {
     #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
     Page(&'static AtomicU8),
     Box(Box<AtomicU8>),
@@ -24,17 +24,17 @@ impl WipedByte {
     pub(crate) fn new() -> Self {
         #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
         if let Some(byte) = page::take() {
-            return Self(Place::Page(byte));
+            return Self(Storage::Page(byte));
         }
-        Self(Place::Box(Box::new(AtomicU8::new(0))))
+        Self(Storage::Box(Box::new(AtomicU8::new(0))))
     }
 
     #[inline]
     pub(crate) fn get(&self) -> &AtomicU8 {
         match &self.0 {
             #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
-            Place::Page(byte) => byte,
-            Place::Box(byte) => byte,
+            Storage::Page(byte) => byte,
+            Storage::Box(byte) => byte,
         }
     }
 }
@@ -42,7 +42,7 @@ impl WipedByte {
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
 impl Drop for WipedByte {
     fn drop(&mut self) {
-        if let Place::Page(byte) = self.0 {
+        if let Storage::Page(byte) = self.0 {
             page::give(byte);
         }
     }

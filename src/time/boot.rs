@@ -29,6 +29,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 ///     .build_with(|expired: Expired<u64>| println!("lease {} has run out", expired.payload))?;
 /// let lease = leases.schedule_key(Duration::from_secs(3600), 17)?;
 /// assert!(leases.cancel(lease).won());
+/// println!("a suspended machine's time counts: {}", BootClock::counts_suspended_time());
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,6 +6,39 @@ use core::time::Duration;
 
 /// A source of [`Time`].
 ///
+/// ```
+/// use std::sync::Weak;
+/// use std::time::Duration;
+/// use tickwheel::{Clock, Drive, ManualClock, Time, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// /// Another clock, a day ahead.
+/// struct Tomorrow<C>(C);
+///
+/// impl<C: Clock> Clock for Tomorrow<C> {
+///     fn now(&self) -> Time {
+///         self.0.now() + Duration::from_secs(24 * 3600)
+///     }
+///
+///     // What a clock that is made of another one must pass on:
+///     fn longest_sleep(&self) -> Option<Duration> {
+///         self.0.longest_sleep()
+///     }
+///
+///     fn is_virtual(&self) -> bool {
+///         self.0.is_virtual()
+///     }
+///
+///     fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
+///         self.0.on_advance(wake);
+///     }
+/// }
+///
+/// let timer = Timer::builder().clock(Tomorrow(ManualClock::new())).drive(Drive::Manual).build()?;
+/// assert_eq!(timer.now(), Time::from_nanos(86_400_000_000_000));
+/// # Ok(()) }
+/// ```
+///
 /// # Contract
 ///
 /// * `now` never goes back: if one call of `now` happens before another, on the same thread or on

@@ -27,6 +27,7 @@ type Hook = Weak<dyn Fn() + Send + Sync>;
 /// clock.advance(Duration::from_secs(3600));
 /// clock.set(Time::ZERO); // refused: time never goes back
 /// assert_eq!(clock.now(), Time::ZERO + Duration::from_secs(3600));
+/// assert_eq!(ManualClock::starting_at(Time::from_nanos(17)).now(), Time::from_nanos(17));
 /// ```
 #[derive(Clone)]
 pub struct ManualClock {

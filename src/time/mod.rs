@@ -5,12 +5,13 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `tick` | [`Time`], ticks, and the only rounding of durations in the crate |
+//! | `point` | [`Time`]: a point on the scale |
+//! | `tick` | ticks, and the only rounding of durations to them |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
 //! | `timeout` | timeouts as the system calls of event loops take them |
 //! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
-//! | `slack` | how long an owner sleeps that may fire a little later |
+//! | `slack` | how long an owner may sleep, and where a deadline may move to, if being late is no harm |
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
 //! | `boot` | a clock that counts the time of a suspended machine |
@@ -26,6 +27,7 @@ mod manual;
 #[cfg(feature = "std")]
 mod monotonic;
 mod period;
+mod point;
 #[cfg(feature = "shard")]
 mod quick;
 mod repeat;
@@ -44,12 +46,13 @@ pub use manual::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
+pub use point::Time;
+pub(crate) use point::saturating_ns;
 #[cfg(feature = "shard")]
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Course, Repeat};
 #[cfg(feature = "shard")]
 pub(crate) use source::TimeSource;
-pub use tick::Time;
-pub(crate) use tick::{TickRate, saturating_ns};
+pub(crate) use tick::TickRate;
 pub(crate) use timeout::whole_ms;
 pub use when::When;

@@ -19,6 +19,17 @@ static ORIGIN: OnceLock<Instant> = OnceLock::new();
 /// Reads cost about as much as [`Instant::now`] (some 20 ns) and never go back. As with `Instant`,
 /// whether time passes while the machine is suspended is up to the operating system; on Linux it
 /// does not.
+///
+/// ```
+/// use std::time::Instant;
+/// use tickwheel::{Clock, MonotonicClock, Time};
+///
+/// let clock = MonotonicClock::new();
+/// let instant = Instant::now();
+/// let time: Time = clock.time_of(instant);
+/// assert_eq!(clock.instant_of(time), Some(instant));
+/// assert!(clock.now() >= time);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicClock {
     origin: Instant,

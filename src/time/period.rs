@@ -9,6 +9,13 @@ use core::time::Duration;
 use thiserror::Error;
 
 /// Why a period was refused.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{MissedTicks, Period, PeriodError};
+///
+/// assert_eq!(Period::fixed_rate(Duration::ZERO, MissedTicks::Skip), Err(PeriodError::Zero));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PeriodError {
@@ -24,6 +31,18 @@ pub enum PeriodError {
 ///
 /// A period counts as missed when the deadline after the one that fires has passed as well. Firing late
 /// within its own period changes nothing: the next deadline stays where it was.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{MissedTicks, Period, Time};
+///
+/// // A period of 10 s, and the call for second 10 is made at second 35.
+/// let (ten, at) = (Duration::from_secs(10), |seconds| Time::ZERO + Duration::from_secs(seconds));
+/// let next = |missed| Period::fixed_rate(ten, missed).map(|period| period.next(at(10), at(35)));
+/// assert_eq!(next(MissedTicks::Skip), Ok(at(40)));
+/// assert_eq!(next(MissedTicks::Delay), Ok(at(45)));
+/// assert_eq!(next(MissedTicks::Burst), Ok(at(20))); // and 30, at once
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum MissedTicks {
@@ -54,6 +73,7 @@ pub enum MissedTicks {
 ///
 /// let pause = Period::fixed_delay(second)?;
 /// assert_eq!(pause.next(at(1), at(7)), at(8));
+/// assert!(pause.is_fixed_delay() && pause.length() == second);
 ///
 /// assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
 /// # Ok::<(), PeriodError>(())

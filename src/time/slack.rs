@@ -1,7 +1,36 @@
-//! How long an owner sleeps that may fire a little later.
+//! What a tolerance is good for: an owner sleeps a little longer, or a timer's deadline moves to where others are.
 
-use super::{TickRate, Time};
+use super::{TickRate, Time, saturating_ns};
 use core::time::Duration;
+
+/// A grid of points in time that timers of about the same tolerance share: the multiples of a power of two of
+/// nanoseconds, as its exponent. So the points of a coarse grid lie on every finer one, too.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Grid(u8);
+
+impl Grid {
+    /// Every nanosecond.
+    pub(crate) const EXACT: Self = Self(0);
+
+    /// The coarsest grid whose points lie no further apart than `slack`.
+    #[inline]
+    pub(crate) const fn within(slack: Duration) -> Self {
+        match saturating_ns(slack).checked_ilog2() {
+            Some(exponent) => Self(exponent as u8),
+            None => Self::EXACT,
+        }
+    }
+
+    /// The first point at or after `time`; [`Time::MAX`] beyond the scale.
+    #[inline]
+    pub(crate) const fn round_up(self, time: Time) -> Time {
+        let below = (1 << self.0) - 1;
+        match time.as_nanos().checked_add(below) {
+            Some(nanos) => Time::from_nanos(nanos & !below),
+            None => Time::MAX,
+        }
+    }
+}
 
 impl TickRate {
     /// Until when to sleep if the next deadline is at `next`: until the last tick that begins at most `slack`
@@ -18,6 +47,45 @@ impl TickRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_point_of_a_grid_is_never_early_and_within_the_slack(
+            nanos: u64, shift in 0..64_u32, slack: u64, less in 0..64_u32,
+        ) {
+            let (time, slack) = (Time::from_nanos(nanos >> shift), slack >> less);
+            let grid = Grid::within(Duration::from_nanos(slack));
+            let point = grid.round_up(time);
+            prop_assert!(point >= time);
+            if point != Time::MAX {
+                prop_assert!(point.as_nanos() - time.as_nanos() < slack.max(1));
+                prop_assert_eq!(grid.round_up(point), point);
+                // It lies on every finer grid.
+                let finer = Grid::within(Duration::from_nanos(slack / 3));
+                prop_assert_eq!(finer.round_up(point), point);
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_slack_a_time_stays_and_never_stays_never() {
+        let at = Time::from_nanos;
+        for slack in [Duration::ZERO, Duration::from_nanos(1)] {
+            assert_eq!(Grid::within(slack), Grid::EXACT);
+        }
+        assert_eq!(
+            [0, 1, 17, u64::MAX].map(at).map(|time| Grid::EXACT.round_up(time)),
+            [0, 1, 17, u64::MAX].map(at)
+        );
+        let second = Grid::within(Duration::from_secs(1));
+        assert_eq!(second.round_up(at(1)), at(1 << 29), "the power of two below");
+        assert_eq!(
+            (second.round_up(Time::ZERO), second.round_up(Time::MAX)),
+            (Time::ZERO, Time::MAX)
+        );
+        assert_eq!(Grid::within(Duration::MAX).round_up(at((1 << 63) + 1)), Time::MAX);
+    }
 
     #[test]
     fn the_sleep_ends_at_the_last_tick_within_the_slack() {

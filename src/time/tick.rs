@@ -1,4 +1,4 @@
-//! Time, ticks, and the only rounding of durations in the crate.
+//! Ticks, and the only rounding of durations to them.
 //!
 //! Two units exist. [`Time`] counts nanoseconds since a clock's origin; it is what callers and
 //! clocks speak. A *tick* is a plain `u64` counted from the same origin; it is what shards and
@@ -10,123 +10,11 @@
 //! Arithmetic saturates: the far end of either scale, [`Time::MAX`] and [`NEVER`], means
 //! "practically never".
 
-use core::fmt;
-use core::ops::{Add, Sub};
+use super::Time;
 use core::time::Duration;
 
 /// The tick that never comes: the deadline of every timer whose time does not fit the scale.
 pub(crate) const NEVER: u64 = u64::MAX;
-
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
-
-/// A point in time: whole nanoseconds since the origin of one clock.
-///
-/// The scale spans 584 years. All arithmetic saturates at its ends, so no operation panics;
-/// [`Time::MAX`] stands for "practically never". Times of different clocks are not comparable.
-///
-/// A `Time` is 8 bytes of plain data and every operation on it is O(1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Time(u64);
-
-impl Time {
-    /// The clock's origin.
-    pub const ZERO: Self = Self(0);
-    /// The far end of the scale, 584 years after the origin: practically never.
-    pub const MAX: Self = Self(u64::MAX);
-
-    /// The time `nanos` nanoseconds after the clock's origin.
-    #[inline]
-    #[must_use]
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
-    /// Nanoseconds since the clock's origin.
-    #[inline]
-    #[must_use]
-    pub const fn as_nanos(self) -> u64 {
-        self.0
-    }
-
-    /// This time plus `duration`, or [`Time::MAX`] where the sum leaves the scale.
-    #[inline]
-    #[must_use]
-    pub const fn saturating_add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(saturating_ns(duration)))
-    }
-
-    /// This time less `duration`, or [`Time::ZERO`] where the difference leaves the scale.
-    #[inline]
-    #[must_use]
-    pub const fn saturating_sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(saturating_ns(duration)))
-    }
-
-    /// How long after `earlier` this time is; zero where it is not after it.
-    #[inline]
-    #[must_use]
-    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-}
-
-/// Adds and saturates at [`Time::MAX`].
-impl Add<Duration> for Time {
-    type Output = Self;
-
-    #[inline]
-    fn add(self, duration: Duration) -> Self {
-        self.saturating_add(duration)
-    }
-}
-
-/// Subtracts and saturates at [`Time::ZERO`].
-impl Sub<Duration> for Time {
-    type Output = Self;
-
-    #[inline]
-    fn sub(self, duration: Duration) -> Self {
-        self.saturating_sub(duration)
-    }
-}
-
-/// The distance from the right time to the left one; zero where the left one is not the later.
-impl Sub for Time {
-    type Output = Duration;
-
-    #[inline]
-    fn sub(self, earlier: Self) -> Duration {
-        self.saturating_duration_since(earlier)
-    }
-}
-
-/// As a duration since the clock's origin, `1.5s`; `never` at the end of the scale.
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::MAX {
-            f.pad("never")
-        } else {
-            fmt::Debug::fmt(&Duration::from_nanos(self.0), f)
-        }
-    }
-}
-
-impl fmt::Debug for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Time({self})")
-    }
-}
-
-/// A duration in nanoseconds, `u64::MAX` where it is longer than 584 years.
-///
-/// Goes by seconds and remainder: `Duration::as_nanos` would multiply in 128 bits.
-#[inline]
-pub(crate) const fn saturating_ns(duration: Duration) -> u64 {
-    match duration.as_secs().checked_mul(NANOS_PER_SECOND) {
-        Some(whole) => whole.saturating_add(duration.subsec_nanos() as u64),
-        None => u64::MAX,
-    }
-}
 
 /// The length of a tick, and the conversions between nanoseconds and ticks.
 ///
@@ -371,24 +259,5 @@ mod tests {
     fn a_tick_too_short_for_the_reciprocal_does_not_panic() {
         assert_eq!(TickRate::new(0), TickRate::new(2));
         assert_eq!(TickRate::new(1).current(Time::MAX), u64::MAX / 2);
-    }
-
-    #[test]
-    fn times_saturate_at_both_ends() {
-        let second = Duration::from_secs(1);
-        assert_eq!(Time::MAX + second, Time::MAX);
-        assert_eq!(Time::from_nanos(1) + Duration::MAX, Time::MAX);
-        assert_eq!(Time::ZERO - Time::MAX, Duration::ZERO);
-        assert_eq!((Time::ZERO + second) - Time::ZERO, second);
-        assert_eq!(Time::MAX.saturating_duration_since(Time::ZERO), Duration::from_nanos(u64::MAX));
-        assert_eq!(saturating_ns(Duration::from_nanos(u64::MAX)), u64::MAX);
-        assert_eq!(
-            saturating_ns(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1)),
-            u64::MAX
-        );
-        assert_eq!(Time::MAX - Duration::MAX, Time::ZERO);
-        assert_eq!((Time::ZERO + 2 * second) - second, Time::ZERO + second);
-        assert_eq!(format!("{:?} {:?}", Time::ZERO + second, Time::MAX), "Time(1s) Time(never)");
-        assert_eq!(format!("{} {}", Time::ZERO + second / 2, Time::MAX), "500ms never");
     }
 }

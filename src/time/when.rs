@@ -1,5 +1,6 @@
 //! When a timer is to fire, as its caller says it.
 
+use super::slack::Grid;
 use super::{TickRate, Time};
 use core::time::Duration;
 #[cfg(feature = "std")]
@@ -46,18 +47,60 @@ impl From<Instant> for Time {
 /// # Ok(()) }
 /// ```
 ///
+/// A timer that may be late can say by how much: [`with_slack`](Self::with_slack).
+///
 /// 24 bytes of plain data, and none at all where the compiler sees which of the three it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct When(Kind);
 
+/// With the grid inside of each, where it takes no room.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind {
-    After(Duration),
-    At(Time),
-    AtInstant(Instant),
+    After(Grid, Duration),
+    At(Grid, Time),
+    AtInstant(Grid, Instant),
 }
 
 impl When {
+    /// The same, for a timer that may be late by as much as `slack`: its deadline moves up to the next of the points
+    /// that all timers of this slack share, so that those of one thread or loop fire in one go, with one wake-up.
+    ///
+    /// The points lie a power of two of nanoseconds apart, the largest that is not longer than `slack`; those of a
+    /// longer slack are among those of a shorter one. The deadline that the timer is asked for, and from which its
+    /// lateness counts, is the point. Of a periodic timer the first deadline moves; the others are counted from there.
+    /// A delay of zero stays due at once. Nothing is stored for it, and timers without a slack pay nothing.
+    ///
+    /// The slack of a builder comes on top: it lets a worker or a loop sleep longer, for all timers.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, Time, When};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let second = Duration::from_secs(1);
+    /// let idle = When::from(30 * second).with_slack(second);
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// for n in 0..10 {
+    ///     // Ten connections within 100 ms: they are closed together, none of them before its 30 seconds.
+    ///     timer.schedule(Time::ZERO + Duration::from_millis(1000 + 10 * n), idle, n)?;
+    /// }
+    /// let due = timer.next_deadline().expect("ten are pending");
+    /// assert!(due >= Time::ZERO + Duration::from_millis(31_090) && due <= Time::ZERO + 32 * second);
+    /// assert_eq!(timer.poll(due, |_| ()).fired, 10);
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn with_slack(self, slack: Duration) -> Self {
+        let grid = Grid::within(slack);
+        Self(match self.0 {
+            Kind::After(_, Duration::ZERO) => return self,
+            Kind::After(_, delay) => Kind::After(grid, delay),
+            Kind::At(_, time) => Kind::At(grid, time),
+            Kind::AtInstant(_, instant) => Kind::AtInstant(grid, instant),
+        })
+    }
+
     /// The deadline's tick. `start` gives what a delay counts from, `time_of` translates an instant.
     #[inline(always)] // so that the usual kind, which is known at compile time, costs no branch
     pub(crate) fn tick(
@@ -67,9 +110,12 @@ impl When {
         time_of: impl FnOnce(Instant) -> Time,
     ) -> u64 {
         match self.0 {
-            Kind::After(delay) => rate.deadline(start(), delay),
-            Kind::At(time) => rate.deadline_at(time),
-            Kind::AtInstant(instant) => rate.deadline_at(time_of(instant)),
+            Kind::After(Grid::EXACT, delay) => rate.deadline(start(), delay),
+            Kind::After(grid, delay) => {
+                rate.deadline_at(grid.round_up(start().saturating_add(delay)))
+            }
+            Kind::At(grid, time) => rate.deadline_at(grid.round_up(time)),
+            Kind::AtInstant(grid, instant) => rate.deadline_at(grid.round_up(time_of(instant))),
         }
     }
 
@@ -81,22 +127,22 @@ impl When {
         time_of: impl FnOnce(Instant) -> Time,
     ) -> Time {
         match self.0 {
-            Kind::After(delay) => start().saturating_add(delay),
-            Kind::At(time) => time,
-            Kind::AtInstant(instant) => time_of(instant),
+            Kind::After(grid, delay) => grid.round_up(start().saturating_add(delay)),
+            Kind::At(grid, time) => grid.round_up(time),
+            Kind::AtInstant(grid, instant) => grid.round_up(time_of(instant)),
         }
     }
 
     /// Whether this is a delay of nothing: due at once, whatever the time.
     #[cfg(feature = "futures")]
     pub(crate) fn is_now(self) -> bool {
-        matches!(self.0, Kind::After(Duration::ZERO))
+        matches!(self.0, Kind::After(_, Duration::ZERO))
     }
 
     /// Whether this is a point in time, which may have passed.
     #[cfg(feature = "futures")]
     pub(crate) const fn is_point(self) -> bool {
-        !matches!(self.0, Kind::After(_))
+        !matches!(self.0, Kind::After(..))
     }
 
     /// As [`time`](Self::time), for a timer without a clock: instants count on the
@@ -110,21 +156,21 @@ impl When {
 impl From<Duration> for When {
     #[inline(always)]
     fn from(delay: Duration) -> Self {
-        Self(Kind::After(delay))
+        Self(Kind::After(Grid::EXACT, delay))
     }
 }
 
 impl From<Time> for When {
     #[inline(always)]
     fn from(time: Time) -> Self {
-        Self(Kind::At(time))
+        Self(Kind::At(Grid::EXACT, time))
     }
 }
 
 impl From<Instant> for When {
     #[inline(always)]
     fn from(instant: Instant) -> Self {
-        Self(Kind::AtInstant(instant))
+        Self(Kind::AtInstant(Grid::EXACT, instant))
     }
 }
 
@@ -152,6 +198,30 @@ mod tests {
             Time::ZERO + ms(9)
         });
         assert_eq!(seen, Time::ZERO + ms(9));
+    }
+
+    #[test]
+    fn a_slack_moves_every_kind_to_the_same_points() {
+        let (rate, ms) = (TickRate::new(1_000_000), Duration::from_millis);
+        let (now, slack) = (Time::ZERO + ms(7), ms(100));
+        let point = Time::from_nanos(3 << 26); // 201.3 ms; 2^26 ns are 67 ms
+        let instant = Instant::now();
+        let kinds = [When::from(ms(150)), When::from(now + ms(150)), When::from(instant)];
+        for when in kinds.map(|when| when.with_slack(slack)) {
+            assert_eq!(when.time(|| now, |_| now + ms(150)), point);
+            assert_eq!(when.tick(&rate, || now, |_| now + ms(150)), 202);
+        }
+        let at_once = When::from(Duration::ZERO).with_slack(slack);
+        assert_eq!((at_once.tick(&rate, || now, never), at_once.time(|| now, never)), (7, now));
+        assert_eq!(
+            When::from(ms(5)).with_slack(slack).with_slack(Duration::ZERO),
+            When::from(ms(5))
+        );
+    }
+
+    #[test]
+    fn a_when_takes_no_more_room_for_its_slack() {
+        assert_eq!(size_of::<When>(), 24);
     }
 
     #[test]

@@ -6,6 +6,23 @@
 /// key is stale.
 ///
 /// Who does not care drops the answer, and with it the payload.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Cancel, LocalTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// let key = timer.schedule(Time::ZERO, Duration::from_secs(5), "request 17")?;
+/// match timer.cancel(key) {
+///     Cancel::Won(request) => println!("{request} was answered in time"),
+///     Cancel::Lost => println!("too late"),
+/// }
+/// // Or by a question. A second cancel loses.
+/// assert!(!timer.cancel(key).won());
+/// assert_eq!(timer.cancel(key).payload(), None);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cancel<T> {
     /// The timer will not fire; its payload is yours.
@@ -34,6 +51,20 @@ impl<T> Cancel<T> {
 }
 
 /// The answer to a reschedule.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, Reschedule, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// let idle = timer.schedule(Time::ZERO, Duration::from_secs(30), "connection 17")?;
+/// let now = Time::ZERO + Duration::from_secs(10); // data came
+/// assert!(timer.reschedule(now, idle, Duration::from_secs(30)).moved());
+/// timer.cancel(idle);
+/// assert_eq!(timer.reschedule(now, idle, Duration::from_secs(30)), Reschedule::Gone);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reschedule {
     /// The timer has the new deadline and will not fire before it.

@@ -28,6 +28,9 @@ use core::fmt;
 /// assert_eq!(error.accepted().len(), 2);
 /// let keys = large.schedule_batch(error.into_refused())?;
 /// assert_eq!(large.cancel(keys[0]).payload(), Some("c"));
+///
+/// let (kind, accepted, refused) = small.schedule_batch([(minute, "d")]).unwrap_err().into_parts();
+/// println!("{kind}: {} accepted, {} refused", accepted.len(), refused.len());
 /// # Ok(()) }
 /// ```
 pub struct BatchError<T> {

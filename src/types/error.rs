@@ -1,4 +1,4 @@
-//! Every error of the crate.
+//! Why an engine is not built, and why a timer is not accepted.
 //!
 //! Each text names the offending number, the range that is allowed, and the cure. Errors are plain
 //! data: `Send + Sync`, comparable, and free of borrowed state. [`ScheduleError`] carries the
@@ -12,10 +12,20 @@ use core::time::Duration;
 
 use thiserror::Error;
 
+use super::engine_error::StartError;
 use super::exclusive::Exclusive;
 use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 
 /// Why an engine could not be built. Nothing was started and nothing is left behind.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{BuildError, LocalTimer};
+///
+/// let error = LocalTimer::<u64>::new(Duration::ZERO).unwrap_err();
+/// assert_eq!(error, BuildError::ZeroTick);
+/// assert!(error.to_string().contains("choose at least 1us"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -156,12 +166,42 @@ pub enum BuildError {
 /// assert_eq!(kind, ScheduleErrorKind::Stopped);
 /// task.run();
 /// ```
+///
+/// The payload can be looked at, changed, taken back, or left:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, ScheduleErrorKind, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let mut timer = LocalTimer::builder().max_pending(1).build()?;
+/// timer.schedule(Time::ZERO, second, String::from("first"))?;
+///
+/// let mut error = timer.schedule(Time::ZERO, second, String::from("second")).unwrap_err();
+/// assert!(matches!(error.kind(), ScheduleErrorKind::TooManyPending { max_pending: 1, .. }));
+/// error.payload_mut().push_str(", once more");
+/// assert_eq!(error.payload(), "second, once more");
+/// let again = timer.schedule(Time::ZERO, second, error.into_payload());
+/// println!("{}", again.unwrap_err().into_kind()); // without the payload
+/// # Ok(()) }
+/// ```
 pub struct ScheduleError<T> {
     kind: ScheduleErrorKind,
     payload: Exclusive<T>,
 }
 
 /// The reasons for refusing a timer.
+///
+/// ```
+/// use tickwheel::ScheduleErrorKind;
+///
+/// /// Whether to try again later, or not with this engine.
+/// fn may_pass(kind: &ScheduleErrorKind) -> bool {
+///     matches!(kind, ScheduleErrorKind::TooManyPending { .. } | ScheduleErrorKind::OutOfMemory)
+/// }
+/// assert!(!may_pass(&ScheduleErrorKind::Stopped));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScheduleErrorKind {
@@ -212,79 +252,6 @@ pub enum ScheduleErrorKind {
     /// The engine had not been started yet, and starting it failed.
     #[error(transparent)]
     Start(#[from] StartError),
-}
-
-/// Why an engine could not be started.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The engine has been stopped, which is final.
-    #[error("the engine is stopped and cannot be started again; build a new one")]
-    Stopped,
-    /// This process is a fork of the one that started the engine, and its workers are not here.
-    #[error(
-        "the engine was started before a fork and its workers are in the other process; build a new one here"
-    )]
-    Forked,
-    /// The operating system gave no thread.
-    #[error(
-        "no thread for shard {shard}: {message}; raise the limit of threads or use fewer shards"
-    )]
-    Spawn {
-        /// The shard whose worker could not be spawned.
-        shard: usize,
-        /// The operating system's reason.
-        message: String,
-    },
-}
-
-/// Why an engine could not be stopped by this call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum StopError {
-    /// Called from a handler, on the thread that it would wait for.
-    #[error(
-        "stop() was called from inside a handler and would wait for itself; \
-         call it from another thread"
-    )]
-    InsideHandler,
-    /// Shards were still at work when the time limit had passed. The engine goes on to end, and nothing is lost.
-    #[error(
-        "{shards} shards were still at work at the end of the time limit; \
-         call shutdown or stop again to wait for them and to get what is left"
-    )]
-    TimedOut {
-        /// How many had not ended.
-        shards: usize,
-    },
-    /// This process is a fork of the one that started the engine, and its workers are not here.
-    #[error(
-        "the engine was started before a fork and its workers are in the other process; stop it there"
-    )]
-    Forked,
-}
-
-/// Why a turn could not be made by hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum TurnError {
-    /// The engine has workers of its own.
-    #[error("turn() needs an engine without workers; build it with Builder::drive(Drive::Manual)")]
-    DrivenByWorkers,
-    /// Called from a handler, that is from inside a turn.
-    #[error("turn() was called from inside a handler; return from the handler and turn again")]
-    InsideHandler,
-    /// A shard has ended by a panic in this turn, a clock's for example; see [`WorkerFailure`](crate::WorkerFailure).
-    #[error(
-        "shard {shard} panicked in its turn and has ended; stop the engine and build a new one"
-    )]
-    Failed {
-        /// The shard.
-        shard: usize,
-    },
-    /// The engine has been stopped.
-    #[error("the engine is stopped and has nothing left to turn; build a new one")]
-    Stopped,
 }
 
 impl<T> ScheduleError<T> {

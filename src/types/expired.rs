@@ -5,6 +5,21 @@ use crate::time::Time;
 use core::time::Duration;
 
 /// A timer that has fired, as its handler sees it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let at = |ms| Time::ZERO + Duration::from_millis(ms);
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// let key = timer.schedule(at(0), Duration::from_millis(5), "cache entry")?;
+/// timer.poll(at(7), |expired| {
+///     assert_eq!((expired.payload, expired.key), ("cache entry", key));
+///     assert_eq!((expired.deadline, expired.lateness), (at(5), Duration::from_millis(2)));
+/// });
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Expired<T> {
@@ -22,6 +37,20 @@ pub struct Expired<T> {
 }
 
 /// A timer that neither fired nor was cancelled before the engine stopped.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
+/// timer.schedule_key(Duration::from_secs(3600), 17)?;
+/// let now = timer.now();
+/// for unfired in timer.stop()? {
+///     println!("job {} was to run in {:?}", unfired.payload, unfired.deadline - now);
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Unfired<T> {

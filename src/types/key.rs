@@ -37,6 +37,7 @@ const _: () = assert!(GENERATION_BITS + SHARD_BITS == u64::BITS);
 /// let number: u128 = key.to_raw().to_bits();
 /// let again = RawKey::from_bits(number).map(Key::from_raw);
 /// assert_eq!(again, Some(key));
+/// assert_eq!(key.shard(), 0); // always, but in an engine
 /// # Ok(()) }
 /// ```
 pub struct Key<T> {
@@ -49,6 +50,20 @@ pub struct Key<T> {
 ///
 /// Plain data of 12 bytes, an `Option` of one as well. It says nothing by itself; [`Key::from_raw`] makes it a
 /// key again.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, RawKey, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// let key = timer.schedule(Time::ZERO, Duration::from_secs(1), "payload")?;
+/// let raw = key.to_raw();
+/// println!("armed {raw} on shard {}", raw.shard());
+/// assert_eq!(RawKey::from_bits(raw.to_bits()), Some(raw));
+/// assert_eq!(RawKey::from_bits(u128::MAX), None);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(C)] // in this order the two halves are read and written as one word
 pub struct RawKey {

@@ -13,7 +13,8 @@
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
 //! | `wheel_kind` | [`WheelKind`] |
 //! | `batch` | [`BatchError`]: what of many timers was accepted |
-//! | `error` | every other error, each with its cure |
+//! | `engine_error` | [`StartError`], [`StopError`], [`TurnError`] |
+//! | `error` | [`BuildError`], [`ScheduleError`] |
 //! | `exclusive` | what lets an error be shared whose payload is not |
 //! | `limits` | what a user may ask a builder for |
 //! | `checks` | a setting to its checked form, or to the error that names the cure |
@@ -22,6 +23,7 @@
 mod answer;
 mod batch;
 pub(crate) mod checks;
+mod engine_error;
 mod error;
 mod exclusive;
 mod expired;
@@ -36,7 +38,8 @@ mod wheel_kind;
 
 pub use answer::{Cancel, Reschedule};
 pub use batch::BatchError;
-pub use error::{BuildError, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError};
+pub use engine_error::{StartError, StopError, TurnError};
+pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};

@@ -1,6 +1,21 @@
 //! How a worker is pinned.
 
 /// How a worker is pinned at the moment.
+///
+/// ```
+/// use tickwheel::PinState;
+///
+/// assert_eq!(PinState::Pinned(3).core(), Some(3));
+/// assert_eq!(PinState::Widened(3).core(), None);
+///
+/// # let timer: tickwheel::Timer = tickwheel::Timer::new()?;
+/// for shard in &timer.stats().shards {
+///     if let PinState::Widened(core) = shard.pinning {
+///         println!("shard {} was kept waiting for core {core}", shard.shard);
+///     }
+/// }
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PinState {

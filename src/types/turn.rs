@@ -12,6 +12,21 @@
 /// tick. With a [hashed](crate::WheelKind::Hashed) wheel it is 65 536 more. A timer of the crowded tick itself has the
 /// same bound if it was scheduled within the last 64 ticks; the others wait for those that were scheduled before them.
 /// Several crowded ticks count one by one. A [`FixedTimer`](crate::FixedTimer) is a queue and has no such bound.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Budget, LocalTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let few = Budget { fire: 64, ..Budget::default() };
+/// let mut timer = LocalTimer::builder().budget(few).build()?;
+/// for connection in 0..100 {
+///     timer.schedule(Time::ZERO, Duration::ZERO, connection)?;
+/// }
+/// let polled = timer.poll(Time::ZERO, |_| ());
+/// assert!(polled.fired == 64 && polled.more);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick).
@@ -37,6 +52,21 @@ impl Budget {
 }
 
 /// What one poll came to.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, Time};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+/// timer.schedule(Time::ZERO, Duration::ZERO, "due at once")?;
+/// let polled = timer.poll(Time::ZERO, |_| ());
+/// assert_eq!(polled.fired, 1);
+/// if polled.more {
+///     // Serve the sockets, then poll again without a sleep: `poll_timeout` is zero.
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Polled {

@@ -1,6 +1,16 @@
 //! Which wheel a timer has.
 
 /// Which wheel the shards use.
+///
+/// ```
+/// use tickwheel::{LocalTimer, WheelKind};
+///
+/// // As Netty's: 512 buckets of 1 ms.
+/// let kind = WheelKind::Hashed { buckets: 512 };
+/// let timer: LocalTimer<u64> = LocalTimer::builder().wheel(kind).build()?;
+/// # drop(timer);
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum WheelKind {

@@ -5,7 +5,7 @@
 //! earliest deadline of all, so that empty buckets and empty pages cost nothing.
 //!
 //! Rules: a page that is present has an occupied bucket; the tree's key of a page is the minimum of
-//! its buckets' `min`. Whoever removes entries of a bucket calls [`Pages::settle`] afterwards.
+//! its buckets' `min`. Whoever removes entries of a bucket calls [`Pages::update_occupancy`] afterwards.
 
 use alloc::boxed::Box;
 use alloc::vec;

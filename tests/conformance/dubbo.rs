@@ -95,7 +95,7 @@ fn dubbo_runs_a_negative_delay_at_once() {
     // A delay cannot be negative here; a deadline may lie in the past.
     timer.schedule(Time::ZERO + secs(4), 1).unwrap();
     timer.schedule_key(Time::ZERO, 2).unwrap();
-    at.settle(&timer);
+    at.wait_idle(&timer);
     assert_eq!(set_of(fired.ids()), set_of([1, 2]));
     timer.stop().unwrap();
 }

@@ -5,10 +5,22 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `allocator` | the system's allocator, which stops a thread that asks for it, or has no memory for it |
+//! | `given_back` | the memory of a burst goes back to the system, and its keys stay stale |
 //! | `refused` | a timer for which there is no memory comes back in the error |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
 
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "../support"]
+mod support {
+    pub(crate) mod random;
+}
+
 mod allocator;
+mod given_back;
 mod refused;
 mod stopped;
 

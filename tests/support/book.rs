@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Time, Unfired,
+    BatchError, Cancel, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Time, Unfired,
 };
 
 /// How a timer stands.
@@ -46,6 +46,11 @@ pub(crate) trait Subject {
 
     fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Payload) -> Armed;
 
+    /// `None` if there are no batches; then no timer is made.
+    fn schedule_batch(&mut self, _: Self::By, _: Vec<(Duration, Payload)>) -> Option<Batched> {
+        None
+    }
+
     fn cancel(&mut self, by: Self::By, id: u64, key: Key<Payload>) -> Cancel<Payload>;
 
     fn reschedule(
@@ -72,6 +77,7 @@ pub(crate) trait Subject {
 }
 
 pub(crate) type Armed = Result<Key<Payload>, ScheduleError<Payload>>;
+pub(crate) type Batched = Result<Vec<Key<Payload>>, BatchError<Payload>>;
 
 /// What an operation has done to the model.
 #[derive(Clone, Copy, Debug)]
@@ -170,6 +176,14 @@ impl Book {
                 let armed = subject.schedule(by, delay, payload);
                 self.armed(subject, by, due, armed)
             }
+            Act::ScheduleBatch { by, count, delay, step, back } => {
+                let (first, step) = (delay.duration(self.ticks), step.duration(self.ticks));
+                let delay = |n| match back {
+                    true => first.saturating_sub(step.saturating_mul(n)),
+                    false => first.saturating_add(step.saturating_mul(n)),
+                };
+                self.batch(subject, by, (0..u32::from(count % 8)).map(delay).collect())
+            }
             Act::ScheduleAt { by, back, offset } => {
                 let (deadline, due) = self.point(subject, by, back, offset);
                 let payload = self.ledger.payload(self.records.len() as u64);
@@ -215,15 +229,53 @@ impl Book {
         (deadline, passed.map_or(due, |polled| due.min(self.ticks.current(polled))))
     }
 
-    fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {
-        let id = self.records.len() as u64;
-        let key = match armed {
-            Ok(key) => key,
+    /// Schedules a timer for each delay in one call: those before the first refusal are accepted, the others come
+    /// back, all in the order in which they were given.
+    fn batch<S: Subject>(&mut self, subject: &mut S, by: S::By, delays: Vec<Duration>) -> Effect {
+        let (now, first) = (subject.now(by), self.records.len());
+        let due: Vec<u64> =
+            delays.iter().map(|delay| self.ticks.deadline(now, later(now, *delay))).collect();
+        let payloads = (first as u64..).map(|id| self.ledger.payload(id));
+        let timers = delays.into_iter().zip(payloads).collect();
+        let Some(batched) = subject.schedule_batch(by, timers) else { return Effect::Nothing };
+        let (keys, refused) = match batched {
+            Ok(keys) => (keys, Vec::new()),
             Err(error) => {
-                self.refused(id, &error);
-                return Effect::Nothing;
+                let (kind, accepted, refused) = error.into_parts();
+                assert_eq!(accepted.len() + refused.len(), due.len(), "a timer is lost");
+                // What was accepted before counts against the limit.
+                let pending = self.pending() + accepted.len();
+                self.refused_for((first + accepted.len()) as u64, &kind, pending);
+                (accepted, refused)
             }
         };
+        assert_eq!(keys.len() + refused.len(), due.len(), "a timer is lost");
+        for ((deadline, payload), n) in refused.into_iter().zip(keys.len()..) {
+            let expected = (self.ticks.start(due[n]), (first + n) as u64);
+            assert_eq!((deadline, payload.id()), expected, "what was refused comes back");
+        }
+        let earliest = due[..keys.len()].iter().min().copied();
+        for (key, due) in keys.into_iter().zip(due) {
+            self.accepted(subject, by, due, key);
+        }
+        earliest.map_or(Effect::Nothing, |due| Effect::Armed { due })
+    }
+
+    fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {
+        match armed {
+            Ok(key) => {
+                self.accepted(subject, by, due, key);
+                Effect::Armed { due }
+            }
+            Err(error) => {
+                self.refused(self.records.len() as u64, &error);
+                Effect::Nothing
+            }
+        }
+    }
+
+    fn accepted<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, key: Key<Payload>) {
+        let id = self.records.len() as u64;
         assert!(!self.stopped, "timer {id} was accepted after the end");
         assert!(self.limit.is_none_or(|limit| self.pending() < limit), "above the limit");
         assert!(self.keys.insert(key), "{key:?} has named a timer before");
@@ -234,15 +286,19 @@ impl Book {
             self.born.insert(id);
             self.touched.insert(id);
         }
-        Effect::Armed { due }
     }
 
     pub(crate) fn refused(&self, id: u64, error: &ScheduleError<Payload>) {
         assert_eq!(error.payload().id(), id, "the payload comes back");
-        match *error.kind() {
+        self.refused_for(id, error.kind(), self.pending());
+    }
+
+    /// Timer `id` was refused while so many were pending.
+    fn refused_for(&self, id: u64, kind: &ScheduleErrorKind, present: usize) {
+        match *kind {
             ScheduleErrorKind::Stopped => assert!(self.stopped, "refused as stopped"),
             ScheduleErrorKind::TooManyPending { pending, max_pending } => {
-                assert_eq!((Some(max_pending), pending), (self.limit, self.pending()));
+                assert_eq!((Some(max_pending), pending), (self.limit, present));
                 assert_eq!(pending, max_pending, "refused below the limit");
             }
             ref other => panic!("timer {id} was refused: {other}"),

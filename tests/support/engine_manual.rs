@@ -1,7 +1,7 @@
 //! The engine on a clock that is moved by hand, turned by hand or by its worker, against the model; and what
 //! handles tell of timers that have ended, for ever.
 
-use super::book::{Armed, Book, State, Subject};
+use super::book::{Armed, Batched, Book, State, Subject};
 use super::choices::{Act, Budgets, Ops, Span, Step, TickLength, Wheel, weighted};
 use super::ledger::Payload;
 use super::ticks::Ticks;
@@ -97,6 +97,13 @@ impl Subject for Engine {
             Name::Key => self.timer.schedule_key(deadline, payload),
             Name::Handle => self.timer.schedule(deadline, payload).map(|it| self.keep(id, it)),
         }
+    }
+
+    fn schedule_batch(&mut self, by: Name, timers: Vec<(Duration, Payload)>) -> Option<Batched> {
+        Some(match by {
+            Name::Key => self.timer.schedule_batch(timers),
+            Name::Handle => self.timer.submitter().schedule_batch(timers),
+        })
     }
 
     fn cancel(&mut self, by: Name, id: u64, key: Key<Payload>) -> Cancel<Payload> {

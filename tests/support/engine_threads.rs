@@ -75,7 +75,9 @@ weighted! {
 
 weighted! {
     enum Op {
-        90 => Schedule(Delay),
+        80 => Schedule(Delay),
+        /// In one call with others that follow; `true` makes it now.
+        10 => Batch(Delay, bool),
         26 => ScheduleHandle(Delay),
         14 => ScheduleDetached(Delay),
         /// One of all timers, children included, begun or not.
@@ -320,7 +322,7 @@ fn judge_handles(books: &Books, held: Held) {
     }
 }
 
-/// The engine has stopped and every thread has ended: all accounts must be settled.
+/// The engine has stopped and every thread has ended: all accounts must balance.
 fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
     let ends = books.ledger.check();
     assert!(books.keys().all(|(_, key)| !engine.is_pending(key)));

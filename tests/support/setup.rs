@@ -91,25 +91,25 @@ impl Setup {
     }
 
     /// Lets everything fire that is due now.
-    pub(crate) fn settle<T: Send + 'static>(&self, timer: &Timer<T>) {
+    pub(crate) fn wait_idle<T: Send + 'static>(&self, timer: &Timer<T>) {
         match self.drive {
             Drive::Manual => {
                 timer.turn().expect("the engine can be turned");
             }
-            Drive::Workers => timer.wait_idle(),
+            _ => timer.wait_idle(),
         }
     }
 
-    /// Moves the clock, then as [`wait_idle`](Self::settle).
+    /// Moves the clock, then as [`wait_idle`](Self::wait_idle).
     pub(crate) fn advance<T: Send + 'static>(&self, timer: &Timer<T>, by: Duration) {
         self.clock.advance(by);
-        self.settle(timer);
+        self.wait_idle(timer);
     }
 
     /// As [`advance`](Self::advance), to a point in time.
     pub(crate) fn go_to<T: Send + 'static>(&self, timer: &Timer<T>, time: Time) {
         self.clock.set(time);
-        self.settle(timer);
+        self.wait_idle(timer);
     }
 }
 

@@ -3,7 +3,8 @@
 use super::engine::EnginePeer;
 use super::peer::CrossPeer;
 use super::{
-    engine, futures, hash_wheel, locked, pingora, sleep, throughput, timed, tokio_sleep, watched,
+    engine, forms, futures, hash_wheel, locked, pingora, sleep, throughput, timed, tokio_sleep,
+    watched,
 };
 use crate::figure::{Figure, Scale};
 use crate::measure::Metrics;
@@ -40,6 +41,7 @@ fn measure_peer<P: CrossPeer>(figure: Figure, scale: Scale) -> Metrics {
             throughput::cross::<P>(producers, scale.timers(in_flight), scale)
         }
         Figure::RemoteCancel => throughput::remote_cancel::<P>(scale),
+        Figure::Forms => forms::forms(scale),
         Figure::Late { timers, tick_us } => {
             timed::late::<P>(scale.timers(timers), Duration::from_micros(tick_us), scale)
         }

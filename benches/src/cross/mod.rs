@@ -1,6 +1,7 @@
 //! Peers that many threads use at once, and what they are put through.
 
 mod engine;
+mod forms;
 mod futures;
 mod hash_wheel;
 mod locked;

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::local::RedisProcess;
 
 /// What runs each of them, if it is there.
-const PROGRAMS: [(&str, &[&str]); 1] =
-    [("bullmq/node_modules/bullmq", &["node", "bullmq/worker.mjs"])];
+const PROGRAMS: [(&str, &[&str]); 2] =
+    [("bullmq/node_modules/bullmq", &["node", "bullmq/worker.mjs"]), ("apalis", &["./apalis"])];
 
 /// How long one may take to come up.
 const START: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! The sleep on Linux: a futex on the permit, and a timer slack of 1 ns.
+//! The sleep on Linux: a futex on the token, and a timer slack of 1 ns.
 //!
 //! One system call per sleep, one per wake of a sleep, none for a wake that comes before the sleep. The kernel
 //! lets sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and
@@ -22,7 +22,7 @@ const ASLEEP: u32 = 2;
 /// The owner's end; see the module.
 #[derive(Debug)]
 pub(crate) struct Parker {
-    permit: Arc<AtomicU32>,
+    token: Arc<AtomicU32>,
     /// The slack belongs to the thread, so it is set by the first sleep.
     precise: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Parker {
 /// The other end; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Unparker {
-    permit: Arc<AtomicU32>,
+    token: Arc<AtomicU32>,
 }
 
 impl Unparker {
@@ -38,9 +38,9 @@ impl Unparker {
     #[inline]
     pub(crate) fn wake(&self) {
         // ORDERING: Release pairs with the Acquire in `sleep`: the owner sees what led to the wake. [P40]
-        if self.permit.swap(CALLED, Ordering::Release) == ASLEEP {
+        if self.token.swap(CALLED, Ordering::Release) == ASLEEP {
             // No known error: the address is valid as long as `self` lives.
-            let _ = futex::wake(&self.permit, futex::Flags::PRIVATE, 1);
+            let _ = futex::wake(&self.token, futex::Flags::PRIVATE, 1);
         }
     }
 }
@@ -48,8 +48,8 @@ impl Unparker {
 impl Parker {
     /// A parker and its other end.
     pub(crate) fn new() -> (Self, Unparker) {
-        let permit = Arc::new(AtomicU32::new(IDLE));
-        (Self { permit: Arc::clone(&permit), precise: false }, Unparker { permit })
+        let token = Arc::new(AtomicU32::new(IDLE));
+        (Self { token: Arc::clone(&token), precise: false }, Unparker { token })
     }
 
     /// Sleeps until `timeout` has passed (for ever where it is `None`) or a wake ends it.
@@ -65,17 +65,16 @@ impl Parker {
             let _ = set_current_timer_slack(NonZeroU64::new(1));
         }
         // ORDERING: Acquire pairs with the Release in `wake`, here and below. [P40]
-        if self.permit.compare_exchange(IDLE, ASLEEP, Ordering::Acquire, Ordering::Acquire).is_ok()
-        {
+        if self.token.compare_exchange(IDLE, ASLEEP, Ordering::Acquire, Ordering::Acquire).is_ok() {
             let timeout = timeout.map(|timeout| timeout.min(LONGEST)).map(|timeout| Timespec {
                 tv_sec: timeout.as_secs() as _,
                 tv_nsec: timeout.subsec_nanos() as _,
             });
-            // Woken, timed out, interrupted, or called before the kernel looked: the permit tells.
-            let _ = futex::wait(&self.permit, futex::Flags::PRIVATE, ASLEEP, timeout.as_ref());
+            // Woken, timed out, interrupted, or called before the kernel looked: the token tells.
+            let _ = futex::wait(&self.token, futex::Flags::PRIVATE, ASLEEP, timeout.as_ref());
         }
         // ORDERING: Acquire as above. [P40]
-        match self.permit.swap(IDLE, Ordering::Acquire) {
+        match self.token.swap(IDLE, Ordering::Acquire) {
             CALLED => ParkEnd::Woken,
             _ => ParkEnd::Timeout,
         }

@@ -5,7 +5,7 @@
 //! Several wakes before a sleep end one sleep. Which wakes are worth their price is decided above, in the handshake.
 //!
 //! No descriptor is opened and nothing can fail: `linux` waits on a futex, `portable` parks the thread. Both keep one
-//! word, the *permit*, and differ in how they wait for it. Each platform has one of them; tests run both where both
+//! word, the *token*, and differ in how they wait for it. Each platform has one of them; tests run both where both
 //! compile.
 
 mod end;

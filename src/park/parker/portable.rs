@@ -1,7 +1,7 @@
 //! The sleep of systems without a futex of their own here: the thread parks.
 //!
 //! `std` parks to the nanosecond on Unix systems. Windows rounds to milliseconds, so there the thread parks for the
-//! whole milliseconds, and the rest passes in short slices with a look at the permit after each.
+//! whole milliseconds, and the rest passes in short slices with a look at the token after each.
 
 #![cfg_attr(
     all(test, target_os = "linux"),

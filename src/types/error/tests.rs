@@ -1,5 +1,6 @@
 //! Each error names the offending number and the cure.
 
+use super::super::engine_error::{StopError, TurnError};
 use super::*;
 
 /// Asserts that the text of `error` holds every part, and a cure.

@@ -15,16 +15,16 @@ fn the_wheel_does_not_wrap_at_any_uptime_with_a_far_timer_present() {
         each_setup_from(Time::ZERO + ms(boundary - 4), |at| {
             let (timer, fired) = at.recording();
             timer.schedule(100 * 365 * 24 * HOUR, 100).unwrap();
-            at.settle(&timer);
+            at.wait_idle(&timer);
             for after in 0..8 {
                 timer.schedule(ms(after), after).unwrap();
             }
             for after in 0..8 {
-                at.settle(&timer);
+                at.wait_idle(&timer);
                 assert_eq!(fired.ids(), [after], "2^{power} ms - 4 + {after}");
                 at.clock.advance(ms(1));
             }
-            at.settle(&timer);
+            at.wait_idle(&timer);
             assert!(fired.ids().is_empty());
             assert_eq!(timer.stop().unwrap()[0].payload, 100);
         });
@@ -39,7 +39,7 @@ fn a_delay_that_is_an_exact_multiple_of_a_rings_span_is_exact() {
         for start in [0, span, span + 1, 3 * span - 1] {
             each_setup_from(Time::ZERO + ms(start), |at| {
                 let (timer, fired) = at.recording();
-                at.settle(&timer);
+                at.wait_idle(&timer);
                 timer.schedule(ms(span), 1).unwrap();
                 timer.schedule(ms(2 * span), 2).unwrap();
                 at.advance(&timer, ms(span - 1));
@@ -64,7 +64,7 @@ fn a_forward_jump_of_an_hour_fires_all_in_order_and_costs_little() {
             timer.schedule(us(3_600_000 * id), id).unwrap();
         }
         timer.schedule(2 * HOUR, 5_000).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         let before = timer.stats().shards[0].turns;
         at.advance(&timer, HOUR);
         assert_eq!(fired.ids()[1..], (1..1_000).collect::<Vec<_>>());
@@ -129,7 +129,7 @@ fn a_pause_is_followed_by_one_firing_each_in_order() {
         at.advance(&timer, secs(600));
         assert!(fired.ids().is_empty(), "nothing is made up for twice");
         timer.schedule(Duration::ZERO, 1).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         assert_eq!(fired.ids(), [1]);
         timer.stop().unwrap();
     });

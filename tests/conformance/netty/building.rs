@@ -141,7 +141,7 @@ fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
     let at = Setup::with_workers();
     let (timer, fired) = recording(netty().clock(at.clock.clone()));
     let timeouts: Vec<_> = (0..9).map(|id| timer.schedule(secs(id), id).unwrap()).collect();
-    at.settle(&timer);
+    at.wait_idle(&timer);
     assert!(timeouts[5].cancel().won());
     let returned = timer.stop().unwrap();
     assert_eq!(fired.ids(), [0]);

@@ -155,7 +155,7 @@ fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
     }
     for tick in 0..200 {
         let expected = if tick % 4 == 2 { vec![tick / 4] } else { vec![] };
-        at.settle(&timer);
+        at.wait_idle(&timer);
         assert_eq!(fired.ids(), expected, "at tick {tick}");
         at.clock.advance(ms(1));
     }

@@ -10,7 +10,7 @@ use tickwheel::{Budget, Key, Routing, Timer};
 /// Makes the owner file everything that lies in the inbox.
 fn file_all(at: &Setup, timer: &Timer<u64>) {
     timer.schedule(Duration::ZERO, u64::MAX).unwrap();
-    at.settle(timer);
+    at.wait_idle(timer);
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
         let timer = at.builder().build_with(|_: tickwheel::Expired<Payload>| ()).unwrap();
         let key = timer.schedule_key(HOUR, ledger.payload(0)).unwrap();
         let owned = timer.schedule(HOUR, ledger.payload(0)).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         let payload = timer.cancel(key).payload().unwrap();
         assert_eq!(ledger.alive(), 2);
         drop(payload);
@@ -66,7 +66,7 @@ fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
             assert!(timer.cancel(key).won());
         }
         // Time stands still: only the cancels can have called the owner.
-        at.settle(&timer);
+        at.wait_idle(&timer);
         let entries = timer.stats().shards[0].entries;
         assert!(entries <= ZOMBIE_CONSTANT, "{entries} entries for no timer");
         timer.stop().unwrap();
@@ -158,7 +158,7 @@ fn due_timers_go_before_housekeeping() {
         // Fewer than it takes to call the owner about zombies, then the rest and the deadline at once.
         let (first, last) = doomed.split_at(60_000);
         assert!(first.iter().all(|key| timer.cancel(*key).won()));
-        at.settle(&timer);
+        at.wait_idle(&timer);
         let left = timer.stats().shards[0].entries;
         if at.drive == tickwheel::Drive::Manual {
             assert!(last.iter().all(|key| timer.cancel(*key).won()));

@@ -195,10 +195,10 @@ fn a_handler_can_neither_stop_nor_turn_its_engine() {
             mine.lock().unwrap().push((stopped, timer.turn()));
         });
         timer.schedule(Duration::ZERO, 1).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         let turned = match at.drive {
             Drive::Manual => TurnError::InsideHandler,
-            Drive::Workers => TurnError::DrivenByWorkers,
+            _ => TurnError::DrivenByWorkers,
         };
         assert_eq!(*answers.lock().unwrap(), [(Err(StopError::InsideHandler), Err(turned))]);
         assert!(!timer.is_stopped());

@@ -45,13 +45,13 @@ fn a_deadline_is_a_time_and_a_past_one_is_due_at_once() {
         timer.schedule(Time::ZERO, 1).unwrap();
         timer.schedule_key(Time::ZERO + secs(100), 2).unwrap();
         timer.schedule(Time::ZERO + secs(100) + NANO, 3).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         assert_eq!(fired.ids(), [1, 2]);
         at.advance(&timer, ms(1));
         assert_eq!(fired.ids(), [3]);
         let key = timer.schedule_key(HOUR, 4).unwrap();
         assert!(timer.reschedule(key, Time::ZERO).moved());
-        at.settle(&timer);
+        at.wait_idle(&timer);
         assert_eq!(fired.ids(), [4]);
         timer.stop().unwrap();
     });
@@ -165,7 +165,7 @@ fn an_engine_that_is_built_late_starts_where_the_clock_stands() {
             timer.schedule(ms(1), 1).unwrap();
             timer.schedule(ms(64), 2).unwrap();
             timer.schedule(ms(4096), 3).unwrap();
-            at.settle(&timer);
+            at.wait_idle(&timer);
             assert!(fired.ids().is_empty());
             at.advance(&timer, ms(1));
             assert_eq!(fired.ids(), [1]);
@@ -195,7 +195,7 @@ fn a_delay_beyond_the_scale_never_fires_and_can_be_cancelled() {
         assert!(fired.ids().is_empty());
         // The clock stands at its end: what is due at once still fires, the rest never.
         timer.schedule(Duration::ZERO, 4).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         assert_eq!(fired.ids(), [4]);
         assert_eq!(never.cancel().payload(), Some(1));
         assert_eq!(timer.cancel(at_the_end.key()).payload(), Some(2));
@@ -210,7 +210,7 @@ fn a_moved_timer_fires_at_its_new_deadline_only() {
         let later = timer.schedule(ms(10), 1).unwrap();
         let earlier = timer.schedule(HOUR, 2).unwrap();
         let wandering = timer.schedule(ms(50), 3).unwrap();
-        at.settle(&timer);
+        at.wait_idle(&timer);
         assert!(later.reschedule(ms(30)).moved());
         assert!(earlier.reschedule(ms(20)).moved());
         for step in [90, 5, 80, 7, 70, 8, 60, 40] {
@@ -236,7 +236,7 @@ fn a_timer_may_be_moved_more_often_than_its_hint_can_count() {
         for n in 0..1000 {
             assert!(timeout.reschedule(HOUR - ms(n)).moved());
             if n % 100 == 0 {
-                at.settle(&timer);
+                at.wait_idle(&timer);
             }
         }
         at.go_to(&timer, Time::ZERO + (HOUR - ms(1000)));

@@ -20,7 +20,7 @@ fn with_ledger(timers: u64) -> (Timer<u64>, Arc<Ledger>) {
     (timer, ledger)
 }
 
-fn settled(timer: &Timer<u64>) {
+fn wait_for_all(timer: &Timer<u64>) {
     wait_until("no timer is pending", || timer.pending() == 0);
     timer.wait_idle();
 }
@@ -54,7 +54,7 @@ fn cancel_and_fire_have_one_winner() {
             }
             cancel(name);
         }
-        settled(&timer);
+        wait_for_all(&timer);
         let ends = ledger.check();
         assert!(ends.fired > 0 && ends.cancelled > 0, "no race at all: {ends:?}");
         timer.stop().unwrap();
@@ -85,7 +85,7 @@ fn of_several_cancels_one_wins() {
                 });
             }
         });
-        settled(&timer);
+        wait_for_all(&timer);
         let ends = ledger.check();
         assert_eq!(timer.stats().cancelled(), ends.cancelled);
         assert!(ends.cancelled >= TIMERS / 2);
@@ -152,7 +152,7 @@ impl Moves {
     }
 
     fn check(&self, not_before: impl Fn(usize) -> u64) {
-        settled(&self.timer);
+        wait_for_all(&self.timer);
         let ends = self.ledger.check();
         assert!(ends.fired > 0, "{ends:?}");
         for (id, fired_at) in self.fired_at.iter().enumerate() {
@@ -218,7 +218,7 @@ fn moved_timers_are_not_early_while_handles_are_dropped() {
                 }
             });
         });
-        settled(&timer);
+        wait_for_all(&timer);
         ledger.check();
         timer.stop().unwrap();
     }
@@ -359,7 +359,7 @@ fn a_limit_that_races_with_firing_comes_back_to_zero() {
             });
         }
     });
-    settled(&timer);
+    wait_for_all(&timer);
     let ends = ledger.check();
     assert_eq!(timer.stats().rejected, ends.refused);
     for _ in 0..LIMIT {

@@ -59,7 +59,7 @@ fn thousands_of_short_lived_threads_leak_no_node() {
     }
     let held_at_the_end = held(&timer, &fired);
     assert_eq!(fired.len() as u64, generations * 100 + 2);
-    // A node lost per timer would be megabytes; zombies and magazines may still settle.
+    // A node lost per timer would be megabytes; zombies and magazines may still move.
     assert!(
         held_at_the_end <= held_half_way + 256 * 1024,
         "{held_half_way} bytes after half of the threads, {held_at_the_end} after all"

@@ -1,0 +1,110 @@
+//! A rate limiter with retries: so many calls per window, and a call that finds no token tries again after a pause
+//! that doubles, with jitter, until it has tried often enough.
+//!
+//! ```text
+//! cargo run --example limiter
+//! ```
+//!
+//! One timer brings a token back and the same timer runs the retries: its handler is given the timer, so nothing
+//! holds on to the engine, and no thread waits.
+
+use std::error::Error;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use tickwheel::{BuildError, Builder, Expired, ScheduleError, Timer};
+
+/// Tokens per window: what the limit is.
+const TOKENS: u32 = 10;
+const WINDOW: Duration = Duration::from_millis(20);
+/// The pause before the first retry.
+const PAUSE: Duration = Duration::from_millis(4);
+const MOST_TRIES: u32 = 8;
+
+/// What the timers are for.
+enum Event {
+    TokenBack,
+    Try { call: u32, tries: u32 },
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Made { call: u32, tries: u32 },
+    GivenUp { call: u32 },
+}
+
+struct Limiter {
+    tokens: Mutex<u32>,
+    ended: Sender<Outcome>,
+}
+
+impl Limiter {
+    fn start(ended: Sender<Outcome>) -> Result<Timer<Event>, BuildError> {
+        let limiter = Self { tokens: Mutex::new(TOKENS), ended };
+        Builder::new().shards(1).build_with_timer(
+            move |timer: &Timer<Event>, expired: Expired<Event>| {
+                if let Err(error) = limiter.handle(timer, expired.payload) {
+                    eprintln!("{error}"); // the engine is stopped: `stop` has returned the other timers
+                }
+            },
+        )
+    }
+
+    fn handle(&self, timer: &Timer<Event>, event: Event) -> Result<(), ScheduleError<Event>> {
+        let mut tokens = self.tokens.lock().expect("nobody panics with the lock");
+        match event {
+            Event::TokenBack => *tokens += 1,
+            Event::Try { call, tries } if *tokens > 0 => {
+                // First the timer: without it the token would never come back.
+                timer.schedule_key(WINDOW, Event::TokenBack)?;
+                *tokens -= 1;
+                self.end(Outcome::Made { call, tries });
+            }
+            Event::Try { call, tries: MOST_TRIES } => self.end(Outcome::GivenUp { call }),
+            Event::Try { call, tries } => {
+                timer.schedule_key(pause(call, tries), Event::Try { call, tries: tries + 1 })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self, outcome: Outcome) {
+        self.ended.send(outcome).expect("main listens until the end");
+    }
+}
+
+/// Between half of the doubled pause and all of it, so that those who were refused together do not come together.
+fn pause(call: u32, tries: u32) -> Duration {
+    let most = PAUSE * (1 << (tries - 1));
+    let noise = RandomState::new().hash_one(call) % 1000;
+    most / 2 + most / 2 * noise as u32 / 1000
+}
+
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+    let (ended, outcomes) = channel();
+    let timer = Limiter::start(ended)?;
+    let calls = 50;
+    for call in 0..calls {
+        timer.schedule_key(Duration::ZERO, Event::Try { call, tries: 1 })?;
+    }
+    let mut seen = vec![false; calls as usize];
+    let (mut at_once, mut later, mut given_up) = (0, 0, 0);
+    for outcome in outcomes.iter().take(calls as usize) {
+        let call = match outcome {
+            Outcome::Made { call, tries } => {
+                *if tries == 1 { &mut at_once } else { &mut later } += 1;
+                call
+            }
+            Outcome::GivenUp { call } => {
+                given_up += 1;
+                call
+            }
+        };
+        assert!(!std::mem::replace(&mut seen[call as usize], true), "call {call} ended twice");
+    }
+    println!("{at_once} calls at once, {later} later, {given_up} given up");
+    assert!(at_once >= 1 && later >= 1 && at_once + later + given_up == calls);
+    timer.stop()?;
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! `Timer`: the engine as a whole, which starts, turns, stops, and says how it goes.
+
+use super::shutdown::Shutdown;
+use super::state::EngineState;
+use super::stats::Stats;
+use super::timer::Timer;
+use crate::time::Time;
+use crate::types::{StartError, StopError, TurnError, Unfired};
+use std::time::Duration;
+
+impl<T: Send + 'static> Timer<T> {
+    /// The engine's time, for deadlines.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.inner.now()
+    }
+
+    /// The length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.inner.rate.tick()
+    }
+
+    /// The number of shards.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.inner.handles.len()
+    }
+
+    /// Timers that are pending.
+    ///
+    /// Exact when nothing is going on at the moment; otherwise it may count timers that end during the call, never
+    /// fewer than are pending. A cancelled timer is gone at once, a fired one before its handler runs; a periodic one
+    /// stays until it is cancelled or returned. O(threads).
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let pending: u64 = self.inner.handles.iter().map(|handle| handle.pending()).sum();
+        usize::try_from(pending).unwrap_or(usize::MAX)
+    }
+
+    /// Where the engine stands. O(shards).
+    #[must_use]
+    pub fn state(&self) -> EngineState {
+        self.inner.standing.told()
+    }
+
+    /// Whether the engine has been stopped.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.state() == EngineState::Stopped
+    }
+
+    /// Starts the workers, which the first timer would do otherwise. Does nothing if they run.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has been stopped, or a thread cannot be spawned; then the call may be repeated.
+    pub fn start(&self) -> Result<(), StartError> {
+        self.inner.start()
+    }
+
+    /// Stops the engine and returns every timer that has not ended, due ones included.
+    ///
+    /// Waits until the handlers that run right now return. Timers that other threads schedule meanwhile
+    /// are either returned here or refused there, never lost. A second call returns nothing. Afterwards
+    /// [`pending`](Self::pending) is 0, and the returned timers count as cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself;
+    /// [`StopError::Forked`] in a forked child of the process that started the engine.
+    pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
+        self.inner.shutdown(Shutdown::ReturnUnfired, None)
+    }
+
+    /// Ends the engine in the given way, waits for its workers, and returns every timer that has not fired.
+    ///
+    /// Waits for `limit` at most (`Duration::MAX` means for ever); for handlers that run, and in the modes other
+    /// than [`Shutdown::ReturnUnfired`] for the timers that still fire. Several calls do not disturb each other: the
+    /// stricter mode counts, [`stop`](Self::stop) being the strictest, and each timer is returned by one of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Shutdown, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// timer.run_after(Duration::from_millis(5), || println!("soon"))?;
+    /// timer.run_after(Duration::from_secs(3600), || println!("in an hour"))?;
+    /// let until = timer.now() + Duration::from_millis(50);
+    /// let rest = timer.shutdown(Shutdown::Drain { until }, Duration::from_secs(1))?;
+    /// assert_eq!(rest.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// * [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself; the engine goes on.
+    /// * [`StopError::TimedOut`] if shards are still at work after `limit`. The engine goes on to end, and nothing is
+    ///   lost: call again, or call [`stop`](Self::stop) to cut it short.
+    /// * [`StopError::Forked`] in a forked child of the process that started the engine.
+    pub fn shutdown(&self, mode: Shutdown, limit: Duration) -> Result<Vec<Unfired<T>>, StopError> {
+        self.inner.shutdown(mode, Some(limit))
+    }
+
+    /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
+    /// returns how many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Drive, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().drive(Drive::Manual).build()?;
+    /// timer.run_after(Duration::ZERO, || println!("on this thread"))?;
+    /// assert_eq!(timer.turn(), Ok(1));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the engine has workers, is stopped, or the call comes from a handler.
+    pub fn turn(&self) -> Result<usize, TurnError> {
+        self.inner.turn()
+    }
+
+    /// Waits until every worker has handled what is due at the clock's current time and sleeps.
+    ///
+    /// A shard whose worker has failed counts as idle: nothing happens there any more.
+    /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
+    /// became due has returned. On a running clock it waits for a moment in which every worker is
+    /// idle. Returns at once if the engine is not running, and on its own workers.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{EngineState, ManualClock, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.start()?;
+    /// assert_eq!(timer.state(), EngineState::Started);
+    /// timer.run_after(Duration::from_secs(3600), || println!("an hour later"))?;
+    /// clock.advance(Duration::from_secs(3600) + timer.tick());
+    /// timer.wait_idle(); // its handler has returned
+    /// assert_eq!((timer.stats().fired(), timer.pending()), (1, 0));
+    /// println!("{} shards, {} on the clock", timer.shards(), timer.now());
+    /// timer.stop()?;
+    /// assert!(timer.is_stopped());
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_idle(&self) {
+        self.inner.wait_idle();
+    }
+
+    /// What the engine has counted so far. O(threads + shards).
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.inner)
+    }
+}

@@ -1,0 +1,214 @@
+//! Regions: rows of neighbouring nodes whose memory has been given back to the system, until they serve again.
+//!
+//! A region is as many nodes as make whole pages whatever their size: 512 where a page has 4 KiB. Regions lie in a
+//! lock-free stack, of which the top is used up from its first node on:
+//!
+//! ```text
+//!   head ---> node 124 of region 7 ---> node 0 of region 9 ---> node 62 of region 2 ---> none
+//! ```
+//!
+//! A node that is given back forgets its generation, so its region remembers one for all of its nodes: higher than
+//! any that one of them has had. Whoever takes nodes from here begins with that, so no key that was ever handed out
+//! names a timer of theirs.
+//!
+//! | field | who may touch it | ordering |
+//! |---|---|---|
+//! | `Regions::head` | any thread | Release to put, Acquire to take [P25] |
+//! | `Region::below` | whoever has all of the region's nodes; readers in `take` may read it stale | Relaxed; the tagged head decides |
+//! | `Region::generation` | whoever has all of the region's nodes; read by whoever has one | Relaxed; handed over by the stack |
+
+use super::segments::{Segments, Zeroable, index_of, place_of};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::pages;
+use crossbeam_utils::CachePadded;
+
+/// What the table remembers of a region for ever.
+#[derive(Debug)]
+pub(super) struct Region {
+    /// The place of the next node in the stack after this region's, or 0.
+    below: AtomicU32,
+    /// Above all that its nodes have had.
+    generation: AtomicU64,
+}
+
+// SAFETY: atomics of zero bytes are the integer 0.
+unsafe impl Zeroable for Region {
+    #[cfg(tickwheel_loom)]
+    fn idle() -> Self {
+        Self { below: AtomicU32::new(0), generation: AtomicU64::new(0) }
+    }
+}
+
+/// Neighbouring nodes for the taker alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// Their generations begin after this one.
+    pub(crate) generation: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    /// A tag against reuse above, the place of the next node below; 0 for none.
+    head: CachePadded<AtomicU64>,
+    regions: Segments<Region>,
+    /// Nodes in the stack.
+    nodes: AtomicU64,
+    /// The logarithm of the number of nodes in a region.
+    bits: u32,
+}
+
+impl Regions {
+    pub(crate) fn new() -> Self {
+        // Two nodes under loom. A node is a multiple of eight bytes, so so many nodes are a multiple of a page.
+        let bits = if cfg!(tickwheel_loom) { 1 } else { pages::size().trailing_zeros() - 3 };
+        Self {
+            head: CachePadded::default(),
+            regions: Segments::new(),
+            nodes: AtomicU64::new(0),
+            bits,
+        }
+    }
+
+    /// Nodes of one region.
+    pub(super) const fn len(&self) -> u32 {
+        1 << self.bits
+    }
+
+    /// The region of a node.
+    pub(crate) const fn region_of(&self, index: u32) -> u32 {
+        place_of(index) >> self.bits
+    }
+
+    /// The first node of a region other than 0, which no node begins.
+    pub(super) const fn first_of(&self, region: u32) -> u32 {
+        index_of(region << self.bits)
+    }
+
+    /// Nodes whose memory the system has.
+    pub(super) fn nodes(&self) -> u64 {
+        // ORDERING: Relaxed, in the whole file: a number for reports and estimates.
+        self.nodes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes allocated for what is remembered of regions.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.regions.allocated_bytes()
+    }
+
+    /// Whether [`put`](Self::put) will find memory for what it remembers.
+    pub(crate) fn prepare(&self, region: u32) -> bool {
+        self.regions.try_get_or_alloc(region).is_some()
+    }
+
+    /// Puts a region that is [prepared](Self::prepare). The caller has all of its nodes, of which none has had a
+    /// generation as high as `generation`, and gives them up.
+    pub(crate) fn put(&self, region: u32, generation: u64) {
+        let Some(slot) = self.regions.get(region) else {
+            debug_assert!(false, "the region is not prepared");
+            return;
+        };
+        // ORDERING: Relaxed: published by the exchange below.
+        slot.generation.store(generation, Ordering::Relaxed);
+        self.nodes.fetch_add(u64::from(self.len()), Ordering::Relaxed);
+        // ORDERING: Relaxed to guess; the compare-and-swap decides.
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // ORDERING: Relaxed: published by the exchange.
+            slot.below.store(head as u32, Ordering::Relaxed);
+            let new = Self::head(head, region << self.bits);
+            // ORDERING: Release hands the region, and what was done to its nodes, to whoever takes some [P25].
+            match self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes at most so many neighbouring nodes out.
+    pub(crate) fn take(&self, most: u32) -> Option<Run> {
+        // ORDERING: Acquire pairs with `put` [P25].
+        let mut head = self.head.load(Ordering::Acquire);
+        loop {
+            let next = head as u32;
+            if next == 0 {
+                return None;
+            }
+            let slot = self.regions.get(next >> self.bits)?;
+            let left = self.len() - (next & (self.len() - 1));
+            let count = left.min(most);
+            // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
+            let rest = if count < left { next + count } else { slot.below.load(Ordering::Relaxed) };
+            // ORDERING: Acquire pairs with `put` [P25]. Every change of the head is a read-modify-write, so what was
+            // put below the top is published, too.
+            match self.head.compare_exchange(
+                head,
+                Self::head(head, rest),
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    self.nodes.fetch_sub(u64::from(count), Ordering::Relaxed);
+                    // ORDERING: Relaxed: written before the region was put, and not again before all of its nodes are
+                    // free, those of this run included.
+                    let generation = slot.generation.load(Ordering::Relaxed);
+                    return Some(Run { first: index_of(next), count, generation });
+                }
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    const fn head(old: u64, next: u32) -> u64 {
+        let tag = (old >> 32).wrapping_add(1);
+        tag << 32 | next as u64
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::super::segments::MAX_SLOTS;
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_node_comes_out_once_with_the_generation_of_its_region() {
+        let regions = Regions::new();
+        let put = |region: u32| {
+            assert!(regions.prepare(region));
+            regions.put(region, u64::from(region) * 10);
+        };
+        let mut seen = HashSet::new();
+        let mut take = |most| {
+            let run = regions.take(most)?;
+            for index in run.first..run.first + run.count {
+                assert_eq!(u64::from(regions.region_of(index)) * 10, run.generation);
+                assert!(seen.insert(index), "node {index} came out twice");
+            }
+            Some(run.count)
+        };
+        assert_eq!(take(62), None);
+        put(5);
+        put(7);
+        assert_eq!(take(62), Some(62));
+        put(9);
+        assert_eq!(regions.nodes(), u64::from(3 * regions.len()) - 62);
+        while take(62).is_some() {}
+        assert_eq!((seen.len() as u32, regions.nodes()), (3 * regions.len(), 0));
+        assert_eq!(regions.region_of(regions.first_of(9) + regions.len() - 1), 9);
+    }
+
+    #[test]
+    fn the_last_region_ends_with_the_table() {
+        let regions = Regions::new();
+        let last = regions.region_of((MAX_SLOTS - 1) as u32);
+        assert!(regions.prepare(last));
+        regions.put(last, 1);
+        let taken: Vec<Run> = std::iter::from_fn(|| regions.take(62)).collect();
+        assert_eq!(taken.iter().map(|run| run.count).sum::<u32>(), regions.len());
+        let end = taken.last().map(|run| u64::from(run.first) + u64::from(run.count));
+        assert_eq!(end, Some(MAX_SLOTS));
+    }
+}

@@ -1,0 +1,109 @@
+//! A table of real size, on one thread.
+
+use super::*;
+use crate::node::table::Armed;
+use crate::state::Phase;
+use std::collections::HashSet;
+
+const BURST: u64 = 5 * KEPT;
+/// Nodes of one step.
+const STEP: usize = 4096;
+
+struct Scene {
+    table: Table<u64>,
+    cache: ThreadCache,
+    owners: ThreadCache,
+}
+
+impl Scene {
+    fn with_timers(count: u64) -> (Self, Vec<Armed>) {
+        let table = Table::new(0, u64::MAX);
+        let scene = Self { table, cache: ThreadCache::default(), owners: ThreadCache::default() };
+        let timers = scene.arm(count);
+        (scene, timers)
+    }
+
+    fn arm(&self, count: u64) -> Vec<Armed> {
+        let arm = |n| self.table.arm(&self.cache, 10, n, false, || ()).unwrap();
+        (0..count).map(arm).collect()
+    }
+
+    fn end(&self, timer: &Armed) -> Option<u64> {
+        self.table.end(&self.cache, timer.index, timer.generation, Phase::Cancelled)
+    }
+
+    fn step(&self, trim: &mut Trim, in_use: u64) -> bool {
+        trim.step(&self.table, &self.owners, in_use, || in_use, STEP)
+    }
+
+    fn given_back(&self) -> u64 {
+        self.table.depot().regions.nodes()
+    }
+}
+
+#[test]
+fn it_begins_when_most_are_free_and_looks_when_many_have_gone() {
+    let (scene, mut timers) = Scene::with_timers(BURST);
+    let mut trim = Trim::default();
+    let end = scene.table.end_of_nodes();
+    assert!(trim.is_due(end, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
+    assert!(!trim.is_due(end, BURST / 2 + 1, false), "the table is as it was");
+    let third = timers.split_off(BURST as usize * 2 / 3);
+    assert!(third.iter().all(|timer| scene.end(timer).is_some()));
+    assert!(trim.is_due(end, BURST / 2 - 1, false));
+    assert!(!scene.step(&mut trim, BURST * 2 / 3), "a third is free");
+    assert!(!trim.is_due(end, BURST / 3 + 1, false));
+    let left = timers.split_off(KEPT as usize / 2);
+    assert!(left.iter().all(|timer| scene.end(timer).is_some()));
+    assert!(trim.is_due(end, BURST / 4 - 1, false) && scene.step(&mut trim, KEPT / 2));
+    assert!(trim.is_due(end, BURST, false), "it has begun");
+    while scene.step(&mut trim, KEPT / 2) {}
+    let kept = end - scene.given_back();
+    assert!(kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64, "{kept} are kept");
+    assert!(!trim.is_due(end, 0, false) || !scene.step(&mut trim, KEPT / 2), "once is enough");
+}
+
+/// What lives in the midst of a burst goes on, and every node serves again, in a generation of its own.
+#[test]
+fn nobody_loses_a_node_and_no_generation_comes_twice() {
+    let (scene, timers) = Scene::with_timers(BURST);
+    let mut seen: HashSet<(u32, u64)> =
+        timers.iter().map(|timer| (timer.index, timer.generation)).collect();
+    let (living, mut others): (Vec<_>, Vec<_>) =
+        timers.into_iter().partition(|timer| timer.index % 5000 == 7);
+    // They end in disorder, so that each magazine has nodes from everywhere.
+    others.sort_by_key(|timer| timer.index.wrapping_mul(0x9E37_79B9));
+    assert!(others.iter().all(|timer| scene.end(timer).is_some()));
+    let mut trim = Trim::default();
+    let in_use = living.len() as u64;
+    let steps = (0..).take_while(|_| scene.step(&mut trim, in_use)).count();
+    assert!(steps > (BURST as usize - KEPT as usize) / STEP, "in pieces");
+    assert!(scene.given_back() > BURST / 2, "{} of {BURST} are given back", scene.given_back());
+    assert!(others.iter().all(|timer| scene.end(timer).is_none()));
+    let again = scene.arm(BURST - in_use);
+    assert!(scene.given_back() < 124, "they serve before nodes that never did");
+    assert!(again.iter().all(|timer| seen.insert((timer.index, timer.generation))));
+    let indices: HashSet<u32> = again.iter().chain(&living).map(|timer| timer.index).collect();
+    assert_eq!(indices.len() as u64, BURST, "a node serves two timers");
+    assert!(others.iter().all(|timer| scene.end(timer).is_none()));
+    assert!(living.iter().all(|timer| scene.end(timer) == Some(u64::from(timer.index))));
+}
+
+#[test]
+fn a_burst_that_goes_on_keeps_its_memory() {
+    for steps in [1, 40, 90] {
+        let (scene, timers) = Scene::with_timers(BURST);
+        assert!(timers.iter().all(|timer| scene.end(timer).is_some()));
+        let mut trim = Trim::default();
+        for _ in 0..steps {
+            assert!(scene.step(&mut trim, 0));
+        }
+        let before = scene.given_back();
+        let fresh = scene.arm(BURST);
+        let grown = scene.table.end_of_nodes() > BURST + FRESH + 1000;
+        while scene.step(&mut trim, BURST) {}
+        assert!(!grown || scene.given_back() <= before, "after {steps} steps");
+        let indices: HashSet<u32> = fresh.iter().map(|timer| timer.index).collect();
+        assert_eq!(indices.len(), fresh.len(), "a node serves two timers");
+    }
+}

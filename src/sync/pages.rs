@@ -1,0 +1,149 @@
+//! Zeroed memory from the system, which can take it back for a while: the addresses stay, and read as zero.
+//!
+//! Large pieces are mappings of their own, so that it is known what lies beside them and what the system makes of
+//! them. Small pieces come from the allocator and are never given back; so does everything where there is no
+//! `madvise`, and under loom, where `node::segments` has its own way.
+//!
+//! Any thread.
+
+use std::alloc::Layout;
+#[cfg(not(tickwheel_loom))]
+use std::ptr::NonNull;
+
+/// Pieces of so many bytes and more can be given back in part.
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+const LARGE: usize = 256 * 1024;
+
+/// Whether a piece with this layout consists of whole pages, from which some can be given back.
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+pub(crate) fn can_be_given_back(layout: Layout) -> bool {
+    layout.size() >= LARGE && layout.align() <= size()
+}
+
+/// As its twin: there is no way.
+#[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+pub(crate) const fn can_be_given_back(_: Layout) -> bool {
+    false
+}
+
+/// Bytes of a page, a power of two.
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+pub(crate) fn size() -> usize {
+    rustix::param::page_size()
+}
+
+/// As its twin. Nobody gives a page back.
+#[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+pub(crate) const fn size() -> usize {
+    4096
+}
+
+/// Zeroed memory; `None` if there is none.
+///
+/// # Safety
+///
+/// The layout has a size.
+#[cfg(not(tickwheel_loom))]
+pub(crate) unsafe fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    if can_be_given_back(layout) {
+        return map(layout.size());
+    }
+    // SAFETY: the layout has a size (the function's contract).
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+}
+
+/// Frees memory for good.
+///
+/// # Safety
+///
+/// `place` came from [`allocate`] with this layout, and nobody uses it from now on.
+#[cfg(not(tickwheel_loom))]
+pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
+    if can_be_given_back(layout) {
+        // SAFETY: the function's contract: this is a mapping of that size.
+        unsafe { unmap(place, layout.size()) };
+    } else {
+        // SAFETY: the function's contract: it came from the allocator with this layout.
+        unsafe { std::alloc::dealloc(place.as_ptr(), layout) };
+    }
+}
+
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping at a place of the kernel's choice disturbs no other memory.
+    let place =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
+    NonNull::new(place.ok()?.cast())
+}
+
+#[cfg(all(not(target_os = "linux"), not(tickwheel_loom)))]
+fn map(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+/// # Safety
+///
+/// `place` is a mapping of so many bytes, which nobody uses any more.
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+unsafe fn unmap(place: NonNull<u8>, bytes: usize) {
+    // SAFETY: the function's contract. It fails only if the kernel has no memory to split a mapping; then the pages
+    // stay, which is a leak and nothing worse.
+    let _ = unsafe { rustix::mm::munmap(place.as_ptr().cast(), bytes) };
+}
+
+#[cfg(all(not(target_os = "linux"), not(tickwheel_loom)))]
+unsafe fn unmap(_: NonNull<u8>, _: usize) {}
+
+/// Gives pages back to the system: they read as zero until they are written again, which takes new memory. False if
+/// the system does not take them (locked memory, for one): then they are as they were.
+///
+/// # Safety
+///
+/// The bytes are whole pages of a piece that [`can_be_given_back`]. Whoever reads them meanwhile does so by atomics and
+/// makes do with zeros, and nobody writes them.
+#[cfg(not(tickwheel_loom))]
+pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: a private anonymous mapping of ours (the function's contract): its pages are replaced by zeroed ones
+        // and nothing else happens.
+        unsafe { madvise(place.as_ptr().cast(), bytes, Advice::LinuxDontNeed) }.is_ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (place, bytes);
+        false
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn what_is_given_back_reads_as_zero_and_serves_again() {
+        let layout = Layout::array::<u64>(LARGE / 8).unwrap();
+        assert!(can_be_given_back(layout) && !can_be_given_back(Layout::new::<u64>()));
+        // SAFETY: the layout has a size.
+        let place = unsafe { allocate(layout) }.unwrap();
+        // SAFETY: zeroed memory of this length, aligned to a page.
+        let words: &[AtomicU64] =
+            unsafe { std::slice::from_raw_parts(place.cast().as_ptr(), LARGE / 8) };
+        // ORDERING: Relaxed throughout: one thread.
+        words.iter().for_each(|word| word.store(7, Ordering::Relaxed));
+        let middle = size() / 8..3 * size() / 8;
+        // SAFETY: the second and the third page; there are only atomics in them.
+        assert!(unsafe { give_back(place.add(size()), 2 * size()) });
+        for (at, word) in words.iter().enumerate() {
+            let left = if middle.contains(&at) { 0 } else { 7 };
+            assert_eq!(word.swap(9, Ordering::Relaxed), left);
+        }
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 9));
+        // SAFETY: it came from `allocate`, and this is the last use.
+        unsafe { free(place, layout) };
+    }
+}

@@ -1,0 +1,110 @@
+//! One ordering made weaker, to see whether a model notices: `loom-tests/orderings.sh`.
+//!
+//! An operation is known by the line of the library that asks for it. So one build serves all of them, and nobody has
+//! to keep a list of patches. Two variables of the environment say what to do:
+//!
+//! * `TICKWHEEL_ORDERINGS`: each scenario prints the operations that it has met;
+//! * `TICKWHEEL_WEAKEN="src/state/word.rs:89 store Relaxed"`: this one operation gets that ordering.
+
+use loom::sync::atomic::Ordering;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::Location;
+use std::sync::OnceLock;
+
+/// What an ordering is given to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Part {
+    Load,
+    Store,
+    /// A read-modify-write, or a compare-and-swap that succeeds.
+    Exchange,
+    /// A compare-and-swap that fails.
+    Failure,
+    Fence,
+}
+
+impl Part {
+    const ALL: [Self; 5] = [Self::Load, Self::Store, Self::Exchange, Self::Failure, Self::Fence];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Store => "store",
+            Self::Exchange => "exchange",
+            Self::Failure => "failure",
+            Self::Fence => "fence",
+        }
+    }
+}
+
+/// All but `SeqCst`: nothing is weakened to that.
+const WEAKER: [Ordering; 4] =
+    [Ordering::Relaxed, Ordering::Acquire, Ordering::Release, Ordering::AcqRel];
+
+#[derive(Debug)]
+enum Mode {
+    AsWritten,
+    Record,
+    Weaken { file: String, line: u32, part: Part, to: Ordering },
+}
+
+/// An operation by file, line and part, and its ordering's name.
+type Met = (&'static str, u32, Part, String);
+
+thread_local! {
+    /// What the scenario on this thread has met. Loom's threads all run on one thread of the system.
+    static MET: RefCell<BTreeSet<Met>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+fn parsed(text: &str) -> Option<Mode> {
+    let mut words = text.split(' ');
+    let (file, line) = words.next()?.rsplit_once(':')?;
+    let part = words.next()?;
+    let to = words.next()?;
+    Some(Mode::Weaken {
+        file: file.to_owned(),
+        line: line.parse().ok()?,
+        part: Part::ALL.into_iter().find(|it| it.name() == part)?,
+        to: WEAKER.into_iter().find(|it| format!("{it:?}") == to)?,
+    })
+}
+
+fn mode() -> &'static Mode {
+    static MODE: OnceLock<Mode> = OnceLock::new();
+    MODE.get_or_init(|| {
+        if std::env::var_os("TICKWHEEL_ORDERINGS").is_some() {
+            return Mode::Record;
+        }
+        std::env::var("TICKWHEEL_WEAKEN").map_or(Mode::AsWritten, |text| {
+            parsed(&text).unwrap_or_else(|| panic!("TICKWHEEL_WEAKEN names no operation: {text}"))
+        })
+    })
+}
+
+/// The ordering that this operation gets.
+#[track_caller]
+pub(super) fn ordering(part: Part, order: Ordering) -> Ordering {
+    match mode() {
+        Mode::AsWritten => order,
+        Mode::Record => {
+            let at = Location::caller();
+            let met = (at.file(), at.line(), part, format!("{order:?}"));
+            MET.with_borrow_mut(|all| all.insert(met));
+            order
+        }
+        Mode::Weaken { file, line, part: wanted, to } => {
+            let at = Location::caller();
+            let this = at.line() == *line && part == *wanted && at.file() == file;
+            if this { *to } else { order }
+        }
+    }
+}
+
+/// Prints what `scenario` has met, if that is asked for.
+#[cfg_attr(not(test), expect(dead_code, reason = "asked for by models"))]
+pub(crate) fn print_met(scenario: &str) {
+    for (file, line, part, order) in MET.take() {
+        println!("ORDERING {scenario} {file}:{line} {} {order}", part.name());
+    }
+}

@@ -1,0 +1,117 @@
+//! Why an engine as a whole does not start, stop or turn.
+//!
+//! As in `error`, each text names the cure.
+
+use alloc::string::String;
+use thiserror::Error;
+
+/// Why an engine could not be started.
+///
+/// ```
+/// use tickwheel::{StartError, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// timer.start()?; // the first timer would have done it
+/// timer.stop()?;
+/// assert_eq!(timer.start(), Err(StartError::Stopped));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The engine has been stopped, which is final.
+    #[error("the engine is stopped and cannot be started again; build a new one")]
+    Stopped,
+    /// This process is a fork of the one that started the engine, and its workers are not here.
+    #[error(
+        "the engine was started before a fork and its workers are in the other process; build a new one here"
+    )]
+    Forked,
+    /// The operating system gave no thread.
+    #[error(
+        "no thread for shard {shard}: {message}; raise the limit of threads or use fewer shards"
+    )]
+    Spawn {
+        /// The shard whose worker could not be spawned.
+        shard: usize,
+        /// The operating system's reason.
+        message: String,
+    },
+}
+
+/// Why an engine could not be stopped by this call.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Expired, StopError, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let timer = Builder::new().build_with_timer(move |timer: &Timer<u64>, _: Expired<u64>| {
+///     tell.send(timer.stop()).unwrap(); // would wait for itself
+/// })?;
+/// timer.schedule_key(Duration::ZERO, 17)?;
+/// assert_eq!(told.recv()?.unwrap_err(), StopError::InsideHandler);
+/// assert!(timer.stop().is_ok());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StopError {
+    /// Called from a handler, on the thread that it would wait for.
+    #[error(
+        "stop() was called from inside a handler and would wait for itself; \
+         call it from another thread"
+    )]
+    InsideHandler,
+    /// Shards were still at work when the time limit had passed. The engine goes on to end, and nothing is lost.
+    #[error(
+        "{shards} shards were still at work at the end of the time limit; \
+         call shutdown or stop again to wait for them and to get what is left"
+    )]
+    TimedOut {
+        /// How many had not ended.
+        shards: usize,
+    },
+    /// This process is a fork of the one that started the engine, and its workers are not here.
+    #[error(
+        "the engine was started before a fork and its workers are in the other process; stop it there"
+    )]
+    Forked,
+}
+
+/// Why a turn could not be made by hand.
+///
+/// ```
+/// use tickwheel::{Builder, Drive, Timer, TurnError};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// assert_eq!(Timer::new()?.turn(), Err(TurnError::DrivenByWorkers));
+/// let timer = Builder::new().drive(Drive::Manual).build()?;
+/// assert_eq!(timer.turn(), Ok(0));
+/// timer.stop()?;
+/// assert_eq!(timer.turn(), Err(TurnError::Stopped));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TurnError {
+    /// The engine has workers of its own.
+    #[error("turn() needs an engine without workers; build it with Builder::drive(Drive::Manual)")]
+    DrivenByWorkers,
+    /// Called from a handler, that is from inside a turn.
+    #[error("turn() was called from inside a handler; return from the handler and turn again")]
+    InsideHandler,
+    /// A shard has ended by a panic in this turn, a clock's for example; see [`WorkerFailure`](crate::WorkerFailure).
+    #[error(
+        "shard {shard} panicked in its turn and has ended; stop the engine and build a new one"
+    )]
+    Failed {
+        /// The shard.
+        shard: usize,
+    },
+    /// The engine has been stopped.
+    #[error("the engine is stopped and has nothing left to turn; build a new one")]
+    Stopped,
+}

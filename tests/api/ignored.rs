@@ -1,0 +1,60 @@
+//! Answers that a program may well not look at: no warning asks for a `let _ =`.
+//!
+//! What may not be ignored are futures, guards, builders, iterators of what is due, a sleep that was announced, and
+//! what does nothing but answer.
+
+#![deny(unused_must_use)]
+
+use super::support::setup::{HOUR, ms, one_shard};
+use std::time::Duration;
+use tickwheel::{EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock, Time};
+
+#[test]
+fn effects_need_no_look_at_their_answers() {
+    let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
+    let handle = timer.schedule(HOUR, 1).unwrap();
+    handle.reschedule(2 * HOUR);
+    handle.cancel();
+    let key = timer.schedule_key(HOUR, 2).unwrap();
+    timer.reschedule(key, 2 * HOUR);
+    timer.cancel(key);
+    let submitter = timer.submitter();
+    let key = submitter.schedule(HOUR, 3).unwrap();
+    submitter.reschedule(key, 2 * HOUR);
+    submitter.cancel(key);
+    assert_eq!((timer.pending(), timer.stats().cancelled()), (0, 3));
+    ManualClock::new().advance(HOUR);
+    ManualClock::new().set(Time::ZERO);
+    tickwheel::unpin_current_thread();
+}
+
+#[test]
+fn loops_need_no_look_at_their_answers() {
+    let now = Time::ZERO;
+    let mut timer = EventLoopTimer::builder().build_with_waker::<u64>(|| ()).unwrap();
+    let remote = timer.remote();
+    let keys = [timer.schedule(now, HOUR, 1).unwrap(), remote.schedule(HOUR, 2).unwrap()];
+    timer.reschedule(now, keys[0], 2 * HOUR);
+    timer.cancel(keys[0]);
+    remote.reschedule(keys[1], 2 * HOUR);
+    remote.cancel(keys[1]);
+    timer.poll(now, |_| ());
+    timer.poll_with(now, |_, _| ());
+    timer.expired(now).finish();
+
+    let mut timer = LocalTimer::new(ms(1)).unwrap();
+    let key = timer.schedule(now, HOUR, 1).unwrap();
+    timer.reschedule(now, key, 2 * HOUR);
+    timer.cancel(key);
+    timer.poll(now, |_| ());
+    timer.poll_with(now, |_, _| ());
+    timer.poll_with_clock(&ManualClock::new(), |_, _| ());
+
+    let mut timer = FixedTimer::new(Duration::ZERO);
+    let key = timer.schedule(now, 1).unwrap();
+    timer.reschedule(now, key);
+    timer.cancel(key);
+    timer.poll(now, |_| ());
+    timer.poll_with(now, |_, _| ());
+    assert!(timer.is_empty());
+}

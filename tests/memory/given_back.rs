@@ -1,0 +1,191 @@
+//! After a burst the memory of its timers goes back to the system, and none of its keys ever means anything again.
+
+use crate::support::random::Random;
+use std::collections::HashSet;
+use std::time::Duration;
+use tickwheel::{Builder, Drive, Expired, Key, ManualClock, Timer};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn by_hand() -> Timer<u64> {
+    let builder = Builder::new().shards(1).clock(ManualClock::new()).drive(Drive::Manual);
+    builder.build_with(|_: Expired<u64>| ()).unwrap()
+}
+
+fn schedule(timer: &Timer<u64>, count: u64) -> Vec<Key<u64>> {
+    (0..count).map(|n| timer.schedule_key(HOUR, n).unwrap()).collect()
+}
+
+fn cancel_all(timer: &Timer<u64>, keys: &[Key<u64>]) {
+    for key in keys {
+        assert!(timer.cancel(*key).won());
+    }
+}
+
+fn held(timer: &Timer<u64>) -> u64 {
+    timer.stats().shards[0].held_bytes
+}
+
+fn assert_stale(timer: &Timer<u64>, keys: &[Key<u64>]) {
+    for key in keys {
+        assert!(!timer.is_pending(*key) && timer.deadline(*key).is_none(), "{key} came alive");
+        assert!(!timer.reschedule(*key, Duration::ZERO).moved(), "{key} was moved");
+        assert!(!timer.cancel(*key).won(), "{key} was cancelled");
+    }
+}
+
+/// Three bursts on the same nodes, whose memory is given back in between.
+#[test]
+fn keys_stay_stale_when_their_nodes_come_back_from_the_system() {
+    let _alone = crate::alone();
+    const BURST: u64 = 200_000;
+    let timer = by_hand();
+    let mut stale: Vec<Key<u64>> = Vec::new();
+    for round in 0..3 {
+        let keys = schedule(&timer, BURST);
+        assert_eq!(timer.turn(), Ok(0));
+        assert_stale(&timer, &stale);
+        assert!(keys.iter().all(|key| timer.is_pending(*key)), "the stale keys touched nobody");
+        let full = held(&timer);
+        cancel_all(&timer, &keys);
+        assert_eq!(timer.turn(), Ok(0));
+        if cfg!(target_os = "linux") {
+            assert!(held(&timer) < full / 2, "{} of {full} bytes are held", held(&timer));
+        }
+        assert_stale(&timer, &keys);
+        stale.extend(keys);
+        let distinct: HashSet<_> = stale.iter().collect();
+        assert_eq!(distinct.len() as u64, (round + 1) * BURST, "no key is handed out twice");
+    }
+}
+
+/// Others arm and cancel all the while. Whoever gets a node of the burst gets it alone.
+#[test]
+fn threads_take_nodes_while_memory_is_given_back() {
+    let _alone = crate::alone();
+    const BURST: u64 = 150_000;
+    let timer: Timer<u64> = Builder::new().shards(1).build_with(|_: Expired<u64>| ()).unwrap();
+    for _ in 0..4 {
+        std::thread::scope(|scope| {
+            for thread in 1..=2 {
+                let timer = &timer;
+                scope.spawn(move || {
+                    let mut random = Random::new(thread);
+                    let mut keys = schedule(timer, BURST);
+                    while !keys.is_empty() {
+                        for _ in 0..64.min(keys.len()) {
+                            let at = random.below(keys.len() as u64) as usize;
+                            assert!(timer.cancel(keys.swap_remove(at)).won());
+                        }
+                        let own = schedule(timer, random.below(64));
+                        cancel_all(timer, &own);
+                    }
+                });
+            }
+        });
+        timer.wait_idle();
+        assert_eq!(timer.pending(), 0);
+    }
+    assert_eq!(timer.stop().unwrap().len(), 0);
+}
+
+#[cfg(target_os = "linux")]
+mod resident {
+    use super::*;
+    use std::process::Command;
+    use std::time::Instant;
+
+    /// Five million take a debug build too long.
+    const BURST: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 5_000_000 };
+
+    /// Kilobytes of the process that lie in memory.
+    fn resident() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// What the allocator keeps for itself after the wheel and the inbox have freed it is not what this is about.
+    fn tidy_allocator() {
+        #[cfg(target_env = "gnu")]
+        // SAFETY: gives unused pages of the heap back, and touches nothing that is allocated.
+        let _ = unsafe { libc::malloc_trim(0) };
+    }
+
+    fn alone_in_a_process(test: &str) {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args([
+            &format!("given_back::resident::{test}"),
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ]);
+        let output = child.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && told.contains("1 passed"), "{told}\n{errors}");
+        let figures = told.lines().filter(|line| line.starts_with("resident"));
+        figures.for_each(|line| println!("{line}"));
+    }
+
+    #[test]
+    fn a_burst_leaves_at_most_a_quarter_of_its_memory() {
+        alone_in_a_process("child_with_a_burst");
+    }
+
+    #[test]
+    fn a_burst_that_is_cancelled_at_random_leaves_at_most_half_of_its_memory() {
+        alone_in_a_process("child_with_a_burst_in_disorder");
+    }
+
+    fn burst(most_left: u64, order: impl FnOnce(&mut Vec<Key<u64>>)) {
+        let timer: Timer<u64> = Builder::new().shards(1).build_with(|_: Expired<u64>| ()).unwrap();
+        // The keys are not what this is about: their memory is there before.
+        let first = timer.schedule_key(HOUR, 0).unwrap();
+        let mut keys = vec![first; BURST as usize];
+        timer.wait_idle();
+        let before = resident();
+        for (n, key) in keys.iter_mut().enumerate() {
+            *key = timer.schedule_key(HOUR, n as u64).unwrap();
+        }
+        timer.wait_idle();
+        let full = resident();
+        order(&mut keys);
+        cancel_all(&timer, &keys);
+        let growth = full - before;
+        let start = Instant::now();
+        let left = loop {
+            timer.wait_idle();
+            tidy_allocator();
+            let left = resident().saturating_sub(before);
+            if left <= growth * most_left / 100 || start.elapsed() > Duration::from_secs(20) {
+                break left;
+            }
+            // The owner looks when it turns: an engine in which nothing happens any more does not wake up for it.
+            let _ = timer.schedule_key(Duration::ZERO, 0).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let held = held(&timer) / 1024;
+        println!("resident: grew by {growth} KiB for {BURST} timers, {left} are left, {held} held");
+        assert!(left <= growth * most_left / 100, "{left} of {growth} KiB are left");
+        assert!(timer.cancel(first).won(), "what lived through it all lives");
+    }
+
+    #[test]
+    #[ignore = "run by a_burst_leaves_at_most_a_quarter_of_its_memory, alone in its process"]
+    fn child_with_a_burst() {
+        burst(25, |_| ());
+    }
+
+    #[test]
+    #[ignore = "run by a_burst_that_is_cancelled_at_random.., alone in its process"]
+    fn child_with_a_burst_in_disorder() {
+        // The wheel keeps pieces of 64 KiB in which one of its last zombies lies.
+        burst(50, |keys| {
+            let mut random = Random::new(7);
+            for at in (1..keys.len()).rev() {
+                keys.swap(at, random.below(at as u64 + 1) as usize);
+            }
+        });
+    }
+}
