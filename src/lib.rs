@@ -60,7 +60,7 @@
 //! # Where to look
 //!
 //! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
-//! * [`sleep`], [`timeout`], [`interval`]: futures for any runtime.
+//! * [`sleep`], [`timeout`], [`interval`], [`DelayQueue`]: futures for any runtime.
 //! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
 //!
@@ -69,7 +69,8 @@
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
-//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `engine` |
+//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`], [`DelayQueue`] | `engine` |
+//! | `stream` | `Stream` for [`Interval`] and [`DelayQueue`] | `futures`, futures-core |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
 //! | `metrics` | `MetricsReporter`: statistics for the `metrics` facade | `shard`, metrics |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
@@ -187,9 +188,11 @@ pub use engine::{
 pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 pub use futures::{
-    Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at, sleep,
-    sleep_until, timeout, timeout_at,
+    DelayQueue, Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at,
+    sleep, sleep_until, timeout, timeout_at,
 };
+#[cfg(all(feature = "futures", feature = "event-loop"))]
+pub use futures::{LocalSleep, LocalSleeps};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use pull::{Expirations, Pull};
 #[cfg(feature = "metrics")]

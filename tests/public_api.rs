@@ -46,6 +46,7 @@ const TRAITS: &[&str] = &[
     "PartialEq",
     "PartialOrd",
     "RefUnwindSafe",
+    "Stream",
     "Sub",
     "UnwindSafe",
 ];

@@ -84,7 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "types", "wheel",
         ],
     ),
-    ("src/futures/", &["engine", "time", "types"]),
+    ("src/futures/", &["contain", "engine", "event_loop", "local", "time", "types"]),
     (
         "src/engine/",
         &["contain", "drive", "node", "park", "shard", "state", "sync", "time", "types", "wheel"],

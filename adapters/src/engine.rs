@@ -1,6 +1,8 @@
 //! Whose timers are used.
 
-use tickwheel::Timer;
+#[cfg(any(feature = "hyper", feature = "tower"))]
+use std::time::Duration;
+use tickwheel::{Sleep, Timer};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -9,4 +11,24 @@ pub(crate) enum Engine {
     #[default]
     Shared,
     Own(Timer),
+}
+
+impl Engine {
+    /// Not armed before it is polled.
+    #[cfg(any(feature = "hyper", feature = "tower"))]
+    pub(crate) fn sleep(&self, delay: Duration) -> Sleep {
+        match self {
+            Self::Shared => tickwheel::sleep(delay),
+            Self::Own(timer) => timer.sleep(delay),
+        }
+    }
+
+    /// As [`sleep`](Self::sleep), until a point in time.
+    #[cfg(any(feature = "hyper", feature = "quinn"))]
+    pub(crate) fn sleep_until(&self, deadline: std::time::Instant) -> Sleep {
+        match self {
+            Self::Shared => tickwheel::sleep_until(deadline),
+            Self::Own(timer) => timer.sleep(deadline),
+        }
+    }
 }

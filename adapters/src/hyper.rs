@@ -45,17 +45,11 @@ impl HyperTimer {
 
 impl rt::Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(HyperSleep(match &self.engine {
-            Engine::Shared => tickwheel::sleep(duration),
-            Engine::Own(timer) => timer.sleep(duration),
-        }))
+        Box::pin(HyperSleep(self.engine.sleep(duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(HyperSleep(match &self.engine {
-            Engine::Shared => tickwheel::sleep_until(deadline),
-            Engine::Own(timer) => timer.sleep(deadline),
-        }))
+        Box::pin(HyperSleep(self.engine.sleep_until(deadline)))
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {

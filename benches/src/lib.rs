@@ -13,6 +13,7 @@
 //! | `results` | medians, the best peer |
 //! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
+//! | `server` | a real server under real load, with its own program and page |
 //! | `counting` | the allocator that counts; the only unsafe code here |
 //!
 //! Peers run at the settings that their documentation recommends. Where one leaves out a part of the work,
@@ -29,4 +30,5 @@ pub mod measure;
 pub mod peer;
 pub mod report;
 pub mod results;
+pub mod server;
 pub mod stream;

@@ -27,17 +27,18 @@ use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Identity {
+pub(crate) struct Identity {
     data: usize,
     vtable: usize,
 }
 
 impl Identity {
     #[inline]
-    fn of(waker: &Waker) -> Self {
+    pub(crate) fn of(waker: &Waker) -> Self {
         Self { data: waker.data() as usize, vtable: std::ptr::from_ref(waker.vtable()) as usize }
     }
 }
@@ -71,6 +72,11 @@ impl Alarm {
     #[inline]
     pub(crate) fn deadline(&self, when: When) -> Time {
         self.engine.source.time(when)
+    }
+
+    /// The engine's tick.
+    pub(crate) fn tick(&self) -> Duration {
+        self.engine.rate.tick()
     }
 
     /// Never ahead of the clock.
@@ -178,13 +184,25 @@ impl Alarm {
     /// Cancels the timer, if it is pending, and lets go of it.
     #[inline]
     pub(crate) fn disarm(&mut self) {
-        let Some(Armed { key, .. }) = self.armed.take() else { return };
+        self.end().into_iter().for_each(forget);
+    }
+
+    /// As [`disarm`](Self::disarm), but that the waker is woken.
+    pub(crate) fn wake_now(&mut self) {
+        // A task that is dropped wakes.
+        contain::drop_quietly("a waker", self.end());
+    }
+
+    /// What the timer carries, if it is pending.
+    #[inline]
+    fn end(&mut self) -> Option<Task> {
+        let Armed { key, .. } = self.armed.take()?;
         let taken = self.engine.with_thread(key, |handle, thread| {
             let taken = handle.cancel_held(thread, key);
             handle.release(thread, key);
             taken
         });
-        taken.flatten().into_iter().for_each(forget);
+        taken.flatten()
     }
 }
 

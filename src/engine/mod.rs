@@ -60,7 +60,7 @@ mod weak;
 mod worker;
 
 #[cfg(feature = "futures")]
-pub(crate) use alarm::Alarm;
+pub(crate) use alarm::{Alarm, Identity};
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;

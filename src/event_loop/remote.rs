@@ -164,6 +164,12 @@ impl<T: Send + 'static> Remote<T> {
         ShardStats::of(&self.shard, &self.rate, self.source.now())
     }
 
+    /// The deadline of a timer that is set now, before it is rounded to a tick.
+    #[cfg(feature = "futures")]
+    pub(crate) fn time(&self, when: When) -> Time {
+        self.source.time(when)
+    }
+
     /// The time by the timer's clock.
     #[must_use]
     pub fn now(&self) -> Time {

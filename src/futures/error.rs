@@ -30,7 +30,7 @@ pub struct SleepError {
 }
 
 impl SleepError {
-    pub(super) const fn new(kind: ScheduleErrorKind) -> Self {
+    pub(crate) const fn new(kind: ScheduleErrorKind) -> Self {
         Self { kind }
     }
 

@@ -51,8 +51,9 @@ pub struct Sleep {
     stage: Stage,
 }
 
+/// Where a sleep stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     /// No timer yet. `look`: the deadline may have passed before the first poll.
     Unarmed {
         look: bool,
@@ -175,6 +176,28 @@ impl Sleep {
         self.reset(self.alarm.next(period, nominal));
     }
 
+    /// The engine's clock.
+    pub(super) fn now(&self) -> Time {
+        self.alarm.now()
+    }
+
+    /// The time of what is said by a user, on the engine's clock.
+    pub(super) fn time_of(&self, when: When) -> Time {
+        self.alarm.deadline(when)
+    }
+
+    /// Wakes nobody any more, until it is polled again.
+    pub(super) fn cancel(&mut self) {
+        self.alarm.disarm();
+        self.stage = Stage::Unarmed { look: true };
+    }
+
+    /// As [`cancel`](Self::cancel), but that whoever has polled it last is woken now.
+    pub(super) fn wake_now(&mut self) {
+        self.alarm.wake_now();
+        self.stage = Stage::Unarmed { look: true };
+    }
+
     /// As [`poll`](Future::poll), for a sleep that lies in something else.
     #[inline]
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
@@ -206,7 +229,7 @@ impl Sleep {
 
 impl Stage {
     #[inline]
-    fn new(when: When) -> Self {
+    pub(crate) fn new(when: When) -> Self {
         if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
     }
 }

@@ -1,7 +1,6 @@
-//! Bar charts as SVG, drawn by `plotters`: a title, and a bar with its range and its number per peer.
+//! Bar charts as SVG, drawn by `plotters`: a title, and a bar with its range and its number for each who was measured.
 
 use crate::goals::number;
-use crate::peer::Peer;
 use crate::results::Table;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -16,22 +15,42 @@ const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const OURS: RGBColor = RGBColor(0x1F, 0x77, 0xB4);
 const OTHERS: RGBColor = RGBColor(0xB0, 0xB7, 0xBF);
 
-/// One bar: who, the median, the least and the greatest.
-type Bar = (Peer, f64, (f64, f64));
+/// One bar.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Who.
+    pub name: String,
+    /// Drawn in another colour than the others.
+    pub is_ours: bool,
+    /// How long it is.
+    pub median: f64,
+    /// The least and the greatest.
+    pub range: (f64, f64),
+}
 
 /// The headline metric of a figure; `None` if nobody has one.
 #[must_use]
 pub fn draw(table: &Table) -> Option<String> {
     let (metric, more_is_better) = table.figure.headline();
-    let bar = |peer, median, range| -> Bar { (peer, median, range) };
-    let bars = table.rows.iter();
-    let bars = bars.filter_map(|row| Some(bar(row.peer, row.median(metric)?, row.range(metric)?)));
-    let bars: Vec<Bar> = bars.collect();
-    let longest = bars.iter().map(|bar| bar.2.1).reduce(f64::max)?;
+    let all = table.rows.iter().filter_map(|row| {
+        let (name, is_ours) = (row.peer.name().to_owned(), row.peer.is_ours());
+        Some(Bar { name, is_ours, median: row.median(metric)?, range: row.range(metric)? })
+    });
+    let all: Vec<Bar> = all.collect();
     let direction = if more_is_better { "more is better" } else { "less is better" };
-    let title = format!("{} — {metric} ({direction})", table.figure.id());
+    bars(&format!("{} — {metric} ({direction})", table.figure.id()), &all)
+}
+
+/// A chart of bars; `None` if there is none.
+///
+/// # Panics
+///
+/// Never: a drawing in memory succeeds.
+#[must_use]
+pub fn bars(title: &str, all: &[Bar]) -> Option<String> {
+    let longest = all.iter().map(|bar| bar.range.1).reduce(f64::max)?;
     let mut svg = String::new();
-    plot(&mut svg, &title, &bars, BARS / longest.max(f64::MIN_POSITIVE))
+    plot(&mut svg, title, all, BARS / longest.max(f64::MIN_POSITIVE))
         .expect("a drawing in memory succeeds");
     Some(svg)
 }
@@ -49,14 +68,14 @@ fn plot(svg: &mut String, title: &str, bars: &[Bar], scale: f64) -> Drawn {
     };
     let place = |value: f64| LABELS + (value * scale) as i32;
     area.draw(&Text::new(title.to_owned(), (12, 20), text(17, HPos::Left)))?;
-    for (row, (peer, median, (least, greatest))) in bars.iter().enumerate() {
+    for (row, Bar { name, is_ours, median, range: (least, greatest) }) in bars.iter().enumerate() {
         let y = TOP + ROW * row as i32 + 10;
-        let colour = if peer.is_ours() { OURS } else { OTHERS };
+        let colour = if *is_ours { OURS } else { OTHERS };
         let end = place(*median).max(LABELS + 1);
         area.draw(&Rectangle::new([(LABELS, y - 8), (end, y + 8)], colour.filled()))?;
         let range = [(place(*least), y), (place(*greatest), y)];
         area.draw(&PathElement::new(range, TEXT.stroke_width(2)))?;
-        area.draw(&Text::new(peer.name(), (LABELS - 8, y), text(14, HPos::Right)))?;
+        area.draw(&Text::new(name.clone(), (LABELS - 8, y), text(14, HPos::Right)))?;
         let beside = (place(greatest.max(*median)) + 6, y);
         area.draw(&Text::new(number(*median), beside, text(14, HPos::Left)))?;
     }

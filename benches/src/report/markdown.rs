@@ -118,11 +118,18 @@ fn cell(text: &str) -> String {
 /// Puts `tables` between the marks of `page`, or after it where it has none.
 #[must_use]
 pub fn insert(page: &str, tables: &str) -> String {
-    let fresh = format!("{BEGIN}\n\n{}\n\n{END}", tables.trim_end());
-    let marks = page.find("<!-- compare: begin").zip(page.find(END));
-    match marks.filter(|(begin, end)| begin < end) {
-        Some((begin, end)) => {
-            format!("{}{fresh}{}", &page[..begin], &page[end + END.len()..])
+    insert_between(page, tables, BEGIN, END)
+}
+
+/// As [`insert`], between other marks; the first words of `begin`, up to a full stop, tell where they are.
+#[must_use]
+pub fn insert_between(page: &str, tables: &str, begin: &str, end: &str) -> String {
+    let fresh = format!("{begin}\n\n{}\n\n{end}", tables.trim_end());
+    let mark = begin.split('.').next().unwrap_or(begin);
+    let marks = page.find(mark).zip(page.find(end));
+    match marks.filter(|(first, last)| first < last) {
+        Some((first, last)) => {
+            format!("{}{fresh}{}", &page[..first], &page[last + end.len()..])
         }
         None if page.trim().is_empty() => format!("{fresh}\n"),
         None => format!("{}\n\n{fresh}\n", page.trim_end()),

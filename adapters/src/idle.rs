@@ -1,0 +1,178 @@
+//! Bodies that must not pause for too long.
+
+use crate::engine::Engine;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tickwheel::{Sleep, SleepError, Timer};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Lets the body of each response pause for so long at most: a frame that has been waited for longer is an error.
+///
+/// For the client's side of a service, or a proxy's, where a response begins in time and then stalls. The same for the
+/// bodies of requests: [`body`](Self::body).
+///
+/// A pause begins when a frame is asked for and is not there: who reads slowly is not cut off, and a body whose frames
+/// are there costs no timer.
+#[derive(Clone, Debug)]
+pub struct IdleBodyLayer {
+    limit: Duration,
+    engine: Engine,
+}
+
+impl IdleBodyLayer {
+    /// By the process's shared engine.
+    #[must_use]
+    pub const fn shared(limit: Duration) -> Self {
+        Self { limit, engine: Engine::Shared }
+    }
+
+    /// By an engine of your own.
+    #[must_use]
+    pub const fn on(timer: Timer, limit: Duration) -> Self {
+        Self { limit, engine: Engine::Own(timer) }
+    }
+
+    /// A body that pauses for so long at most.
+    pub fn body<B>(&self, body: B) -> IdleBody<B> {
+        let idle = self.engine.sleep(self.limit);
+        IdleBody { body, idle, limit: self.limit, is_pausing: false }
+    }
+}
+
+impl<S> Layer<S> for IdleBodyLayer {
+    type Service = WithIdleLimit<S>;
+
+    fn layer(&self, inner: S) -> WithIdleLimit<S> {
+        WithIdleLimit { inner, layer: self.clone() }
+    }
+}
+
+/// A service whose responses must not pause; see [`IdleBodyLayer`].
+#[derive(Clone, Debug)]
+pub struct WithIdleLimit<S> {
+    inner: S,
+    layer: IdleBodyLayer,
+}
+
+impl<S, Request, B> Service<Request> for WithIdleLimit<S>
+where
+    S: Service<Request, Response = Response<B>>,
+{
+    type Response = Response<IdleBody<B>>;
+    type Error = S::Error;
+    type Future = IdleFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        IdleFuture { answer: self.inner.call(request), layer: self.layer.clone() }
+    }
+}
+
+pin_project! {
+    /// The answer to one request.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless they are awaited or polled"]
+    pub struct IdleFuture<F> {
+        #[pin]
+        answer: F,
+        layer: IdleBodyLayer,
+    }
+}
+
+impl<F, B, E> Future for IdleFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<IdleBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = ready!(this.answer.poll(cx));
+        Poll::Ready(answer.map(|response| response.map(|body| this.layer.body(body))))
+    }
+}
+
+pin_project! {
+    /// A body that pauses for so long at most; see [`IdleBodyLayer`].
+    #[derive(Debug)]
+    pub struct IdleBody<B> {
+        #[pin]
+        body: B,
+        idle: Sleep,
+        limit: Duration,
+        // A frame has been asked for and was not there.
+        is_pausing: bool,
+    }
+}
+
+impl<B: Body> Body for IdleBody<B> {
+    type Data = B::Data;
+    type Error = IdleError<B::Error>;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
+        let this = self.project();
+        if let Poll::Ready(frame) = this.body.poll_frame(cx) {
+            *this.is_pausing = false;
+            return Poll::Ready(frame.map(|frame| frame.map_err(IdleError::Body)));
+        }
+        if !std::mem::replace(this.is_pausing, true) {
+            this.idle.reset(*this.limit);
+        }
+        let ended = ready!(this.idle.poll_sleep(cx));
+        Poll::Ready(Some(Err(ended.map_or_else(IdleError::Sleep, |()| IdleError::Idle))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Why a body ends before its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum IdleError<E> {
+    /// It paused for too long.
+    Idle,
+    /// There was no timer to tell.
+    Sleep(SleepError),
+    /// The body's own error.
+    Body(E),
+}
+
+impl<E: fmt::Display> fmt::Display for IdleError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => f.write_str("the body paused for too long"),
+            Self::Sleep(error) => error.fmt(f),
+            Self::Body(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for IdleError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Idle => None,
+            Self::Sleep(error) => Some(error),
+            Self::Body(error) => Some(error),
+        }
+    }
+}

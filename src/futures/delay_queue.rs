@@ -1,0 +1,369 @@
+//! `DelayQueue`: items that come out when their time has come.
+//!
+//! A queue belongs to one task at a time, so its items lie in a [`LocalTimer`], where inserting, moving and removing
+//! take no atomic. All of them together have one [`Sleep`], which is armed for the earliest deadline while a task
+//! waits: a million items cost the engine one timer.
+
+use super::error::SleepError;
+use super::sleep::{Sleep, shared};
+use crate::contain;
+use crate::engine::{Alarm, Timer};
+use crate::local::LocalTimer;
+use crate::time::{Time, When};
+use crate::types::{Expired, Key, Reschedule, Unfired};
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// Items that come out when their time has come: to be polled by one task, for any runtime.
+///
+/// Made by [`new`](Self::new) on the process's shared engine, and by [`Timer::delay_queue`] on one of your own. It is
+/// what `tokio-util` has under the same name, without its tick: items come out in the order of their deadlines, never
+/// early, and within the engine's tick. With the feature `stream` it is a `Stream`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::DelayQueue;
+///
+/// # async fn watch() -> Result<(), tickwheel::SleepError> {
+/// let mut sessions = DelayQueue::new();
+/// let anna = sessions.insert("Anna", Duration::from_millis(5));
+/// let bert = sessions.insert("Bert", Duration::from_millis(8));
+/// sessions.reset(anna, Duration::from_millis(10)); // seen again: two words are written
+/// while let Some(expired) = sessions.next_expired().await {
+///     println!("{} has been gone for too long", expired?.payload);
+/// }
+/// assert_eq!(sessions.remove(bert), None, "a key of an item that has come out is stale for ever");
+/// # Ok(()) }
+/// # fn block_on<F: Future>(future: F) -> F::Output {
+/// #     let mut future = std::pin::pin!(future);
+/// #     struct Thread(std::thread::Thread);
+/// #     impl std::task::Wake for Thread { fn wake(self: std::sync::Arc<Self>) { self.0.unpark(); } }
+/// #     let waker = std::sync::Arc::new(Thread(std::thread::current())).into();
+/// #     loop {
+/// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+/// #             std::task::Poll::Ready(output) => return output,
+/// #             std::task::Poll::Pending => std::thread::park(),
+/// #         }
+/// #     }
+/// # }
+/// # block_on(watch()).unwrap();
+/// ```
+///
+/// By hand, and what else it can do:
+///
+/// ```
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::{Duration, Instant};
+/// use tickwheel::DelayQueue;
+///
+/// let minute = Duration::from_secs(60);
+/// let mut queue = DelayQueue::with_capacity(2);
+/// let first = queue.insert_at("first", Instant::now() + minute);
+/// let second = queue.insert("second", Duration::ZERO);
+/// assert_eq!((queue.len(), queue.get(first)), (2, Some(&"first")));
+///
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(Some(Ok(due))) if due.key == second));
+/// assert!(queue.poll_expired(&mut cx).is_pending());
+/// assert!(queue.reset_at(first, Instant::now() + 2 * minute).moved());
+/// if let Some(value) = queue.get_mut(first) {
+///     *value = "moved";
+/// }
+/// assert!(queue.deadline(first).is_some());
+///
+/// queue.reserve(100);
+/// let left: Vec<_> = queue.drain().map(|item| item.payload).collect();
+/// assert_eq!(left, ["moved"]);
+/// queue.clear();
+/// queue.shrink_to_fit();
+/// assert!(queue.is_empty());
+/// ```
+///
+/// * All calls are O(1) unless they say otherwise; none of them allocates but for a queue that grows.
+/// * The engine has one timer for the whole queue, while a task waits for it. An item that is inserted or moved in
+///   front of all others moves that timer; the task is not woken for it.
+/// * A task that found the queue empty is woken by the next item, wherever it is inserted from; one that waits is woken
+///   when the last item is taken away.
+/// * Dropping the queue drops its items.
+#[must_use = "items come out only of a queue that is polled"]
+pub struct DelayQueue<T> {
+    items: LocalTimer<T>,
+    sleep: Sleep,
+    /// The sleep is under way, with the waker of the latest poll.
+    waiting: bool,
+    /// The engine's clock as it was read last: what was due then is due.
+    now: Time,
+    /// Of the task that found the queue empty.
+    idle: Option<Waker>,
+}
+
+impl<T> DelayQueue<T> {
+    /// An empty queue on the process's shared engine.
+    ///
+    /// # Panics
+    ///
+    /// As [`sleep()`](crate::sleep).
+    pub fn new() -> Self {
+        Self::on(shared())
+    }
+
+    /// As [`new`](Self::new), with room for so many items: inserting them allocates nothing but wheel.
+    ///
+    /// # Panics
+    ///
+    /// As [`sleep()`](crate::sleep).
+    pub fn with_capacity(items: usize) -> Self {
+        let mut queue = Self::new();
+        queue.reserve(items);
+        queue
+    }
+
+    fn on(alarm: Alarm) -> Self {
+        // With the engine's own tick an item is rounded up once, not twice.
+        let items = match LocalTimer::new(alarm.tick()) {
+            Ok(items) => items,
+            Err(error) => panic!("an engine has been built with this tick: {error}"),
+        };
+        let sleep = Sleep::new(alarm, Time::MAX.into());
+        Self { items, sleep, waiting: false, now: Time::ZERO, idle: None }
+    }
+
+    /// Inserts an item that comes out after a while, or at a point in time ([`When`]), rounded up to the engine's tick.
+    ///
+    /// A zero delay comes out at the next poll, and so does a point in time that has passed.
+    ///
+    /// # Panics
+    ///
+    /// If the queue holds 2^32 - 1 items.
+    pub fn insert(&mut self, value: T, when: impl Into<When>) -> Key<T> {
+        let deadline = self.deadline_of(when.into());
+        match self.items.schedule(self.now, deadline, value) {
+            Ok(key) => {
+                self.heed(key);
+                key
+            }
+            Err(error) => panic!("the queue is full: {}", error.kind()),
+        }
+    }
+
+    /// Inserts an item that comes out at a point in time: [`insert`](Self::insert) under the name of `tokio-util`.
+    ///
+    /// # Panics
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key<T> {
+        self.insert(value, deadline)
+    }
+
+    /// Takes an item out before its time; `None` if it has come out already.
+    pub fn remove(&mut self, key: Key<T>) -> Option<T> {
+        let value = self.items.cancel(key).payload();
+        if self.items.is_empty() {
+            self.wake_for_the_end();
+        }
+        value
+    }
+
+    /// Lets an item come out after a while from now, or at a point in time, instead.
+    pub fn reset(&mut self, key: Key<T>, when: impl Into<When>) -> Reschedule {
+        let deadline = self.deadline_of(when.into());
+        let answer = self.items.reschedule(self.now, key, deadline);
+        self.heed(key);
+        answer
+    }
+
+    /// Lets an item come out at a point in time instead: [`reset`](Self::reset) under the name that `tokio-util` has.
+    pub fn reset_at(&mut self, key: Key<T>, deadline: Instant) -> Reschedule {
+        self.reset(key, deadline)
+    }
+
+    /// When it is due, by the engine's clock. That is read for a delay only, and remembered.
+    fn deadline_of(&mut self, when: When) -> Time {
+        if when.is_point() {
+            return self.sleep.time_of(when);
+        }
+        self.read_clock();
+        when.time_from(self.now)
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.sleep.now().max(self.now);
+    }
+
+    /// The item behind a key has another deadline: whoever waits is to see it in time.
+    fn heed(&mut self, key: Key<T>) {
+        if self.waiting {
+            if let Some(due) = self.items.deadline(key).filter(|due| *due < self.sleep.deadline()) {
+                // The waker stays where it is. If the sleep is over already, it has been woken.
+                self.sleep.reset(due);
+            }
+        } else if let Some(waker) = self.idle.take() {
+            // The key must get out whatever the waker does.
+            if let Err(message) = contain::call(|| waker.wake()) {
+                contain::error(format_args!("the waker of a queue's task panicked: {message}"));
+            }
+        }
+    }
+
+    /// The queue is, or is to be, empty: whoever waits need not wait until an item would have been due.
+    fn wake_for_the_end(&mut self) {
+        if std::mem::take(&mut self.waiting) {
+            self.sleep.wake_now();
+        }
+    }
+
+    /// The next item whose time has come. `None` if the queue is empty: the task is woken when it is not any more.
+    ///
+    /// A call that is dropped before it is ready loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// As a [`Sleep`]: if the engine takes no timer or is stopped. The items stay, the next call tries again, and
+    /// [`drain`](Self::drain) has them all.
+    pub async fn next_expired(&mut self) -> Option<Result<Expired<T>, SleepError>> {
+        poll_fn(|cx| self.poll_expired(cx)).await
+    }
+
+    /// As [`next_expired`](Self::next_expired), for those who write futures by hand.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_expired`](Self::next_expired).
+    pub fn poll_expired(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Expired<T>, SleepError>>> {
+        loop {
+            if let Some(expired) = self.take_due() {
+                return Poll::Ready(Some(Ok(expired)));
+            }
+            if self.items.is_empty() {
+                self.wait_for_an_item(cx.waker());
+                return Poll::Ready(None);
+            }
+            let next = self.items.next_deadline().unwrap_or(Time::MAX);
+            if !self.waiting || next != self.sleep.deadline() {
+                self.sleep.reset(next);
+            }
+            let ended = self.sleep.poll_sleep(cx);
+            self.waiting = ended.is_pending();
+            match ended {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
+
+    /// The first item that is due. The clock is read if none was due when it was read last.
+    fn take_due(&mut self) -> Option<Expired<T>> {
+        if self.items.is_empty() {
+            return None;
+        }
+        if let Some(expired) = self.items.expired(self.now).next() {
+            return Some(expired);
+        }
+        self.read_clock();
+        self.items.expired(self.now).next()
+    }
+
+    #[cold]
+    fn wait_for_an_item(&mut self, waker: &Waker) {
+        self.sleep.cancel();
+        self.waiting = false;
+        if !self.idle.as_ref().is_some_and(|idle| idle.will_wake(waker)) {
+            let before = self.idle.replace(waker.clone());
+            contain::drop_quietly("a waker", before);
+        }
+    }
+
+    /// When an item is due, rounded up to the engine's tick, if it has not come out.
+    #[must_use]
+    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+        self.items.deadline(key)
+    }
+
+    /// An item that has not come out.
+    #[must_use]
+    pub fn get(&self, key: Key<T>) -> Option<&T> {
+        self.items.get(key)
+    }
+
+    /// An item that has not come out, to be changed.
+    #[must_use]
+    pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
+        self.items.get_mut(key)
+    }
+
+    /// How many items there are, those that are due and have not been taken included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.pending()
+    }
+
+    /// Whether there is no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Takes all items out, in no particular order; those that the iterator has not come to when it is dropped are
+    /// dropped with it. O(peak number of items).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        self.wake_for_the_end();
+        self.items.drain()
+    }
+
+    /// Drops all items. O(peak number of items).
+    pub fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    /// Makes room for so many more items.
+    pub fn reserve(&mut self, items: usize) {
+        self.items.reserve(items);
+    }
+
+    /// Gives memory back that no item needs. O(peak number of items).
+    pub fn shrink_to_fit(&mut self) {
+        self.items.shrink_to_fit();
+    }
+}
+
+impl Timer {
+    /// An empty queue on this engine; see [`DelayQueue`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let mut leases = timer.delay_queue();
+    /// leases.insert("lease", Duration::from_secs(60));
+    /// # Ok(()) }
+    /// ```
+    pub fn delay_queue<T>(&self) -> DelayQueue<T> {
+        DelayQueue::on(Alarm::of(self))
+    }
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An item is never pinned.
+impl<T> Unpin for DelayQueue<T> {}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .field("next_deadline", &self.items.next_deadline())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,86 @@
+//! What the sleeps of one thread share: the timer, and how the task that drives it is woken.
+
+use crate::contain;
+use crate::event_loop::{EventLoopTimer, Remote};
+use crate::time::Time;
+use crate::types::Key;
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What the sleeps of a thread share.
+pub(super) struct Shared {
+    pub(super) timer: RefCell<EventLoopTimer<Waker>>,
+    /// Also the clock: it is the user's, and is read while the timer is not borrowed.
+    pub(super) remote: Remote<Waker>,
+    /// The wakers of what has fired, and their memory in between.
+    pub(super) fired: Cell<Vec<Waker>>,
+    /// Until when the task that drives this sleeps; [`Time::ZERO`] if it does not.
+    pub(super) planned: Cell<Time>,
+    pub(super) bell: Arc<Bell>,
+}
+
+impl Shared {
+    pub(super) fn new(timer: EventLoopTimer<Waker>, bell: Arc<Bell>) -> Self {
+        let remote = timer.remote();
+        let planned = Cell::new(Time::ZERO);
+        Self { timer: RefCell::new(timer), remote, fired: Cell::default(), planned, bell }
+    }
+
+    /// The timer behind a key has another deadline: the task that drives this is to see it in time.
+    pub(super) fn heed(&self, key: Key<Waker>) {
+        let due = self.timer.borrow().deadline(key);
+        if due.is_some_and(|due| due < self.planned.get()) {
+            self.planned.set(Time::ZERO);
+            self.bell.ring();
+        }
+    }
+}
+
+/// Ends the sleep of the task that drives a thread's timer.
+#[derive(Default)]
+pub(super) struct Bell(Mutex<Ring>);
+
+#[derive(Default)]
+struct Ring {
+    is_rung: bool,
+    waker: Option<Waker>,
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ring(&self) {
+        let waker = {
+            let mut ring = self.lock();
+            ring.is_rung = true;
+            ring.waker.take()
+        };
+        wake(waker);
+    }
+
+    /// Whether it has rung since the last time that somebody asked; otherwise it wakes who asks.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let before = {
+            let mut ring = self.lock();
+            if std::mem::take(&mut ring.is_rung) {
+                return Poll::Ready(());
+            }
+            ring.waker.replace(waker)
+        };
+        contain::drop_quietly("a waker", before);
+        Poll::Pending
+    }
+}
+
+/// Wakes, whatever the waker does: there are others.
+pub(super) fn wake(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        if let Err(message) = contain::call(|| waker.wake()) {
+            contain::error(format_args!("a waker panicked: {message}"));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `LocalSleep`: a future of one thread.
+
+use super::shared::Shared;
+use crate::contain;
+use crate::engine::Identity;
+use crate::futures::error::SleepError;
+use crate::futures::sleep::Stage;
+use crate::time::{Time, When};
+use crate::types::Key;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A future of one thread that is ready at a point in time, and never before.
+///
+/// Made by [`LocalSleeps::sleep`]. As a [`Sleep`](crate::Sleep) it is armed at the first poll, counts from when it was
+/// made, stays ready, can be [`reset`](Self::reset), and its end cancels the timer. It keeps its thread's timer.
+///
+/// ```
+/// use std::task::{Context, Waker};
+/// use std::time::Duration;
+/// use tickwheel::{EventLoopBuilder, LocalSleeps};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+/// let mut idle = sleeps.sleep(Duration::from_secs(30));
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(idle.poll_sleep(&mut cx).is_pending() && !idle.is_elapsed());
+/// idle.reset(Duration::from_secs(60)); // data came
+/// assert!(idle.deadline() > sleeps.now() + Duration::from_secs(50));
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// The output is an error if the timer is not accepted, because `max_pending` are armed. The next poll tries again.
+#[must_use = "futures do nothing unless they are awaited or polled"]
+pub struct LocalSleep {
+    shared: Rc<Shared>,
+    deadline: Time,
+    stage: Stage,
+    /// The timer, and whom it wakes.
+    armed: Option<(Key<Waker>, Identity)>,
+}
+
+impl LocalSleep {
+    pub(super) fn new(shared: Rc<Shared>, when: When) -> Self {
+        let deadline = shared.remote.time(when);
+        Self { shared, deadline, stage: Stage::new(when), armed: None }
+    }
+
+    /// When it is ready, on the timer's clock.
+    #[must_use]
+    pub const fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// Whether its time has come, as far as it knows: a sleep that was never polled does not ask.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.stage == Stage::Elapsed || self.armed.is_some_and(|(key, _)| !self.is_pending(key))
+    }
+
+    fn is_pending(&self, key: Key<Waker>) -> bool {
+        self.shared.timer.borrow().is_pending(key)
+    }
+
+    /// Sleeps on, or anew, for a while from now or until a point in time. A future that is reset need not be polled.
+    pub fn reset(&mut self, when: impl Into<When>) {
+        let when = when.into();
+        self.deadline = self.shared.remote.time(when);
+        let moved = self.armed.is_some_and(|(key, _)| {
+            let mut timer = self.shared.timer.borrow_mut();
+            timer.reschedule(self.deadline, key, self.deadline).moved()
+        });
+        match self.armed {
+            Some((key, _)) if moved => self.shared.heed(key),
+            _ => {
+                self.armed = None;
+                self.stage = Stage::new(when);
+            }
+        }
+    }
+
+    /// As [`poll`](Future::poll), for a sleep that lies in something else.
+    pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        match self.stage {
+            Stage::Elapsed => return Poll::Ready(Ok(())),
+            Stage::Unarmed { look: true } if self.shared.remote.now() >= self.deadline => {
+                return self.elapsed();
+            }
+            Stage::Unarmed { .. } => {}
+            Stage::Armed => match self.armed {
+                Some((key, waker)) if self.is_pending(key) => {
+                    if waker == Identity::of(cx.waker()) {
+                        return Poll::Pending;
+                    }
+                }
+                _ => return self.elapsed(),
+            },
+        }
+        self.arm(cx.waker())
+    }
+
+    fn elapsed(&mut self) -> Poll<Result<(), SleepError>> {
+        self.armed = None;
+        self.stage = Stage::Elapsed;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Arms the timer, in the place of one that wakes another task.
+    fn arm(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
+        // Of the user's, and before anything is done.
+        let waker = waker.clone();
+        let identity = Identity::of(&waker);
+        self.disarm();
+        // A point in time: what a delay would count from does not matter.
+        let armed = self.shared.timer.borrow_mut().schedule(self.deadline, self.deadline, waker);
+        match armed {
+            Ok(key) => {
+                self.armed = Some((key, identity));
+                self.stage = Stage::Armed;
+                self.shared.heed(key);
+                Poll::Pending
+            }
+            Err(error) => {
+                self.stage = Stage::Unarmed { look: true };
+                let kind = error.kind().clone();
+                contain::drop_quietly("a waker", error.into_payload());
+                Poll::Ready(Err(SleepError::new(kind)))
+            }
+        }
+    }
+
+    fn disarm(&mut self) {
+        let Some((key, _)) = self.armed.take() else { return };
+        let waker = self.shared.timer.borrow_mut().cancel(key).payload();
+        contain::drop_quietly("a waker", waker);
+    }
+}
+
+impl Future for LocalSleep {
+    type Output = Result<(), SleepError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_sleep(cx)
+    }
+}
+
+impl Drop for LocalSleep {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+impl fmt::Debug for LocalSleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSleep")
+            .field("deadline", &self.deadline)
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}
