@@ -42,6 +42,8 @@ pub(crate) struct Driver<W = AnyWheel> {
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
     due_next: usize,
+    /// Entries in time that came since as many of the backlog did.
+    ahead: usize,
     /// Entries filed during a turn that are due already: they wait for the next turn, so that a handler
     /// that schedules zero delays for ever cannot keep a turn going.
     pub(super) deferred: Vec<Entry>,
@@ -70,6 +72,7 @@ impl<W: Drivable> Driver<W> {
             staging: StagingBuffer::default(),
             due: Vec::with_capacity(BATCH),
             due_next: 0,
+            ahead: 0,
             deferred: Vec::new(),
             deferred_limit: ZOMBIE_FLOOR as usize,
             token: Token::default(),
@@ -273,18 +276,40 @@ impl<W: Drivable> Driver<W> {
                 *left = left.saturating_sub(self.staging.len() / FILED_PER_SETTLED).max(1);
                 self.leave_staging(store);
             }
-            let advance = self.wheel.advance(now, BATCH.min(*left), &mut self.due);
+            let more = self.take_due(now, BATCH.min(*left));
             if !self.due.is_empty() {
                 self.due.iter().for_each(|entry| store.prefetch(entry));
                 return true;
             }
-            if !advance.more {
+            if !more {
                 return false;
             }
             // A cascade is under way: it counts against the budget like the entries it moves.
             *left = left.saturating_sub(BATCH);
         }
         false
+    }
+
+    /// Takes up to `limit` due entries from the wheel, and says whether there may be more.
+    ///
+    /// While there is a backlog it gets as many entries as what is due in time, a batch each by turns, and all if
+    /// nothing else is due: a burst and what comes after it slow each other down by half, and neither stops the other.
+    fn take_due(&mut self, now: u64, limit: usize) -> bool {
+        let Self { wheel, due, ahead, .. } = self;
+        if *ahead < BATCH || !wheel.has_backlog() {
+            let more = wheel.advance(now, limit, due).more;
+            if !wheel.has_backlog() {
+                *ahead = 0;
+                return more;
+            }
+            *ahead += due.len();
+            if more || !due.is_empty() {
+                return true;
+            }
+        }
+        wheel.take_backlog(limit, due);
+        *ahead = ahead.saturating_sub(due.len());
+        true
     }
 
     /// The earliest tick at which there is something to do: exact, or earlier while zombies lie there.
@@ -325,6 +350,7 @@ impl<W: Drivable> Driver<W> {
         self.staging.clear();
         self.due.clear();
         self.due_next = 0;
+        self.ahead = 0;
         self.deferred.clear();
         self.sweeping = false;
     }

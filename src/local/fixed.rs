@@ -40,8 +40,8 @@ use core::time::Duration;
 /// # Guarantees
 ///
 /// Never early, every timer ends exactly once, stale keys are harmless. Timers fire in the order in which
-/// they were scheduled, or rescheduled last. A `now` that goes back makes timers late, nothing else: a timer
-/// is never due before one that was scheduled earlier.
+/// they were scheduled, or rescheduled last: whoever comes behind very many waits for all of them. A `now` that
+/// goes back makes timers late, nothing else: a timer is never due before one that was scheduled earlier.
 ///
 /// Operations are O(1), those that end or move the oldest timer on average; they allocate only while the
 /// number of timers grows. What cancelled and moved timers leave in the queue, 16 bytes each, is swept away

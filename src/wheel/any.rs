@@ -55,6 +55,15 @@ impl Wheel for AnyWheel {
         either!(self, wheel => wheel.advance(to, budget, due))
     }
 
+    fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
+        either!(self, wheel => wheel.take_backlog(limit, due));
+    }
+
+    #[inline]
+    fn has_backlog(&self) -> bool {
+        either!(self, wheel => wheel.has_backlog())
+    }
+
     fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
         either!(self, wheel => wheel.sweep_batches(budget, is_dead))
     }

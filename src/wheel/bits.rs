@@ -39,6 +39,15 @@ pub(super) fn start_of(base: u64, level: usize, slot: usize) -> u64 {
     ((((base >> shift) >> RING_BITS) << RING_BITS) | slot as u64) << shift
 }
 
+/// The earlier of two ticks that may be there.
+#[inline]
+pub(super) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
+    }
+}
+
 /// The lowest set bit of `word` at position `from` or above.
 #[inline]
 pub(super) fn next_set(word: u64, from: usize) -> Option<usize> {

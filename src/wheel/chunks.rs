@@ -161,6 +161,46 @@ impl<const N: usize> Chunks<N> {
         bucket.tail = id;
     }
 
+    /// Appends all of `from`, chunk by chunk as it is, to `bucket`. O(1).
+    pub(super) fn append(&mut self, bucket: &mut Bucket, from: &mut Bucket) {
+        if from.is_empty() {
+            return;
+        }
+        if bucket.is_empty() {
+            *bucket = *from;
+        } else {
+            self.chunk_mut(bucket.tail).next = from.head;
+            bucket.tail = from.tail;
+            bucket.min = bucket.min.min(from.min);
+        }
+        *from = Bucket::EMPTY;
+    }
+
+    /// As [`pop_whole`](Self::pop_whole) if the chunk is full and all of its entries are due at the same tick, which
+    /// is told as well.
+    pub(super) fn pop_uniform(&mut self, bucket: &mut Bucket) -> Option<(u64, Bucket)> {
+        if bucket.is_empty() {
+            return None;
+        }
+        let chunk = self.chunk(bucket.head);
+        let tick = chunk.entries[0].deadline;
+        if chunk.entries().len() < N || chunk.entries.iter().any(|entry| entry.deadline != tick) {
+            return None;
+        }
+        Some((tick, Bucket { min: tick, ..self.pop_whole(bucket) }))
+    }
+
+    /// Takes the first chunk of a bucket that is not empty out: a bucket of this chunk alone. O(1).
+    pub(super) fn pop_whole(&mut self, bucket: &mut Bucket) -> Bucket {
+        let whole = Bucket { tail: bucket.head, ..*bucket };
+        let next = core::mem::replace(&mut self.chunk_mut(bucket.head).next, NIL);
+        bucket.head = next;
+        if next == NIL {
+            *bucket = Bucket::EMPTY;
+        }
+        whole
+    }
+
     /// Removes the first chunk of `bucket` and returns a copy of it.
     ///
     /// The bucket's `min` stays as it is until the bucket is empty.
@@ -180,6 +220,17 @@ impl<const N: usize> Chunks<N> {
         limit: usize,
         out: &mut Vec<Entry>,
     ) -> usize {
+        self.take_watched(bucket, limit, out, |_| ())
+    }
+
+    /// As [`take`](Self::take), and tells `released` of each chunk that leaves the chain.
+    pub(super) fn take_watched(
+        &mut self,
+        bucket: &mut Bucket,
+        limit: usize,
+        out: &mut Vec<Entry>,
+        mut released: impl FnMut(u32),
+    ) -> usize {
         let mut left = limit;
         while !bucket.is_empty() && left > 0 {
             let head = self.chunk_mut(bucket.head);
@@ -192,6 +243,7 @@ impl<const N: usize> Chunks<N> {
             }
             out.extend_from_slice(head.entries());
             left -= len;
+            released(bucket.head);
             self.release_head(bucket);
         }
         limit - left
@@ -308,59 +360,4 @@ impl<const N: usize> Chunks<N> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    type Small = Chunks<3>;
-
-    fn entry(n: u64) -> Entry {
-        Entry { deadline: n, index: n as u32, mark: 7 }
-    }
-
-    fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
-        let mut out = Vec::new();
-        while let Some(chunk) = chunks.pop(bucket) {
-            out.extend(chunk.entries().iter().map(|entry| entry.deadline));
-        }
-        out
-    }
-
-    #[test]
-    fn a_bucket_keeps_the_order_of_arrival() {
-        let mut chunks = Small::default();
-        let mut buckets = [Bucket::EMPTY; 2];
-        for n in 0..2000 {
-            chunks.push(&mut buckets[n as usize % 2], entry(n));
-        }
-        assert_eq!(buckets[1].earliest(), Some(1));
-        let mut taken = Vec::new();
-        assert_eq!(chunks.take(&mut buckets[0], 10, &mut taken), 10);
-        assert!(taken.iter().map(|entry| entry.deadline).eq((0..20).step_by(2)));
-        assert!(all(&mut chunks, &mut buckets[0]).into_iter().eq((20..2000).step_by(2)));
-        assert!(all(&mut chunks, &mut buckets[1]).into_iter().eq((1..2000).step_by(2)));
-        assert_eq!(buckets[0].earliest(), None);
-        assert_eq!(chunks.used, 0);
-    }
-
-    #[test]
-    fn memory_follows_the_population_and_low_segments_fill_first() {
-        let mut chunks = Small::default();
-        let mut buckets = vec![Bucket::EMPTY; 50];
-        let entries = 3 * 40 * SEGMENT_CHUNKS as u64;
-        (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
-        let peak = chunks.held_bytes();
-        assert!(chunks.free < SEGMENT_CHUNKS * 2);
-        for bucket in &mut buckets {
-            all(&mut chunks, bucket);
-            assert!(chunks.free < chunks.used + RESERVE_CHUNKS + SEGMENT_CHUNKS * 51);
-        }
-        assert!(chunks.free < RESERVE_CHUNKS + SEGMENT_CHUNKS);
-        assert!(chunks.held_bytes() < peak / 3);
-        chunks.push(&mut buckets[0], entry(1));
-        let lowest = chunks.segments.iter().position(|segment| segment.chunks.is_some());
-        let serving = (buckets[0].head >> SEGMENT_BITS) as usize;
-        assert_eq!(lowest, Some(serving), "the lowest segment serves first");
-        (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
-        assert!(chunks.held_bytes() <= peak * 11 / 10, "numbers of returned segments are reused");
-    }
-}
+mod tests;

@@ -51,8 +51,8 @@ pub trait Wheel {
     ///
     /// Exact as long as no sweep has removed an entry; after that it may be earlier than the
     /// earliest entry (never later) until the sweep has finished the bucket of the removed one. It is at or
-    /// before the hand while overdue entries wait, and at or before `to` while an advance to `to`
-    /// is unfinished.
+    /// before the hand while overdue entries or a backlog wait, and at or before `to` while an advance to
+    /// `to` is unfinished.
     fn next_deadline(&self) -> Option<u64>;
 
     /// Moves the hand towards `to` and appends the entries that are due by then to `due`: overdue
@@ -63,7 +63,22 @@ pub trait Wheel {
     /// has not been yielded completely, so an entry inserted for that tick meanwhile still comes
     /// last in it. With nothing due the cost is O(1), whatever the distance; otherwise it depends on
     /// the entries yielded and moved, never on the number of ticks passed.
+    ///
+    /// Neither a tick nor overdue entries keep what is due after them waiting for long: when [`BURST`](super::BURST) of
+    /// one tick have come, the rest of them is set aside, and when as many overdue ones have come while the hand stood
+    /// still, those that are left are, and all further ones until it moves. `more` does not count what is set aside.
     fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance;
+
+    /// Appends up to `limit` of the entries that were set aside to `due`; those of one tick come in the order of their
+    /// insertion. A wheel that sets nothing aside need not have this.
+    fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
+        let _ = (limit, due);
+    }
+
+    /// Whether there are entries that were set aside.
+    fn has_backlog(&self) -> bool {
+        false
+    }
 
     /// Examines about `budget` entries (one batch more at most), continuing where the last call
     /// ended, and drops those that `is_dead` marks.

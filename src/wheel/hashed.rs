@@ -8,20 +8,26 @@
 //! something is due: every bucket knows its earliest deadline, and `Pages` the earliest of all.
 //!
 //! What holds between any two calls:
-//! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue`.
+//! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue` or the backlog.
 //! * Entries due at `u64::MAX`, which is "practically never", lie in `never` and are not passed in
 //!   every revolution. All other entries lie in their bucket or in an unfinished advance.
 //! * `stage`: what an advance that ran out of budget has begun, see [`Stage`].
+
+mod backlog;
+mod positions;
+mod stage;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
+use super::burst::{BURST, Row};
 use super::chunks::{Bucket, Chunks};
 use super::pages::Pages;
-use super::pass::{Pass, Step};
+use super::pass::Pass;
 use super::sweep::{Sweepable, Sweeper};
 use super::{Advance, DeadMask, Entry, Hierarchical, Sweep, Wheel};
+use stage::Stage;
 
 /// Entries that an advance may look at per entry of its budget.
 const LOOKS_PER_YIELD: usize = 4;
@@ -31,6 +37,10 @@ const LOOKS_AT_LEAST: usize = 64;
 
 /// Entries of one chunk. There may be many buckets with few entries each, so chunks are short.
 const CHUNK_ENTRIES: usize = 7;
+
+/// How many bursts the last ones of a tick may be that come in time. As many as may be filed at the last moment, out
+/// of an inbox and a staging buffer, behind what was filed a tick before: 24 Ki.
+const LAST_BURSTS: usize = 2;
 
 /// The largest ring; more buckets than this are silently not made.
 const MAX_BUCKETS: usize = 1 << 30;
@@ -47,37 +57,21 @@ pub struct Hashed {
     ring: Pages,
     overdue: Bucket,
     never: Bucket,
-    /// Entries of the tick that is being visited which were due beyond the budget.
+    /// Entries of the tick that is being visited which have not come yet.
     ready: Bucket,
+    ready_len: usize,
+    /// What was set aside.
+    backlog: Bucket,
+    /// Overdue entries that came while the hand stood still.
+    overdue_row: Row,
+    /// Entries that came of the tick that is being visited.
+    tick_row: Row,
+    /// The same of the last ones of a burst.
+    last_row: Row,
     chunks: Chunks<CHUNK_ENTRIES>,
     /// Puts the entries of a jump over more than one revolution in order; exists after the first one.
     sorter: Option<Box<Hierarchical>>,
     sweeper: Sweeper,
-}
-
-/// What an advance is in the middle of.
-#[derive(Clone, Copy)]
-enum Stage {
-    Idle,
-    /// Yielding one tick from one bucket. `hand` is the tick before; `pass` is open while the bucket
-    /// has been gone through in part.
-    Visit {
-        tick: u64,
-        pass: Option<Pass>,
-    },
-    /// A jump of more than one revolution, in which visits would go through the same bucket again for
-    /// each of its ticks. Instead, moving everything due up to `target` from its bucket to
-    /// the sorter. Nothing is yielded and the hand stands still until no such entry is left; new
-    /// entries go to their bucket and are collected after the older ones.
-    Collect {
-        target: u64,
-        bucket: usize,
-        pass: Option<Pass>,
-    },
-    /// Yielding from the sorter, which holds every entry due up to `target` and takes new ones.
-    Sorted {
-        target: u64,
-    },
 }
 
 impl Hashed {
@@ -96,6 +90,11 @@ impl Hashed {
             overdue: Bucket::EMPTY,
             never: Bucket::EMPTY,
             ready: Bucket::EMPTY,
+            ready_len: 0,
+            backlog: Bucket::EMPTY,
+            overdue_row: Row::of_at_most(BURST),
+            tick_row: Row::of_at_most(BURST),
+            last_row: Row::of_at_most(LAST_BURSTS * BURST),
             chunks: Chunks::default(),
             sorter: None,
             sweeper: Sweeper::START,
@@ -140,6 +139,9 @@ impl Hashed {
 
     /// Yields `tick` from its bucket, from where `open` left off. Ends in `Idle`, or in `Visit` when
     /// the budget or the looks are used up.
+    ///
+    /// Of a burst, what comes after the first ones goes to `ready`, and from there is set aside but for the last ones:
+    /// so what was filed for this tick shortly before it comes in time.
     fn visit(
         &mut self,
         tick: u64,
@@ -149,27 +151,35 @@ impl Hashed {
         due: &mut Vec<Entry>,
     ) -> Stage {
         loop {
-            *left -= self.chunks.take(&mut self.ready, *left, due);
-            let pass_needed = open.is_some() || self.ring.earliest() == Some(tick);
-            if self.ready.is_empty() && !pass_needed {
+            let is_seen = open.is_none() && self.ring.earliest() != Some(tick);
+            self.yield_ready(tick, is_seen, left, due);
+            if self.ready.is_empty() && is_seen {
                 self.hand = tick;
                 return Stage::Idle;
             }
             if *left == 0 || *looks == 0 {
                 return Stage::Visit { tick, pass: open };
             }
+            if is_seen {
+                continue;
+            }
             let mut pass = open.unwrap_or(Pass::START);
-            let mut ready = self.ready;
+            let (mut ready, mut kept, mut came) = (self.ready, 0, 0);
+            let room = self.tick_row.rest(tick).min(*left);
             let (examined, done) =
                 self.extract(self.ring.bucket_of(tick), &mut pass, tick, |chunks, entry| {
-                    if *left > 0 {
-                        *left -= 1;
+                    if came < room {
+                        came += 1;
                         due.push(entry);
                     } else {
+                        kept += 1;
                         chunks.push(&mut ready, entry);
                     }
                 });
             self.ready = ready;
+            self.ready_len += kept;
+            *left -= came;
+            self.tick_row.note(came);
             *looks = looks.saturating_sub(examined);
             open = (!done).then_some(pass);
         }
@@ -209,25 +219,6 @@ impl Hashed {
         stage
     }
 
-    /// Yields from the sorter what is due up to `to`. Ends in `Idle` when that was everything.
-    fn hand_out(
-        &mut self,
-        target: u64,
-        to: u64,
-        left: &mut usize,
-        due: &mut Vec<Entry>,
-    ) -> (Stage, bool) {
-        let Some(sorter) = &mut self.sorter else {
-            return (Stage::Idle, false);
-        };
-        let before = due.len();
-        let more = sorter.advance(to.min(target), *left, due).more;
-        *left -= due.len() - before;
-        self.hand = self.hand.max(sorter.hand());
-        let idle = sorter.is_empty() && self.hand >= target;
-        (if idle { Stage::Idle } else { Stage::Sorted { target } }, more)
-    }
-
     /// Yields entries that are due at the very last tick.
     fn advance_to_the_end(&mut self, left: &mut usize, due: &mut Vec<Entry>) -> bool {
         self.sweeper.disturb(0);
@@ -235,6 +226,14 @@ impl Hashed {
         let all = self.never.is_empty();
         self.hand = if all { u64::MAX } else { u64::MAX - 1 };
         !all
+    }
+
+    /// The earliest deadline outside of the backlog, as [`next_deadline`](Wheel::next_deadline) tells it.
+    fn next_in_time(&self) -> Option<u64> {
+        let sorted = self.sorter.as_ref().and_then(|sorter| sorter.next_in_time());
+        let candidates = [self.overdue.earliest(), self.ready.earliest(), sorted];
+        let filed = self.ring.earliest().or(self.never.earliest());
+        candidates.into_iter().chain([filed]).flatten().min()
     }
 
     /// What to do for an advance to `to` when nothing is under way; `None`: nothing is due.
@@ -269,7 +268,7 @@ impl Hashed {
                         return true;
                     }
                 }
-                Stage::Collect { .. } if self.next_deadline().is_none_or(|next| next > to) => {
+                Stage::Collect { .. } if self.next_in_time().is_none_or(|next| next > to) => {
                     // Left over from an advance to a later tick than this one; it can wait.
                     self.hand = to;
                     return false;
@@ -281,7 +280,7 @@ impl Hashed {
                     }
                 }
                 Stage::Sorted { target } => {
-                    let (stage, more) = self.hand_out(target, to, left, due);
+                    let (stage, more) = self.hand_out(target, to, left, &mut looks, due);
                     self.stage = stage;
                     if more || matches!(stage, Stage::Sorted { .. }) {
                         return more;
@@ -315,16 +314,13 @@ impl Wheel for Hashed {
 
     fn next_deadline(&self) -> Option<u64> {
         let sorted = self.sorter.as_ref().and_then(|sorter| sorter.next_deadline());
-        let candidates = [self.overdue.earliest(), self.ready.earliest(), sorted];
-        let filed = self.ring.earliest().or(self.never.earliest());
-        candidates.into_iter().chain([filed]).flatten().min()
+        [self.next_in_time(), self.backlog.earliest(), sorted].into_iter().flatten().min()
     }
 
     fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
         let mut left = budget;
         if !self.overdue.is_empty() {
-            self.sweeper.disturb(self.overdue_position());
-            left -= self.chunks.take(&mut self.overdue, left, due);
+            left -= self.yield_overdue(left, due);
         }
         let mut more = !self.overdue.is_empty();
         if !more && to >= self.hand {
@@ -332,6 +328,16 @@ impl Wheel for Hashed {
         }
         self.len -= budget - left;
         Advance { more }
+    }
+
+    fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
+        let position = self.backlog_position();
+        let Self { chunks, backlog, sweeper, len, .. } = self;
+        *len -= chunks.take_watched(backlog, limit, due, |chunk| sweeper.released(position, chunk));
+    }
+
+    fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
     }
 
     fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
@@ -345,6 +351,7 @@ impl Wheel for Hashed {
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         self.sweeper = Sweeper::START;
         self.stage = Stage::Idle;
+        self.ready_len = 0;
         while let Some(chunk) = self.chunks.pop(&mut self.ready) {
             chunk.entries().iter().for_each(|entry| f(*entry));
         }
@@ -376,59 +383,5 @@ impl Wheel for Hashed {
             + self.ring.held_bytes()
             + self.chunks.held_bytes()
             + self.sorter.as_ref().map_or(0, |sorter| sorter.held_bytes())
-    }
-}
-
-/// The sweep's positions: `never`, then the buckets, then `overdue`.
-impl Hashed {
-    fn overdue_position(&self) -> usize {
-        self.buckets() + 1
-    }
-
-    /// The bucket at a position of the sweep, with the pool of its chunks.
-    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
-        if position == 0 {
-            return (&mut self.never, &mut self.chunks);
-        }
-        if position == self.overdue_position() {
-            return (&mut self.overdue, &mut self.chunks);
-        }
-        let bucket = self.ring.bucket_mut(position - 1).expect("an occupied bucket has a page");
-        (bucket, &mut self.chunks)
-    }
-}
-
-impl Sweepable for Hashed {
-    fn occupied_from(&self, position: usize) -> Option<usize> {
-        if position == 0 && !self.never.is_empty() {
-            return Some(0);
-        }
-        if let Some(bucket) = self.ring.occupied_from(position.saturating_sub(1)) {
-            return Some(bucket + 1);
-        }
-        let overdue = self.overdue_position();
-        (position <= overdue && !self.overdue.is_empty()).then_some(overdue)
-    }
-
-    fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step {
-        let (bucket, chunks) = self.bucket_mut(position);
-        pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()))
-    }
-
-    /// An unfinished visit or collection keeps its own place in a bucket, which a second pass would
-    /// invalidate; the sweep waits for it. Every advance makes headway, so the wait is short.
-    fn is_busy(&self, position: usize) -> bool {
-        let bucket = match self.stage {
-            Stage::Visit { tick, pass: Some(_) } => self.ring.bucket_of(tick),
-            Stage::Collect { bucket, pass: Some(_), .. } => bucket,
-            _ => return false,
-        };
-        position == bucket + 1
-    }
-
-    fn update_occupancy(&mut self, position: usize) {
-        if position != 0 && position != self.overdue_position() {
-            self.ring.update_occupancy(position - 1);
-        }
     }
 }

@@ -5,8 +5,13 @@
 //! words is the one that Linux and tokio use). Eleven rings cover all of `u64`, so there is no
 //! overflow list and no deadline is ever filed in a wrong bucket.
 //!
+//! Entries that are due within 64 ticks when they are filed are *recent*: they lie in a ring of their own, bucket by
+//! tick. All others of the same tick were filed before them, and come first. A burst takes longer than that to file, so
+//! what is filed for its tick shortly before is apart from it; and what is due before the earliest entry of a crowded
+//! bucket does not wait until that has cascaded.
+//!
 //! What holds between any two calls:
-//! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue`.
+//! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue` or the `backlog`.
 //! * `base`: where the rings are anchored; at most `hand + 1`. It may lag far behind the hand,
 //!   because it enters a bucket's range only when that bucket's earliest entry is due. Far timers
 //!   therefore cost nothing while time passes, and no wake-up is needed just to refile them.
@@ -16,13 +21,15 @@
 //!   `base` is the tick before that start until the bucket is empty, so a new entry in its range is
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
 
+mod positions;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-use super::bits::{LEVELS, RING_BUCKETS, level_of, next_set, slot_of, start_of};
-use super::chunks::{Bucket, Chunks};
-use super::pass::{Pass, Step};
+use super::bits::{LEVELS, RING_BUCKETS, earlier, level_of, next_set, slot_of, start_of};
+use super::burst::{BURST, Row};
+use super::chunks::{Bucket, Chunk, Chunks};
 use super::ring::Ring;
 use super::sweep::{Sweepable, Sweeper};
 use super::{Advance, DeadMask, Entry, Sweep, Wheel};
@@ -34,13 +41,24 @@ const MOVES_PER_YIELD: usize = 4;
 /// Moves that every advance may make, so that small budgets make headway.
 const MOVES_AT_LEAST: usize = 64;
 
+/// The ring of the recent entries, beside those of the levels: entries that are due so soon when they are filed. So all
+/// of them are due within as many ticks from the hand, and each lies in the bucket of its tick.
+const RECENT: usize = LEVELS;
+const RECENT_TICKS: u64 = RING_BUCKETS as u64;
+const RINGS: usize = LEVELS + 1;
+
+/// Moves that a chunk counts for which moves as it is: all of it is read.
+const MOVES_PER_CHUNK: usize = 4;
+
 /// Entries of one chunk. There are few buckets and each holds much, so chunks are long: 31 beat 15
 /// by a fifth and 7 by a half in sweeps and cascades of a million timers; 63 gain a little more there but
 /// double what a small wheel touches.
 const CHUNK_ENTRIES: usize = 31;
 
-/// The sweep's position of the overdue entries, after all rings.
-const OVERDUE: usize = LEVELS * RING_BUCKETS;
+/// The sweep's positions after those of the levels.
+const FIRST_RECENT: usize = LEVELS * RING_BUCKETS;
+const OVERDUE: usize = FIRST_RECENT + RING_BUCKETS;
+const BACKLOG: usize = OVERDUE + 1;
 
 /// Rings of growing span: any delay from one tick to `u64::MAX` ticks, exact to the tick.
 ///
@@ -53,8 +71,15 @@ pub struct Hierarchical {
     levels: u64,
     cascading: Option<Place>,
     len: usize,
-    rings: Box<[Ring; LEVELS]>,
+    /// One per level, and `RECENT`.
+    rings: Box<[Ring; RINGS]>,
     overdue: Bucket,
+    /// What was set aside.
+    backlog: Bucket,
+    /// Overdue entries that came while the hand stood still.
+    overdue_row: Row,
+    /// Entries of one tick that came from the lowest ring, or from that of the recent ones.
+    tick_row: Row,
     chunks: Chunks<CHUNK_ENTRIES>,
     sweeper: Sweeper,
 }
@@ -65,20 +90,6 @@ struct Place {
     level: usize,
     slot: usize,
     start: u64,
-}
-
-impl Place {
-    /// The bucket's number in the order of the sweep: entries move to lower rings, so the highest
-    /// ring comes first and nothing can slip past the sweep.
-    #[inline]
-    fn position(self) -> usize {
-        (LEVELS - 1 - self.level) * RING_BUCKETS + self.slot
-    }
-}
-
-/// Ring and bucket of a sweep position other than `OVERDUE`.
-fn ring_and_slot(position: usize) -> (usize, usize) {
-    (LEVELS - 1 - position / RING_BUCKETS, position % RING_BUCKETS)
 }
 
 impl Default for Hierarchical {
@@ -97,20 +108,56 @@ impl Hierarchical {
             levels: 0,
             cascading: None,
             len: 0,
-            rings: Box::new([Ring::EMPTY; LEVELS]),
+            rings: Box::new([Ring::EMPTY; RINGS]),
             overdue: Bucket::EMPTY,
+            backlog: Bucket::EMPTY,
+            overdue_row: Row::of_at_most(BURST),
+            tick_row: Row::of_at_most(BURST),
             chunks: Chunks::default(),
             sweeper: Sweeper::START,
         }
     }
 
-    /// The bucket at a position of the sweep, with the pool of its chunks.
-    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
-        if position == OVERDUE {
-            return (&mut self.overdue, &mut self.chunks);
-        }
-        let (level, slot) = ring_and_slot(position);
-        (&mut self.rings[level].buckets[slot], &mut self.chunks)
+    /// The same with bursts of `entries` in place of [`BURST`]: for tests.
+    #[must_use]
+    pub fn with_bursts_of(mut self, entries: usize) -> Self {
+        self.overdue_row = Row::of_at_most(entries);
+        self.tick_row = Row::of_at_most(entries);
+        self
+    }
+
+    /// Takes the first chunk of the backlog.
+    pub(super) fn pop_backlog(&mut self) -> Option<Chunk<CHUNK_ENTRIES>> {
+        self.sweeper.disturb(BACKLOG);
+        let chunk = self.chunks.pop(&mut self.backlog)?;
+        self.len -= chunk.entries().len();
+        Some(chunk)
+    }
+
+    /// The earliest deadline outside of the backlog, as [`next_deadline`](Wheel::next_deadline) tells it.
+    #[inline]
+    pub(super) fn next_in_time(&self) -> Option<u64> {
+        earlier(
+            self.overdue.earliest(),
+            earlier(self.next_recent(), self.next_of_rings(self.first())),
+        )
+    }
+
+    /// The tick of the earliest recent entry.
+    #[inline]
+    fn next_recent(&self) -> Option<u64> {
+        let next = self.hand.wrapping_add(1);
+        let ahead = self.rings[RECENT].occupied.rotate_right(next as u32 % u64::BITS);
+        (ahead != 0).then(|| next + u64::from(ahead.trailing_zeros()))
+    }
+
+    /// The earliest deadline in the rings, or an earlier one after a sweep; `first` is their first bucket.
+    #[inline]
+    fn next_of_rings(&self, first: Option<Place>) -> Option<u64> {
+        let next = first.map(|first| self.rings[first.level].buckets[first.slot].min);
+        let Some(from) = self.cascading else { return next };
+        // An entry not yet moved may be due before all those that were moved.
+        earlier(next, self.rings[from.level].buckets[from.slot].earliest())
     }
 
     /// Files an entry that is due at or after `base` into the rings anchored there.
@@ -139,17 +186,25 @@ impl Hierarchical {
     }
 
     /// Files entries of the bucket at `from` into lower rings until it is empty or `moves` are used
-    /// up, and says whether it is empty.
+    /// up, and says whether it is empty. Full chunks of one tick, of which bursts are made, move as they are.
     fn cascade(&mut self, from: Place, moves: &mut usize) -> bool {
         self.sweeper.disturb(from.position());
-        while let Some(chunk) = self.chunks.pop(&mut self.rings[from.level].buckets[from.slot]) {
-            for entry in chunk.entries() {
-                self.file(from.start, *entry);
-            }
-            *moves = moves.saturating_sub(chunk.entries().len());
-            if *moves == 0 {
+        while *moves > 0 {
+            let bucket = &mut self.rings[from.level].buckets[from.slot];
+            let cost = if let Some((tick, mut whole)) = self.chunks.pop_uniform(bucket) {
+                let level = level_of(from.start, tick);
+                self.levels |= 1 << level;
+                self.rings[level].append(slot_of(level, tick), &mut self.chunks, &mut whole);
+                MOVES_PER_CHUNK
+            } else if let Some(chunk) = self.chunks.pop(bucket) {
+                for entry in chunk.entries() {
+                    self.file(from.start, *entry);
+                }
+                chunk.entries().len()
+            } else {
                 break;
-            }
+            };
+            *moves = moves.saturating_sub(cost);
         }
         self.update_bucket_occupancy(from.level, from.slot);
         if !self.rings[from.level].buckets[from.slot].is_empty() {
@@ -164,15 +219,49 @@ impl Hierarchical {
     /// was all of it.
     fn yield_tick(&mut self, tick: Place, left: &mut usize, due: &mut Vec<Entry>) -> bool {
         self.sweeper.disturb(tick.position());
-        let bucket = &mut self.rings[0].buckets[tick.slot];
-        *left -= self.chunks.take(bucket, *left, due);
+        let Self { chunks, rings, backlog, tick_row, .. } = self;
+        let bucket = &mut rings[0].buckets[tick.slot];
+        tick_row.give(tick.start, chunks, bucket, backlog, left, due);
         let all = bucket.is_empty();
         self.base = tick.start;
-        // The hand stays one tick behind until the tick is complete, so that an entry inserted for
-        // it is not taken for overdue and does not overtake.
-        self.hand = if all { tick.start } else { tick.start - 1 };
         self.update_bucket_occupancy(0, tick.slot);
+        self.follow(tick.start, all, self.rings[RECENT].occupied);
         all
+    }
+
+    /// The same of the recent entries at `tick`, when the rings hold nothing that is due by then.
+    fn yield_recent(&mut self, tick: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
+        let slot = slot_of(0, tick);
+        self.sweeper.disturb(FIRST_RECENT + slot);
+        let Self { chunks, rings, backlog, tick_row, .. } = self;
+        let bucket = &mut rings[RECENT].buckets[slot];
+        tick_row.give(tick, chunks, bucket, backlog, left, due);
+        let all = bucket.is_empty();
+        self.rings[RECENT].update_occupancy(slot);
+        self.follow(tick, all, 0);
+        all
+    }
+
+    /// The hand follows to `tick`, of which a bucket has yielded `all` or not, and of which the ring with `others`
+    /// may hold more. It stays one tick behind until the tick is complete, so that an entry inserted for it is not
+    /// taken for overdue and does not overtake.
+    #[inline]
+    fn follow(&mut self, tick: u64, all: bool, others: u64) {
+        if all {
+            self.tick_row.restart();
+        }
+        let is_complete = all && others >> slot_of(0, tick) & 1 == 0;
+        self.hand = tick - u64::from(!is_complete);
+    }
+
+    /// Yields up to `limit` overdue entries, sets the rest of too many aside, and says how many came.
+    #[inline(never)]
+    fn yield_overdue(&mut self, limit: usize, due: &mut Vec<Entry>) -> usize {
+        self.sweeper.disturb(OVERDUE);
+        let Self { chunks, overdue, backlog, overdue_row, hand, .. } = self;
+        let mut left = limit;
+        overdue_row.give(*hand, chunks, overdue, backlog, &mut left, due);
+        limit - left
     }
 
     /// Moves the hand to `to`, before which nothing is due, and the rings' anchor as far as the
@@ -192,8 +281,18 @@ impl Hierarchical {
         due: &mut Vec<Entry>,
     ) -> bool {
         loop {
+            let first = self.first();
+            let next = self.next_of_rings(first);
+            if let Some(recent) = self.next_recent().filter(|&recent| recent <= to) {
+                if next.is_none_or(|next| recent < next) {
+                    if *left == 0 || !self.yield_recent(recent, left, due) {
+                        return true;
+                    }
+                    continue;
+                }
+            }
             if let Some(from) = self.cascading {
-                if self.next_deadline().is_none_or(|next| next > to) {
+                if next.is_none_or(|next| next > to) {
                     // Left over from an advance to a later tick than this one; it can wait.
                     self.hand = to;
                     return false;
@@ -201,15 +300,12 @@ impl Hierarchical {
                 if !self.cascade(from, moves) {
                     return true;
                 }
+                continue;
             }
-            let Some(first) = self.first() else {
-                self.rest_at(to, None);
+            let Some(first) = first.filter(|_| next.is_some_and(|next| next <= to)) else {
+                self.rest_at(to, first);
                 return false;
             };
-            if self.rings[first.level].buckets[first.slot].min > to {
-                self.rest_at(to, Some(first));
-                return false;
-            }
             if first.level == 0 {
                 if *left == 0 || !self.yield_tick(first, left, due) {
                     return true;
@@ -229,32 +325,25 @@ impl Wheel for Hierarchical {
         self.len += 1;
         if entry.deadline <= self.hand {
             self.chunks.push(&mut self.overdue, entry);
-        } else {
-            self.file(self.base, entry);
+            return;
         }
+        // One push for both kinds: what is inlined here is inlined into every schedule.
+        let is_recent = entry.deadline - self.hand <= RECENT_TICKS;
+        let level = if is_recent { 0 } else { level_of(self.base, entry.deadline) };
+        self.levels |= u64::from(!is_recent) << level;
+        let ring = if is_recent { RECENT } else { level };
+        self.rings[ring].push(slot_of(level, entry.deadline), &mut self.chunks, entry);
     }
 
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
-        let mut earliest = self.overdue.earliest();
-        if let Some(first) = self.first() {
-            let min = self.rings[first.level].buckets[first.slot].min;
-            earliest = Some(earliest.map_or(min, |earlier| earlier.min(min)));
-        }
-        if let Some(from) = self.cascading {
-            // An entry not yet moved may be due before all those that were moved.
-            if let Some(min) = self.rings[from.level].buckets[from.slot].earliest() {
-                earliest = Some(earliest.map_or(min, |earlier| earlier.min(min)));
-            }
-        }
-        earliest
+        earlier(self.next_in_time(), self.backlog.earliest())
     }
 
     fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
         let mut left = budget;
         if !self.overdue.is_empty() {
-            self.sweeper.disturb(OVERDUE);
-            left -= self.chunks.take(&mut self.overdue, left, due);
+            left -= self.yield_overdue(left, due);
         }
         let mut more = !self.overdue.is_empty();
         if !more && to >= self.hand {
@@ -263,6 +352,16 @@ impl Wheel for Hierarchical {
         }
         self.len -= budget - left;
         Advance { more }
+    }
+
+    fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
+        let Self { chunks, backlog, sweeper, len, .. } = self;
+        *len -= chunks.take_watched(backlog, limit, due, |chunk| sweeper.released(BACKLOG, chunk));
+    }
+
+    #[inline]
+    fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
     }
 
     fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
@@ -298,41 +397,6 @@ impl Wheel for Hierarchical {
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + size_of::<[Ring; LEVELS]>() + self.chunks.held_bytes()
-    }
-}
-
-impl Sweepable for Hierarchical {
-    fn occupied_from(&self, position: usize) -> Option<usize> {
-        if position < OVERDUE {
-            let (level, slot) = ring_and_slot(position);
-            if let Some(slot) = next_set(self.rings[level].occupied, slot) {
-                return Some(Place { level, slot, start: 0 }.position());
-            }
-            let below = self.levels & ((1 << level) - 1);
-            if below != 0 {
-                let level = below.ilog2() as usize;
-                let slot = next_set(self.rings[level].occupied, 0)?;
-                return Some(Place { level, slot, start: 0 }.position());
-            }
-        }
-        (position <= OVERDUE && !self.overdue.is_empty()).then_some(OVERDUE)
-    }
-
-    fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step {
-        let (bucket, chunks) = self.bucket_mut(position);
-        pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()))
-    }
-
-    /// A cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.
-    fn is_busy(&self, _position: usize) -> bool {
-        false
-    }
-
-    fn update_occupancy(&mut self, position: usize) {
-        if position != OVERDUE {
-            let (level, slot) = ring_and_slot(position);
-            self.update_bucket_occupancy(level, slot);
-        }
+        size_of::<Self>() + size_of::<[Ring; RINGS]>() + self.chunks.held_bytes()
     }
 }

@@ -10,6 +10,7 @@
 //! ```text
 //! insert --> level or ring position from the deadline --> bucket: chain of chunks of entries
 //! advance -> next occupied bucket, never the next tick --> due entries, tick by tick, first in first out
+//!                                                      \-> too many of one tick: the backlog
 //! sweep ---> bucket by bucket, chunk by chunk ----------> dead entries dropped, the rest packed
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `contract` | [`Wheel`], what each of them does; [`Entry`] |
+//! | `burst` | how many entries come in a row before others have their turn |
 //! | `bits` | which ring and bucket a deadline belongs to; bit searches |
 //! | `chunks` | pooled memory of entries, bucket chains |
 //! | `pass` | filtering one bucket, a chunk at a time |
@@ -32,6 +34,7 @@
 
 mod any;
 mod bits;
+mod burst;
 mod chunks;
 mod contract;
 mod fifo;
@@ -44,6 +47,7 @@ mod ring;
 mod sweep;
 
 pub use any::AnyWheel;
+pub use burst::BURST;
 pub use contract::{Advance, DeadMask, Entry, Sweep, Wheel};
 pub(crate) use fifo::Fifo;
 pub use hashed::Hashed;

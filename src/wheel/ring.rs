@@ -29,6 +29,17 @@ impl Ring {
         chunks.push(&mut self.buckets[slot], entry);
     }
 
+    /// Appends all of `from` to bucket `slot`. O(1).
+    pub(super) fn append<const N: usize>(
+        &mut self,
+        slot: usize,
+        chunks: &mut Chunks<N>,
+        from: &mut Bucket,
+    ) {
+        self.occupied |= 1 << slot;
+        chunks.append(&mut self.buckets[slot], from);
+    }
+
     /// The lowest occupied bucket.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {

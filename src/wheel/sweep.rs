@@ -5,7 +5,8 @@
 //! drops what its caller calls dead and packs what lives. It keeps its place between calls.
 //!
 //! Rules: while a [`Pass`] is open, only appends may happen to its bucket; whoever takes entries out
-//! of a bucket calls [`Sweeper::disturb`] first. A wheel that moves entries between buckets has to
+//! of a bucket calls [`Sweeper::disturb`] first, or [`Sweeper::released`] if it takes them from the front.
+//! A wheel that moves entries between buckets has to
 //! number its positions so that they only move towards positions that the cycle has yet to visit.
 
 use super::pass::{Pass, Step};
@@ -38,6 +39,15 @@ impl Sweeper {
     #[inline]
     pub(super) fn disturb(&mut self, position: usize) {
         if self.position == position {
+            self.pass = None;
+        }
+    }
+
+    /// Tells the sweeper that a chunk has left the bucket at `position` by its front: what the pass has gone through
+    /// before it is gone as well, so the pass goes on where the bucket begins now.
+    #[inline]
+    pub(super) fn released(&mut self, position: usize, chunk: u32) {
+        if self.position == position && self.pass.is_some_and(|pass| pass.stands_on(chunk)) {
             self.pass = None;
         }
     }

@@ -1,6 +1,9 @@
 //! The oracle: a sorted map of queues, and a wheel that is compared with it at every call.
+//!
+//! Of a wheel with small bursts it checks less of the order: that ticks come in order and so does what comes of each,
+//! that nothing is set aside before a burst of its kind has come, and no more than that comes before the rest is.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
 
 /// The kinds under test: the hierarchical wheel and rings from degenerate to ample.
@@ -18,8 +21,24 @@ pub(crate) fn wheels() -> Vec<(&'static str, AnyWheel)> {
 struct Model {
     overdue: VecDeque<Entry>,
     ticks: BTreeMap<u64, VecDeque<Entry>>,
+    /// What a wheel with small bursts has set aside.
+    backlog: VecDeque<Entry>,
     hand: u64,
     len: usize,
+}
+
+/// What has come of a wheel with small bursts.
+struct Bursts {
+    /// Entries of a burst.
+    of: usize,
+    /// The most of one tick that come in time.
+    most: usize,
+    /// Overdue entries since the hand has moved, and whether there have been too many since none was left.
+    overdue: usize,
+    was_full: bool,
+    /// In time, by tick, and the last one.
+    in_time: HashMap<u64, usize>,
+    last: (u64, u32),
 }
 
 impl Model {
@@ -54,11 +73,27 @@ impl Model {
         self.overdue.retain(|entry| !entries.contains(entry));
         self.ticks.values_mut().for_each(|queue| queue.retain(|entry| !entries.contains(entry)));
         self.ticks.retain(|_, queue| !queue.is_empty());
+        self.backlog.retain(|entry| !entries.contains(entry));
         self.len = self.all().count();
     }
 
     fn all(&self) -> impl Iterator<Item = &Entry> {
-        self.overdue.iter().chain(self.ticks.values().flatten())
+        self.overdue.iter().chain(self.ticks.values().flatten()).chain(&self.backlog)
+    }
+
+    /// Takes an entry that has come out of a wheel with small bursts: whether it was overdue.
+    fn take(&mut self, entry: &Entry) -> bool {
+        self.len -= 1;
+        let place = self.overdue.iter().position(|other| other == entry);
+        if let Some(place) = place {
+            self.overdue.remove(place);
+            return true;
+        }
+        let queue = self.ticks.get_mut(&entry.deadline).expect("it has not come yet");
+        let place = queue.iter().position(|other| other == entry).expect("it has not come yet");
+        queue.remove(place);
+        self.ticks.retain(|_, queue| !queue.is_empty());
+        false
     }
 }
 
@@ -73,6 +108,7 @@ pub(crate) struct CheckedWheel {
     min_may_be_stale: bool,
     /// The last advance ran out of budget on its way to this tick.
     unfinished: Option<u64>,
+    bursts: Option<Bursts>,
 }
 
 impl CheckedWheel {
@@ -85,7 +121,22 @@ impl CheckedWheel {
             dead: HashSet::new(),
             min_may_be_stale: false,
             unfinished: None,
+            bursts: None,
         }
+    }
+
+    /// A wheel with bursts of so many entries.
+    pub(crate) fn with_bursts_of(of: usize, (name, wheel): (&'static str, AnyWheel)) -> Self {
+        // Settled and recent ones; or first ones and last ones, which may come out of the sorter as well.
+        let (wheel, most) = match wheel {
+            AnyWheel::Hierarchical(wheel) => {
+                (AnyWheel::Hierarchical(wheel.with_bursts_of(of)), 2 * of)
+            }
+            AnyWheel::Hashed(wheel) => (AnyWheel::Hashed(wheel.with_bursts_of(of)), 3 * of),
+        };
+        let (in_time, last) = (HashMap::new(), (0, 0));
+        let bursts = Bursts { of, most, overdue: 0, was_full: false, in_time, last };
+        Self { bursts: Some(bursts), ..Self::new((name, wheel)) }
     }
 
     pub(crate) fn hand(&self) -> u64 {
@@ -128,9 +179,15 @@ impl CheckedWheel {
         let more = self.wheel.advance(to, budget, &mut due).more;
         assert!(due.len() <= budget, "{name}: {} entries for a budget of {budget}", due.len());
         for entry in &due {
-            assert_eq!(Some(*entry), self.model.pop_due(to), "{name}: order on the way to {to}");
+            if self.bursts.is_some() {
+                self.came(*entry, to.max(old_hand));
+            } else {
+                let expected = self.model.pop_due(to);
+                assert_eq!(Some(*entry), expected, "{name}: order on the way to {to}");
+            }
         }
         let hand = self.wheel.hand();
+        self.find_backlog(hand, more);
         if more {
             let overdue = !self.model.overdue.is_empty();
             let due_tick = self.model.first_tick().filter(|&tick| tick <= to);
@@ -155,6 +212,66 @@ impl CheckedWheel {
         more
     }
 
+    /// An entry has come of a wheel with small bursts.
+    fn came(&mut self, entry: Entry, by: u64) {
+        let name = self.name;
+        let Some(bursts) = &mut self.bursts else { return };
+        assert!(entry.deadline <= by, "{name}: {entry:?} is early at {by}");
+        if self.model.take(&entry) {
+            bursts.overdue += 1;
+            bursts.was_full |= bursts.overdue >= bursts.of;
+            assert!(bursts.overdue <= bursts.of, "{name}: too many overdue ones in a row");
+            return;
+        }
+        let of_tick = bursts.in_time.entry(entry.deadline).or_default();
+        *of_tick += 1;
+        // Nothing comes after the end of the scale, and a hashed wheel makes no burst of what comes then.
+        let is_last = entry.deadline == u64::MAX;
+        assert!(is_last || *of_tick <= bursts.most, "{name}: too many of a tick in a row");
+        let this = (entry.deadline, entry.index);
+        assert!(bursts.last < this, "{name}: {this:?} comes after {:?}", bursts.last);
+        bursts.last = this;
+    }
+
+    /// What an advance of a wheel with small bursts has passed over was set aside, because there was a burst.
+    fn find_backlog(&mut self, hand: u64, more: bool) {
+        let Some(bursts) = &mut self.bursts else { return };
+        let Model { ticks, backlog, overdue, hand: old_hand, .. } = &mut self.model;
+        while let Some(first) = ticks.first_entry().filter(|first| *first.key() <= hand) {
+            let came = bursts.in_time.get(first.key()).copied().unwrap_or(0);
+            assert!(came >= bursts.of, "{}: set aside after {came} of the tick", self.name);
+            backlog.extend(first.remove());
+        }
+        if !more {
+            assert!(overdue.is_empty() || bursts.was_full, "{}: set aside too soon", self.name);
+            backlog.extend(overdue.drain(..));
+        }
+        if hand != *old_hand {
+            bursts.overdue = 0;
+        }
+        if !more {
+            bursts.was_full = bursts.overdue == bursts.of;
+        }
+    }
+
+    /// Takes from the backlog, if there is one.
+    pub(crate) fn take_backlog(&mut self, limit: usize) {
+        let mut due = Vec::new();
+        self.wheel.take_backlog(limit, &mut due);
+        assert!(due.len() <= limit && (due.len() == limit || !self.wheel.has_backlog()));
+        for entry in due {
+            let place = self.model.backlog.iter().position(|other| *other == entry);
+            if let Some(place) = place {
+                self.model.backlog.remove(place);
+                self.model.len -= 1;
+            } else {
+                // Set aside by an advance that is not finished.
+                self.model.take(&entry);
+            }
+        }
+        self.check();
+    }
+
     /// The hashed wheel may need another look at a bucket of which everything due was yielded.
     fn wheel_may_look(&self, to: u64) -> bool {
         matches!(self.wheel, AnyWheel::Hashed(_))
@@ -166,6 +283,10 @@ impl CheckedWheel {
         let most = 1000 + self.model.len * 12;
         let calls = (0..most).take_while(|_| self.advance(to, budget)).count();
         assert!(calls < most, "{}: {most} calls were not enough", self.name);
+        while self.wheel.has_backlog() {
+            self.take_backlog(budget);
+        }
+        assert!(self.model.backlog.is_empty(), "{}: all of the backlog comes", self.name);
     }
 
     /// One call of `sweep`; says whether it ended a cycle.
@@ -215,6 +336,8 @@ impl CheckedWheel {
         assert_eq!(drained, self.model.all().copied().collect(), "{}: drained", self.name);
         self.model.overdue.clear();
         self.model.ticks.clear();
+        self.model.backlog.clear();
+        assert!(!self.wheel.has_backlog(), "{}: drained", self.name);
         self.model.len = 0;
         self.unfinished = None;
         self.min_may_be_stale = false;
@@ -228,7 +351,7 @@ impl CheckedWheel {
         assert_eq!(self.wheel.hand(), self.model.hand, "{name}: hand");
         let next = self.wheel.next_deadline();
         let expected = self.model.all().map(|entry| entry.deadline).min();
-        if !self.model.overdue.is_empty() {
+        if !self.model.overdue.is_empty() || !self.model.backlog.is_empty() {
             assert!(next.is_some_and(|next| next <= self.model.hand), "{name}: overdue not shown");
         } else if self.min_may_be_stale || self.unfinished.is_some() {
             let bound = expected.is_none_or(|earliest| next.is_some_and(|next| next <= earliest));

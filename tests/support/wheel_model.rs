@@ -9,6 +9,8 @@ use tickwheel::wheel::{AnyWheel, Hashed, Hierarchical};
 #[derive(Arbitrary, Debug)]
 pub struct Case {
     wheel: Kind,
+    /// Small bursts, in which more than the order of ticks comes into play.
+    bursts: Option<u8>,
     uptime: Span,
     crowd: Option<Crowd>,
     ops: Ops<Op>,
@@ -69,6 +71,7 @@ weighted! {
         3 => AdvanceFully(Advance, u8),
         8 => Sweep(u8),
         2 => SweepCycle(u8),
+        6 => TakeBacklog(u8),
         1 => Drain,
     }
 }
@@ -104,7 +107,7 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
     match op {
         Op::Insert(span) => drop(wheel.insert(ahead(span))),
         Op::InsertMultiples(span, times) => {
-            for n in 1..=u64::from(times % 16) {
+            for n in 1..=u64::from(times % 13) {
                 wheel.insert(hand.saturating_add(span.ticks().saturating_mul(n)));
             }
         }
@@ -123,6 +126,7 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
             wheel.advance_fully(hand.saturating_add(by.ticks()), 1 + small(budget));
         }
         Op::Sweep(budget) => drop(wheel.sweep(small(budget))),
+        Op::TakeBacklog(limit) => wheel.take_backlog(small(limit)),
         Op::SweepCycle(budget) => wheel.sweep_cycle(1 + small(budget)),
         Op::Drain => wheel.drain(),
     }
@@ -130,14 +134,18 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
 
 /// Runs the case; panics where wheel and model differ.
 pub fn check(case: &Case) {
-    let mut wheel = CheckedWheel::new(match case.wheel {
+    let wheel = match case.wheel {
         Kind::Small(bits) => ("small", AnyWheel::Hashed(Hashed::new(1 << (bits % 4)))),
         Kind::Hierarchical => ("hierarchical", AnyWheel::Hierarchical(Hierarchical::new())),
         Kind::Hashed(buckets) => {
             let buckets = (usize::from(buckets % 4096) + 1).next_power_of_two();
             ("hashed", AnyWheel::Hashed(Hashed::new(buckets)))
         }
-    });
+    };
+    let mut wheel = match case.bursts {
+        None => CheckedWheel::new(wheel),
+        Some(bursts) => CheckedWheel::with_bursts_of(1 + usize::from(bursts % 8), wheel),
+    };
     wheel.advance_fully(case.uptime.ticks(), 1);
     if let Some(Crowd { first, stride, ticks, entries }) = case.crowd {
         for n in 0..u64::from(entries) {

@@ -5,6 +5,7 @@
 //! | `model` | the sorted map that both wheels are compared with, and the comparison |
 //! | `properties` | random operations, compared after every step |
 //! | `directed` | uptimes, spans and jumps that random search would rarely meet |
+//! | `bursts` | ticks with so many entries that some are set aside |
 //! | `memory` | what is allocated, held and given back |
 
 #[allow(
@@ -23,6 +24,7 @@ mod support {
     pub(crate) mod wheel_model;
 }
 
+mod bursts;
 mod directed;
 mod memory;
 mod properties;

@@ -1,0 +1,56 @@
+//! The pool and its chains.
+
+use super::*;
+
+type Small = Chunks<3>;
+
+fn entry(n: u64) -> Entry {
+    Entry { deadline: n, index: n as u32, mark: 7 }
+}
+
+fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
+    let mut out = Vec::new();
+    while let Some(chunk) = chunks.pop(bucket) {
+        out.extend(chunk.entries().iter().map(|entry| entry.deadline));
+    }
+    out
+}
+
+#[test]
+fn a_bucket_keeps_the_order_of_arrival() {
+    let mut chunks = Small::default();
+    let mut buckets = [Bucket::EMPTY; 2];
+    for n in 0..2000 {
+        chunks.push(&mut buckets[n as usize % 2], entry(n));
+    }
+    assert_eq!(buckets[1].earliest(), Some(1));
+    let mut taken = Vec::new();
+    assert_eq!(chunks.take(&mut buckets[0], 10, &mut taken), 10);
+    assert!(taken.iter().map(|entry| entry.deadline).eq((0..20).step_by(2)));
+    assert!(all(&mut chunks, &mut buckets[0]).into_iter().eq((20..2000).step_by(2)));
+    assert!(all(&mut chunks, &mut buckets[1]).into_iter().eq((1..2000).step_by(2)));
+    assert_eq!(buckets[0].earliest(), None);
+    assert_eq!(chunks.used, 0);
+}
+
+#[test]
+fn memory_follows_the_population_and_low_segments_fill_first() {
+    let mut chunks = Small::default();
+    let mut buckets = vec![Bucket::EMPTY; 50];
+    let entries = 3 * 40 * SEGMENT_CHUNKS as u64;
+    (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
+    let peak = chunks.held_bytes();
+    assert!(chunks.free < SEGMENT_CHUNKS * 2);
+    for bucket in &mut buckets {
+        all(&mut chunks, bucket);
+        assert!(chunks.free < chunks.used + RESERVE_CHUNKS + SEGMENT_CHUNKS * 51);
+    }
+    assert!(chunks.free < RESERVE_CHUNKS + SEGMENT_CHUNKS);
+    assert!(chunks.held_bytes() < peak / 3);
+    chunks.push(&mut buckets[0], entry(1));
+    let lowest = chunks.segments.iter().position(|segment| segment.chunks.is_some());
+    let serving = (buckets[0].head >> SEGMENT_BITS) as usize;
+    assert_eq!(lowest, Some(serving), "the lowest segment serves first");
+    (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
+    assert!(chunks.held_bytes() <= peak * 11 / 10, "numbers of returned segments are reused");
+}
