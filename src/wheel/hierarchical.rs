@@ -1,9 +1,8 @@
 //! The hierarchical wheel: rings of 64 buckets, each ring 64 times as coarse as the one below.
 //!
-//! An entry lies in the ring of the highest base-64 digit in which its deadline differs from `base`,
-//! in the bucket that this digit names (scheme 7 of Varghese and Lauck; the search by occupancy
-//! words is the one that Linux and tokio use). Eleven rings cover all of `u64`, so there is no
-//! overflow list and no deadline is ever filed in a wrong bucket.
+//! An entry lies in the ring of the highest base-64 digit in which its deadline differs from `base`, in the bucket that
+//! this digit names (scheme 7 of Varghese and Lauck; the search by occupancy words is Linux's and tokio's). Eleven
+//! rings cover all of `u64`, so there is no overflow list and no deadline is ever filed in a wrong bucket.
 //!
 //! Entries that are due within 64 ticks when they are filed are *recent*: they lie in a ring of their own, bucket by
 //! tick. All others of the same tick were filed before them, and come first. A burst takes longer than that to file, so
@@ -12,11 +11,11 @@
 //!
 //! What holds between any two calls:
 //! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue` or the `backlog`.
-//! * `base`: where the rings are anchored; at most `hand + 1`. It may lag far behind the hand,
-//!   because it enters a bucket's range only when that bucket's earliest entry is due. Far timers
-//!   therefore cost nothing while time passes, and no wake-up is needed just to refile them.
-//! * Entries of a lower ring are due before those of a higher one, and within a ring before those of
-//!   a higher bucket. So the earliest entry is in the lowest occupied bucket of the lowest ring.
+//! * `base`: where the rings are anchored; at most `hand + 1`. It may lag far behind the hand, because it enters a
+//!   bucket's range only when that bucket's earliest entry is due. Far timers therefore cost nothing while time passes,
+//!   and no wake-up is needed just to refile them.
+//! * Entries of a lower ring are due before those of a higher one, and within a ring before those of a higher bucket.
+//!   So the earliest entry is in the lowest occupied bucket of the lowest ring.
 //! * `cascading`: the bucket whose entries are being filed into lower rings, anchored at its start.
 //!   `base` is the tick before that start until the bucket is empty, so a new entry in its range is
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
@@ -34,8 +33,7 @@ use super::ring::Ring;
 use super::sweep::{Sweepable, Sweeper};
 use super::{Advance, DeadMask, Entry, Sweep, Wheel};
 
-/// Entries that an advance may move to lower rings per entry of its budget. A move costs a small
-/// part of what firing a timer costs.
+/// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
 const MOVES_PER_YIELD: usize = 4;
 
 /// Moves that every advance may make, so that small budgets make headway.
