@@ -2,10 +2,10 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `hyper` (default) | [`HyperTimer`]: header-read, keep-alive and ping timeouts of hyper's connections |
-//! | `tower` (default) | [`TimeoutLayer`]: how long a request may take; [`RetryLayer`]: once more, after a pause |
-//! | `http` | [`IdleBodyLayer`]: how long a body may pause; needs `tower` |
-//! | `quinn` | [`QuinnRuntime`]: the timers of QUIC connections |
+//! | `hyper` (default) | `HyperTimer`: header-read, keep-alive and ping timeouts of hyper's connections |
+//! | `tower` (default) | `TimeoutLayer`: how long a request may take; `RetryLayer`: once more, after a pause |
+//! | `http` | `IdleBodyLayer`: how long a body may pause; needs `tower` |
+//! | `quinn` | `QuinnRuntime`: the timers of QUIC connections |
 //!
 //! Each works on any runtime, by the process's shared engine or by a [`Timer`](tickwheel::Timer) of your own.
 

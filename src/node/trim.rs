@@ -20,7 +20,8 @@
 //! that is not. Even a thread that saw the timer alive long ago changes the word only if it stands as it saw it.
 //!
 //! It pays only for bursts: it begins when more than twice as many nodes are free as in use, and [`KEPT`] besides,
-//! and it leaves as many free as are in use, and half of these.
+//! and three quarters of some regions have no living timer; and it leaves as many free as are in use, and half of
+//! [`KEPT`].
 
 use super::magazine::{CAPACITY, Stack, ThreadCache};
 use super::table::Table;
@@ -37,6 +38,9 @@ const ZOMBIES: u64 = 16 * 1024;
 
 /// Turns between two looks while more is free than is to stay.
 const TURNS_PER_LOOK: u32 = 16;
+
+/// Regions that are looked at before the work begins.
+const SAMPLES: u32 = 16;
 
 /// Regions whose pages are given back by one call of the system.
 const AT_ONCE: u32 = 32;
@@ -176,11 +180,27 @@ impl Trim {
         let regions = &table.depot().regions;
         self.most_in_use = in_use;
         let count = regions.region_of(self.end.saturating_sub(1) as u32) as usize + 1;
+        if !Self::is_worth_it(table, count as u32) {
+            return;
+        }
         if self.counts.try_reserve_exact(count).is_ok() {
             self.counts.resize(count, 0);
             self.to_keep = in_use + KEPT / 2;
             self.stage = Stage::Gather;
         }
+    }
+
+    /// Whether of some regions, from all over the table, three quarters have no living timer. If those that live lie
+    /// everywhere, hardly any region is free as a whole, and to gather all nodes would be in vain.
+    fn is_worth_it<T>(table: &Table<T>, count: u32) -> bool {
+        let regions = &table.depot().regions;
+        let is_empty = |region: u32| {
+            let first = regions.first_of(region);
+            let mut nodes = (first..first + regions.len()).filter_map(|index| table.node(index));
+            nodes.all(|node| !node.state.load().is_live())
+        };
+        let sampled = (0..SAMPLES).map(|at| 1 + at * count.saturating_sub(1) / SAMPLES);
+        4 * sampled.filter(|region| is_empty(*region)).count() >= 3 * SAMPLES as usize
     }
 
     /// Nothing more is released: all that is gathered goes back.

@@ -72,7 +72,8 @@ impl Budget {
 pub struct Polled {
     /// Timers fired.
     pub fired: usize,
-    /// The budget ran out: more is due. Look after your sockets, then poll again without sleeping;
-    /// [`EventLoopTimer::poll_timeout`](crate::EventLoopTimer::poll_timeout) answers zero meanwhile.
+    /// The budget ran out: more is due, or there is housekeeping left. Look after your sockets, then poll again without
+    /// sleeping. While timers are due, [`EventLoopTimer::poll_timeout`](crate::EventLoopTimer::poll_timeout) answers
+    /// zero.
     pub more: bool,
 }
