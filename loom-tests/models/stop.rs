@@ -252,7 +252,7 @@ fn turn_and_stop_or_schedule() {
 /// A worker dies in the middle of a turn, with a timer in its hands; its shard closes while a producer goes on.
 #[test]
 fn death_in_a_turn_or_schedule() {
-    explore(bounded(3, 2), || {
+    explore(bounded(3, 1), || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
         schedule(&handle, handle.thread(0), &ledger, 2, false).unwrap();
