@@ -181,6 +181,8 @@ impl Trim {
         self.most_in_use = in_use;
         let count = regions.region_of(self.end.saturating_sub(1) as u32) as usize + 1;
         if !Self::is_worth_it(table, count as u32) {
+            // A look costs little: another one when a quarter of them has gone.
+            self.most_in_use = in_use + in_use / 2;
             return;
         }
         if self.counts.try_reserve_exact(count).is_ok() {
