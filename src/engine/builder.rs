@@ -10,9 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Builds a [`Timer`].
+/// Builds a [`Timer`](crate::Timer).
 ///
-/// Every setting has a default; every mistake is reported by the `build` methods as a [`BuildError`]
+/// Every setting has a default; every mistake is reported by the `build` methods as a [`BuildError`](crate::BuildError)
 /// that names the allowed range.
 ///
 /// ```

@@ -15,8 +15,9 @@ use std::task::{Context, Poll, Waker};
 
 /// A future of one thread that is ready at a point in time, and never before.
 ///
-/// Made by [`LocalSleeps::sleep`]. As a [`Sleep`](crate::Sleep) it is armed at the first poll, counts from when it was
-/// made, stays ready, can be [`reset`](Self::reset), and its end cancels the timer. It keeps its thread's timer.
+/// Made by [`LocalSleeps::sleep`](crate::LocalSleeps::sleep). As a [`Sleep`](crate::Sleep) it is armed at the first
+/// poll, counts from when it was made, stays ready, can be [`reset`](Self::reset), and its end cancels the timer. It
+/// keeps its thread's timer.
 ///
 /// ```
 /// use std::task::{Context, Waker};
