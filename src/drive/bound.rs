@@ -34,6 +34,14 @@ impl<W: Drivable> Driver<W> {
         !is_quiet && self.sweep(store, requested, budget)
     }
 
+    /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
+    /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
+    pub(crate) fn begin_sweep(&mut self) {
+        if !self.sweeping {
+            (self.sweeping, self.round) = (true, Round::default());
+        }
+    }
+
     /// See [`keep_bounded`](Self::keep_bounded).
     #[cold]
     #[inline(never)]

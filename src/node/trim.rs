@@ -137,6 +137,11 @@ impl Trim {
         if self.in_vain { 0 } else { self.most_in_use / 2 }
     }
 
+    /// Whether the last step has ended the work.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stage == Stage::Look
+    }
+
     /// One step, of about so many nodes; whether there is more to do. `entries` as in [`is_due`](Self::is_due),
     /// `in_use` counts the nodes that are.
     #[cold]

@@ -199,6 +199,9 @@ impl<T> Owner<T> {
         }
         let goes_on = trim.step(&handle.table, &thread.cache, entries, || handle.pending(), nodes);
         handle.counters.trim_below.set(trim.ask_below());
+        if trim.has_ended() {
+            driver.begin_sweep();
+        }
         goes_on
     }
 
