@@ -149,22 +149,9 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Entry;
     use super::*;
-
-    type Small = Chunks<3>;
-
-    fn entry(n: u64) -> Entry {
-        Entry { deadline: n, index: n as u32, mark: 7 }
-    }
-
-    fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
-        let mut out = Vec::new();
-        while let Some(chunk) = chunks.pop(bucket) {
-            out.extend(chunk.entries().iter().map(|entry| entry.deadline));
-        }
-        out
-    }
+    use crate::wheel::Entry;
+    use crate::wheel::chunks::tests::{Small, all, entry};
 
     /// A pass that is paused after every chunk, with entries appended in the pauses.
     #[test]
