@@ -150,7 +150,7 @@ impl<T> ShardHandle<T> {
         Ok(self.key(armed.index, armed.generation))
     }
 
-    /// The first part of a schedule: there is a timer, and a place for its message to the owner.
+    /// The first part of a schedule: there is a timer, and a slot for its message to the owner.
     #[inline(always)]
     pub(super) fn arm(
         &self,

@@ -37,8 +37,8 @@ pub(super) fn unpack(word: u64) -> (u32, u32) {
 }
 
 impl<T> ShardHandle<T> {
-    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the place under
-    /// the limit back if not.
+    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the permit back if
+    /// not.
     #[inline(always)]
     pub(super) fn prepare(&self, thread: &ThreadState, payload: T) -> Result<T, Refusal<T>> {
         if thread.desk.is_ready() { Ok(payload) } else { self.prepare_block(thread, payload) }
