@@ -20,14 +20,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE
 # The build of loom-tests/run.sh, so that both share it.
-export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG=0
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
+export CARGO_PROFILE_RELEASE_DEBUG=0
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/loom-stand-in RUST_BACKTRACE=0
 export RUSTFLAGS="--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in" TICKWHEEL_MODELS=quick
 # Each runs as a process of its own, as many at once as there are cores.
 scenario() { timeout 900 "$program" --test-threads=1 --nocapture --exact "models::$1"; }
 export -f scenario
 
-program=$(cargo test --release --package tickwheel --lib --no-run 2>&1 | tee /dev/stderr | sed -n 's/.*(\(.*\))$/\1/p' | tail -1)
+program=$(cargo test --release --package tickwheel --lib --no-run 2>&1 | tee /dev/stderr |
+  sed -n 's/.*(\(.*\))$/\1/p' | tail -1)
 export program work
 echo "the scenarios as they are, to see what each of them meets"
 met() { TICKWHEEL_ORDERINGS=1 scenario "$1" >"$work/met-$1" 2>&1 || { cat "$work/met-$1"; exit 1; }; }
@@ -64,7 +66,8 @@ try() {
   name=$(head -n "$line" "$file" | grep -oE '\bfn [a-z_0-9]+' | tail -1 | cut -d' ' -f2)
   export TICKWHEEL_WEAKEN="$at $part $to"
   for bounds in quick $([[ $full -eq 1 ]] && echo full); do
-    for candidate in $(awk -v at="$at" -v part="$part" '$3 == at && $4 == part { print $1, $2 }' "$work/scenarios" | sort -n | cut -d' ' -f2 | uniq); do
+    for candidate in $(awk -v at="$at" -v part="$part" '$3 == at && $4 == part { print $1, $2 }' "$work/scenarios" |
+      sort -n | cut -d' ' -f2 | uniq); do
       if ! TICKWHEEL_MODELS=$bounds scenario "$candidate" >/dev/null 2>&1; then
         caught="$candidate"
         break 2
@@ -86,13 +89,15 @@ comm -23 "$work/written" "$work/seen" | cut -d: -f1 | uniq -c
 
 faults=0
 grep 'SURVIVED' "$work/results" | cut -d'|' -f2,3 | sort >"$work/survived" || true
-sed -n '/^## Needed by no model/,/^## [^O]/p' docs/ORDERING.md | grep -E '^\| `src/' | cut -d'|' -f2,3 | sort >"$work/explained" || true
+sed -n '/^## Needed by no model/,/^## [^O]/p' docs/ORDERING.md | grep -E '^\| `src/' | cut -d'|' -f2,3 |
+  sort >"$work/explained" || true
 while IFS= read -r row; do
   grep -qxF -- "$row" "$work/explained" || { echo "no reason stands for it:$row"; faults=$((faults + 1)); }
 done < <(sort -u "$work/survived")
 if [[ $# -eq 0 ]]; then
   while IFS= read -r row; do
-    grep -qxF -- "$row" "$work/survived" || { echo "a model needs it, although ORDERING.md says that none does:$row"; faults=$((faults + 1)); }
+    grep -qxF -- "$row" "$work/survived" ||
+      { echo "a model needs it, although ORDERING.md says that none does:$row"; faults=$((faults + 1)); }
   done <"$work/explained"
 fi
 printf '\n%d weakened, %d survived, %d faults\n' "$(wc -l <"$work/results")" "$(wc -l <"$work/survived")" "$faults"
