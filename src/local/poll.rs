@@ -58,16 +58,8 @@ impl<T> LocalTimer<T> {
     /// # Panics
     ///
     /// As [`poll`](Self::poll).
-    pub fn poll_with(
-        &mut self,
-        now: Time,
-        mut handler: impl FnMut(&mut Self, Expired<T>),
-    ) -> Polled {
-        let mut due = self.expired(now);
-        while let Some(expired) = due.next() {
-            handler(due.timer(), expired);
-        }
-        due.finish()
+    pub fn poll_with(&mut self, now: Time, handler: impl FnMut(&mut Self, Expired<T>)) -> Polled {
+        self.expired(now).handle_with(handler)
     }
 
     /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
