@@ -32,7 +32,8 @@ impl Engine {
     fn new() -> Self {
         let bell = Bell::default();
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner = Owner::new(0, wheel, None, Box::new(bell.clone()));
+        let rung = bell.clone();
+        let owner = Owner::new(0, wheel, None, Box::new(move || rung.ring()));
         Self { owner, ledger: Ledger::of_payloads(), bell, fired: Vec::new() }
     }
 

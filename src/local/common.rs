@@ -49,7 +49,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, payload));
         }
-        let armed = self.table.arm(tick, payload).map_err(no_memory)?;
+        let armed = self.table.arm(tick, payload).map_err(ScheduleError::no_memory)?;
         self.file(armed.entry(tick));
         Ok(armed.key())
     }
@@ -62,7 +62,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, repeat.payload));
         }
-        let armed = self.table.arm_periodic(tick, repeat).map_err(no_memory)?;
+        let armed = self.table.arm_periodic(tick, repeat).map_err(ScheduleError::no_memory)?;
         self.file(armed.entry(tick));
         Ok(armed.key())
     }
@@ -153,12 +153,6 @@ fn refusal<T>(limit: usize, payload: T) -> ScheduleError<T> {
         ScheduleErrorKind::TooManyPending { pending: limit, max_pending: limit }
     };
     ScheduleError::new(kind, payload)
-}
-
-/// The answer to a timer for which there is no memory.
-#[cold]
-fn no_memory<T>(payload: T) -> ScheduleError<T> {
-    ScheduleError::new(ScheduleErrorKind::OutOfMemory, payload)
 }
 
 /// How long to sleep: from `now` to what `slack` makes of `next`; not at all where `next` has come.
