@@ -175,10 +175,10 @@ impl WakeState {
 
     /// Owner: who pays for the handshake of pushes and drains: each producer each time, or each drain for all.
     ///
-    /// Without effect where the system cannot do the latter.
-    pub(super) fn set_full_fences(&self, full: bool) {
+    /// Answers whether it is producers from now on: always where the system cannot do the other.
+    pub(super) fn set_full_fences(&self, full: bool) -> bool {
         if !fence::is_asymmetric() {
-            return;
+            return true;
         }
         // ORDERING: Relaxed, both: the owner's own word; what it means for producers is ordered by the next fence.
         let mode = self.words.mode.load(Ordering::Relaxed);
@@ -188,6 +188,7 @@ impl WakeState {
             // The other way round, drains fence for all from now on, and who still fences itself does no harm.
             fence::heavy();
         }
+        full
     }
 
     /// Owner: whoever finds the shard open from now on has armed its timer where the caller will see it.
