@@ -5,10 +5,10 @@ use crate::sync::boxed::Place;
 use crate::sync::cell::Tracked;
 use std::ptr;
 
-/// Slots in the blocks of a busy thread: 8 KiB of messages, so that a new block is needed by one in 500 schedules.
+/// Slots in the blocks of a busy thread: 32 KiB of messages, so that fewer than one schedule in 1000 begins one.
 /// Two under loom, so that models cross it.
 #[cfg(not(tickwheel_loom))]
-pub(crate) const SLOTS: usize = 512;
+pub(crate) const SLOTS: usize = 2048;
 #[cfg(tickwheel_loom)]
 pub(crate) const SLOTS: usize = 2;
 

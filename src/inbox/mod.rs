@@ -41,8 +41,8 @@
 //! it stops in the middle of a hand-over, it holds the epoch, and blocks are allocated instead of used again until
 //! it goes on.
 //!
-//! Bound on memory: unread messages, plus what the epoch still holds, plus 64 blocks at rest (520 KiB), plus one
-//! open block per thread: of 8 slots at first, of 32 and 128 then, and of 512 for threads that have sent more.
+//! Bound on memory: unread messages, plus what the epoch still holds, plus 16 blocks at rest (512 KiB), plus one
+//! open block per thread: of 8 slots at first, of 32, 128 and 512 then, and of 2048 for threads that have sent more.
 
 mod block;
 mod desk;

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Blocks that rest at most: a staging buffer's, so that the blocks of one drain serve until the next. Two under loom.
-const AT_REST: usize = if cfg!(tickwheel_loom) { 2 } else { 64 };
+const AT_REST: usize = if cfg!(tickwheel_loom) { 2 } else { 16 };
 
 /// What all producers share.
 #[derive(Debug)]

@@ -148,7 +148,7 @@ impl WakeState {
     fn lower(&self, tick: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
         // the message behind it. [P8]
-        self.words.inbox_due.fetch_min(tick, Ordering::AcqRel) > tick
+        self.words.inbox_due.fetch_min(tick, Ordering::Release) > tick
     }
 
     /// Owner: the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
@@ -175,10 +175,10 @@ impl WakeState {
 
     /// Owner: who pays for the handshake of pushes and drains: each producer each time, or each drain for all.
     ///
-    /// Without effect where the system cannot do the latter.
-    pub(super) fn set_full_fences(&self, full: bool) {
+    /// Answers whether it is producers from now on: always where the system cannot do the other.
+    pub(super) fn set_full_fences(&self, full: bool) -> bool {
         if !fence::is_asymmetric() {
-            return;
+            return true;
         }
         // ORDERING: Relaxed, both: the owner's own word; what it means for producers is ordered by the next fence.
         let mode = self.words.mode.load(Ordering::Relaxed);
@@ -188,6 +188,7 @@ impl WakeState {
             // The other way round, drains fence for all from now on, and who still fences itself does no harm.
             fence::heavy();
         }
+        full
     }
 
     /// Owner: whoever finds the shard open from now on has armed its timer where the caller will see it.
@@ -220,6 +221,13 @@ impl WakeState {
             return false;
         }
         true
+    }
+
+    /// A look that orders nothing, for a model.
+    #[cfg(test)]
+    pub(crate) fn seems_asleep(&self) -> bool {
+        // ORDERING: Relaxed: as said.
+        self.words.wake_at.load(Ordering::Relaxed) != AWAKE
     }
 
     /// Owner: the sleep is over; true if a producer has set out to end it.

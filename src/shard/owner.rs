@@ -80,7 +80,7 @@ impl<T> Owner<T> {
             reader,
             driver: Driver::new(wheel),
             thread: ThreadState::default(),
-            balance: Balance::default(),
+            balance: Balance::new(),
             draining: false,
             filed: 0,
             turn_requested: false,
@@ -341,7 +341,7 @@ impl<T> Owner<T> {
         }
         // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
         // this one or by the next, and a word that stayed low would ask for one more turn.
-        self.handle.wake_state.begin_drain();
+        self.balance.begin_drain(&self.handle.wake_state);
         let Self { handle, reader, driver, .. } = self;
         let (mut dead, mut filed) = (0, 0);
         let drained = reader.drain(limit, |message| {
