@@ -4,9 +4,8 @@
 //! the engine writes it. A free that is not ordered behind every handle is a read and a write without an order.
 
 use super::harness::{Probe, UNBOUNDED, bounded_when_quick, explore, spawn};
-use crate::engine::linger::{Lingering, Shelf};
+use crate::engine::linger::{Lingering, Shelf, TimerCount};
 use crate::shard::thread_state::ThreadState;
-use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Plain;
 
@@ -15,16 +14,18 @@ struct Engine {
     memory: Probe,
     threads: Vec<ThreadState>,
     /// Counted `Timer`s.
-    timers: AtomicUsize,
+    timers: TimerCount,
     freed: Plain,
 }
 
 impl Engine {
     fn new(threads: usize, timers: usize) -> Arc<Self> {
+        let count = TimerCount::default();
+        (0..timers).for_each(|_| _ = count.add());
         Arc::new(Self {
             memory: Probe::new(),
             threads: (0..threads).map(|_| ThreadState::default()).collect(),
-            timers: AtomicUsize::new(timers),
+            timers: count,
             freed: Plain::new(0),
         })
     }
@@ -46,8 +47,7 @@ impl Engine {
     /// A `Timer` goes; the last one retires the engine.
     fn drop_timer(self: &Arc<Self>, shelf: &Shelf<Retired>) {
         let _ = self.memory.get();
-        // ORDERING: AcqRel, as the count of `Timer`s has it.
-        if self.timers.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.timers.remove() {
             shelf.retire(Retired(Arc::clone(self)));
         }
     }

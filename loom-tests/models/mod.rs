@@ -32,7 +32,11 @@ mod shard;
 mod stop;
 
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod clock;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod exchange;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod histogram;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod linger;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
@@ -43,6 +47,8 @@ mod moves;
 mod park;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod periodic;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod standing;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod state;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]

@@ -194,6 +194,26 @@ fn move_or_cancel() {
     });
 }
 
+/// The mover comes last and recycles the node; its next payload is not written while the canceller reads the last one.
+#[test]
+fn recycled_by_the_mover_and_armed_again() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        let mover = spawn({
+            let world = Arc::clone(&world);
+            move || {
+                let _ = world.reschedule(1, timer, 20);
+                world.arm(1, 10, 2, false)
+            }
+        });
+        assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
+        let next = mover.join().unwrap();
+        assert_eq!(world.cancel(0, next), Some(2), "the next timer is untouched");
+        world.finish();
+    });
+}
+
 #[test]
 fn move_or_move_or_fire() {
     explore(bounded(4, 2), || {

@@ -72,6 +72,13 @@ impl Engine {
     }
 }
 
+/// A timer that is called first after so many nanoseconds, two of which make a tick, and every five ticks then.
+fn repeat(ledger: &Arc<Ledger>, id: u64, first: u64) -> Repeat<Payload> {
+    let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
+    let course = Course::new(Time::from_nanos(first), every, TickRate::new(2));
+    Repeat { payload: ledger.payload(id), clone: Payload::clone, course }
+}
+
 #[test]
 fn schedule_and_sleep() {
     explore(TWO_THREADS, || {
@@ -167,6 +174,33 @@ fn ask_or_recycle() {
     });
 }
 
+/// The same, the next one being periodic: its first deadline is stored in another way.
+#[test]
+fn ask_or_recycle_for_a_periodic_timer() {
+    explore(TWO_THREADS, || {
+        let mut engine = Engine::new();
+        let (handle, ledger) = engine.handle();
+        let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
+        let next = spawn({
+            let (handle, ledger) = engine.handle();
+            move || {
+                assert!(handle.cancel(handle.thread(0), key).is_some());
+                let next = handle.schedule_periodic(0, repeat(&ledger, 2, 18)).unwrap();
+                assert_eq!(next.index(), key.index(), "the same node");
+                assert_eq!(handle.deadline_of(next), Some(9));
+                next
+            }
+        });
+        let told = handle.deadline_of(key);
+        assert!(told.is_none_or(|deadline| deadline == 5), "{told:?} is another timer's");
+        let next = next.join().unwrap();
+        assert!(handle.cancel(handle.thread(0), next).is_some());
+        drop((handle, ledger));
+        engine.run_out(9);
+        assert_eq!(engine.finish(), []);
+    });
+}
+
 /// Two deadlines of one timer, the earlier one set while the owner turns.
 #[test]
 fn moved_earlier_or_turn() {
@@ -219,10 +253,7 @@ fn a_periodic_timer_is_always_pending() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
-        let course = Course::new(Time::from_nanos(10), every, TickRate::new(2));
-        let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-        let key = handle.schedule_periodic(0, repeat).unwrap();
+        let key = handle.schedule_periodic(0, repeat(&ledger, 1, 10)).unwrap();
         let looking = spawn({
             let handle = Arc::clone(&handle);
             move || assert!(handle.pending() >= 1, "begun, and not ended")

@@ -8,7 +8,7 @@ use super::settings::{Drive, IdleStrategy};
 use super::state::Standing;
 use super::task::Task;
 use crate::contain::{self, Contained};
-use crate::sync::atomic::{AtomicU64, AtomicUsize};
+use crate::sync::atomic::AtomicU64;
 use crate::sync::fence;
 use crate::sync::process;
 use crate::time::{TickRate, TimeSource};
@@ -75,7 +75,7 @@ impl<T: Send + 'static> Blueprint<T> {
             drain_until: Earliest::never(),
             lifecycle: Lifecycle::new(self.workers),
             _hook: hook,
-            timers: CachePadded::new(AtomicUsize::new(0)),
+            timers: CachePadded::default(),
             hold,
             retire: hold::retire,
             on_return: wake_returned,

@@ -15,7 +15,6 @@ use super::inner::{AnyShelf, Hold, Inner};
 use super::linger::{Lingering, Shelf};
 use crate::contain;
 use crate::shard::Refusal;
-use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::types::Key;
 use std::mem::ManuallyDrop;
@@ -120,7 +119,7 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
 }
 
 /// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the
-/// others [P21].
+/// others.
 pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.
@@ -137,21 +136,7 @@ impl<T> TimerRef<T> {
     /// One more, unless the engine has none left.
     pub(super) fn upgrade(hold: &Weak<Hold<T>>) -> Option<Self> {
         let hold = hold.upgrade()?;
-        // ORDERING: Relaxed: a guess; the compare-and-swap decides.
-        let mut timers = hold.timers.load(Ordering::Relaxed);
-        while timers > 0 {
-            // ORDERING: Relaxed: the `Hold` has ordered what comes before; nothing is published.
-            match hold.timers.compare_exchange_weak(
-                timers,
-                timers + 1,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Some(Self(hold.0)),
-                Err(now) => timers = now,
-            }
-        }
-        None
+        hold.timers.add_to_others().then(|| Self(hold.0))
     }
 
     /// One that is not counted, to be used while a worker holds the engine.
@@ -172,8 +157,7 @@ impl<T> Inner<T> {
     /// Counts one more `Timer`. The first one takes a `Hold` for all of them; it is given back by the last one.
     #[inline]
     fn add_timer(&self) -> TimerRef<T> {
-        // ORDERING: Relaxed: a count goes up from a reference that is counted, or lent by a worker.
-        let before = self.timers.fetch_add(1, Ordering::Relaxed);
+        let before = self.timers.add();
         if before == 0 || before > isize::MAX as usize {
             self.add_rare_timer(before);
         }
@@ -209,8 +193,7 @@ impl<T> Deref for TimerRef<T> {
 
 impl<T> Drop for TimerRef<T> {
     fn drop(&mut self) {
-        // ORDERING: AcqRel: what was done through every `Timer` comes before the engine's end. [P21]
-        if self.timers.fetch_sub(1, Ordering::AcqRel) != 1 {
+        if !self.timers.remove() {
             return;
         }
         /// Given back even if a payload's drop panics.

@@ -5,7 +5,7 @@
 
 use super::events;
 use super::hooks::Hooks;
-use super::linger::{Lingering, Shelf};
+use super::linger::{Lingering, Shelf, TimerCount};
 use super::pinning::Starvation;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
@@ -13,7 +13,7 @@ use super::state::{Phase, Standing};
 use crate::contain::Contained;
 use crate::park::parker::Parker;
 use crate::shard::{Owner, Refusal, ShardHandle};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Unfired};
@@ -48,7 +48,7 @@ pub(super) struct Inner<T> {
     /// are gone.
     pub(super) _hook: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Counted `Timer`s; see `hold`.
-    pub(super) timers: CachePadded<AtomicUsize>,
+    pub(super) timers: CachePadded<TimerCount>,
     /// What keeps this engine's memory.
     pub(super) hold: Weak<Hold<T>>,
     pub(super) retire: Retire<T>,

@@ -28,6 +28,40 @@ use crate::sync::fence;
 use crate::sync::lock::Mutex;
 use std::sync::PoisonError;
 
+/// How many `Timer`s share an engine: with the last one it ends, after all that was done through any [P21].
+#[derive(Debug, Default)]
+pub(crate) struct TimerCount(AtomicUsize);
+
+impl TimerCount {
+    /// One more, made from a `Timer` that is counted, or lent by a worker; how many there were before.
+    #[inline]
+    pub(crate) fn add(&self) -> usize {
+        // ORDERING: Relaxed: whoever made the reference has ordered what comes before; nothing is published.
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// One more, unless there is none left; whether there was.
+    pub(crate) fn add_to_others(&self) -> bool {
+        // ORDERING: Relaxed, all: the caller's `Hold` has ordered what comes before; nothing is published.
+        let mut timers = self.0.load(Ordering::Relaxed);
+        while timers > 0 {
+            let (relaxed, more) = (Ordering::Relaxed, timers + 1);
+            match self.0.compare_exchange_weak(timers, more, relaxed, relaxed) {
+                Ok(_) => return true,
+                Err(now) => timers = now,
+            }
+        }
+        false
+    }
+
+    /// One less; whether it was the last one.
+    pub(crate) fn remove(&self) -> bool {
+        // ORDERING: AcqRel. Release hands on what was done through this `Timer`; Acquire, of the last one, puts all of
+        // it before the engine's end. [P21]
+        self.0.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
 /// An engine without timers and workers, perhaps with handles. Dropping it frees it.
 pub(crate) trait Lingering {
     /// Handles made and not counted as dropped. 0 means that no handle touches the engine any more.

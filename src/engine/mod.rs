@@ -50,7 +50,7 @@ mod running;
 mod settings;
 mod shard_worker;
 mod shutdown;
-mod state;
+pub(crate) mod state;
 mod stats;
 mod submitter;
 mod task;

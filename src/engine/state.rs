@@ -43,7 +43,7 @@ pub enum EngineState {
 /// What the word says, in the order in which an engine goes through it; some are left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Init = 0,
     Started = 1,
     /// Turn until a given time, then end.
@@ -54,7 +54,7 @@ pub(super) enum Phase {
 }
 
 /// See the module.
-pub(super) struct Standing {
+pub(crate) struct Standing {
     word: WipedByte,
     /// The process whose threads the workers are; 0 while there are none.
     home: AtomicU32,
@@ -63,13 +63,13 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    pub(super) fn new(shards: usize) -> Self {
+    pub(crate) fn new(shards: usize) -> Self {
         let failures = (0..shards).map(|_| OnceLock::new()).collect();
         Self { word: WipedByte::new(), home: AtomicU32::new(0), failures }
     }
 
     #[inline]
-    pub(super) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         // ORDERING: Acquire pairs with `set`: the workers' set-up is seen with `Started`, the end of a drain with
         // `Draining`. [P12]
         match self.word.get().load(Ordering::Acquire) {
@@ -82,7 +82,7 @@ impl Standing {
     }
 
     /// Goes on to a later phase; does nothing if the engine is there already. Under the lifecycle's lock.
-    pub(super) fn set(&self, phase: Phase) {
+    pub(crate) fn set(&self, phase: Phase) {
         if self.phase() < phase {
             // ORDERING: Release as in `phase`. [P12]
             self.word.get().store(phase as u8, Ordering::Release);

@@ -95,12 +95,13 @@ impl Stack {
             let top = Link(head as u32).magazine()?;
             // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
             let below = magazines.get(top)?.next.load(Ordering::Relaxed);
-            // ORDERING: Acquire pairs with `push` [P5]: the popped magazine's contents are visible. Every push
-            // below the top is part of the same release sequence's history through the head.
+            // ORDERING: Relaxed on success: the tag says that the head is the one which was acquired. Acquire on
+            // failure, as above [P5]. A pop publishes nothing, and passes on what pushes have published: all changes of
+            // the head are read-modify-writes.
             match self.0.compare_exchange_weak(
                 head,
                 Self::head(head, Link(below)),
-                Ordering::AcqRel,
+                Ordering::Relaxed,
                 Ordering::Acquire,
             ) {
                 Ok(_) => return Some(top),
@@ -146,9 +147,9 @@ impl Depot {
 
     /// One past the highest node number that was ever handed out.
     pub(crate) fn end(&self) -> u64 {
-        // ORDERING: Acquire pairs with the AcqRel in `fill_fresh` [P14]; the caller compares it with nodes it
-        // has been told of, whose numbers are below by then.
-        self.fresh.load(Ordering::Acquire).min(self.limit)
+        // ORDERING: Relaxed: whoever has been told of a node finds its number below the end, because what told them
+        // comes after the counter's growth; a close by its fence. Nothing is read through it.
+        self.fresh.load(Ordering::Relaxed).min(self.limit)
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {
@@ -199,8 +200,8 @@ impl Depot {
 
     /// Nodes that were never used: the first one, and how many.
     fn take_fresh(&self) -> (u32, u32) {
-        // ORDERING: AcqRel as in `end`. [P14]
-        let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::AcqRel);
+        // ORDERING: Relaxed, as in `end`: the number alone is the result.
+        let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::Relaxed);
         let count = self.limit.saturating_sub(first).min(u64::from(CAPACITY)) as u32;
         if count == 0 {
             // ORDERING: Relaxed: keeps the counter from wandering off when the table is full.

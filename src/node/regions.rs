@@ -141,12 +141,13 @@ impl Regions {
             let count = left.min(most);
             // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
             let rest = if count < left { next + count } else { slot.below.load(Ordering::Relaxed) };
-            // ORDERING: Acquire pairs with `put` [P25]. Every change of the head is a read-modify-write, so what was
-            // put below the top is published, too.
+            // ORDERING: Relaxed on success: the tag says that the head is the one which was acquired. Acquire on
+            // failure, as above [P25]. Every change of the head is a read-modify-write, so what was put below the top
+            // is published, too.
             match self.head.compare_exchange(
                 head,
                 Self::head(head, rest),
-                Ordering::Acquire,
+                Ordering::Relaxed,
                 Ordering::Acquire,
             ) {
                 Ok(_) => {

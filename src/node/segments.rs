@@ -125,7 +125,7 @@ impl<T: Zeroable> Segments<T> {
         match self.segments[segment].compare_exchange(
             std::ptr::null_mut(),
             fresh.as_ptr(),
-            Ordering::AcqRel,
+            Ordering::Release,
             Ordering::Acquire,
         ) {
             Ok(_) => Some(fresh),

@@ -148,7 +148,7 @@ impl WakeState {
     fn lower(&self, tick: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
         // the message behind it. [P8]
-        self.words.inbox_due.fetch_min(tick, Ordering::AcqRel) > tick
+        self.words.inbox_due.fetch_min(tick, Ordering::Release) > tick
     }
 
     /// Owner: the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
@@ -221,6 +221,13 @@ impl WakeState {
             return false;
         }
         true
+    }
+
+    /// A look that orders nothing, for a model.
+    #[cfg(test)]
+    pub(crate) fn seems_asleep(&self) -> bool {
+        // ORDERING: Relaxed: as said.
+        self.words.wake_at.load(Ordering::Relaxed) != AWAKE
     }
 
     /// Owner: the sleep is over; true if a producer has set out to end it.

@@ -110,10 +110,10 @@ impl<T> ShardHandle<T> {
 
     #[cold]
     fn join(&self, slot: u32, thread: &ThreadState) {
-        // ORDERING: Relaxed: as in `thread_state`.
+        // ORDERING: Relaxed: as in `try_thread`.
         thread.joined.store(true, Ordering::Relaxed);
-        // ORDERING: AcqRel pairs with the Acquire in `threads_sum`: threads below the end exist. [P4]
-        self.threads_end.fetch_max(slot + 1, Ordering::AcqRel);
+        // ORDERING: Relaxed: whoever must know of what this thread counts has this before it; see `threads_sum`.
+        self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
     }
 
     /// As [`schedule`](Self::schedule), on the thread that holds `slot`.
@@ -310,8 +310,10 @@ impl<T> ShardHandle<T> {
     /// Sum of one counter over all threads. O(threads).
     fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
         let mut sum = 0u64;
-        // ORDERING: Acquire pairs with `join` [P4].
-        let end = self.threads_end.load(Ordering::Acquire);
+        // ORDERING: Relaxed: whoever has seen an end of a timer, or that no more handles are made, is behind their
+        // beginnings, and so behind the joining of the threads that count those. A thread that is missed besides has
+        // counted nothing that the caller can know of.
+        let end = self.threads_end.load(Ordering::Relaxed);
         self.threads.for_each(u64::from(end), |_, thread| sum = sum.wrapping_add(counter(thread)));
         sum
     }

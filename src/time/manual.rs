@@ -94,9 +94,9 @@ impl ManualClock {
         let by = saturating_ns(by);
         let step = |now: u64| Some(now.saturating_add(by));
         let time = &self.shared.now_ns;
-        // ORDERING: AcqRel. Release pairs with the Acquire in `now`; Acquire hands on what an earlier
-        // mover published, since this update takes its place. A failed attempt retries. [P16]
-        let was = time.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
+        // ORDERING: AcqRel. Release pairs with the Acquire in `now`; Acquire because the answer is a time as well,
+        // to which earlier movers have contributed. Relaxed for a failed attempt, which is made again. [P16]
+        let was = time.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step);
         // `step` never answers `None`, so both arms hold the old value.
         let (Ok(was) | Err(was)) = was;
         self.moved(was, was.saturating_add(by))

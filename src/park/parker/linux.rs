@@ -64,8 +64,8 @@ impl Parker {
             // A system that refuses lets sleeps overrun by up to 50 us, which is late, never early.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
         }
-        // ORDERING: Acquire pairs with the Release in `wake`, here and below. [P40]
-        if self.token.compare_exchange(IDLE, ASLEEP, Ordering::Acquire, Ordering::Acquire).is_ok() {
+        // ORDERING: Relaxed, both: what a call was made for is acquired below.
+        if self.token.compare_exchange(IDLE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             let timeout = timeout.map(|timeout| timeout.min(LONGEST)).map(|timeout| Timespec {
                 tv_sec: timeout.as_secs() as _,
                 tv_nsec: timeout.subsec_nanos() as _,
@@ -73,7 +73,7 @@ impl Parker {
             // Woken, timed out, interrupted, or called before the kernel looked: the token tells.
             let _ = futex::wait(&self.token, futex::Flags::PRIVATE, ASLEEP, timeout.as_ref());
         }
-        // ORDERING: Acquire as above. [P40]
+        // ORDERING: Acquire pairs with the Release in `wake`. [P40]
         match self.token.swap(IDLE, Ordering::Acquire) {
             CALLED => ParkEnd::Woken,
             _ => ParkEnd::Timeout,
