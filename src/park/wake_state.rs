@@ -147,8 +147,8 @@ impl WakeState {
     /// Lowers `inbox_due` to `tick`; false if it was that low already.
     fn lower(&self, tick: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
-        // the message behind it. [P8]
-        self.words.inbox_due.fetch_min(tick, Ordering::Release) > tick
+        // the message behind it [P8]. Acquire is for whoever comes second; no model needs it.
+        self.words.inbox_due.fetch_min(tick, Ordering::AcqRel) > tick
     }
 
     /// Owner: the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
