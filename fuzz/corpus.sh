@@ -31,7 +31,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$new" "$found"
   before="$(find "$old" -type f | wc -l) inputs, $(edges "$target" "$old") edges"
   # What has a name of its own is in the set from the beginning.
-  find "$old" -type f ! -regex '.*/[0-9a-f]+' -exec cp {} "$new" \;
+  find "$old" -regextype posix-extended -type f ! -regex '.*/[0-9a-f]{12}' -exec cp {} "$new" \;
   cargo +nightly fuzz run "$target" "$new" "$old" "$found" -- \
     -set_cover_merge=1 -use_counters=0 -max_len=2048 -timeout=60 >"target/logs/$target.cover.log" 2>&1 ||
     { tail -n 40 "target/logs/$target.cover.log"; exit 1; }
