@@ -13,7 +13,8 @@ seconds=${1:-60}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "usage: fuzz/run.sh [SECONDS_EACH] [TARGET...]"; exit 2; }
 shift || true
 
-cargo +nightly --version >/dev/null || { echo "the fuzzer needs a nightly compiler: rustup toolchain install nightly"; exit 1; }
+cargo +nightly --version >/dev/null ||
+  { echo "the fuzzer needs a nightly compiler: rustup toolchain install nightly"; exit 1; }
 command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked --version ^0.13
 
 cargo +nightly fuzz build

@@ -12,7 +12,8 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/loom-seeded
 copy=$(mktemp -d)
 log=$(mktemp)
 trap 'rm -rf "$copy" "$log"' EXIT
-tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --exclude=./mutants.out --dereference . | tar --extract --directory "$copy"
+tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --exclude=./mutants.out --dereference . |
+  tar --extract --directory "$copy"
 
 export CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_DEBUG=0

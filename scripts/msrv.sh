@@ -22,7 +22,8 @@ fetch() {
   version=$(version)
   [[ -n $version ]] || return 1
   # What the compiler and cargo are linked against and a small machine may lack.
-  local libraries=(libgit2-1.5 libhttp-parser2.9 libllvm19 libmbedcrypto7 libmbedtls14 libmbedx509-1 libpcre3 libssh2-1 libz3-4)
+  local libraries=(libgit2-1.5 libhttp-parser2.9 libllvm19 libmbedcrypto7 libmbedtls14 libmbedx509-1)
+  libraries+=(libpcre3 libssh2-1 libz3-4)
   (
     cd "$root/packages"
     apt-get download -q "cargo-web=$version" "rustc-web=$version" "libstd-rust-web-dev=$version" \
@@ -40,7 +41,8 @@ if [[ ! -x $cargo ]] && ! fetch; then
   echo "Rust 1.85 is not to be had here: it comes from Debian's packages rustc-web and cargo-web"
   exit 3
 fi
-export LD_LIBRARY_PATH=$unpacked/usr/lib:$unpacked/usr/lib/x86_64-linux-gnu:$unpacked/lib/x86_64-linux-gnu:$unpacked/usr/lib/llvm-19/lib
+usr=$unpacked/usr/lib
+export LD_LIBRARY_PATH=$usr:$usr/x86_64-linux-gnu:$unpacked/lib/x86_64-linux-gnu:$usr/llvm-19/lib
 export RUSTC=$rustc CARGO_TARGET_DIR=$root/build
 unset RUSTUP_TOOLCHAIN
 # Another script wants the compiler only.

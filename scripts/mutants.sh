@@ -23,7 +23,8 @@ export CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0 PROPTEST_CASES=${PRO
 unset CARGO_TARGET_DIR
 start=$SECONDS
 status=0
-nice -n 15 cargo mutants --jobs 1 --no-shuffle --colors never --output "${MUTANTS_OUT:-.}" "${part[@]}" "$@" || status=$?
+nice -n 15 cargo mutants --jobs 1 --no-shuffle --colors never --output "${MUTANTS_OUT:-.}" "${part[@]}" "$@" ||
+  status=$?
 out=${MUTANTS_OUT:-.}/mutants.out
 printf '\n%s caught, %s missed, %s timed out, %s did not compile; %s s\n' \
   "$(wc -l <"$out/caught.txt")" "$(wc -l <"$out/missed.txt")" \

@@ -14,4 +14,5 @@ tar --extract --gzip --file "$crate" --directory "$unpacked"
 cd "$unpacked/tickwheel-$version"
 # A package is no part of this workspace; it brings its own lock file.
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet "$@"
-printf 'tickwheel %s: %d KiB packed, %d files, its own tests pass\n' "$version" $((size / 1024)) "$(find . -type f | wc -l)"
+files=$(find . -type f | wc -l)
+printf 'tickwheel %s: %d KiB packed, %d files, its own tests pass\n' "$version" $((size / 1024)) "$files"

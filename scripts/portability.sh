@@ -35,4 +35,5 @@ for target in x86_64-pc-windows-gnu aarch64-apple-darwin; do
   "$cargo" check -q --locked --lib -Zbuild-std=std,panic_unwind --target "$target"
 done
 echo "== wasm32-unknown-unknown, without default features"
-"$cargo" check -q --locked --package tickwheel --lib --no-default-features -Zbuild-std=core,alloc --target wasm32-unknown-unknown
+"$cargo" check -q --locked --package tickwheel --lib --no-default-features -Zbuild-std=core,alloc \
+  --target wasm32-unknown-unknown

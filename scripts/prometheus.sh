@@ -12,8 +12,12 @@ if [[ -z $PROMETHEUS ]]; then
   PROMETHEUS=$folder/usr/bin/prometheus
   if [[ ! -x $PROMETHEUS ]]; then
     mkdir -p "$folder"
-    (cd "$folder" && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } >/dev/null 2>&1 &&
-      dpkg-deb --extract prometheus_*.deb .) || { echo "Prometheus is not to be had here (Debian's package prometheus)"; exit 3; }
+    (
+      cd "$folder" &&
+        { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } \
+          >/dev/null 2>&1 &&
+        dpkg-deb --extract prometheus_*.deb .
+    ) || { echo "Prometheus is not to be had here (Debian's package prometheus)"; exit 3; }
   fi
 fi
 export PROMETHEUS

@@ -23,7 +23,8 @@ loadtest=$target/release/loadtest
 
 echo "== soak: $minutes minutes, $(nproc) cores, load average $(cut -d' ' -f1-3 /proc/loadavg)"
 "$loadtest" --duration "${minutes}m" --reschedule-share 0.02 --no-report --quiet --json "$out/soak.json" "$@"
-jq -r '
+mib='def mib: . / 1048576 * 10 | round / 10;'
+jq -r "$mib"'
   def median: sort | .[length / 2 | floor];
   .seconds as $all
   | [.samples[] | select(.at_s >= $all / 4 and .at_s < $all / 2).resident_bytes] as $second
@@ -31,16 +32,20 @@ jq -r '
   | ($second | median) as $before | ($last | median) as $after
   | "\($all | floor) s, \(.accepted) timers, \(.fired) fired, \(.cancelled) cancelled, \(.returned) returned",
     "early \(.early), twice \(.twice), lost \(.lost), mismatches \(.mismatches); verdict \(.verdict)",
-    "resident memory: second quarter \($before / 1048576 * 10 | round / 10) MiB, last quarter \($after / 1048576 * 10 | round / 10) MiB, peak \(.memory.peak_bytes / 1048576 | round) MiB",
+    "resident memory: second quarter \($before | mib) MiB, last quarter \($after | mib) MiB, "
+      + "peak \(.memory.peak_bytes | mib) MiB",
     if .verdict == "ok" and $after <= $before * 1.05 + 4194304 then "flat: ok"
     else error("BREACH: the verdict is not ok, or memory grows") end
 ' "$out/soak.json"
 
 echo "== zombies: one-hour timers, cancelled at once"
-"$loadtest" --duration 20s --delay fixed:1h --cancel-share 1 --in-flight 1 --no-report --quiet --json "$out/zombies.json"
-jq -r '
+"$loadtest" --duration 20s --delay fixed:1h --cancel-share 1 --in-flight 1 --no-report --quiet \
+  --json "$out/zombies.json"
+jq -r "$mib"'
   (.memory.peak_bytes - .memory.start_bytes - .memory.books_bytes) as $held
-  | "\(.accepted) timers, \(.cancelled) cancelled; held at the peak \($held / 1048576 * 10 | round / 10) MiB, at the end \((.memory.end_bytes - .memory.start_bytes - .memory.books_bytes) / 1048576 * 10 | round / 10) MiB",
+  | (.memory.end_bytes - .memory.start_bytes - .memory.books_bytes) as $left
+  | "\(.accepted) timers, \(.cancelled) cancelled; held at the peak \($held | mib) MiB, "
+      + "at the end \($left | mib) MiB",
     if .verdict != "ok" then error("BREACH: the verdict is \(.verdict)")
     elif .accepted < 10000000 then error("BREACH: fewer than 10 million timers in 20 s: run it on a quieter machine")
     elif $held > 33554432 then error("BREACH: more than 32 MiB")

@@ -8,6 +8,7 @@
 //! Any thread; no locks. Nothing of ours may be half done when one of these is called.
 
 use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How many panics of panic payloads' destructors are taken off before the rest is leaked.
@@ -26,9 +27,7 @@ pub(crate) fn call<R>(f: impl FnOnce() -> R) -> Result<R, String> {
 /// Drops a value of the user's; an error names `what` if its destructor panics.
 pub(crate) fn drop_quietly<V>(what: &str, value: V) {
     if std::mem::needs_drop::<V>() {
-        if let Err(message) = call(|| drop(value)) {
-            error(format_args!("the destructor of {what} panicked: {message}"));
-        }
+        quietly(format_args!("the destructor of {what}"), || drop(value));
     }
 }
 
@@ -37,10 +36,9 @@ pub(crate) fn drop_payload<T>(payload: T) {
     drop_quietly("a timer's payload", payload);
 }
 
-/// As [`call`], where nobody hears of the message; an error names `what` of a timer's payload panicked.
-pub(crate) fn quietly<R>(what: &str, f: impl FnOnce() -> R) -> Option<R> {
-    let report = |message| error(format_args!("{what} of a timer's payload panicked: {message}"));
-    call(f).map_err(report).ok()
+/// As [`call`], where nobody hears of the message: an error says that `what` panicked.
+pub(crate) fn quietly<R>(what: impl fmt::Display, f: impl FnOnce() -> R) -> Option<R> {
+    call(f).map_err(|message| error(format_args!("{what} panicked: {message}"))).ok()
 }
 
 /// Drops each value by itself, so that the first panic among their destructors is not the last drop.
@@ -50,17 +48,17 @@ pub(crate) fn drop_each<V>(what: &str, values: impl IntoIterator<Item = V>) {
 
 /// Logs an error. Loggers are the user's, too.
 #[cold]
-pub(crate) fn error(text: std::fmt::Arguments<'_>) {
+pub(crate) fn error(text: fmt::Arguments<'_>) {
     log(log::Level::Error, text);
 }
 
 /// As [`error`], for what does no harm by itself.
 #[cold]
-pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
+pub(crate) fn warn(text: fmt::Arguments<'_>) {
     log(log::Level::Warn, text);
 }
 
-fn log(level: log::Level, text: std::fmt::Arguments<'_>) {
+fn log(level: log::Level, text: fmt::Arguments<'_>) {
     // There is nowhere left to say that the logger panicked; the panic hook has.
     #[cfg(not(feature = "tracing"))]
     let _ = call(|| log::log!(target: "tickwheel", level, "{text}"));

@@ -125,6 +125,17 @@ impl<'a, F: Pull> Expirations<'a, F> {
         self.timer
     }
 
+    /// Hands each timer to `handler`, together with the timer that it was scheduled on.
+    pub(crate) fn handle_with(
+        mut self,
+        mut handler: impl FnMut(&mut F, Expired<F::Payload>),
+    ) -> Polled {
+        while let Some(expired) = self.next() {
+            handler(self.timer, expired);
+        }
+        self.end()
+    }
+
     /// Whether it matters when the timer that was handed out last has been handled.
     #[inline]
     pub(crate) fn is_resting(&self) -> bool {

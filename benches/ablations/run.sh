@@ -16,7 +16,8 @@ base=$(realpath -m "${CARGO_TARGET_DIR:-target}")/ablations
 mkdir -p "$base/bin"
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --exclude=./mutants.out --dereference . | tar --extract --directory "$copy"
+tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --exclude=./mutants.out --dereference . |
+  tar --extract --directory "$copy"
 # A patch may leave code unused.
 export CARGO_TARGET_DIR=$base CARGO_TERM_COLOR=never RUSTFLAGS="-A warnings"
 
@@ -46,7 +47,9 @@ done
 
 # The first metric of a run.
 run() { "$base/bin/$1" child "$2" "$3" full | head -n 1; }
-median() { sort -g | awk '{ v[NR] = $1 } END { printf "%.4g", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
+median() {
+  sort -g | awk '{ v[NR] = $1 } END { printf "%.4g", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
 
 echo "| taken back | peer | figure | unit | as it is | without |"
 echo "|---|---|---|---|---:|---:|"

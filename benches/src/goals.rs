@@ -168,17 +168,8 @@ impl Judge<'_> {
         let median = |peer| self.0.median(figure, peer, metric);
         let best = rivals.into_iter().filter_map(|rival| Some((rival, median(rival)?)));
         let best = best.min_by(|(_, one), (_, other)| one.total_cmp(other));
-        let both = median(peer).zip(best);
-        let show = |(own, (rival, best)): (f64, (Peer, f64))| {
-            let ratio = own / best;
-            format!("{} : {} ({}) = {ratio:.2}", number(own), number(best), rival.name())
-        };
-        Verdict {
-            figure: figure.to_owned(),
-            goal: format!("a sleep's {metric} <= {share} of the best future's"),
-            measured: both.map_or_else(missing, show),
-            met: both.map(|(own, (_, best))| own <= best * share),
-        }
+        let goal = format!("a sleep's {metric} <= {share} of the best future's");
+        compared(figure, goal, median(peer), best, |own, best| own <= best * share)
     }
 
     fn at_most(&self, figure: &str, peer: Peer, metric: &str, most: f64, text: &str) -> Verdict {
@@ -194,16 +185,8 @@ impl Judge<'_> {
     /// A share of another peer's throughput.
     fn at_least_of(&self, figure: &str, peer: Peer, of: Peer, share: f64, text: &str) -> Verdict {
         let median = |peer| self.0.median(figure, peer, "M pairs/s");
-        let both = median(peer).zip(median(of));
-        let show = |(own, other): (f64, f64)| {
-            format!("{} : {} = {:.2}", number(own), number(other), own / other)
-        };
-        Verdict {
-            figure: figure.to_owned(),
-            goal: text.to_owned(),
-            measured: both.map_or_else(missing, show),
-            met: both.map(|(own, other)| own >= other * share),
-        }
+        let other = median(of).map(|other| (of, other));
+        compared(figure, text.to_owned(), median(peer), other, |own, other| own >= other * share)
     }
 
     /// Memory bounds everybody alike, so the time above that of a table without a timer is compared.
@@ -216,10 +199,10 @@ impl Judge<'_> {
         text: &str,
     ) -> Verdict {
         let floor = self.0.median(figure, Peer::Floor, metric).unwrap_or(0.0);
-        let text = format!("{metric} above the floor <= {text} of the best peer's");
-        self.beside_best(figure, peer, metric, false, text, |own, best| {
-            own - floor <= (best - floor) * share
-        })
+        let own = self.0.median(figure, peer, metric).map(|own| own - floor);
+        let best = self.best(figure, metric, false).map(|(rival, best)| (rival, best - floor));
+        let goal = format!("{metric} above the floor <= {text} of the best peer's");
+        compared(figure, goal, own, best, |own, best| own <= best * share)
     }
 
     fn share_of_best(
@@ -230,52 +213,49 @@ impl Judge<'_> {
         share: f64,
         text: &str,
     ) -> Verdict {
-        let text = format!("{metric} <= {text} of the best peer");
-        self.beside_best(figure, peer, metric, false, text, |own, best| own <= best * share)
+        let own = self.0.median(figure, peer, metric);
+        let goal = format!("{metric} <= {text} of the best peer");
+        let best = self.best(figure, metric, false);
+        compared(figure, goal, own, best, |own, best| own <= best * share)
     }
 
     fn times_best(&self, figure: &str, peer: Peer, metric: &str, times: f64) -> Verdict {
-        let text = format!("{metric} >= {times} x the best peer");
-        self.beside_best(figure, peer, metric, true, text, |own, best| own >= best * times)
+        let own = self.0.median(figure, peer, metric);
+        let goal = format!("{metric} >= {times} x the best peer");
+        let best = self.best(figure, metric, true);
+        compared(figure, goal, own, best, |own, best| own >= best * times)
     }
 
-    fn beside_best(
-        &self,
-        figure: &str,
-        peer: Peer,
-        metric: &str,
-        more_is_better: bool,
-        goal: String,
-        is_enough: impl Fn(f64, f64) -> bool,
-    ) -> Verdict {
-        let own = self.0.median(figure, peer, metric);
-        let best = self.0.table(figure).and_then(|table| table.best_peer(metric, more_is_better));
-        let both = own.zip(best);
-        let show = |(own, (rival, best)): (f64, (Peer, f64))| {
-            let ratio = own / best;
-            format!("{} : {} ({}) = {ratio:.2}", number(own), number(best), rival.name())
-        };
-        Verdict {
-            figure: figure.to_owned(),
-            goal,
-            measured: both.map_or_else(missing, show),
-            met: both.map(|(own, (_, best))| is_enough(own, best)),
-        }
+    fn best(&self, figure: &str, metric: &str, more_is_better: bool) -> Option<(Peer, f64)> {
+        self.0.table(figure)?.best_peer(metric, more_is_better)
     }
 
     fn against(&self, it: Against<'_>) -> Verdict {
         let own = self.0.median(it.figure, it.peer, it.metric);
-        let (other_figure, other_peer, other_metric) = it.other;
-        let both = own.zip(self.0.median(other_figure, other_peer, other_metric));
-        let show = |(own, other): (f64, f64)| {
-            format!("{} : {} = {:.2}", number(own), number(other), own / other)
-        };
-        Verdict {
-            figure: it.figure.to_owned(),
-            goal: it.text.to_owned(),
-            measured: both.map_or_else(missing, show),
-            met: both.map(|(own, other)| own <= other * it.factor),
-        }
+        let (figure, peer, metric) = it.other;
+        let other = self.0.median(figure, peer, metric).map(|other| (peer, other));
+        let goal = it.text.to_owned();
+        compared(it.figure, goal, own, other, |own, other| own <= other * it.factor)
+    }
+}
+
+/// Two figures beside each other, and their ratio, which is what the goal is about.
+fn compared(
+    figure: &str,
+    goal: String,
+    own: Option<f64>,
+    other: Option<(Peer, f64)>,
+    is_enough: impl Fn(f64, f64) -> bool,
+) -> Verdict {
+    let both = own.zip(other);
+    let show = |(own, (peer, other)): (f64, (Peer, f64))| {
+        format!("{} : {} ({}) = {:.2}", number(own), number(other), peer.name(), own / other)
+    };
+    Verdict {
+        figure: figure.to_owned(),
+        goal,
+        measured: both.map_or_else(missing, show),
+        met: both.map(|(own, (_, other))| is_enough(own, other)),
     }
 }
 
@@ -310,13 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_met_missed_or_not_measured() {
+    fn a_goal_is_met_missed_or_not_measured() {
         let met = |own, rival| check(&results(own, rival))[0].met;
         assert_eq!(met(10.0, 30.0), Some(true));
         assert_eq!(met(10.1, 30.0), Some(false));
         let mut with_floor = results(12.0, 30.0);
         with_floor.add(Figure::Churn(1000), Peer::Floor, Ok(vec![("ns/pair".to_owned(), 3.0)]));
-        assert_eq!(check(&with_floor)[0].met, Some(true), "9 of 27 above the floor");
+        let verdict = &check(&with_floor)[0];
+        assert_eq!(verdict.met, Some(true));
+        assert_eq!(verdict.measured, "9.00 : 27.0 (nexus-timer) = 0.33", "above the floor");
         let verdicts = check(&results(10.0, 30.0));
         assert_eq!(verdicts[1].met, None);
         assert_eq!(verdicts[0].measured, "10.0 : 30.0 (nexus-timer) = 0.33");

@@ -4,7 +4,6 @@
 //! all of them, and asserts. What it checks at the end it keeps in plain std atomics (`support::ledger`, [`Bell`]):
 //! those are no part of the model, so they cost no interleavings and order nothing by accident.
 
-use crate::shard::WakeOwner;
 use crate::sync::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,11 +140,5 @@ impl Bell {
     /// To be asked when every thread is joined.
     pub(super) fn rings(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl WakeOwner for Bell {
-    fn wake(&self) {
-        self.ring();
     }
 }

@@ -1,6 +1,8 @@
 //! One shard end to end: producers, node table, inbox, wheel, turn and sleep together, all of them tiny.
 
-use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
+use super::harness::{
+    Bell, Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, explore, spawn,
+};
 use crate::shard::{Owner, ShardHandle};
 use crate::time::{Course, Period, Repeat, TickRate, Time};
 use crate::types::Budget;
@@ -30,12 +32,21 @@ impl Engine {
     fn new() -> Self {
         let bell = Bell::default();
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner = Owner::new(0, wheel, None, Box::new(bell.clone()));
+        let rung = bell.clone();
+        let owner = Owner::new(0, wheel, None, Box::new(move || rung.ring()));
         Self { owner, ledger: Ledger::of_payloads(), bell, fired: Vec::new() }
     }
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
         (Arc::clone(self.owner.handle()), Arc::clone(&self.ledger))
+    }
+
+    /// A producer that schedules the payload 1 for tick 5.
+    fn producer(&self) -> JoinHandle<()> {
+        let (handle, ledger) = self.handle();
+        spawn(move || {
+            handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap();
+        })
     }
 
     /// One turn; the tick until which the owner may sleep, 0 if it must go on at once.
@@ -83,12 +94,7 @@ fn repeat(ledger: &Arc<Ledger>, id: u64, first: u64) -> Repeat<Payload> {
 fn schedule_and_sleep() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
-            }
-        });
+        let producer = engine.producer();
         let next = engine.turn(5);
         let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
         producer.join().unwrap();
@@ -274,12 +280,7 @@ fn a_periodic_timer_is_always_pending() {
 fn a_third_thread_sees_no_end_without_its_beginning() {
     explore(bounded(2, 2), || {
         let mut engine = Engine::new();
-        let scheduling = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
-            }
-        });
+        let scheduling = engine.producer();
         let looking = spawn({
             let (handle, _) = engine.handle();
             move || {
@@ -300,7 +301,7 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
 /// between its count and the one it must bring along.
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 #[test]
-fn a_lane_is_inherited_with_its_counts() {
+fn a_thread_state_is_inherited_with_its_counts() {
     explore(bounded(2, 2), || {
         let mut engine = Engine::new();
         let looking = spawn({
@@ -326,12 +327,7 @@ fn a_lane_is_inherited_with_its_counts() {
 fn two_producers_and_the_owner() {
     explore(bounded(2, 1), || {
         let mut engine = Engine::new();
-        let scheduling = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap()
-            }
-        });
+        let scheduling = engine.producer();
         let cancelling = spawn({
             let (handle, ledger) = engine.handle();
             move || {

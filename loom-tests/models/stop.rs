@@ -1,11 +1,11 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
-use super::harness::{Bell, Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
+use super::harness::{Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
 use crate::shard::thread_state::ThreadState;
-use crate::shard::{Limit, Owner, Refusal, ShardHandle};
+use crate::shard::{Limit, Owner, ShardHandle};
 use crate::state::State;
 use crate::time::{Course, MissedTicks, Period, Repeat, TickRate, Time};
-use crate::types::Key;
+use crate::types::{Key, ScheduleErrorKind};
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,7 @@ impl Engine {
     fn new() -> Self {
         let limit = Arc::new(Limit::new(10));
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let bell = Box::new(Bell::default());
-        let owner = Owner::new(0, wheel, Some(Arc::clone(&limit)), bell);
+        let owner = Owner::new(0, wheel, Some(Arc::clone(&limit)), Box::new(|| ()));
         Self { owner, ledger: Ledger::of_payloads(), limit }
     }
 
@@ -66,11 +65,11 @@ fn schedule(
 ) -> Option<Key<Payload>> {
     match handle.schedule(thread, 10, ledger.payload(id), held) {
         Ok(key) => Some(key),
-        Err(Refusal::Closed(payload)) => {
-            assert_eq!(payload.id(), id);
+        Err(error) => {
+            assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
+            assert_eq!(error.into_payload().id(), id);
             None
         }
-        Err(other) => panic!("{other:?}"),
     }
 }
 
@@ -132,7 +131,7 @@ fn stop_or_batch() {
                 let Err(partly) = handle.schedule_batch(handle.thread(0), batch) else {
                     return vec![1, 2];
                 };
-                assert!(matches!(partly.cause, Refusal::Closed(())));
+                assert_eq!(partly.cause, ScheduleErrorKind::Stopped);
                 let refused: Vec<_> =
                     partly.refused.iter().map(|(tick, payload)| (payload.id(), *tick)).collect();
                 assert!(refused.iter().all(|it| [(1, 10), (2, 5)].contains(it)), "{refused:?}");
@@ -212,12 +211,14 @@ fn stop_or_schedule_periodic() {
                 let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
                 let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
                 let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-                let accepted = handle.schedule_periodic(0, repeat);
-                if let Ok(key) = accepted {
-                    return Some(key);
+                match handle.schedule_periodic(0, repeat) {
+                    Ok(key) => Some(key),
+                    Err(error) => {
+                        assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
+                        assert_eq!(error.into_payload().id(), 1);
+                        None
+                    }
                 }
-                assert!(matches!(accepted, Err(Refusal::Closed(payload)) if payload.id() == 1));
-                None
             }
         });
         let returned = engine.close();

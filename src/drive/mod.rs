@@ -19,7 +19,7 @@ mod staging;
 mod store;
 mod turn;
 
-pub(crate) use driver::Driver;
+pub(crate) use driver::{Drivable, Driver};
 pub(crate) use round::too_many;
 use staging::StagingBuffer;
 pub(crate) use store::{Fate, Fired, TimerStore};

@@ -103,7 +103,7 @@ impl Alarm {
                 let handle = &engine.handles[shard];
                 handle
                     .schedule_by(slot, tick, task, true)
-                    .map_err(|refusal| engine.rejected(refusal, shard))
+                    .map_err(|error| engine.rejected(error, shard))
             })
         });
         match armed {

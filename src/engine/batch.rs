@@ -7,7 +7,7 @@ use crate::shard::batch::PartlyRefused;
 use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::When;
-use crate::types::{BatchError, Key};
+use crate::types::{BatchError, Key, ScheduleError};
 
 impl<T: Send + 'static> Timer<T> {
     /// Schedules all of `timers`, each after its delay or at its point in time ([`When`]); the keys come in the same
@@ -95,7 +95,7 @@ impl<T: Send + 'static> Inner<T> {
     #[cold]
     fn partly_rejected(&self, partly: PartlyRefused<T>, shard: usize) -> BatchError<T> {
         let PartlyRefused { cause, accepted, refused } = partly;
-        let kind = self.rejected(cause, shard).into_kind();
+        let kind = self.rejected(ScheduleError::new(cause, ()), shard).into_kind();
         self.count_rejected(refused.len());
         BatchError::new(kind, accepted, self.rate.with_times(refused))
     }

@@ -89,7 +89,7 @@ fn wake_returned<T: 'static>(payload: &T) {
     {
         let payload: &dyn std::any::Any = payload;
         if let Some(waker) = payload.downcast_ref::<Task>().and_then(|it| it.waker()) {
-            contain::quietly("the waker", || waker.wake_by_ref());
+            contain::quietly("a waker", || waker.wake_by_ref());
         }
     }
     #[cfg(not(feature = "futures"))]

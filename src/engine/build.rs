@@ -213,9 +213,10 @@ impl Builder {
         let mut workers = Vec::with_capacity(shards);
         for (shard, core) in cores.into_iter().enumerate() {
             let wheel = AnyWheel::new(self.settings.wheel, rate.tick_ns())?;
-            let (parker, waker) = Parker::new();
+            let (parker, unparker) = Parker::new();
             // A shard number is below 1024 (`check_shards`).
-            let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(waker));
+            let owner =
+                Owner::new(shard as u16, wheel, limit.clone(), Box::new(move || unparker.wake()));
             let handler = Contained::new("a handler", handler(shard));
             let starvation = pinning::Starvation::of(&self.pinning);
             workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });

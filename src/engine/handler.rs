@@ -149,8 +149,6 @@ pub(super) fn run_caught<T>(
 fn report(hook: Option<&PanicHook>, report: &PanicReport) {
     events::handler_panicked(report);
     if let Some(hook) = hook {
-        if let Err(message) = contain::call(|| hook(report)) {
-            contain::error(format_args!("the panic hook panicked as well: {message}"));
-        }
+        contain::quietly("the panic hook", || hook(report));
     }
 }

@@ -14,9 +14,8 @@
 use super::inner::{AnyShelf, Hold, Inner};
 use super::linger::{Lingering, Shelf};
 use crate::contain;
-use crate::shard::Refusal;
 use crate::sync::slot;
-use crate::types::Key;
+use crate::types::{Key, ScheduleError};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -228,10 +227,10 @@ impl<T> HandleRef<T> {
         (shard, slot): (usize, u32),
         tick: u64,
         payload: T,
-    ) -> Result<Self, Refusal<T>> {
+    ) -> Result<Self, ScheduleError<T>> {
         let handle = &engine.handles[shard];
         let Some(thread) = handle.try_thread(slot) else {
-            return Err(Refusal::NoMemory(payload));
+            return Err(ScheduleError::no_memory(payload));
         };
         let key = handle.schedule(thread, tick, payload, true)?;
         thread.handles_made.bump();

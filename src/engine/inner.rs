@@ -12,7 +12,7 @@ use super::settings::{Drive, IdleStrategy};
 use super::state::{Phase, Standing};
 use crate::contain::Contained;
 use crate::park::parker::Parker;
-use crate::shard::{Owner, Refusal, ShardHandle};
+use crate::shard::{Owner, ShardHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
@@ -155,12 +155,11 @@ impl<T> Inner<T> {
         self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
-    /// Counts a refusal and turns it into the user's error.
+    /// Counts a refusal, and says so if the shard takes no timers because its worker has failed.
     #[cold]
-    pub(super) fn rejected<P>(&self, refusal: Refusal<P>, shard: usize) -> ScheduleError<P> {
+    pub(super) fn rejected<P>(&self, error: ScheduleError<P>, shard: usize) -> ScheduleError<P> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        let error = refusal.into_error(shard);
         let error = match (error.kind(), self.standing.failure(shard)) {
             (ScheduleErrorKind::Stopped, Some(message)) if self.phase() == Phase::Started => {
                 let message = message.clone();
@@ -229,7 +228,7 @@ impl<T: Send + 'static> Inner<T> {
             let course = Course::new(nominal, period, self.rate);
             let repeat = Repeat { payload, clone, course };
             let begun = handle.schedule_periodic(slot, repeat);
-            begun.map_err(|refusal| self.rejected(refusal, shard))
+            begun.map_err(|error| self.rejected(error, shard))
         })
     }
 }

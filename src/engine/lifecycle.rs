@@ -105,9 +105,7 @@ impl<T> Inner<T> {
         self.standing.fail(shard, failure.message.clone());
         events::worker_failed(&failure);
         if let Some(hook) = self.hooks.get().and_then(|hooks| hooks.failure.as_ref()) {
-            if let Err(message) = contain::call(|| hook(&failure)) {
-                contain::error(format_args!("the failure hook panicked: {message}"));
-            }
+            contain::quietly("the failure hook", || hook(&failure));
         }
     }
 

@@ -9,8 +9,7 @@ use super::hooks::SlowHandler;
 use super::inner::{Inner, Outcome, ShardWorker};
 use super::state::Phase;
 use crate::contain;
-use crate::park::parker::Unparker;
-use crate::shard::{Fired, Turn, WakeOwner};
+use crate::shard::{Fired, Turn};
 use crate::time::{Time, saturating_ns};
 use crate::types::{Expired, Unfired};
 
@@ -127,12 +126,5 @@ impl<T> ShardWorker<T> {
         contain::drop_quietly("a shard's worker", self);
         unfired.iter().for_each(|unfired| (inner.on_return)(&unfired.payload));
         unfired
-    }
-}
-
-/// Wakes a worker.
-impl WakeOwner for Unparker {
-    fn wake(&self) {
-        Self::wake(self);
     }
 }

@@ -81,7 +81,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         let payload = inner.ready(payload)?;
         self.handle
             .schedule(self.thread, tick, payload, false)
-            .map_err(|refusal| inner.rejected(refusal, self.shard))
+            .map_err(|error| inner.rejected(error, self.shard))
     }
 
     /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still pending.

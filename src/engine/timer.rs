@@ -159,7 +159,13 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        self.arm_held(tick, payload)
+        let payload = self.inner.ready(payload)?;
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            HandleRef::schedule(&self.inner, (shard, slot), tick, payload)
+                .map(Timeout::new)
+                .map_err(|error| self.inner.rejected(error, shard))
+        })
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -174,7 +180,14 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        self.arm(tick, payload)
+        let payload = self.inner.ready(payload)?;
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            let handle = &self.inner.handles[shard];
+            handle
+                .schedule_by(slot, tick, payload, false)
+                .map_err(|error| self.inner.rejected(error, shard))
+        })
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`.
@@ -208,29 +221,6 @@ impl<T: Send + 'static> Timer<T> {
         T: Recurring,
     {
         self.inner.begin_periodic(first.into(), period, payload, T::clone)
-    }
-
-    #[inline]
-    fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        let payload = self.inner.ready(payload)?;
-        slot::with(|slot| {
-            let shard = self.inner.router.route(slot);
-            let handle = &self.inner.handles[shard];
-            handle
-                .schedule_by(slot, tick, payload, false)
-                .map_err(|refusal| self.inner.rejected(refusal, shard))
-        })
-    }
-
-    #[inline]
-    fn arm_held(&self, tick: u64, payload: T) -> Result<Timeout<T>, ScheduleError<T>> {
-        let payload = self.inner.ready(payload)?;
-        slot::with(|slot| {
-            let shard = self.inner.router.route(slot);
-            HandleRef::schedule(&self.inner, (shard, slot), tick, payload)
-                .map(Timeout::new)
-                .map_err(|refusal| self.inner.rejected(refusal, shard))
-        })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.

@@ -7,7 +7,7 @@ use crate::time::{Clock, TimeSource};
 use crate::types::{Budget, BuildError, Settings, WheelKind};
 use crate::wheel::AnyWheel;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Builds an [`EventLoopTimer`].
@@ -42,32 +42,6 @@ use std::time::Duration;
 pub struct EventLoopBuilder {
     settings: Settings,
     clock: Option<Arc<dyn Clock>>,
-}
-
-/// Wakes through a user's function.
-struct Callback<F>(Contained<F>);
-
-impl<F: Fn() + Send + Sync> WakeOwner for Callback<F> {
-    fn wake(&self) {
-        let Some(wake) = self.0.get() else { return };
-        // On the way of a producer whose timer is accepted already: a panic must not take its key away.
-        if let Err(message) = contain::call(wake) {
-            contain::error(format_args!("the waker of an event loop panicked: {message}"));
-        }
-    }
-}
-
-/// Wakes through the user's `mio` poll, as long as the timer lives: remotes outlive it.
-struct MioWaker(Weak<mio::Waker>);
-
-impl WakeOwner for MioWaker {
-    fn wake(&self) {
-        if let Some(Err(error)) = self.0.upgrade().map(|waker| waker.wake()) {
-            contain::error(format_args!(
-                "an event loop could not be woken for its timers: {error}"
-            ));
-        }
-    }
 }
 
 impl EventLoopBuilder {
@@ -161,8 +135,16 @@ impl EventLoopBuilder {
         self,
         waker: Arc<mio::Waker>,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        let remotes = Box::new(MioWaker(Arc::downgrade(&waker)));
-        self.build(remotes, Some(waker))
+        // The remotes do not keep the waker: a loop that is gone takes it with it.
+        let weak = Arc::downgrade(&waker);
+        let wake = move || {
+            if let Some(Err(error)) = weak.upgrade().map(|waker| waker.wake()) {
+                contain::error(format_args!(
+                    "an event loop could not be woken for its timers: {error}"
+                ));
+            }
+        };
+        self.build(Box::new(wake), Some(waker))
     }
 
     /// A timer whose remotes call `wake` when the loop has to look at its timers earlier than it planned.
@@ -178,19 +160,25 @@ impl EventLoopBuilder {
         self,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        self.build(Box::new(Callback(Contained::new("a waker", wake))), None)
+        let wake = Contained::new("a waker", wake);
+        let wake_owner = move || {
+            let Some(wake) = wake.get() else { return };
+            // On the way of a producer whose timer is accepted already: a panic must not take its key away.
+            contain::quietly("the waker of an event loop", wake);
+        };
+        self.build(Box::new(wake_owner), None)
     }
 
     fn build<T: Send + 'static>(
         self,
-        waker: Box<dyn WakeOwner>,
+        wake_owner: WakeOwner,
         kept: Option<Arc<mio::Waker>>,
     ) -> Result<EventLoopTimer<T>, BuildError> {
         let Self { settings, clock } = self;
         let rate = settings.check()?;
         let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max)));
         let wheel = AnyWheel::new(settings.wheel, rate.tick_ns())?;
-        let owner = Owner::new(0, wheel, limit, waker);
+        let owner = Owner::new(0, wheel, limit, wake_owner);
         let source = Arc::new(TimeSource::of(clock));
         Ok(EventLoopTimer::new(owner, rate, &settings, source, kept))
     }

@@ -66,12 +66,8 @@ impl<T: Send + 'static> Remote<T> {
     ///
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        self.arm(self.source.tick(&self.rate, when.into()), payload)
-    }
-
-    fn arm(&self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = self.source.tick(&self.rate, when.into());
         slot::with(|slot| self.shard.schedule_by(slot, tick, payload, false))
-            .map_err(|refusal| refusal.into_error(0))
     }
 
     /// Schedules all of `timers`, each after its delay or at its point in time; the keys come in the same order. The
@@ -86,8 +82,7 @@ impl<T: Send + 'static> Remote<T> {
     ) -> Result<Vec<Key<T>>, BatchError<T>> {
         let timers = self.source.ticks(&self.rate, timers);
         slot::with(|slot| self.shard.schedule_batch_by(slot, timers)).map_err(|partly| {
-            let kind = partly.cause.into_error(0).into_kind();
-            BatchError::new(kind, partly.accepted, self.rate.with_times(partly.refused))
+            BatchError::new(partly.cause, partly.accepted, self.rate.with_times(partly.refused))
         })
     }
 
@@ -109,7 +104,6 @@ impl<T: Send + 'static> Remote<T> {
         let course = Course::new(self.source.time(first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
         slot::with(|slot| self.shard.schedule_periodic(slot, repeat))
-            .map_err(|refusal| refusal.into_error(0))
     }
 
     fn with_thread<R>(&self, f: impl FnOnce(&ThreadState) -> R) -> R {
@@ -127,10 +121,7 @@ impl<T: Send + 'static> Remote<T> {
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a
     /// deadline out sends nothing to the loop.
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        self.reschedule_to(key, self.source.tick(&self.rate, when.into()))
-    }
-
-    fn reschedule_to(&self, key: Key<T>, tick: u64) -> Reschedule {
+        let tick = self.source.tick(&self.rate, when.into());
         let owned = self.shard.owns(key);
         Reschedule::from_moved(
             owned && self.with_thread(|thread| self.shard.reschedule(thread, key, tick)),

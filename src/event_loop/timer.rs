@@ -145,12 +145,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.source.tick_from(&self.rate, now, when.into());
-        self.arm(tick, payload)
-    }
-
-    #[inline]
-    fn arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        self.owner.schedule(tick, payload).map_err(|refusal| refusal.into_error(0))
+        self.owner.schedule(tick, payload)
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`, where a delay counts from `now`; see
@@ -171,7 +166,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     {
         let course = Course::new(self.source.time_from(now, first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
-        self.owner.schedule_periodic(repeat).map_err(|refusal| refusal.into_error(0))
+        self.owner.schedule_periodic(repeat)
     }
 
     /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
@@ -287,16 +282,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// # Panics
     ///
     /// As [`poll`](Self::poll).
-    pub fn poll_with(
-        &mut self,
-        now: Time,
-        mut handler: impl FnMut(&mut Self, Expired<T>),
-    ) -> Polled {
-        let mut due = self.expired(now);
-        while let Some(expired) = due.next() {
-            handler(due.timer(), expired);
-        }
-        due.finish()
+    pub fn poll_with(&mut self, now: Time, handler: impl FnMut(&mut Self, Expired<T>)) -> Polled {
+        self.expired(now).handle_with(handler)
     }
 
     /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place

@@ -1,33 +1,158 @@
-//! What both timers do alike: the bounds of sweeping, refusals, the time that is left.
+//! What both timers hold and do alike with it, whatever their wheel.
 
-use super::table::MAX_NODES;
-use crate::time::Time;
-use crate::types::{ScheduleError, ScheduleErrorKind};
+use super::table::{Due, MAX_NODES, Table};
+use crate::drive::{Drivable, Driver, TurnState};
+use crate::pull::Poll;
+use crate::time::{Repeat, Time};
+use crate::types::{
+    Budget, Expired, Key, Polled, ScheduleError, ScheduleErrorKind, Settings, Unfired,
+};
+use crate::wheel::Entry;
 use core::time::Duration;
 
 /// Zombies that may gather between two looks at the bound: cheap enough to be lost in the cancels.
-pub(super) const ZOMBIES_PER_LOOK: u32 = 64;
+const ZOMBIES_PER_LOOK: u32 = 64;
 
 /// Entries that a cancel looks at when the bound is exceeded. Eight for every zombie of a look: a sweep
 /// goes round a wheel twice the bound's size before a quarter more has gathered, and takes some
 /// microseconds at a time.
-pub(super) const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
+const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
+
+/// Nodes, wheel and settings. What a tick is and when it begins only the timers know.
+pub(super) struct Contents<T, W, const EXACT: bool> {
+    pub(super) table: Table<T, EXACT>,
+    pub(super) driver: Driver<W>,
+    /// Timers that may be pending.
+    limit: usize,
+    /// What one poll may do.
+    pub(super) budget: Budget,
+    /// How much longer than to the next deadline a loop may sleep.
+    pub(super) slack: Duration,
+    /// Zombies made since the last look at their bound.
+    unlooked: u32,
+}
+
+impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
+    pub(super) fn new(wheel: W, settings: &Settings) -> Self {
+        Self {
+            table: Table::new(),
+            driver: Driver::new(wheel),
+            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            budget: settings.budget,
+            slack: settings.slack,
+            unlooked: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn schedule(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
+        if self.table.pending() >= self.limit {
+            return Err(refusal(self.limit, payload));
+        }
+        let armed = self.table.arm(tick, payload).map_err(ScheduleError::no_memory)?;
+        self.file(armed.entry(tick));
+        Ok(armed.key())
+    }
+
+    pub(super) fn schedule_periodic(
+        &mut self,
+        tick: u64,
+        repeat: Repeat<T>,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        if self.table.pending() >= self.limit {
+            return Err(refusal(self.limit, repeat.payload));
+        }
+        let armed = self.table.arm_periodic(tick, repeat).map_err(ScheduleError::no_memory)?;
+        self.file(armed.entry(tick));
+        Ok(armed.key())
+    }
+
+    #[inline(always)]
+    pub(super) fn file(&mut self, entry: Entry) {
+        if !self.driver.file(entry) {
+            self.file_after_eviction(entry.deadline, entry.index, entry.mark);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn file_after_eviction(&mut self, deadline: u64, index: u32, mark: u32) {
+        let entry = Entry { deadline, index, mark };
+        while !self.driver.file(entry) {
+            self.driver.evict_dead(&self.table);
+        }
+    }
+
+    /// A timer has left its entry behind.
+    #[inline]
+    pub(super) fn count_zombie(&mut self) {
+        self.unlooked += 1;
+        if self.unlooked >= ZOMBIES_PER_LOOK {
+            self.look_at_zombies();
+        }
+    }
+
+    /// Cancels alone keep the bound: it must hold for those, too, who seldom poll.
+    #[cold]
+    #[inline(never)]
+    fn look_at_zombies(&mut self) {
+        self.unlooked = 0;
+        self.driver.keep_bounded(&mut self.table, true, SWEEP_PER_LOOK);
+    }
+
+    /// The next timer that fires in this turn, if the turn is this timer's: a handler may have put another one in its
+    /// place.
+    #[inline(always)]
+    pub(super) fn next(&mut self, turn: &mut TurnState) -> Option<Due<T>> {
+        if self.driver.owns(turn) { self.driver.next(turn, &mut self.table) } else { None }
+    }
+
+    #[inline]
+    pub(super) fn finish(&mut self, poll: Poll) -> Polled {
+        let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
+        self.driver.finish(poll.turn);
+        let sweeping = self.driver.keep_bounded(&mut self.table, false, self.budget.sweep);
+        Polled { fired, more: more || sweeping }
+    }
+
+    /// The earliest deadline, if a timer is pending that ever fires; `time` is when a tick begins.
+    #[inline]
+    pub(super) fn next_deadline(&self, time: impl Fn(u64) -> Time) -> Option<Time> {
+        if self.table.pending() == 0 {
+            return None;
+        }
+        self.driver.next_deadline().map(time).filter(|next| *next < Time::MAX)
+    }
+
+    pub(super) fn drain(&mut self, time: impl Fn(u64) -> Time) -> impl Iterator<Item = Unfired<T>> {
+        // The entries may go first, because no node stays: the iterator takes the rest when it is dropped.
+        self.driver.clear();
+        self.unlooked = 0;
+        let unfired = move |(key, tick, payload)| Unfired { payload, key, deadline: time(tick) };
+        self.table.drain().map(unfired)
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.table.held_bytes() + self.driver.held_bytes()
+    }
+}
+
+/// What the poll at `now` tells of a timer that fires.
+#[inline(always)]
+pub(super) fn expired<T>(now: Time, deadline: Time, key: Key<T>, payload: T) -> Expired<T> {
+    let lateness = now.saturating_duration_since(deadline);
+    Expired { payload, key, deadline, lateness, shard: 0 }
+}
 
 /// The answer to one timer more than `limit`, which is how many are pending.
 #[cold]
-pub(super) fn refusal<T>(limit: usize, payload: T) -> ScheduleError<T> {
+fn refusal<T>(limit: usize, payload: T) -> ScheduleError<T> {
     let kind = if limit == MAX_NODES {
         ScheduleErrorKind::OutOfNodes { shard: 0, limit: limit as u64 }
     } else {
         ScheduleErrorKind::TooManyPending { pending: limit, max_pending: limit }
     };
     ScheduleError::new(kind, payload)
-}
-
-/// The answer to a timer for which there is no memory.
-#[cold]
-pub(super) fn no_memory<T>(payload: T) -> ScheduleError<T> {
-    ScheduleError::new(ScheduleErrorKind::OutOfMemory, payload)
 }
 
 /// How long to sleep: from `now` to what `slack` makes of `next`; not at all where `next` has come.

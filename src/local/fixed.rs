@@ -1,13 +1,14 @@
 //! `FixedTimer`: timers that all have the same delay.
 
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, no_memory, refusal, until};
-use super::table::{Due, MAX_NODES, Table};
-use crate::drive::{Driver, Fate, TimerStore};
+use super::common::{Contents, expired, until};
+use super::table::Due;
 use crate::pull::{Expirations, Poll, Steps};
 use crate::state::Phase;
 use crate::time::{Time, whole_ms};
-use crate::types::{Budget, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings};
-use crate::wheel::{Entry, Fifo};
+use crate::types::{
+    Budget, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings, Unfired,
+};
+use crate::wheel::Fifo;
 use core::fmt;
 use core::time::Duration;
 
@@ -48,48 +49,10 @@ use core::time::Duration;
 /// piece by piece, so that there are never many more of these than pending timers.
 pub struct FixedTimer<T> {
     delay: Duration,
-    pub(super) table: Table<T>,
     /// Its ticks are nanoseconds, its entries exact. The front is live, unless a poll was cut short.
-    pub(super) driver: Driver<Fifo>,
+    contents: Contents<T, Fifo, true>,
     /// The deadline at the back.
     last: Time,
-    limit: usize,
-    /// What one poll may do.
-    pub(super) budget: Budget,
-    slack: Duration,
-    /// Zombies made since the last look at their bound.
-    pub(super) unlooked: u32,
-}
-
-/// The table as the driver of a `FixedTimer` asks it: every move files an entry of its own, so an entry that names
-/// another deadline than its node is a zombie.
-struct Exact<'a, T>(&'a mut Table<T>);
-
-impl<T> TimerStore for Exact<'_, T> {
-    type Fired = Due<T>;
-
-    #[inline]
-    fn is_live(&self, entry: &Entry) -> bool {
-        self.0.is_exact(entry)
-    }
-
-    #[inline]
-    fn prefetch(&self, entry: &Entry) {
-        self.0.prefetch(entry);
-    }
-
-    #[inline]
-    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
-        if self.0.is_exact(&entry) { self.0.decide(entry, now) } else { Fate::Drop }
-    }
-
-    fn renew_entry(&mut self, _: Entry) -> Option<Entry> {
-        None
-    }
-
-    fn pending(&self) -> u64 {
-        self.0.pending() as u64
-    }
 }
 
 impl<T> FixedTimer<T> {
@@ -103,16 +66,15 @@ impl<T> FixedTimer<T> {
     }
 
     pub(super) fn from_parts(delay: Duration, settings: &Settings) -> Self {
-        Self {
-            delay,
-            table: Table::new(),
-            driver: Driver::new(Fifo::new()),
-            last: Time::ZERO,
-            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
-            budget: settings.budget,
-            slack: settings.slack,
-            unlooked: 0,
-        }
+        Self { delay, contents: Contents::new(Fifo::new(), settings), last: Time::ZERO }
+    }
+
+    /// As [`new`](Self::new), with room for `timers` pending ones; see [`reserve`](Self::reserve).
+    #[must_use]
+    pub fn with_capacity(delay: Duration, timers: usize) -> Self {
+        let mut timer = Self::new(delay);
+        timer.reserve(timers);
+        timer
     }
 
     /// The delay of every timer.
@@ -129,33 +91,16 @@ impl<T> FixedTimer<T> {
     /// timer. The payload comes back in the error.
     #[inline]
     pub fn schedule(&mut self, now: Time, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        if self.table.pending() >= self.limit {
-            return Err(refusal(self.limit, payload));
-        }
-        let deadline = self.next_last(now).as_nanos();
-        let armed = self.table.arm(deadline, payload).map_err(no_memory)?;
-        self.push(armed.entry(deadline));
-        Ok(armed.key())
-    }
-
-    /// The deadline of what is scheduled at `now`, which becomes the last of all.
-    #[inline]
-    fn next_last(&mut self, now: Time) -> Time {
-        self.last = self.last.max(now + self.delay);
-        self.last
-    }
-
-    #[inline]
-    fn push(&mut self, entry: Entry) {
-        while !self.driver.file(entry) {
-            self.driver.evict_dead(&Exact(&mut self.table));
-        }
+        let deadline = self.deadline_at(now);
+        let key = self.contents.schedule(deadline.as_nanos(), payload)?;
+        self.last = deadline;
+        Ok(key)
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
     pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
+        let Some(payload) = self.contents.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
         self.count_zombie(key);
@@ -165,39 +110,35 @@ impl<T> FixedTimer<T> {
     /// Moves the timer that `key` names to the back: it fires one delay after `now` instead.
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>) -> Reschedule {
-        if !self.is_pending(key) {
+        let deadline = self.deadline_at(now);
+        let Some(armed) = self.contents.table.reschedule_anew(key, deadline.as_nanos()) else {
             return Reschedule::Gone;
-        }
-        let deadline = self.next_last(now).as_nanos();
-        if let Some(armed) = self.table.reschedule_anew(key, deadline) {
-            self.push(armed.entry(deadline));
-            self.count_zombie(key);
-        }
+        };
+        self.last = deadline;
+        self.contents.file(armed.entry(deadline.as_nanos()));
+        self.count_zombie(key);
         Reschedule::Moved
     }
 
     /// The entry that the timer `key` had is dead now.
     #[inline]
     fn count_zombie(&mut self, key: Key<T>) {
-        self.driver.trim_after(&Exact(&mut self.table), key.index());
-        self.unlooked += 1;
-        if self.unlooked >= ZOMBIES_PER_LOOK {
-            self.look_at_zombies();
-        }
+        let Contents { driver, table, .. } = &mut self.contents;
+        driver.trim_after(table, key.index());
+        self.contents.count_zombie();
     }
 
-    #[cold]
-    #[inline(never)]
-    fn look_at_zombies(&mut self) {
-        self.unlooked = 0;
-        self.driver.keep_bounded(&mut Exact(&mut self.table), true, SWEEP_PER_LOOK);
+    /// The deadline of what is scheduled at `now`: not before that of any other.
+    #[inline]
+    fn deadline_at(&self, now: Time) -> Time {
+        self.last.max(now + self.delay)
     }
 
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key<T>) -> Option<&T> {
-        self.table.get(key)
+        self.contents.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
@@ -217,28 +158,28 @@ impl<T> FixedTimer<T> {
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
-        self.table.get_mut(key)
+        self.contents.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, if it is pending.
     #[inline]
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        self.table.deadline(key).map(Time::from_nanos)
+        self.contents.table.deadline(key).map(Time::from_nanos)
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.table.deadline(key).is_some()
+        self.contents.table.deadline(key).is_some()
     }
 
     /// Timers that are pending.
     #[inline]
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.table.pending()
+        self.contents.table.pending()
     }
 
     /// Whether no timer is pending.
@@ -248,19 +189,78 @@ impl<T> FixedTimer<T> {
         self.pending() == 0
     }
 
+    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
+        let timers = self.contents.table.iter();
+        timers.map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
+    }
+
+    /// Drops all pending timers. O(peak number of timers).
+    pub fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
+    /// it is dropped are dropped with it. O(peak number of timers).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        self.contents.drain(Time::from_nanos)
+    }
+
+    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.contents.budget = budget.at_least_one();
+    }
+
+    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. The queue grows by itself, a
+    /// chunk at a time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Budget, FixedTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = FixedTimer::with_capacity(Duration::from_secs(30), 1000);
+    /// timer.set_budget(Budget { fire: 64, ..Budget::default() });
+    /// timer.reserve(100_000); // a burst is coming
+    /// for n in 0..100_000_u64 {
+    ///     timer.schedule(Time::ZERO, n)?;
+    /// }
+    /// assert!(timer.iter().all(|(_, deadline, _)| deadline == Time::ZERO + timer.delay()));
+    /// assert_eq!(timer.drain().map(|unfired| unfired.payload).max(), Some(99_999));
+    /// let full = timer.held_bytes();
+    /// timer.clear(); // does nothing more
+    /// timer.shrink_to_fit();
+    /// assert!(timer.held_bytes() < full);
+    /// # Ok(()) }
+    /// ```
+    pub fn reserve(&mut self, timers: usize) {
+        self.contents.table.reserve(timers);
+    }
+
+    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
+    /// O(peak number of timers).
+    pub fn shrink_to_fit(&mut self) {
+        self.contents.table.shrink_to_fit();
+    }
+
+    /// Bytes held for nodes and entries, reserves included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.contents.held_bytes()
+    }
+
     /// The earliest deadline: exact; after a poll that was cut short perhaps earlier, but due in any case.
     /// `None` if nothing is pending, or only what practically never fires. O(1).
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        let next = self.driver.next_deadline().filter(|_| !self.is_empty())?;
-        Some(Time::from_nanos(next)).filter(|next| *next < Time::MAX)
+        self.contents.next_deadline(Time::from_nanos)
     }
 
     /// How long a loop may sleep, `None` for ever, slack included. Zero if something is due. O(1).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        until(self.next_deadline(), now, |next| next.saturating_add(self.slack))
+        until(self.next_deadline(), now, |next| next.saturating_add(self.contents.slack))
     }
 
     /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
@@ -292,16 +292,8 @@ impl<T> FixedTimer<T> {
     /// # Panics
     ///
     /// As [`poll`](Self::poll).
-    pub fn poll_with(
-        &mut self,
-        now: Time,
-        mut handler: impl FnMut(&mut Self, Expired<T>),
-    ) -> Polled {
-        let mut due = self.expired(now);
-        while let Some(expired) = due.next() {
-            handler(due.timer(), expired);
-        }
-        due.finish()
+    pub fn poll_with(&mut self, now: Time, handler: impl FnMut(&mut Self, Expired<T>)) -> Polled {
+        self.expired(now).handle_with(handler)
     }
 
     /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
@@ -337,7 +329,8 @@ impl<T> Steps for FixedTimer<T> {
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
         // What practically never fires does not fire at the end of the scale either.
-        let turn = self.driver.begin(now.as_nanos().min(u64::MAX - 1), self.budget.fire)?;
+        let fire = self.contents.budget.fire;
+        let turn = self.contents.driver.begin(now.as_nanos().min(u64::MAX - 1), fire)?;
         // A poll before an earlier one counts as the latter.
         let now = Time::from_nanos(turn.now);
         Some(Poll::new(turn, now))
@@ -345,15 +338,11 @@ impl<T> Steps for FixedTimer<T> {
 
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
-        while self.driver.owns(&poll.turn) {
-            let due = self.driver.next(&mut poll.turn, &mut Exact(&mut self.table))?;
-            if let Due::Once { payload, key, deadline } = due {
-                let deadline = Time::from_nanos(deadline);
-                let lateness = poll.now.saturating_duration_since(deadline);
-                return Some(Expired { payload, key, deadline, lateness, shard: 0 });
+        loop {
+            if let Due::Once { payload, key, deadline } = self.contents.next(&mut poll.turn)? {
+                return Some(expired(poll.now, Time::from_nanos(deadline), key, payload));
             }
         }
-        None
     }
 
     #[inline(always)]
@@ -361,14 +350,12 @@ impl<T> Steps for FixedTimer<T> {
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {
-        let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
-        self.driver.finish(poll.turn);
-        let mut store = Exact(&mut self.table);
-        let sweeping = self.driver.keep_bounded(&mut store, false, self.budget.sweep);
-        if !more {
-            self.driver.trim(&store);
+        let was_cut_short = poll.turn.cut_short;
+        let polled = self.contents.finish(poll);
+        if !was_cut_short {
+            self.contents.driver.trim(&self.contents.table);
         }
-        Polled { fired, more: more || sweeping }
+        polled
     }
 }
 

@@ -10,19 +10,19 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `common` | what both timers do alike: bounds, refusals, timeouts |
+//! | `common` | what both timers hold, and do alike: nodes, wheel, bounds, refusals, timeouts |
 //! | `node` | a node: what it carries, told by its state |
 //! | `table` | the nodes: arming, ending, moving, deciding what is due |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
-//! | `contents` | both timers: all that they hold, and the memory for it |
+//! | `memory` | [`LocalTimer`]: all that it holds, and the memory for it |
 //! | `builder` | [`LocalBuilder`]: its settings |
 //! | `fixed` | [`FixedTimer`] |
 
 mod builder;
 mod common;
-mod contents;
 mod fixed;
+mod memory;
 mod node;
 mod poll;
 mod table;

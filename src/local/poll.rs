@@ -1,5 +1,6 @@
 //! `LocalTimer`: firing what is due.
 
+use super::common::{Contents, expired};
 use super::table::Due;
 use super::timer::LocalTimer;
 use crate::pull::{Expirations, Poll, Steps};
@@ -57,16 +58,8 @@ impl<T> LocalTimer<T> {
     /// # Panics
     ///
     /// As [`poll`](Self::poll).
-    pub fn poll_with(
-        &mut self,
-        now: Time,
-        mut handler: impl FnMut(&mut Self, Expired<T>),
-    ) -> Polled {
-        let mut due = self.expired(now);
-        while let Some(expired) = due.next() {
-            handler(due.timer(), expired);
-        }
-        due.finish()
+    pub fn poll_with(&mut self, now: Time, handler: impl FnMut(&mut Self, Expired<T>)) -> Polled {
+        self.expired(now).handle_with(handler)
     }
 
     /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
@@ -126,27 +119,21 @@ impl<T> LocalTimer<T> {
         due.finish()
     }
 
-    #[inline(always)]
-    fn told(&self, now: Time, key: Key<T>, tick: u64, payload: T) -> Expired<T> {
-        let deadline = self.rate.start_of(tick);
-        let lateness = now.saturating_duration_since(deadline);
-        Expired { payload, key, deadline, lateness, shard: 0 }
-    }
-
     /// Sends a periodic timer on to its next deadline and fires it for this one: in this order, so that the timer goes
     /// on even if the payload's `clone`, or the handler, panics.
     #[cold]
     #[inline(never)]
     fn fire_periodic(&mut self, poll: &mut Poll, index: u32) -> Option<Expired<T>> {
-        let renewed = self.table.renew(index, poll.now);
+        let Contents { table, driver, .. } = &mut self.contents;
+        let renewed = table.renew(index, poll.now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
-        while !self.driver.file_at_once(renewed.entry) {
-            self.driver.evict_dead(&self.table);
+        while !driver.file_at_once(renewed.entry) {
+            driver.evict_dead(table);
         }
-        let payload = self.table.clone_payload(renewed.key)?;
+        let payload = table.clone_payload(renewed.key)?;
         poll.resting = renewed.resting.map(|nominal| (renewed.key.to_raw(), nominal));
-        Some(self.told(poll.now, renewed.key, renewed.deadline, payload))
+        Some(expired(poll.now, self.rate.start_of(renewed.deadline), renewed.key, payload))
     }
 }
 
@@ -156,18 +143,17 @@ impl<T> Steps for LocalTimer<T> {
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
         let now = self.latest.max(now);
-        let turn = self.driver.begin(self.rate.current(now), self.budget.fire)?;
+        let turn = self.contents.driver.begin(self.rate.current(now), self.contents.budget.fire)?;
         self.latest = now;
         Some(Poll::new(turn, now))
     }
 
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
-        // A handler may have put another timer in this one's place.
-        while self.driver.owns(&poll.turn) {
-            match self.driver.next(&mut poll.turn, &mut self.table)? {
+        loop {
+            match self.contents.next(&mut poll.turn)? {
                 Due::Once { payload, key, deadline } => {
-                    return Some(self.told(poll.now, key, deadline, payload));
+                    return Some(expired(poll.now, self.rate.start_of(deadline), key, payload));
                 }
                 Due::Every { index } => {
                     if let Some(expired) = self.fire_periodic(poll, index) {
@@ -176,24 +162,20 @@ impl<T> Steps for LocalTimer<T> {
                 }
             }
         }
-        None
     }
 
     #[inline(always)]
     fn handled(&mut self, poll: &mut Poll, ended: Option<Time>) {
         if let Some((key, nominal)) = poll.resting {
             poll.resting = None;
-            if let Some(ended) = ended.filter(|_| self.driver.owns(&poll.turn)) {
-                self.table.rest(Key::from_raw(key), nominal, ended);
+            if let Some(ended) = ended.filter(|_| self.contents.driver.owns(&poll.turn)) {
+                self.contents.table.rest(Key::from_raw(key), nominal, ended);
             }
         }
     }
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {
-        let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
-        self.driver.finish(poll.turn);
-        let sweeping = self.driver.keep_bounded(&mut self.table, false, self.budget.sweep);
-        Polled { fired, more: more || sweeping }
+        self.contents.finish(poll)
     }
 }

@@ -73,8 +73,9 @@ pub(super) enum Rescheduled {
     Gone,
 }
 
-/// See the module.
-pub(super) struct Table<T> {
+/// See the module. Where it is `EXACT`, as a [`FixedTimer`](crate::FixedTimer) needs it, every move files an entry of
+/// its own, so an entry that names another deadline than its node is a zombie.
+pub(super) struct Table<T, const EXACT: bool> {
     nodes: Vec<Node<T>>,
     /// The free node that is taken next: the one that was freed last, whose line is still in cache.
     free: u32,
@@ -83,7 +84,7 @@ pub(super) struct Table<T> {
     salt: u64,
 }
 
-impl<T> Table<T> {
+impl<T, const EXACT: bool> Table<T, EXACT> {
     pub(super) fn new() -> Self {
         Self { nodes: Vec::new(), free: NIL, pending: 0, salt: salt() }
     }
@@ -275,27 +276,26 @@ impl<T> Table<T> {
 
     /// Ends all pending timers, in no particular order, those that the iterator has not come to when it is
     /// dropped included.
-    pub(super) fn drain(&mut self) -> Drain<'_, T> {
+    pub(super) fn drain(&mut self) -> Drain<'_, T, EXACT> {
         Drain { table: self, from: 0 }
     }
 
-    /// Whether an entry names a pending timer and its exact deadline.
-    #[inline]
-    pub(super) fn is_exact(&self, entry: &Entry) -> bool {
-        self.nodes.get(entry.index as usize).is_some_and(|node| {
-            node.state().is_current(entry.mark) & (node.deadline() == entry.deadline)
-        })
+    /// Whether the timer of this node is pending and the entry is its current one.
+    #[inline(always)]
+    fn is_current(node: &Node<T>, entry: &Entry) -> bool {
+        let names_it = !EXACT || node.deadline() == entry.deadline;
+        node.state().is_current(entry.mark) & names_it
     }
 }
 
 /// See [`Table::drain`].
-pub(super) struct Drain<'a, T> {
-    table: &'a mut Table<T>,
+pub(super) struct Drain<'a, T, const EXACT: bool> {
+    table: &'a mut Table<T, EXACT>,
     /// Nodes before this one are done.
     from: usize,
 }
 
-impl<T> Iterator for Drain<'_, T> {
+impl<T, const EXACT: bool> Iterator for Drain<'_, T, EXACT> {
     type Item = (Key<T>, u64, T);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -309,18 +309,18 @@ impl<T> Iterator for Drain<'_, T> {
     }
 }
 
-impl<T> Drop for Drain<'_, T> {
+impl<T, const EXACT: bool> Drop for Drain<'_, T, EXACT> {
     fn drop(&mut self) {
         self.for_each(drop);
     }
 }
 
-impl<T> TimerStore for Table<T> {
+impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
     type Fired = Due<T>;
 
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
-        self.nodes.get(entry.index as usize).is_some_and(|node| node.state().is_current(entry.mark))
+        self.nodes.get(entry.index as usize).is_some_and(|node| Self::is_current(node, entry))
     }
 
     #[inline]
@@ -336,11 +336,10 @@ impl<T> TimerStore for Table<T> {
         let Some(node) = self.nodes.get_mut(entry.index as usize) else {
             return Fate::Drop;
         };
-        let state = node.state();
-        if !state.is_current(entry.mark) {
+        if !Self::is_current(node, &entry) {
             return Fate::Drop;
         }
-        let deadline = node.deadline();
+        let (state, deadline) = (node.state(), node.deadline());
         if deadline > now {
             return Fate::Refile(deadline);
         }
@@ -358,7 +357,7 @@ impl<T> TimerStore for Table<T> {
 
     fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
         let node = self.nodes.get_mut(entry.index as usize)?;
-        if !node.state().is_current(entry.mark) {
+        if EXACT || !Self::is_current(node, &entry) {
             return None;
         }
         let deadline = node.deadline();

@@ -1,11 +1,10 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-use super::common::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK, no_memory, refusal, until};
-use super::table::{MAX_NODES, Rescheduled, Table};
-use crate::drive::Driver;
+use super::common::{Contents, until};
+use super::table::Rescheduled;
 use crate::state::Phase;
 use crate::time::{Course, Period, Repeat, TickRate, Time, When, whole_ms};
-use crate::types::{Budget, Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
-use crate::wheel::{AnyWheel, Entry};
+use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
+use crate::wheel::AnyWheel;
 use core::fmt;
 use core::time::Duration;
 
@@ -70,32 +69,14 @@ use core::time::Duration;
 /// ```
 pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
-    pub(super) driver: Driver,
-    pub(super) table: Table<T>,
+    pub(super) contents: Contents<T, AnyWheel, false>,
     /// The latest time that a poll was told.
     pub(super) latest: Time,
-    /// Timers that may be pending.
-    limit: usize,
-    /// What one poll may do.
-    pub(super) budget: Budget,
-    /// How much longer than to the next deadline a loop may sleep.
-    slack: Duration,
-    /// Zombies made since the last look at their bound.
-    pub(super) unlooked: u32,
 }
 
 impl<T> LocalTimer<T> {
     pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, settings: &Settings) -> Self {
-        Self {
-            rate,
-            driver: Driver::new(wheel),
-            table: Table::new(),
-            latest: Time::ZERO,
-            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
-            budget: settings.budget,
-            slack: settings.slack,
-            unlooked: 0,
-        }
+        Self { rate, contents: Contents::new(wheel, settings), latest: Time::ZERO }
     }
 
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
@@ -116,7 +97,7 @@ impl<T> LocalTimer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.tick_of(now, when.into().time_from(now));
-        self.try_arm(tick, payload)
+        self.contents.schedule(tick, payload)
     }
 
     /// The tick of a deadline: rounded up, unless it has passed.
@@ -142,32 +123,6 @@ impl<T> LocalTimer<T> {
             self.latest = present;
         }
         tick.min(current)
-    }
-
-    #[inline(always)]
-    fn try_arm(&mut self, tick: u64, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        if self.table.pending() >= self.limit {
-            return Err(refusal(self.limit, payload));
-        }
-        let armed = self.table.arm(tick, payload).map_err(no_memory)?;
-        self.file(armed.entry(tick));
-        Ok(armed.key())
-    }
-
-    #[inline(always)]
-    fn file(&mut self, entry: Entry) {
-        if !self.driver.file(entry) {
-            self.file_after_eviction(entry.deadline, entry.index, entry.mark);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn file_after_eviction(&mut self, deadline: u64, index: u32, mark: u32) {
-        let entry = Entry { deadline, index, mark };
-        while !self.driver.file(entry) {
-            self.driver.evict_dead(&self.table);
-        }
     }
 
     /// Schedules a timer that fires at `first` and then once per `period`, until it is cancelled.
@@ -220,25 +175,19 @@ impl<T> LocalTimer<T> {
     where
         T: Recurring,
     {
-        if self.table.pending() >= self.limit {
-            return Err(refusal(self.limit, payload));
-        }
         let first = first.into().time_from(now);
         let course = Course::new(first, period, self.rate);
         let tick = self.tick_of(now, first);
-        let repeat = Repeat { payload, clone: T::clone, course };
-        let armed = self.table.arm_periodic(tick, repeat).map_err(no_memory)?;
-        self.file(armed.entry(tick));
-        Ok(armed.key())
+        self.contents.schedule_periodic(tick, Repeat { payload, clone: T::clone, course })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
     pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
+        let Some(payload) = self.contents.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
-        self.count_zombie();
+        self.contents.count_zombie();
         Cancel::Won(payload)
     }
 
@@ -251,38 +200,22 @@ impl<T> LocalTimer<T> {
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let nominal = when.into().time_from(now);
         let tick = self.tick_of(now, nominal);
-        match self.table.reschedule(key, tick, nominal) {
+        match self.contents.table.reschedule(key, tick, nominal) {
             Rescheduled::Gone => return Reschedule::Gone,
             Rescheduled::Later => {}
             Rescheduled::Earlier(armed) => {
-                self.file(armed.entry(tick));
-                self.count_zombie();
+                self.contents.file(armed.entry(tick));
+                self.contents.count_zombie();
             }
         }
         Reschedule::Moved
-    }
-
-    #[inline]
-    fn count_zombie(&mut self) {
-        self.unlooked += 1;
-        if self.unlooked >= ZOMBIES_PER_LOOK {
-            self.look_at_zombies();
-        }
-    }
-
-    /// Cancels alone keep the bound: it must hold for those, too, who seldom poll.
-    #[cold]
-    #[inline(never)]
-    fn look_at_zombies(&mut self) {
-        self.unlooked = 0;
-        self.driver.keep_bounded(&mut self.table, true, SWEEP_PER_LOOK);
     }
 
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key<T>) -> Option<&T> {
-        self.table.get(key)
+        self.contents.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
@@ -303,21 +236,21 @@ impl<T> LocalTimer<T> {
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
-        self.table.get_mut(key)
+        self.contents.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, rounded up to a tick, if it is pending.
     #[inline]
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        self.table.deadline(key).map(|tick| self.rate.start_of(tick))
+        self.contents.table.deadline(key).map(|tick| self.rate.start_of(tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.table.deadline(key).is_some()
+        self.contents.table.deadline(key).is_some()
     }
 
     /// The length of a tick.
@@ -330,7 +263,7 @@ impl<T> LocalTimer<T> {
     #[inline]
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.table.pending()
+        self.contents.table.pending()
     }
 
     /// Whether no timer is pending.
@@ -348,11 +281,7 @@ impl<T> LocalTimer<T> {
     /// cut short or whose handlers scheduled what is due already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        if self.is_empty() {
-            return None;
-        }
-        let tick = self.driver.next_deadline()?;
-        Some(self.rate.start_of(tick)).filter(|next| *next < Time::MAX)
+        self.contents.next_deadline(|tick| self.rate.start_of(tick))
     }
 
     /// How long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due. O(1) as
@@ -362,7 +291,7 @@ impl<T> LocalTimer<T> {
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        until(self.next_deadline(), now, |next| self.rate.with_slack(next, self.slack))
+        until(self.next_deadline(), now, |next| self.rate.with_slack(next, self.contents.slack))
     }
 
     /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded

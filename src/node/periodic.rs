@@ -86,7 +86,7 @@ impl<T> Table<T> {
         };
         // SAFETY: as above.
         let copies = unsafe { link.copies() };
-        let next = contain::quietly("Clone", || copies(&payload));
+        let next = contain::quietly("a payload's Clone", || copies(&payload));
         // SAFETY: as above.
         unsafe { link.own(|own| own.next = next) };
         let key = self.key(index, state.generation());

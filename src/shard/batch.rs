@@ -1,15 +1,14 @@
 //! Many timers at once: armed one after the other, announced to the owner together.
 
 use super::handle::ShardHandle;
-use super::refusal::Refusal;
 use super::thread_state::ThreadState;
 use crate::node::table::Armed;
-use crate::types::Key;
+use crate::types::{Key, ScheduleErrorKind};
 use std::vec::IntoIter;
 
 /// Why a batch was not accepted as a whole.
 pub(crate) struct PartlyRefused<T> {
-    pub(crate) cause: Refusal<()>,
+    pub(crate) cause: ScheduleErrorKind,
     /// Timers that were accepted, in the order in which they came.
     pub(crate) accepted: Vec<Key<T>>,
     /// Ticks and payloads of all others, in the same order.
@@ -37,7 +36,7 @@ impl<T> ShardHandle<T> {
                     accepted.push(self.key(armed.index, armed.generation));
                 }
                 Err(refusal) => {
-                    let (cause, payload) = refusal.split();
+                    let (cause, payload) = refusal.into_parts();
                     stopped_at = Some((cause, tick, payload));
                     break;
                 }
@@ -67,7 +66,7 @@ impl<T> ShardHandle<T> {
         match self.try_thread(slot) {
             Some(thread) => self.schedule_batch(thread, timers),
             None => {
-                let cause = Refusal::NoMemory(());
+                let cause = ScheduleErrorKind::OutOfMemory;
                 Err(PartlyRefused { cause, accepted: Vec::new(), refused: timers })
             }
         }
@@ -96,6 +95,6 @@ impl<T> ShardHandle<T> {
         if refused.is_empty() {
             return Ok(accepted);
         }
-        Err(PartlyRefused { cause: Refusal::Closed(()), accepted, refused })
+        Err(PartlyRefused { cause: ScheduleErrorKind::Stopped, accepted, refused })
     }
 }

@@ -2,18 +2,17 @@
 
 use super::counters::Counters;
 use super::limit::Limit;
-use super::refusal::Refusal;
 use super::thread_state::ThreadState;
 use crate::drive::too_many;
 use crate::inbox::Inbox;
 use crate::node::exchange::NotExchanged;
 use crate::node::moves::Rescheduled;
-use crate::node::segments::Segments;
+use crate::node::segments::{MAX_SLOTS, Segments};
 use crate::node::table::{Armed, Table};
 use crate::park::WakeState;
 use crate::state::{Phase, State};
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::types::Key;
+use crate::types::{Key, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
@@ -21,11 +20,8 @@ use std::sync::Arc;
 /// A thread looks at the zombie bound every so many of its cancels.
 pub(super) const CANCELS_PER_LOOK: u64 = 4096;
 
-/// How a producer ends the owner's sleep.
-pub(crate) trait WakeOwner: Send + Sync {
-    /// Ends the current sleep, or the next one if the owner is not asleep yet. Must not block.
-    fn wake(&self);
-}
+/// How a producer ends the owner's sleep: the current one, or the next if the owner is not asleep yet. Must not block.
+pub(crate) type WakeOwner = Box<dyn Fn() + Send + Sync>;
 
 /// Beginnings and ends of a shard's timers: no end is among them without its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +51,7 @@ pub(crate) struct ShardHandle<T> {
     threads: Segments<CachePadded<ThreadState>>,
     /// One past the highest thread state in use.
     threads_end: AtomicU32,
-    pub(super) waker: Box<dyn WakeOwner>,
+    pub(super) wake_owner: WakeOwner,
 }
 
 impl<T> ShardHandle<T> {
@@ -63,7 +59,7 @@ impl<T> ShardHandle<T> {
         id: u16,
         inbox: Arc<Inbox>,
         limit: Option<Arc<Limit>>,
-        waker: Box<dyn WakeOwner>,
+        wake_owner: WakeOwner,
     ) -> Self {
         Self {
             id,
@@ -74,7 +70,7 @@ impl<T> ShardHandle<T> {
             limit,
             threads: Segments::new(),
             threads_end: AtomicU32::new(0),
-            waker,
+            wake_owner,
         }
     }
 
@@ -124,9 +120,9 @@ impl<T> ShardHandle<T> {
         deadline: u64,
         payload: T,
         held: bool,
-    ) -> Result<Key<T>, Refusal<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let Some(thread) = self.try_thread(slot) else {
-            return Err(Refusal::NoMemory(payload));
+            return Err(ScheduleError::no_memory(payload));
         };
         self.schedule(thread, deadline, payload, held)
     }
@@ -139,18 +135,18 @@ impl<T> ShardHandle<T> {
         deadline: u64,
         payload: T,
         held: bool,
-    ) -> Result<Key<T>, Refusal<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let armed = self.arm(thread, deadline, payload, held)?;
         if !self.send(thread, deadline, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, held) {
-                return Err(Refusal::Closed(payload));
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
             }
             // `stop` has found the timer and returned it: it was accepted after all.
         }
         Ok(self.key(armed.index, armed.generation))
     }
 
-    /// The first part of a schedule: there is a timer, and a place for its message to the owner.
+    /// The first part of a schedule: there is a timer, and a slot for its message to the owner.
     #[inline(always)]
     pub(super) fn arm(
         &self,
@@ -158,7 +154,7 @@ impl<T> ShardHandle<T> {
         deadline: u64,
         payload: T,
         held: bool,
-    ) -> Result<Armed, Refusal<T>> {
+    ) -> Result<Armed, ScheduleError<T>> {
         let payload = self.acquire_permit(payload)?;
         let payload = self.prepare(thread, payload)?;
         // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
@@ -172,9 +168,13 @@ impl<T> ShardHandle<T> {
 
     /// There was no node for a timer; gives its permit back.
     #[cold]
-    pub(super) fn no_node(&self, payload: T) -> Refusal<T> {
+    pub(super) fn no_node(&self, payload: T) -> ScheduleError<T> {
         self.release_permit();
-        if self.table.is_full() { Refusal::Full(payload) } else { Refusal::NoMemory(payload) }
+        if !self.table.is_full() {
+            return ScheduleError::no_memory(payload);
+        }
+        let shard = usize::from(self.id);
+        ScheduleError::new(ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
     }
 
     /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.
@@ -289,9 +289,12 @@ impl<T> ShardHandle<T> {
 
     /// Takes a permit, if there is one, for this payload.
     #[inline]
-    pub(super) fn acquire_permit(&self, payload: T) -> Result<T, Refusal<T>> {
+    pub(super) fn acquire_permit(&self, payload: T) -> Result<T, ScheduleError<T>> {
         match self.limit.as_ref().map(|limit| (limit.acquire(), limit.max())) {
-            Some((Err(pending), max)) => Err(Refusal::AtLimit { payload, pending, max }),
+            Some((Err(pending), max_pending)) => {
+                let kind = ScheduleErrorKind::TooManyPending { pending, max_pending };
+                Err(ScheduleError::new(kind, payload))
+            }
             _ => Ok(payload),
         }
     }

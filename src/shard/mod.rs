@@ -9,7 +9,7 @@
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
 //! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes, its block of the
-//! inbox and its counters. `refusal` says why it gets no timer. `send` is how it tells the owner something, `batch` the
+//! inbox and its counters. `send` is how it tells the owner something, `batch` the
 //! same for many timers. `store` is what a turn asks about each due entry. `repeat` is how periodic timers begin, and
 //! their calls.
 //! `counters` are the owner's, `histogram` its counts of durations, `stats` a snapshot of all of it, `report`
@@ -21,7 +21,6 @@ pub(crate) mod handle;
 pub(crate) mod histogram;
 pub(crate) mod limit;
 pub(crate) mod owner;
-mod refusal;
 mod repeat;
 #[cfg(feature = "metrics")]
 mod report;
@@ -35,7 +34,6 @@ pub(crate) use handle::{ShardHandle, WakeOwner};
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
-pub(crate) use refusal::Refusal;
 #[cfg(feature = "metrics")]
 pub use report::MetricsReporter;
 pub use stats::ShardStats;

@@ -7,7 +7,6 @@
 
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
-use super::refusal::Refusal;
 use super::send::unpack;
 use super::store::Nodes;
 use super::thread_state::ThreadState;
@@ -17,7 +16,7 @@ use crate::node::moves::Rescheduled;
 use crate::node::trim::Trim;
 use crate::park::Balance;
 use crate::state::Phase;
-use crate::types::{Budget, Key};
+use crate::types::{Budget, Key, ScheduleError};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
 
@@ -72,12 +71,12 @@ impl<T> Owner<T> {
         id: u16,
         wheel: AnyWheel,
         limit: Option<Arc<Limit>>,
-        waker: Box<dyn WakeOwner>,
+        wake_owner: WakeOwner,
     ) -> Self {
         let reader = Reader::new();
         let inbox = Arc::clone(reader.inbox());
         Self {
-            handle: Arc::new(ShardHandle::new(id, inbox, limit, waker)),
+            handle: Arc::new(ShardHandle::new(id, inbox, limit, wake_owner)),
             reader,
             driver: Driver::new(wheel),
             thread: ThreadState::default(),
@@ -215,7 +214,11 @@ impl<T> Owner<T> {
 
     /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
     #[inline]
-    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Result<Key<T>, Refusal<T>> {
+    pub(crate) fn schedule(
+        &mut self,
+        deadline: u64,
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let Self { handle, thread, .. } = self;
         let payload = handle.acquire_permit(payload)?;
         let count = || {

@@ -5,14 +5,13 @@
 
 use super::handle::ShardHandle;
 use super::owner::Owner;
-use super::refusal::Refusal;
 use super::thread_state::{Counter, ThreadState};
 use crate::contain;
 use crate::drive::{Fired, TurnState};
 use crate::node::periodic::Call;
 use crate::node::table::Armed;
 use crate::time::{Repeat, Time};
-use crate::types::Key;
+use crate::types::{Key, ScheduleError, ScheduleErrorKind};
 use crate::wheel::Entry;
 
 impl<T> ShardHandle<T> {
@@ -21,15 +20,15 @@ impl<T> ShardHandle<T> {
         &self,
         slot: u32,
         repeat: Repeat<T>,
-    ) -> Result<Key<T>, Refusal<T>> {
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let Some(thread) = self.try_thread(slot) else {
-            return Err(Refusal::NoMemory(repeat.payload));
+            return Err(ScheduleError::no_memory(repeat.payload));
         };
         let tick = repeat.course.tick();
         let armed = self.arm_periodic(thread, &thread.scheduled, repeat, true)?;
         if !self.send(thread, tick, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(thread, armed, false) {
-                return Err(Refusal::Closed(payload));
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
             }
             // `stop` has found the timer and returned it: it was accepted after all.
         }
@@ -43,12 +42,12 @@ impl<T> ShardHandle<T> {
         scheduled: &Counter,
         repeat: Repeat<T>,
         send: bool,
-    ) -> Result<Armed, Refusal<T>> {
+    ) -> Result<Armed, ScheduleError<T>> {
         let Repeat { payload, clone, course } = repeat;
         let payload = self.acquire_permit(payload)?;
-        let Some(first) = contain::quietly("Clone", || clone(&payload)) else {
+        let Some(first) = contain::quietly("a payload's Clone", || clone(&payload)) else {
             self.release_permit();
-            return Err(Refusal::NotCopied(payload));
+            return Err(ScheduleError::new(ScheduleErrorKind::PayloadClonePanicked, payload));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
         let payload = match if send { self.prepare(thread, payload) } else { Ok(payload) } {
@@ -70,7 +69,10 @@ impl<T> ShardHandle<T> {
 
 impl<T> Owner<T> {
     /// As [`ShardHandle::schedule_periodic`], past the inbox.
-    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Result<Key<T>, Refusal<T>> {
+    pub(crate) fn schedule_periodic(
+        &mut self,
+        repeat: Repeat<T>,
+    ) -> Result<Key<T>, ScheduleError<T>> {
         let deadline = repeat.course.tick();
         let Self { handle, thread, .. } = self;
         let armed = handle.arm_periodic(thread, &handle.counters.own_scheduled, repeat, false)?;

@@ -41,13 +41,7 @@ use metrics::{Label, Unit};
 pub struct MetricsReporter {
     timer: String,
     /// What was reported last of each shard's histograms.
-    last: Vec<Reported>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Reported {
-    lateness: DurationHistogram,
-    handler_time: DurationHistogram,
+    last: Vec<[DurationHistogram; 2]>,
 }
 
 /// A figure: its name, what it says, and where it comes from.
@@ -131,11 +125,11 @@ impl MetricsReporter {
                 metrics::gauge!(*name, labels.clone()).set(of(stats));
             }
             if self.last.len() <= stats.shard {
-                self.last.resize(stats.shard + 1, Reported::default());
+                self.last.resize_with(stats.shard + 1, Default::default);
             }
-            let last = &mut self.last[stats.shard];
-            record(LATENESS.0, &labels, &stats.lateness, &mut last.lateness);
-            record(HANDLERS.0, &labels, &stats.handler_time, &mut last.handler_time);
+            let [lateness, handler_time] = &mut self.last[stats.shard];
+            record(LATENESS.0, &labels, &stats.lateness, lateness);
+            record(HANDLERS.0, &labels, &stats.handler_time, handler_time);
         }
     }
 }

@@ -2,11 +2,11 @@
 //! if need be.
 
 use super::handle::ShardHandle;
-use super::refusal::Refusal;
 use super::thread_state::ThreadState;
 use crate::contain;
 use crate::inbox::{Message, NoMemory, Written};
 use crate::park::{Announced, Call, Wake};
+use crate::types::{ScheduleError, ScheduleErrorKind};
 
 /// Unread messages after which a producer calls the owner, whatever their deadlines.
 ///
@@ -17,12 +17,6 @@ use crate::park::{Announced, Call, Wake};
 const MOST_UNREAD: u64 = 16 * 1024;
 #[cfg(tickwheel_loom)]
 const MOST_UNREAD: u64 = 4;
-
-/// Why a thread state gets no further block.
-enum NoBlock {
-    Closed,
-    NoMemory,
-}
 
 /// An entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
 #[inline]
@@ -37,32 +31,28 @@ pub(super) fn unpack(word: u64) -> (u32, u32) {
 }
 
 impl<T> ShardHandle<T> {
-    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the place under
-    /// the limit back if not.
+    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the permit back if
+    /// not.
     #[inline(always)]
-    pub(super) fn prepare(&self, thread: &ThreadState, payload: T) -> Result<T, Refusal<T>> {
+    pub(super) fn prepare(&self, thread: &ThreadState, payload: T) -> Result<T, ScheduleError<T>> {
         if thread.desk.is_ready() { Ok(payload) } else { self.prepare_block(thread, payload) }
     }
 
     #[cold]
     #[inline(never)]
-    fn prepare_block(&self, thread: &ThreadState, payload: T) -> Result<T, Refusal<T>> {
-        let refusal = match self.fetch_block(thread) {
-            Ok(()) => return Ok(payload),
-            Err(NoBlock::Closed) => Refusal::Closed(payload),
-            Err(NoBlock::NoMemory) => Refusal::NoMemory(payload),
-        };
+    fn prepare_block(&self, thread: &ThreadState, payload: T) -> Result<T, ScheduleError<T>> {
+        let Err(kind) = self.fetch_block(thread) else { return Ok(payload) };
         self.release_permit();
-        Err(refusal)
+        Err(ScheduleError::new(kind, payload))
     }
 
     /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying
     /// must not fill one after the other.
-    fn fetch_block(&self, thread: &ThreadState) -> Result<(), NoBlock> {
+    fn fetch_block(&self, thread: &ThreadState) -> Result<(), ScheduleErrorKind> {
         if self.wake_state.is_closed() {
-            return Err(NoBlock::Closed);
+            return Err(ScheduleErrorKind::Stopped);
         }
-        self.inbox.prepare(&thread.desk).map_err(|NoMemory| NoBlock::NoMemory)
+        self.inbox.prepare(&thread.desk).map_err(|NoMemory| ScheduleErrorKind::OutOfMemory)
     }
 
     /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the shard is closed.
@@ -109,16 +99,15 @@ impl<T> ShardHandle<T> {
     #[cold]
     fn call(&self, call: Call) {
         // The waker may be the user's. The timer is accepted by now, and must not be lost to a panic.
-        if let Err(message) = contain::call(|| self.waker.wake()) {
-            let shard = self.id;
-            contain::error(format_args!("waking the owner of shard {shard} panicked: {message}"));
-        }
+        contain::quietly(format_args!("waking the owner of shard {}", self.id), || {
+            (self.wake_owner)();
+        });
         self.wake_state.called(call);
     }
 
     /// Wakes the owner even if it does not sleep by the handshake; for a clock that was moved by hand.
     pub(crate) fn unpark(&self) {
-        self.waker.wake();
+        (self.wake_owner)();
     }
 
     /// Tells the owner of an earlier deadline. Until it knows, and if it never does, the old entry stands.
@@ -134,69 +123,46 @@ impl<T> ShardHandle<T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use crate::shard::{Owner, WakeOwner};
+    use crate::shard::Owner;
     use crate::wheel::{AnyWheel, Hierarchical};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Mutex};
 
-    fn sleeping(waker: impl WakeOwner + 'static) -> Owner<u64> {
+    fn sleeping(wake: impl Fn() + Send + Sync + 'static) -> Owner<u64> {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner = Owner::new(0, wheel, None, Box::new(waker));
+        let owner = Owner::new(0, wheel, None, Box::new(wake));
         assert!(owner.fall_asleep(u64::MAX), "nothing is due");
         owner
-    }
-
-    /// The first to call stops within its call until it is told to go on.
-    struct Stopping {
-        calls: AtomicUsize,
-        stopped: Sender<()>,
-        go_on: std::sync::Mutex<Receiver<()>>,
-    }
-
-    impl WakeOwner for Arc<Stopping> {
-        fn wake(&self) {
-            if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
-                self.stopped.send(()).unwrap();
-                self.go_on.lock().unwrap().recv().unwrap();
-            }
-        }
     }
 
     #[test]
     fn a_producer_that_stops_in_its_wake_call_delays_nobody_else() {
         let ((stopped, is_stopped), (go_on, may_go_on)) = (channel(), channel());
-        let go_on_again = std::sync::Mutex::new(may_go_on);
-        let waker = Stopping { calls: AtomicUsize::new(0), stopped, go_on: go_on_again };
-        let waker = Arc::new(waker);
-        let owner = sleeping(Arc::clone(&waker));
+        let (calls, may_go_on) = (Arc::new(AtomicUsize::new(0)), Mutex::new(may_go_on));
+        let counted = Arc::clone(&calls);
+        // The first to call stops within its call until it is told to go on.
+        let owner = sleeping(move || {
+            if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+                stopped.send(()).unwrap();
+                may_go_on.lock().unwrap().recv().unwrap();
+            }
+        });
         let handle = owner.handle();
         std::thread::scope(|scope| {
             scope.spawn(|| handle.schedule(handle.thread(0), 5, 0, false).unwrap());
             is_stopped.recv().unwrap();
-            for (tick, calls) in [(5, 2), (6, 2), (4, 2)] {
+            for tick in [5, 6, 4] {
                 let _ = handle.schedule(handle.thread(1), tick, 0, false).unwrap();
-                assert_eq!(
-                    waker.calls.load(Ordering::SeqCst),
-                    calls,
-                    "one call that returned is enough"
-                );
+                assert_eq!(calls.load(Ordering::SeqCst), 2, "one call that returned is enough");
             }
             go_on.send(()).unwrap();
         });
     }
 
-    struct Panicking;
-
-    impl WakeOwner for Panicking {
-        fn wake(&self) {
-            panic!("the user's waker");
-        }
-    }
-
     #[test]
     fn a_waker_that_panics_loses_no_timer() {
-        let mut owner = sleeping(Panicking);
+        let mut owner = sleeping(|| panic!("the user's waker"));
         let handle = Arc::clone(owner.handle());
         let key = handle.schedule(handle.thread(0), 5, 17, false).unwrap();
         assert_eq!(handle.pending(), 1);

@@ -259,6 +259,12 @@ impl<T> ScheduleError<T> {
         Self { kind, payload: Exclusive::new(payload) }
     }
 
+    /// There is no memory for the timer.
+    #[cold]
+    pub(crate) const fn no_memory(payload: T) -> Self {
+        Self::new(ScheduleErrorKind::OutOfMemory, payload)
+    }
+
     /// Why the timer was not accepted.
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {

@@ -360,4 +360,4 @@ impl<const N: usize> Chunks<N> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -120,7 +120,7 @@ impl Wheel for Fifo {
             });
             report.examined += step.examined - taken;
             report.removed += step.removed - taken;
-            report.cycle_done = step.done;
+            report.cycle_done = step.cycle_done;
         }
         if report.cycle_done {
             self.pass = Pass::START;

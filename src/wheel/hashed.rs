@@ -131,10 +131,10 @@ impl Hashed {
             }
             mask
         });
-        if step.done {
+        if step.cycle_done {
             self.ring.update_occupancy(bucket);
         }
-        (step.examined, step.done)
+        (step.examined, step.cycle_done)
     }
 
     /// Yields `tick` from its bucket, from where `open` left off. Ends in `Idle`, or in `Visit` when

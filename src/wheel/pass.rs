@@ -4,6 +4,7 @@
 //! entry, remove some, pack the rest. A pass does it one chunk at a time and keeps its place, so that
 //! a long bucket is gone through within many turns.
 
+use super::Sweep;
 use super::chunks::{Bucket, Chunk, Chunks, NIL};
 
 /// A pass through one bucket that removes some entries and packs the rest, a chunk at a time.
@@ -16,14 +17,6 @@ pub(super) struct Pass {
     packed: u32,
     /// The earliest deadline among the entries kept so far.
     min: u64,
-}
-
-/// What one step of a [`Pass`] did.
-pub(super) struct Step {
-    pub(super) examined: usize,
-    pub(super) removed: usize,
-    /// The whole bucket has been gone through; its `min` is exact again.
-    pub(super) done: bool,
 }
 
 impl Pass {
@@ -39,7 +32,8 @@ impl Pass {
         self.packed == chunk
     }
 
-    /// Goes through one chunk. `remove` is told its number and returns a mask whose bit `n` removes entry `n`;
+    /// Goes through one chunk. The cycle is done when the whole bucket has been gone through; its `min` is exact then.
+    /// `remove` is told its number and returns a mask whose bit `n` removes entry `n`;
     /// it may push to other buckets of the pool meanwhile.
     ///
     /// Where timers are cancelled in the order in which they were scheduled, most chunks are all dead or all
@@ -50,10 +44,10 @@ impl Pass {
         chunks: &mut Chunks<N>,
         bucket: &mut Bucket,
         remove: impl FnOnce(&mut Chunks<N>, u32) -> u64,
-    ) -> Step {
+    ) -> Sweep {
         let current = if self.packed == NIL { bucket.head } else { chunks.chunk(self.packed).next };
         if current == NIL {
-            return Step { examined: 0, removed: 0, done: self.finish(bucket) };
+            return Sweep { examined: 0, removed: 0, cycle_done: self.finish(bucket) };
         }
         let mask = remove(chunks, current);
         let chunk = chunks.chunk(current);
@@ -70,8 +64,8 @@ impl Pass {
         } else {
             self.pack(chunks, bucket, current, mask)
         };
-        let done = next == NIL && self.finish(bucket);
-        Step { examined, removed: examined - kept, done }
+        let cycle_done = next == NIL && self.finish(bucket);
+        Sweep { examined, removed: examined - kept, cycle_done }
     }
 
     /// Removes what `mask` says from a chunk and moves what is left up; how many entries that are.
@@ -149,22 +143,9 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Entry;
     use super::*;
-
-    type Small = Chunks<3>;
-
-    fn entry(n: u64) -> Entry {
-        Entry { deadline: n, index: n as u32, mark: 7 }
-    }
-
-    fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
-        let mut out = Vec::new();
-        while let Some(chunk) = chunks.pop(bucket) {
-            out.extend(chunk.entries().iter().map(|entry| entry.deadline));
-        }
-        out
-    }
+    use crate::wheel::Entry;
+    use crate::wheel::chunks::tests::{Small, all, entry};
 
     /// A pass that is paused after every chunk, with entries appended in the pauses.
     #[test]
@@ -183,7 +164,7 @@ mod tests {
                 });
                 examined += step.examined;
                 removed += step.removed;
-                if step.done {
+                if step.cycle_done {
                     break;
                 }
                 if next < 120 {
@@ -215,7 +196,7 @@ mod tests {
             };
             while !pass
                 .step(&mut chunks, &mut bucket, |chunks, id| mask(chunks.chunk(id).entries()))
-                .done
+                .cycle_done
             {}
             let kept: Vec<u64> = (0..12).filter(|n| dead >> n & 1 == 0).collect();
             assert_eq!(chunks.used(), chunks_left, "{dead:b}");

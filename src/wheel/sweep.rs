@@ -9,7 +9,8 @@
 //! A wheel that moves entries between buckets has to
 //! number its positions so that they only move towards positions that the cycle has yet to visit.
 
-use super::pass::{Pass, Step};
+use super::chunks::{Bucket, Chunks};
+use super::pass::Pass;
 use super::{DeadMask, Sweep};
 
 /// Where the sweep stands.
@@ -21,11 +22,11 @@ pub(super) struct Sweeper {
 }
 
 /// A wheel as the sweeper sees it.
-pub(super) trait Sweepable {
+pub(super) trait Sweepable<const N: usize> {
     /// The first position at or after `position` whose bucket holds entries.
     fn occupied_from(&self, position: usize) -> Option<usize>;
-    /// One step of a pass through the bucket at a position.
-    fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step;
+    /// The bucket at a position, with the pool of its chunks.
+    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<N>);
     /// Another pass is under way in this bucket; the sweep waits there for a later call.
     fn is_busy(&self, position: usize) -> bool;
     /// A pass through the bucket ended: its emptiness and its `min` may have changed.
@@ -54,7 +55,7 @@ impl Sweeper {
 
     /// Examines about `budget` entries: it ends after the chunk that reaches the budget, and always
     /// at the end of a cycle.
-    pub(super) fn run<W: Sweepable>(
+    pub(super) fn run<const N: usize, W: Sweepable<N>>(
         &mut self,
         wheel: &mut W,
         budget: usize,
@@ -77,11 +78,12 @@ impl Sweeper {
                 break;
             }
             let mut pass = self.pass.unwrap_or(Pass::START);
-            let step = wheel.step(position, &mut pass, is_dead);
+            let (bucket, chunks) = wheel.bucket_mut(position);
+            let step = pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()));
             report.examined += step.examined;
             report.removed += step.removed;
             self.pass = Some(pass);
-            if step.done {
+            if step.cycle_done {
                 wheel.update_occupancy(position);
                 *self = Self { position: position + 1, pass: None };
             }

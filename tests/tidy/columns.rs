@@ -47,6 +47,8 @@ fn limit(path: &str, line: &str) -> Option<usize> {
     let is_row = |text: &str| text.starts_with('|');
     if path.ends_with(".md") {
         (!is_row(line)).then_some(PROSE)
+    } else if path.ends_with(".sh") {
+        Some(PROSE)
     } else if line.starts_with("//") {
         (!is_row(prose)).then_some(PROSE)
     } else {
@@ -57,7 +59,7 @@ fn limit(path: &str, line: &str) -> Option<usize> {
 #[test]
 fn lines_can_be_read_without_scrolling() {
     let mut found = Vec::new();
-    for path in files(&["rs", "md"]) {
+    for path in files(&["rs", "md", "sh"]) {
         let text = std::fs::read_to_string(root().join(&path)).unwrap();
         let wide = |line: &&str| limit(&path, line).is_some_and(|most| line.chars().count() > most);
         let excepted = WIDE.iter().any(|(file, _)| *file == path);

@@ -1,24 +1,22 @@
 //! Peers of one thread, and what they are put through.
 
 mod delay_queue;
-mod event_loop;
 mod floor;
 mod heap;
 mod indexed_heap;
-mod local_timer;
 mod nexus;
+mod own;
 mod peer;
 mod tokio_sleep;
 mod tree;
 mod workload;
 
 pub use delay_queue::DelayQueuePeer;
-pub use event_loop::EventLoopPeer;
 pub use floor::FloorPeer;
 pub use heap::HeapPeer;
 pub use indexed_heap::{IndexedHeap, IndexedHeapPeer, IndexedKey};
-pub use local_timer::LocalTimerPeer;
 pub use nexus::NexusPeer;
+pub use own::{EventLoopPeer, LocalTimerPeer};
 pub use peer::LocalPeer;
 pub use tokio_sleep::TokioSleepPeer;
 pub use tree::TreePeer;

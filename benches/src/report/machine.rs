@@ -49,6 +49,18 @@ impl Circumstances {
     pub fn ended(&mut self) {
         self.load_after = load();
     }
+
+    /// The table at the head of a page; `method` is how its figures were measured.
+    #[must_use]
+    pub fn table(&self, method: &str) -> String {
+        let Self { command, commit, machine, date, compiler, load_before, load_after } = self;
+        format!(
+            "| | |\n|---|---|\n| command | `{command}` |\n| commit | {commit} |\n| machine | {machine} |\n\
+             | date | {date} |\n| compiler | {compiler} |\n\
+             | load average (1, 5, 15 min) | before {load_before}; after {load_after} |\n\
+             | method | {method} |\n\n"
+        )
+    }
 }
 
 /// The first line that a program prints; `unknown` if it prints none.

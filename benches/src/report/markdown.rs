@@ -18,8 +18,8 @@ pub fn render(
     repeats: usize,
     charts: Option<&str>,
 ) -> String {
-    let mut page = String::new();
-    heading(&mut page, circumstances, repeats);
+    let method = format!("medians of {repeats} interleaved repeats, each in a process of its own");
+    let mut page = circumstances.table(&method);
     goals(&mut page, verdicts);
     for table in &results.tables {
         figure(&mut page, table, charts);
@@ -28,18 +28,6 @@ pub fn render(
 }
 
 // Writing to a string does not fail, so the answers of `write!` are dropped here and below.
-fn heading(page: &mut String, circumstances: &Circumstances, repeats: usize) {
-    let Circumstances { command, commit, machine, date, compiler, load_before, load_after } =
-        circumstances;
-    let _ = write!(
-        page,
-        "| | |\n|---|---|\n| command | `{command}` |\n| commit | {commit} |\n| machine | {machine} |\n\
-         | date | {date} |\n| compiler | {compiler} |\n\
-         | load average (1, 5, 15 min) | before {load_before}; after {load_after} |\n\
-         | method | medians of {repeats} interleaved repeats, each in a process of its own |\n\n"
-    );
-}
-
 fn goals(page: &mut String, verdicts: &[Verdict]) {
     let measured: Vec<_> = verdicts.iter().filter(|verdict| verdict.met.is_some()).collect();
     let met = measured.iter().filter(|verdict| verdict.met == Some(true)).count();

@@ -64,8 +64,13 @@ impl Runs {
     /// The tables; `charts` is the folder of the charts as the page sees it.
     #[must_use]
     pub fn render(&self, circumstances: &Circumstances, charts: Option<&str>) -> String {
-        let mut page = String::new();
-        heading(&mut page, circumstances, self);
+        let method = format!(
+            "medians (and ranges) of {} interleaved repeats of {} s, a process per server, \
+             `h2load` with one thread on the same cores",
+            self.repeats, self.load.seconds
+        );
+        // Writing to a string does not fail, so the answers of `write!` are dropped.
+        let mut page = circumstances.table(&method);
         for (at, scenario) in SCENARIOS.iter().enumerate().take(self.figures.len()) {
             let _ = write!(page, "### {}\n\n{}.\n\n| |", scenario.id, scenario.text);
             let columns = self.columns(at);
@@ -139,21 +144,6 @@ fn spread(values: &[f64]) -> String {
         return format!("{} ({}-{})", shown(median(values)), shown(low), shown(high));
     }
     shown(median(values))
-}
-
-// Writing to a string does not fail, so the answers of `write!` are dropped here and above.
-fn heading(page: &mut String, circumstances: &Circumstances, runs: &Runs) {
-    let Circumstances { command, commit, machine, date, compiler, load_before, load_after } =
-        circumstances;
-    let _ = write!(
-        page,
-        "| | |\n|---|---|\n| command | `{command}` |\n| commit | {commit} |\n| machine | {machine} |\n\
-         | date | {date} |\n| compiler | {compiler} |\n\
-         | load average (1, 5, 15 min) | before {load_before}; after {load_after} |\n\
-         | method | medians (and ranges) of {} interleaved repeats of {} s, a process per server, \
-         `h2load` with one thread on the same cores |\n\n",
-        runs.repeats, runs.load.seconds
-    );
 }
 
 /// Writes tables into a page, between its marks, and charts into a folder beside it.

@@ -79,8 +79,6 @@ impl Bell {
 /// Wakes, whatever the waker does: there are others.
 pub(super) fn wake(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
-        if let Err(message) = contain::call(|| waker.wake()) {
-            contain::error(format_args!("a waker panicked: {message}"));
-        }
+        contain::quietly("a waker", || waker.wake());
     }
 }

@@ -1,6 +1,6 @@
 //! The sleep itself: wait until a timeout or a wake, whichever comes first.
 //!
-//! [`Parker`] belongs to the shard's owner and stays on its thread. [`Unparker`] is the other end: any thread may
+//! [`Parker`] belongs to the shard's owner and stays on its thread. `Unparker` is the other end: any thread may
 //! clone it and call `wake`. A wake is never lost: one that comes before the sleep ends the next sleep at once.
 //! Several wakes before a sleep end one sleep. Which wakes are worth their price is decided above, in the handshake.
 //!
@@ -18,6 +18,6 @@ mod tests;
 
 pub(crate) use end::ParkEnd;
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
-pub(crate) use linux::{Parker, Unparker};
+pub(crate) use linux::Parker;
 #[cfg(any(not(target_os = "linux"), tickwheel_loom))]
-pub(crate) use portable::{Parker, Unparker};
+pub(crate) use portable::Parker;

@@ -2,13 +2,14 @@
 
 use super::*;
 
-type Small = Chunks<3>;
+pub(in crate::wheel) type Small = Chunks<3>;
 
-fn entry(n: u64) -> Entry {
+pub(in crate::wheel) fn entry(n: u64) -> Entry {
     Entry { deadline: n, index: n as u32, mark: 7 }
 }
 
-fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
+/// Empties a bucket; the deadlines of what was in it.
+pub(in crate::wheel) fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
     let mut out = Vec::new();
     while let Some(chunk) = chunks.pop(bucket) {
         out.extend(chunk.entries().iter().map(|entry| entry.deadline));

@@ -1,8 +1,6 @@
 //! The hashed wheel as the sweep sees it. Positions: what is never due, the buckets, the overdue, the backlog.
 
-use super::super::DeadMask;
 use super::super::chunks::{Bucket, Chunks};
-use super::super::pass::{Pass, Step};
 use super::super::sweep::Sweepable;
 use super::stage::Stage;
 use super::{CHUNK_ENTRIES, Hashed};
@@ -15,27 +13,9 @@ impl Hashed {
     pub(super) fn backlog_position(&self) -> usize {
         self.overdue_position() + 1
     }
-
-    /// The bucket at a position of the sweep, with the pool of its chunks.
-    pub(super) fn bucket_mut(
-        &mut self,
-        position: usize,
-    ) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
-        if position == 0 {
-            return (&mut self.never, &mut self.chunks);
-        }
-        if position == self.overdue_position() {
-            return (&mut self.overdue, &mut self.chunks);
-        }
-        if position == self.backlog_position() {
-            return (&mut self.backlog, &mut self.chunks);
-        }
-        let bucket = self.ring.bucket_mut(position - 1).expect("an occupied bucket has a page");
-        (bucket, &mut self.chunks)
-    }
 }
 
-impl Sweepable for Hashed {
+impl Sweepable<CHUNK_ENTRIES> for Hashed {
     fn occupied_from(&self, position: usize) -> Option<usize> {
         if position == 0 && !self.never.is_empty() {
             return Some(0);
@@ -50,9 +30,18 @@ impl Sweepable for Hashed {
         (position <= overdue + 1 && !self.backlog.is_empty()).then_some(overdue + 1)
     }
 
-    fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step {
-        let (bucket, chunks) = self.bucket_mut(position);
-        pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()))
+    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
+        if position == 0 {
+            return (&mut self.never, &mut self.chunks);
+        }
+        if position == self.overdue_position() {
+            return (&mut self.overdue, &mut self.chunks);
+        }
+        if position == self.backlog_position() {
+            return (&mut self.backlog, &mut self.chunks);
+        }
+        let bucket = self.ring.bucket_mut(position - 1).expect("an occupied bucket has a page");
+        (bucket, &mut self.chunks)
     }
 
     /// An unfinished visit or collection keeps its own place in a bucket, which a second pass would

@@ -3,10 +3,8 @@
 //! Entries move to lower rings, so the highest ring comes first and nothing slips past the sweep; from the lowest one,
 //! the recent and the overdue ones they may go to the backlog, which is last.
 
-use super::super::DeadMask;
 use super::super::bits::{RING_BUCKETS, next_set};
 use super::super::chunks::{Bucket, Chunks};
-use super::super::pass::{Pass, Step};
 use super::super::sweep::Sweepable;
 use super::{BACKLOG, CHUNK_ENTRIES, FIRST_RECENT, Hierarchical, LEVELS, OVERDUE, Place, RECENT};
 
@@ -23,26 +21,7 @@ fn ring_and_slot(position: usize) -> (usize, usize) {
     (LEVELS - 1 - position / RING_BUCKETS, position % RING_BUCKETS)
 }
 
-impl Hierarchical {
-    /// The bucket at a position, with the pool of its chunks.
-    pub(super) fn bucket_mut(
-        &mut self,
-        position: usize,
-    ) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
-        let bucket = match position {
-            OVERDUE => &mut self.overdue,
-            BACKLOG => &mut self.backlog,
-            FIRST_RECENT.. => &mut self.rings[RECENT].buckets[position - FIRST_RECENT],
-            _ => {
-                let (level, slot) = ring_and_slot(position);
-                &mut self.rings[level].buckets[slot]
-            }
-        };
-        (bucket, &mut self.chunks)
-    }
-}
-
-impl Sweepable for Hierarchical {
+impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
     fn occupied_from(&self, position: usize) -> Option<usize> {
         if position < FIRST_RECENT {
             let (level, slot) = ring_and_slot(position);
@@ -66,9 +45,17 @@ impl Sweepable for Hierarchical {
         (position <= BACKLOG && !self.backlog.is_empty()).then_some(BACKLOG)
     }
 
-    fn step(&mut self, position: usize, pass: &mut Pass, is_dead: DeadMask<'_>) -> Step {
-        let (bucket, chunks) = self.bucket_mut(position);
-        pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()))
+    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
+        let bucket = match position {
+            OVERDUE => &mut self.overdue,
+            BACKLOG => &mut self.backlog,
+            FIRST_RECENT.. => &mut self.rings[RECENT].buckets[position - FIRST_RECENT],
+            _ => {
+                let (level, slot) = ring_and_slot(position);
+                &mut self.rings[level].buckets[slot]
+            }
+        };
+        (bucket, &mut self.chunks)
     }
 
     /// A cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.

@@ -1,0 +1,86 @@
+//! `LocalTimer`: all that it holds, and the memory for it.
+
+use super::timer::LocalTimer;
+use crate::time::Time;
+use crate::types::{Budget, Key, Unfired};
+
+impl<T> LocalTimer<T> {
+    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// for name in ["a", "b", "c"] {
+    ///     timer.schedule(Time::ZERO, Duration::from_secs(1), name)?;
+    /// }
+    /// for (key, deadline, name) in timer.iter() {
+    ///     println!("{name} ({key}) is due at {deadline}");
+    /// }
+    /// assert_eq!(timer.drain().map(|unfired| unfired.payload.len()).sum::<usize>(), 3);
+    /// timer.clear(); // does nothing more
+    /// assert!(timer.is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
+        self.contents
+            .table
+            .iter()
+            .map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
+    }
+
+    /// Drops all pending timers. O(peak number of timers).
+    pub fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
+    /// it is dropped are dropped with it. O(peak number of timers).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        let rate = self.rate;
+        self.contents.drain(move |tick| rate.start_of(tick))
+    }
+
+    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.contents.budget = budget.at_least_one();
+    }
+
+    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
+    /// themselves, a chunk at a time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Budget, LocalTimer, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer = LocalTimer::with_capacity(Duration::from_millis(1), 1000)?;
+    /// timer.set_budget(Budget { fire: 64, ..Budget::default() });
+    /// timer.reserve(100_000); // a burst is coming
+    /// for n in 0..100_000_u32 {
+    ///     timer.schedule(Time::ZERO, Duration::from_secs(1), n)?;
+    /// }
+    /// let full = timer.held_bytes();
+    /// timer.clear();
+    /// timer.shrink_to_fit();
+    /// assert!(timer.held_bytes() < full);
+    /// # Ok(()) }
+    /// ```
+    pub fn reserve(&mut self, timers: usize) {
+        self.contents.table.reserve(timers);
+    }
+
+    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
+    /// O(peak number of timers).
+    pub fn shrink_to_fit(&mut self) {
+        self.contents.table.shrink_to_fit();
+    }
+
+    /// Bytes held for nodes and wheel, reserves included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.contents.held_bytes()
+    }
+}
