@@ -130,17 +130,20 @@ fn a_later_timer_does_not_wake_the_worker() {
     timer.wait_idle();
     wait_until("the worker sleeps", || timer.stats().shards[0].parks > 0);
     let before = timer.stats().shards[0].clone();
-    // Fewer than make the inbox call by itself.
-    let keys: Vec<Key<u64>> =
-        (1..5_000).map(|id| timer.schedule_key(2 * HOUR, id).unwrap()).collect();
-    for key in keys {
-        assert!(timer.reschedule(key, 3 * HOUR).moved());
-        assert!(timer.cancel(key).won());
+    for _ in 0..10 {
+        // All rounds together are fewer than make the inbox call by itself.
+        let keys: Vec<Key<u64>> =
+            (0..500).map(|id| timer.schedule_key(2 * HOUR, id).unwrap()).collect();
+        for key in keys {
+            assert!(timer.reschedule(key, 3 * HOUR).moved());
+            assert!(timer.cancel(key).won());
+        }
+        std::thread::sleep(ms(2));
+        timer.wait_idle();
     }
-    std::thread::sleep(ms(20));
     let after = timer.stats().shards[0].clone();
-    assert_eq!(after.wakes, before.wakes);
-    assert!(after.turns - before.turns <= 1, "one may have been under way");
+    let few = after.wakes - before.wakes <= 1 && after.turns - before.turns <= 1;
+    assert!(few, "the first timer's may have been under way, {before:?}, then {after:?}");
     timer.stop().unwrap();
 }
 
