@@ -66,7 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/time/", &["contain", "sync"]),
     ("src/types/", &["sync", "time"]),
     ("src/state/", &["sync", "types"]),
-    ("src/wheel/", &["types"]),
+    ("src/wheel/", &["sync", "types"]),
     ("src/drive/", &["types", "wheel"]),
     ("src/pull.rs", &["drive", "time", "types"]),
     ("src/local/", &["drive", "pull", "state", "sync", "time", "types", "wheel"]),

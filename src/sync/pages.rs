@@ -101,15 +101,14 @@ unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 ///
 /// # Safety
 ///
-/// The bytes are whole pages of a piece that [`can_be_given_back`]. Whoever reads them meanwhile does so by atomics and
-/// makes do with zeros, and nobody writes them.
+/// The bytes are whole pages, of a piece that [`can_be_given_back`] or of the caller alone. Whoever reads them
+/// meanwhile does so by atomics and makes do with zeros, and nobody writes them.
 #[cfg(not(tickwheel_loom))]
 pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
     #[cfg(target_os = "linux")]
     {
         use rustix::mm::{Advice, madvise};
-        // SAFETY: a private anonymous mapping of ours (the function's contract): its pages are replaced by zeroed ones
-        // and nothing else happens.
+        // SAFETY: pages of ours (the function's contract): they are replaced by zeroed ones and nothing else happens.
         unsafe { madvise(place.as_ptr().cast(), bytes, Advice::LinuxDontNeed) }.is_ok()
     }
     #[cfg(not(target_os = "linux"))]
@@ -119,10 +118,40 @@ pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
     }
 }
 
+/// Frees a box of which nobody needs the contents, and lets the system have its whole pages before: an allocator may
+/// keep what it is given for the next time.
+pub(crate) fn discard<T: Copy>(piece: Box<T>) {
+    #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+    {
+        let place = NonNull::from(Box::leak(piece)).cast::<u8>();
+        let start = place.as_ptr() as usize;
+        let first = start.next_multiple_of(size());
+        let end = (start + std::mem::size_of::<T>()) / size() * size();
+        if first < end {
+            // SAFETY: whole pages inside of the box, which is ours alone; it has no destructor that would look at them.
+            unsafe { give_back(place.add(first - start), end - first) };
+        }
+        // SAFETY: leaked above, from a box of this type. Whatever the bytes are, dropping it reads none.
+        drop(unsafe { Box::from_raw(place.cast::<T>().as_ptr()) });
+    }
+    #[cfg(not(all(target_os = "linux", not(tickwheel_loom))))]
+    drop(piece);
+}
+
 #[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
 mod tests {
     use super::*;
     use crate::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn boxes_of_any_size_may_be_discarded_and_their_memory_serves_again() {
+        for _ in 0..3 {
+            discard(Box::new(7_u64));
+            let piece = Box::new([7_u64; 10_000]);
+            assert!(piece.iter().all(|word| *word == 7));
+            discard(piece);
+        }
+    }
 
     #[test]
     fn what_is_given_back_reads_as_zero_and_serves_again() {

@@ -347,7 +347,9 @@ impl<const N: usize> Chunks<N> {
             };
             self.all_free.remove(number);
             self.with_room.remove(number);
-            self.segments[number].chunks = None;
+            if let Some(chunks) = self.segments[number].chunks.take() {
+                discard(chunks);
+            }
             self.segments[number].free = 0;
             self.free -= SEGMENT_CHUNKS;
             self.vacant += 1;
@@ -357,6 +359,14 @@ impl<const N: usize> Chunks<N> {
             self.vacant -= 1;
         }
     }
+}
+
+/// Frees a segment, its pages first where the system can be told.
+fn discard<const N: usize>(chunks: Box<[Chunk<N>; SEGMENT_CHUNKS]>) {
+    #[cfg(feature = "shard")]
+    crate::sync::pages::discard(chunks);
+    #[cfg(not(feature = "shard"))]
+    drop(chunks);
 }
 
 #[cfg(test)]

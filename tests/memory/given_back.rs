@@ -105,13 +105,6 @@ mod resident {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// What the allocator keeps for itself after the wheel and the inbox have freed it is not what this is about.
-    fn tidy_allocator() {
-        #[cfg(target_env = "gnu")]
-        // SAFETY: gives unused pages of the heap back, and touches nothing that is allocated.
-        let _ = unsafe { libc::malloc_trim(0) };
-    }
-
     fn alone_in_a_process(test: &str) {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args([
@@ -156,7 +149,6 @@ mod resident {
         let start = Instant::now();
         let left = loop {
             timer.wait_idle();
-            tidy_allocator();
             let left = resident().saturating_sub(before);
             if left <= growth * most_left / 100 || start.elapsed() > Duration::from_secs(20) {
                 break left;
