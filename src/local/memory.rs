@@ -48,8 +48,8 @@ impl<T> LocalTimer<T> {
         self.contents.budget = budget.at_least_one();
     }
 
-    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. Wheel and queue grow by
-    /// themselves, a chunk at a time.
+    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. The wheel grows by
+    /// itself, a chunk at a time.
     ///
     /// ```
     /// use std::time::Duration;

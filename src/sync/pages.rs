@@ -124,7 +124,7 @@ pub(crate) fn discard<T: Copy>(piece: Box<T>) {
     #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
     {
         let place = NonNull::from(Box::leak(piece)).cast::<u8>();
-        let start = place.as_ptr() as usize;
+        let start = place.addr().get();
         let first = start.next_multiple_of(size());
         let end = (start + std::mem::size_of::<T>()) / size() * size();
         if first < end {
@@ -144,13 +144,14 @@ mod tests {
     use crate::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn boxes_of_any_size_may_be_discarded_and_their_memory_serves_again() {
-        for _ in 0..3 {
-            discard(Box::new(7_u64));
-            let piece = Box::new([7_u64; 10_000]);
-            assert!(piece.iter().all(|word| *word == 7));
-            discard(piece);
-        }
+    fn what_is_discarded_takes_nothing_of_its_neighbours_along() {
+        discard(Box::new(7_u64));
+        // Neighbours in the allocator's heap, no piece of which begins or ends with a page.
+        let pieces: Vec<Box<[u64; 3000]>> = (0..64).map(|_| Box::new([7; 3000])).collect();
+        let (stay, go): (Vec<_>, Vec<_>) =
+            pieces.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
+        go.into_iter().for_each(|(_, piece)| discard(piece));
+        assert!(stay.iter().all(|(_, piece)| piece.iter().all(|word| *word == 7)));
     }
 
     #[test]
