@@ -160,16 +160,25 @@ impl<T> Inner<T> {
     pub(super) fn rejected<P>(&self, error: ScheduleError<P>, shard: usize) -> ScheduleError<P> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        let error = match (error.kind(), self.standing.failure(shard)) {
-            (ScheduleErrorKind::Stopped, Some(message)) if self.phase() == Phase::Started => {
-                let message = message.clone();
-                let kind = ScheduleErrorKind::WorkerFailed { shard, message };
-                ScheduleError::new(kind, error.into_payload())
+        let error = match error.kind() {
+            ScheduleErrorKind::Stopped => {
+                ScheduleError::new(self.why_closed(shard), error.into_payload())
             }
             _ => error,
         };
         events::timer_was_refused(shard, error.kind());
         error
+    }
+
+    /// Why a shard takes no timers any more: its worker has failed, or the engine is stopped.
+    #[cold]
+    pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
+        match self.standing.failure(shard) {
+            Some(message) if self.phase() == Phase::Started => {
+                ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
+            }
+            _ => ScheduleErrorKind::Stopped,
+        }
     }
 
     #[cold]
@@ -220,15 +229,25 @@ impl<T: Send + 'static> Inner<T> {
         payload: T,
         clone: fn(&T) -> T,
     ) -> Result<Key<T>, ScheduleError<T>> {
+        let course = Course::new(self.source.time(first), period, self.rate);
+        self.arm(payload, |(shard, slot), payload| {
+            let repeat = Repeat { payload, clone, course };
+            self.handles[shard].schedule_periodic(slot, repeat)
+        })
+    }
+
+    /// Runs `f` with the shard that the calling thread's next timer goes to and the thread's slot, once the engine has
+    /// started. A refusal is counted.
+    #[inline(always)] // of every schedule
+    pub(super) fn arm<R>(
+        &self,
+        payload: T,
+        f: impl FnOnce((usize, u32), T) -> Result<R, ScheduleError<T>>,
+    ) -> Result<R, ScheduleError<T>> {
         let payload = self.ready(payload)?;
-        let nominal = self.source.time(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
-            let handle = &self.handles[shard];
-            let course = Course::new(nominal, period, self.rate);
-            let repeat = Repeat { payload, clone, course };
-            let begun = handle.schedule_periodic(slot, repeat);
-            begun.map_err(|error| self.rejected(error, shard))
+            f((shard, slot), payload).map_err(|error| self.rejected(error, shard))
         })
     }
 }
