@@ -51,7 +51,8 @@ pub(super) struct Inner<T> {
     pub(super) timers: CachePadded<TimerCount>,
     /// What keeps this engine's memory.
     pub(super) hold: Weak<Hold<T>>,
-    pub(super) retire: Retire<T>,
+    /// What happens to an engine when its last `Hold` goes.
+    pub(super) retire: fn(NonNull<Self>),
     /// Called with each payload that a shard has returned.
     pub(super) on_return: fn(&T),
 }
@@ -61,9 +62,6 @@ pub(super) type AnyShelf = Shelf<Box<dyn Lingering + Send>>;
 
 /// Keeps an engine's memory; lives in an `Arc`.
 pub(super) struct Hold<T>(pub(super) NonNull<Inner<T>>);
-
-/// What happens to an engine when its last `Hold` goes.
-pub(super) type Retire<T> = fn(NonNull<Inner<T>>);
 
 /// What drives one shard, on whichever thread; see `shard_worker`.
 pub(super) struct ShardWorker<T> {
