@@ -3,7 +3,7 @@
 
 use super::harness::{Bound, Probe, bounded, explore, spawn};
 use crate::inbox::pool::Pool;
-use crate::inbox::{Desk, FIRST, Inbox, Message, Reader, Written};
+use crate::inbox::{Desk, FIRST, Inbox, Message, Reader};
 use std::sync::Arc;
 
 /// Messages that fill all but `room` slots of a first block, on real threads. Under loom a block has two
@@ -43,7 +43,7 @@ impl Line {
         if !desk.is_ready() {
             self.inbox.prepare(desk).unwrap();
         }
-        if let Written::First(block) = desk.write(message) {
+        if let Some(block) = desk.write(message) {
             let _ = self.inbox.hand_over(block);
         }
     }
