@@ -38,7 +38,8 @@ pub(super) struct Row {
     pub(super) missing: u64,
     /// Jobs per second.
     pub(super) accepted: f64,
-    pub(super) fired: f64,
+    /// Of a burst; none if not all of it has come.
+    pub(super) fired: Option<f64>,
 }
 
 /// The head of the table of rows.
@@ -56,11 +57,11 @@ impl Row {
 
     pub(super) fn line(&self) -> String {
         let late = [0.5, 0.99, 0.999].map(|share| format!("{:.1} ms", self.late_ms(share)));
+        let fired = self.fired.map_or_else(|| "-".to_owned(), |fired| format!("{fired:.0}"));
         format!(
-            "| {} | {:.0} | {:.0} | {} | {} | {} |\n",
+            "| {} | {:.0} | {fired} | {} | {} | {} |\n",
             self.name,
             self.accepted,
-            self.fired,
             late.join(" | "),
             self.early,
             self.missing
@@ -129,12 +130,12 @@ impl Work {
         Ok((late, count - came.len() as u64))
     }
 
-    /// Jobs per second from the moment at which all are due until the last has come.
+    /// Jobs per second from the moment at which all are due until the last has come; none if one is missing.
     async fn burst<C: Contestant>(
         &self,
         contestant: &C,
         arrivals: &mut Arrivals,
-    ) -> Result<f64, Failure> {
+    ) -> Result<Option<f64>, Failure> {
         let count = self.burst as u64;
         let due_ms = now_us() / 1000 + 4000 + count / 5;
         let made =
@@ -142,7 +143,8 @@ impl Work {
         check(made.buffer_unordered(UNDER_WAY).collect().await)?;
         let came = gather(arrivals, count).await;
         let last = came.values().max().copied().unwrap_or(due_ms * 1000);
-        Ok(came.len() as f64 / (last.saturating_sub(due_ms * 1000).max(1) as f64 / 1e6))
+        let taken = last.saturating_sub(due_ms * 1000).max(1) as f64 / 1e6;
+        Ok((came.len() as u64 == count).then(|| count as f64 / taken))
     }
 }
 
