@@ -11,7 +11,6 @@ cd "$(dirname "$0")"
 export CARGO_TARGET_DIR="$PWD/target" CARGO_TERM_COLOR=never
 
 seconds=${1:-60}
-[[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "usage: fuzz/corpus.sh [SECONDS_EACH] [TARGET...]"; exit 2; }
 shift || true
 targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(cargo +nightly fuzz list)
