@@ -38,3 +38,19 @@ pub use support::choices::case;
 pub use support::{
     engine_manual, engine_threads, fixed_model, local_model, shard_model, wheel_model,
 };
+
+/// Runs `check` and waits until the threads that it has started are gone, as those of an engine that was dropped go by
+/// themselves: what a thread holds that is just ending, the sanitizer takes for a leak.
+pub fn until_its_threads_are_gone(check: impl FnOnce()) {
+    let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let before = threads();
+    check();
+    let gone = (0..10_000).any(|_| {
+        let gone = threads() <= before;
+        if !gone {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        gone
+    });
+    assert!(gone, "{} threads are left", threads() - before);
+}
