@@ -89,7 +89,7 @@ fn stop(world: &World) -> Vec<u64> {
 /// The handle cancels, if it can, and goes; what it took.
 fn drop_it(world: &World, thread: usize, timer: Armed) -> Option<u64> {
     let cache = &world.caches[thread];
-    let taken = world.table.cancel_held(cache, timer.index, timer.generation);
+    let taken = world.table.cancel_held(cache, timer.index);
     world.release(thread, timer);
     taken.map(|payload| payload.id())
 }

@@ -65,10 +65,7 @@ fn handle_cancels_and_drops_or_fire() {
         let holder = spawn({
             let world = Arc::clone(&world);
             move || {
-                let won = world
-                    .table
-                    .cancel_held(&world.caches[1], timer.index, timer.generation)
-                    .is_some();
+                let won = world.table.cancel_held(&world.caches[1], timer.index).is_some();
                 world.release(1, timer);
                 won
             }

@@ -46,7 +46,7 @@ impl Engine {
     fn finish(mut self) {
         assert_eq!(self.close(), [], "returned only when asked for the second time");
         assert_eq!(self.owner.handle().pending(), 0, "still counted as pending");
-        for _ in 0..self.limit.max() {
+        for _ in 0..self.limit.max {
             assert!(self.limit.acquire().is_ok(), "a place is still taken");
         }
         let Self { owner, ledger, .. } = self;
@@ -107,7 +107,7 @@ fn stop_or_schedule_with_a_handle() {
                 };
                 let next = schedule(&handle, thread, &ledger, 2, false);
                 assert!(handle.state(key).is_some(), "the handle keeps the node");
-                handle.release(thread, key);
+                handle.release(thread, key.index());
                 if next.is_some() { vec![1, 2] } else { vec![1] }
             }
         });
@@ -174,7 +174,7 @@ fn stop_or_exchange() {
             let exchanged = handle.exchange(thread, key, other);
             let left = exchanged.as_ref().is_err_and(|not| not.left.is_some());
             let returns = if exchanged.is_ok() { vec![2] } else { vec![1] };
-            handle.release(thread, key);
+            handle.release(thread, key.index());
             if left { vec![] } else { returns }
         });
         let returned = engine.close();

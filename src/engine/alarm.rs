@@ -22,6 +22,7 @@ use super::timer::Timer;
 use crate::contain;
 use crate::node::exchange::NotExchanged;
 use crate::state::{Phase, State};
+use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
@@ -189,12 +190,13 @@ impl Alarm {
     #[inline]
     fn end(&mut self) -> Option<Task> {
         let Armed { key, .. } = self.armed.take()?;
-        let taken = self.engine.with_thread(key, |handle, thread| {
-            let taken = handle.cancel_held(thread, key);
-            handle.release(thread, key);
+        let handle = self.engine.handle(key)?;
+        slot::with(|slot| {
+            let thread = handle.thread(slot);
+            let taken = handle.cancel_held(thread, key.index());
+            handle.release(thread, key.index());
             taken
-        });
-        taken.flatten()
+        })
     }
 }
 

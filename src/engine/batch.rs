@@ -78,11 +78,13 @@ impl<T: Send + 'static> Inner<T> {
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Result<Vec<(u64, T)>, BatchError<T>> {
         let timers = self.source.ticks(&self.rate, timers);
-        self.ready(timers).map_err(|error| {
-            let (kind, timers) = error.into_parts();
-            self.count_rejected(timers.len());
-            BatchError::new(kind, Vec::new(), self.rate.with_times(timers))
-        })
+        match self.ready() {
+            Ok(()) => Ok(timers),
+            Err(kind) => {
+                self.count_rejected(timers.len());
+                Err(BatchError::new(kind, Vec::new(), self.rate.with_times(timers)))
+            }
+        }
     }
 
     /// Of a batch `refused` timers were refused; one of them has been counted.

@@ -14,8 +14,9 @@
 use super::inner::{AnyShelf, Hold, Inner};
 use super::linger::{Lingering, Shelf};
 use crate::contain;
+use crate::shard::ShardHandle;
 use crate::sync::slot;
-use crate::types::{Key, ScheduleError};
+use crate::types::ScheduleError;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -209,9 +210,12 @@ impl<T> Drop for TimerRef<T> {
 }
 
 /// A `Timeout`'s way to its engine, which counts it per thread and not on one word.
+///
+/// Two words, which travel in registers: the generation of its timer stands in the node that it holds.
 pub(super) struct HandleRef<T> {
     engine: NonNull<Inner<T>>,
-    key: Key<T>,
+    /// The shard in the upper half, the node in the lower one.
+    place: u64,
 }
 
 // SAFETY: as for `Hold`.
@@ -234,12 +238,16 @@ impl<T> HandleRef<T> {
         };
         let key = handle.schedule(thread, tick, payload, true)?;
         thread.handles_made.bump();
-        Ok(Self { engine: NonNull::from(engine), key })
+        Ok(Self {
+            engine: NonNull::from(engine),
+            place: (shard as u64) << 32 | u64::from(key.index()),
+        })
     }
 
+    /// The shard, and the index of the node in it.
     #[inline]
-    pub(super) fn key(&self) -> Key<T> {
-        self.key
+    pub(super) fn place(&self) -> (&ShardHandle<T>, u32) {
+        (&self.handles[(self.place >> 32) as usize], self.place as u32)
     }
 }
 
@@ -256,16 +264,14 @@ impl<T> Deref for HandleRef<T> {
 impl<T> Drop for HandleRef<T> {
     #[inline]
     fn drop(&mut self) {
-        let (engine, key, shelf) = (self.engine, self.key, self.shelf);
+        let (engine, place, shelf) = (self.engine, self.place, self.shelf);
         shelf.leave(|| {
             slot::with(|slot| {
                 // SAFETY: as in `deref`, until the handle is counted as dropped. No reference outlives that.
-                let engine = unsafe { engine.as_ref() };
-                if let Some(handle) = engine.handle(key) {
-                    let thread = handle.thread(slot);
-                    handle.release(thread, key);
-                    thread.handles_dropped.bump();
-                }
+                let handle = &unsafe { engine.as_ref() }.handles[(place >> 32) as usize];
+                let thread = handle.thread(slot);
+                handle.release(thread, place as u32);
+                thread.handles_dropped.bump();
             });
         });
     }

@@ -179,13 +179,6 @@ impl<T> Inner<T> {
         }
     }
 
-    #[cold]
-    pub(super) fn reject<P>(&self, kind: ScheduleErrorKind, payload: P) -> ScheduleError<P> {
-        // ORDERING: Relaxed: a statistic.
-        self.rejected.fetch_add(1, Ordering::Relaxed);
-        ScheduleError::new(kind, payload)
-    }
-
     #[inline]
     pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
         let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
@@ -242,7 +235,9 @@ impl<T: Send + 'static> Inner<T> {
         payload: T,
         f: impl FnOnce((usize, u32), T) -> Result<R, ScheduleError<T>>,
     ) -> Result<R, ScheduleError<T>> {
-        let payload = self.ready(payload)?;
+        if let Err(kind) = self.ready() {
+            return Err(ScheduleError::new(kind, payload));
+        }
         slot::with(|slot| {
             let shard = self.router.route(slot);
             f((shard, slot), payload).map_err(|error| self.rejected(error, shard))

@@ -15,7 +15,7 @@ use super::worker;
 use crate::contain;
 use crate::shard::ShardHandle;
 use crate::sync::process::{AtomicUsize, Ordering};
-use crate::types::{ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
+use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
@@ -295,17 +295,22 @@ impl<T> Inner<T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// Starts the engine if need be; the payload, or all of a batch, comes back either way.
+    /// Starts the engine if need be. That it does not start is counted as a refusal.
     #[inline]
-    pub(super) fn ready<P>(&self, payload: P) -> Result<P, ScheduleError<P>> {
-        if self.phase() == Phase::Started {
-            return Ok(payload);
-        }
-        match self.start() {
-            Ok(()) => Ok(payload),
-            Err(StartError::Stopped) => Err(self.reject(ScheduleErrorKind::Stopped, payload)),
-            Err(error) => Err(self.reject(ScheduleErrorKind::Start(error), payload)),
-        }
+    pub(super) fn ready(&self) -> Result<(), ScheduleErrorKind> {
+        if self.phase() == Phase::Started { Ok(()) } else { self.begin() }
+    }
+
+    #[cold]
+    fn begin(&self) -> Result<(), ScheduleErrorKind> {
+        self.start().map_err(|error| {
+            // ORDERING: Relaxed: a statistic.
+            self.rejected.fetch_add(1, Ordering::Relaxed);
+            match error {
+                StartError::Stopped => ScheduleErrorKind::Stopped,
+                error => ScheduleErrorKind::Start(error),
+            }
+        })
     }
 
     #[cold]

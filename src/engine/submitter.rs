@@ -78,7 +78,9 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let inner = &self.timer.inner;
         let tick = inner.tick(when);
-        let payload = inner.ready(payload)?;
+        if let Err(kind) = inner.ready() {
+            return Err(ScheduleError::new(kind, payload));
+        }
         self.handle
             .schedule(self.thread, tick, payload, false)
             .map_err(|error| inner.rejected(error, self.shard))

@@ -1,7 +1,8 @@
 //! `Timeout`: the owned handle of one timer.
 
 use super::hold::HandleRef;
-use crate::state::{Phase, State};
+use crate::state::Phase;
+use crate::sync::slot;
 use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
@@ -9,8 +10,8 @@ use std::fmt;
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
 /// A `Timeout` keeps its timer's record, so its answers stay right for as long as it exists, and it keeps the engine's
-/// memory (not its workers). It cannot be cloned; [`key`](Self::key) gives a plain copy of its name. Making and
-/// dropping one writes nothing that other threads write.
+/// memory (not its workers). It is two words large and cannot be cloned; [`key`](Self::key) gives a plain copy of its
+/// name. Making and dropping one writes nothing that other threads write.
 ///
 /// Dropping a `Timeout` leaves the timer armed; [`cancel_on_drop`](Self::cancel_on_drop) makes a guard that does not.
 ///
@@ -37,6 +38,10 @@ use std::fmt;
 pub struct Timeout<T> {
     inner: HandleRef<T>,
 }
+
+// Two registers take it.
+const _: () = assert!(size_of::<Timeout<[u8; 100]>>() <= 16);
+const _: () = assert!(size_of::<Option<Timeout<u8>>>() <= 16);
 
 /// Where the timer of a [`Timeout`] stands.
 ///
@@ -81,10 +86,8 @@ impl<T> Timeout<T> {
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
-        let key = self.key();
-        Cancel::from_payload(
-            self.inner.with_thread(key, |handle, thread| handle.cancel_held(thread, key)).flatten(),
-        )
+        let (handle, index) = self.inner.place();
+        slot::with(|slot| Cancel::from_payload(handle.cancel_held(handle.thread(slot), index)))
     }
 
     /// Moves the timer to fire after a delay or at a point in time instead; see
@@ -96,9 +99,8 @@ impl<T> Timeout<T> {
     /// Where the timer stands. One read, so that two questions cannot get answers of different moments.
     #[must_use]
     pub fn state(&self) -> TimeoutState {
-        let key = self.key();
-        let state = self.inner.handle(key).and_then(|handle| handle.state(key));
-        match state.map_or(Phase::Idle, State::phase) {
+        let (handle, index) = self.inner.place();
+        match handle.held_state(index).phase() {
             Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
                 TimeoutState::Pending
             }
@@ -130,15 +132,15 @@ impl<T> Timeout<T> {
     /// When the timer is or was due: the time asked for, rounded up to a tick.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        let key = self.key();
-        let tick = self.inner.handle(key).map_or(u64::MAX, |handle| handle.deadline(key));
-        self.inner.rate.start_of(tick)
+        let (handle, index) = self.inner.place();
+        self.inner.rate.start_of(handle.deadline(index))
     }
 
     /// The timer's name.
     #[must_use]
     pub fn key(&self) -> Key<T> {
-        self.inner.key()
+        let (handle, index) = self.inner.place();
+        handle.held_key(index)
     }
 
     /// Gives up the handle and keeps the name; the timer stays armed.

@@ -5,6 +5,7 @@ use super::inner::Inner;
 use super::task::Task;
 use super::timeout::Timeout;
 use crate::state::State;
+use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::fmt;
@@ -218,9 +219,8 @@ impl<T: Send + 'static> Timer<T> {
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        Cancel::from_payload(
-            self.inner.with_thread(key, |handle, thread| handle.cancel(thread, key)).flatten(),
-        )
+        let Some(handle) = self.inner.handle(key) else { return Cancel::Lost };
+        slot::with(|slot| Cancel::from_payload(handle.cancel(handle.thread(slot), key)))
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead; see [`When`].

@@ -112,10 +112,10 @@ impl<T: Send + 'static> Remote<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        let owned = self.shard.owns(key);
-        Cancel::from_payload(
-            owned.then(|| self.with_thread(|thread| self.shard.cancel(thread, key))).flatten(),
-        )
+        if !self.shard.owns(key) {
+            return Cancel::Lost;
+        }
+        self.with_thread(|thread| Cancel::from_payload(self.shard.cancel(thread, key)))
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a

@@ -150,19 +150,20 @@ impl<T> Table<T> {
         phase: Phase,
     ) -> Option<T> {
         let node = self.nodes.get(index)?;
-        self.collect(cache, index, node, node.state.end(generation, phase, false))
+        self.collect(cache, index, node, node.state.end(generation, phase))
     }
 
     /// As [`Table::end`] for the `Timeout` that holds the node: the node stays until [`Table::release`].
     #[inline]
-    pub(crate) fn cancel_held(
-        &self,
-        cache: &ThreadCache,
-        index: u32,
-        generation: u64,
-    ) -> Option<T> {
+    pub(crate) fn cancel_held(&self, cache: &ThreadCache, index: u32) -> Option<T> {
         let node = self.nodes.get(index)?;
-        self.collect(cache, index, node, node.state.end(generation, Phase::Cancelled, true))
+        self.collect(cache, index, node, node.state.cancel_held())
+    }
+
+    /// The state of a held node, which is that of the timer it is held for.
+    #[inline]
+    pub(crate) fn held_state(&self, index: u32) -> State {
+        self.nodes.get(index).map_or_else(State::default, |node| node.state.load())
     }
 
     /// A `Timeout` lets go of its node.
@@ -342,7 +343,7 @@ impl<T> Table<T> {
             if !state.is_live() {
                 return;
             }
-            let ending = node.state.end(state.generation(), Phase::Returned, false);
+            let ending = node.state.end(state.generation(), Phase::Returned);
             let (was, shared) = match ending {
                 Ending::Lost | Ending::Left => return,
                 Ending::Sole(was) | Ending::Held(was) => (was, false),

@@ -128,7 +128,7 @@ impl<T> ShardHandle<T> {
     }
 
     /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
-    #[inline]
+    #[inline(always)] // or what comes back goes through memory
     pub(crate) fn schedule(
         &self,
         thread: &ThreadState,
@@ -149,12 +149,11 @@ impl<T> ShardHandle<T> {
         payload: T,
         held: bool,
     ) -> Result<Armed, ScheduleError<T>> {
-        let payload = self.acquire_permit(payload)?;
-        let payload = self.prepare(thread, payload)?;
+        if let Err(kind) = self.acquire_permit().and_then(|()| self.prepare(thread)) {
+            return Err(ScheduleError::new(kind, payload));
+        }
         // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
-        let count = || {
-            thread.scheduled.bump();
-        };
+        let count = || _ = thread.scheduled.bump();
         self.table
             .arm(&thread.cache, deadline, payload, held, count)
             .map_err(|payload| self.no_node(payload))
@@ -193,7 +192,7 @@ impl<T> ShardHandle<T> {
     #[cold]
     pub(super) fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
         let payload = if held {
-            let payload = self.table.cancel_held(&thread.cache, armed.index, armed.generation)?;
+            let payload = self.table.cancel_held(&thread.cache, armed.index)?;
             self.table.release(&thread.cache, armed.index);
             payload
         } else {
@@ -207,23 +206,22 @@ impl<T> ShardHandle<T> {
     /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
     pub(crate) fn cancel(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
-        let payload = self.table.end(
-            &thread.cache,
-            key.index(),
-            self.table.generation(key),
-            Phase::Cancelled,
-        )?;
-        self.count_cancel(thread);
-        Some(payload)
+        let (index, generation) = (key.index(), self.table.generation(key));
+        let payload = self.table.end(&thread.cache, index, generation, Phase::Cancelled);
+        if payload.is_some() {
+            self.count_cancel(thread);
+        }
+        payload
     }
 
     /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
     #[inline]
-    pub(crate) fn cancel_held(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
-        let payload =
-            self.table.cancel_held(&thread.cache, key.index(), self.table.generation(key))?;
-        self.count_cancel(thread);
-        Some(payload)
+    pub(crate) fn cancel_held(&self, thread: &ThreadState, index: u32) -> Option<T> {
+        let payload = self.table.cancel_held(&thread.cache, index);
+        if payload.is_some() {
+            self.count_cancel(thread);
+        }
+        payload
     }
 
     /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
@@ -262,8 +260,20 @@ impl<T> ShardHandle<T> {
 
     /// A `Timeout` lets go of its node.
     #[inline]
-    pub(crate) fn release(&self, thread: &ThreadState, key: Key<T>) {
-        self.table.release(&thread.cache, key.index());
+    pub(crate) fn release(&self, thread: &ThreadState, index: u32) {
+        self.table.release(&thread.cache, index);
+    }
+
+    /// The state of the timer that a node is held for.
+    #[inline]
+    pub(crate) fn held_state(&self, index: u32) -> State {
+        self.table.held_state(index)
+    }
+
+    /// The key of the timer that a node is held for.
+    #[inline]
+    pub(crate) fn held_key(&self, index: u32) -> Key<T> {
+        self.key(index, self.held_state(index).generation())
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
@@ -295,20 +305,14 @@ impl<T> ShardHandle<T> {
     }
 
     /// The deadline of a timer whose node the caller holds.
-    pub(crate) fn deadline(&self, key: Key<T>) -> u64 {
-        self.table.deadline(key.index())
+    pub(crate) fn deadline(&self, index: u32) -> u64 {
+        self.table.deadline(index)
     }
 
-    /// Takes a permit, if there is one, for this payload.
+    /// Takes a permit, if there is one.
     #[inline]
-    pub(super) fn acquire_permit(&self, payload: T) -> Result<T, ScheduleError<T>> {
-        match self.limit.as_ref().map(|limit| (limit.acquire(), limit.max())) {
-            Some((Err(pending), max_pending)) => {
-                let kind = ScheduleErrorKind::TooManyPending { pending, max_pending };
-                Err(ScheduleError::new(kind, payload))
-            }
-            _ => Ok(payload),
-        }
+    pub(super) fn acquire_permit(&self) -> Result<(), ScheduleErrorKind> {
+        self.limit.as_ref().map_or(Ok(()), |limit| limit.acquire())
     }
 
     #[inline]

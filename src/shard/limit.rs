@@ -3,13 +3,14 @@
 //! Only an engine that has a bound pays for it: one contended word per schedule, cancel and fire.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::types::ScheduleErrorKind;
 use crossbeam_utils::CachePadded;
 
 /// Counts permits taken; never more than `max`.
 #[derive(Debug)]
 pub(crate) struct Limit {
     taken: CachePadded<AtomicUsize>,
-    max: usize,
+    pub(crate) max: usize,
 }
 
 impl Limit {
@@ -17,18 +18,15 @@ impl Limit {
         Self { taken: CachePadded::new(AtomicUsize::new(0)), max }
     }
 
-    pub(crate) fn max(&self) -> usize {
-        self.max
-    }
-
-    /// Takes a permit, or says how many are taken. A compare-and-swap loop rather than add-and-undo, so
+    /// Takes a permit, unless all are taken. A compare-and-swap loop rather than add-and-undo, so
     /// that a refused caller never makes another one fail.
-    pub(crate) fn acquire(&self) -> Result<(), usize> {
+    pub(crate) fn acquire(&self) -> Result<(), ScheduleErrorKind> {
         // ORDERING: Relaxed throughout: the word is a counter; exactness comes from its modification order.
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
             if taken >= self.max {
-                return Err(taken);
+                let max_pending = self.max;
+                return Err(ScheduleErrorKind::TooManyPending { pending: taken, max_pending });
             }
             match self.taken.compare_exchange_weak(
                 taken,

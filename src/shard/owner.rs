@@ -220,10 +220,10 @@ impl<T> Owner<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let Self { handle, thread, .. } = self;
-        let payload = handle.acquire_permit(payload)?;
-        let count = || {
-            handle.counters.own_scheduled.bump();
-        };
+        if let Err(kind) = handle.acquire_permit() {
+            return Err(ScheduleError::new(kind, payload));
+        }
+        let count = || _ = handle.counters.own_scheduled.bump();
         let armed = handle
             .table
             .arm(&thread.cache, deadline, payload, false, count)

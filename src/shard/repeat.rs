@@ -38,19 +38,18 @@ impl<T> ShardHandle<T> {
         send: bool,
     ) -> Result<Armed, ScheduleError<T>> {
         let Repeat { payload, clone, course } = repeat;
-        let payload = self.acquire_permit(payload)?;
+        if let Err(kind) = self.acquire_permit() {
+            return Err(ScheduleError::new(kind, payload));
+        }
         let Some(first) = contain::quietly("a payload's Clone", || clone(&payload)) else {
             self.release_permit();
             return Err(ScheduleError::new(ScheduleErrorKind::PayloadClonePanicked, payload));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
-        let payload = match if send { self.prepare(thread, payload) } else { Ok(payload) } {
-            Ok(payload) => payload,
-            Err(refusal) => {
-                contain::drop_payload(first);
-                return Err(refusal);
-            }
-        };
+        if let Err(kind) = if send { self.prepare(thread) } else { Ok(()) } {
+            contain::drop_payload(first);
+            return Err(ScheduleError::new(kind, payload));
+        }
         let repeat = Repeat { payload, clone, course };
         let count = || {
             scheduled.bump();

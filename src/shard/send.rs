@@ -6,7 +6,7 @@ use super::thread_state::ThreadState;
 use crate::contain;
 use crate::inbox::{Message, NoMemory};
 use crate::park::{Announced, Call, Wake};
-use crate::types::{ScheduleError, ScheduleErrorKind};
+use crate::types::ScheduleErrorKind;
 
 /// Unread messages after which a producer calls the owner, whatever their deadlines.
 ///
@@ -34,16 +34,14 @@ impl<T> ShardHandle<T> {
     /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the permit back if
     /// not.
     #[inline(always)]
-    pub(super) fn prepare(&self, thread: &ThreadState, payload: T) -> Result<T, ScheduleError<T>> {
-        if thread.desk.is_ready() { Ok(payload) } else { self.prepare_block(thread, payload) }
+    pub(super) fn prepare(&self, thread: &ThreadState) -> Result<(), ScheduleErrorKind> {
+        if thread.desk.is_ready() { Ok(()) } else { self.prepare_block(thread) }
     }
 
     #[cold]
     #[inline(never)]
-    fn prepare_block(&self, thread: &ThreadState, payload: T) -> Result<T, ScheduleError<T>> {
-        let Err(kind) = self.fetch_block(thread) else { return Ok(payload) };
-        self.release_permit();
-        Err(ScheduleError::new(kind, payload))
+    fn prepare_block(&self, thread: &ThreadState) -> Result<(), ScheduleErrorKind> {
+        self.fetch_block(thread).inspect_err(|_| self.release_permit())
     }
 
     /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying

@@ -109,21 +109,28 @@ impl StateWord {
     }
 
     /// Ends the living timer that `generation` names.
-    ///
-    /// `by_handle`: the caller is the `Timeout` itself, whose own hold keeps the node.
     #[inline]
-    pub(crate) fn end(&self, generation: u64, phase: Phase, by_handle: bool) -> Ending {
+    pub(crate) fn end(&self, generation: u64, phase: Phase) -> Ending {
+        self.end_while(|seen| seen.is_named(generation), phase, false)
+    }
+
+    /// The `Timeout` itself, whose own hold keeps the node, cancels its timer.
+    #[inline]
+    pub(crate) fn cancel_held(&self) -> Ending {
+        self.end_while(State::is_live, Phase::Cancelled, true)
+    }
+
+    #[inline(always)]
+    fn end_while(&self, lives: impl Fn(State) -> bool, phase: Phase, by_handle: bool) -> Ending {
         let mut seen = self.load();
-        loop {
-            if !seen.is_named(generation) {
-                return Ending::Lost;
-            }
+        while lives(seen) {
             match self.try_end(seen, phase, by_handle) {
                 Ok(ending) => return ending,
                 // A move, a call or a detach begins or ends: somebody made progress.
                 Err(now) => seen = now,
             }
         }
+        Ending::Lost
     }
 
     /// One attempt to end a timer that was seen alive.

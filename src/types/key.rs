@@ -65,26 +65,20 @@ pub struct Key<T> {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(C)] // in this order the two halves are read and written as one word
+#[repr(C, packed(4))] // twelve bytes, of which the word is written and read in one piece
 pub struct RawKey {
-    /// Generation and shard, split in two so that a key needs only four-byte alignment.
-    low: u32,
-    high: u32,
+    /// Generation and shard.
+    packed: u64,
     /// The node's index, inverted: the highest index is never used, so that `Option<Key>` is no larger.
     inverted: NonZeroU32,
 }
 
 impl RawKey {
-    #[inline]
-    const fn packed(self) -> u64 {
-        (self.high as u64) << 32 | self.low as u64
-    }
-
     /// The shard that owns the timer, counted from 0.
     #[inline]
     #[must_use]
     pub const fn shard(self) -> usize {
-        (self.packed() & ((1 << SHARD_BITS) - 1)) as usize
+        (self.packed & ((1 << SHARD_BITS) - 1)) as usize
     }
 
     #[inline]
@@ -94,14 +88,14 @@ impl RawKey {
 
     #[inline]
     const fn generation(self) -> u64 {
-        self.packed() >> SHARD_BITS
+        self.packed >> SHARD_BITS
     }
 
     /// The key as a number below 2^96.
     #[inline]
     #[must_use]
     pub const fn to_bits(self) -> u128 {
-        (self.packed() as u128) << 32 | self.index() as u128
+        (self.packed as u128) << 32 | self.index() as u128
     }
 
     /// The key that [`to_bits`](Self::to_bits) turned into this number; `None` if it cannot have been one.
@@ -111,7 +105,7 @@ impl RawKey {
         let inverted = NonZeroU32::new(!(bits as u32));
         match inverted {
             Some(inverted) if bits >> 96 == 0 => {
-                Some(Self { high: (bits >> 64) as u32, low: (bits >> 32) as u32, inverted })
+                Some(Self { packed: (bits >> 32) as u64, inverted })
             }
             _ => None,
         }
@@ -133,7 +127,7 @@ impl<T> Key<T> {
             Some(inverted) => inverted,
             None => never_used(),
         };
-        Self::from_raw(RawKey { high: (packed >> 32) as u32, low: packed as u32, inverted })
+        Self::from_raw(RawKey { packed, inverted })
     }
 
     /// The key without its payload's type.
