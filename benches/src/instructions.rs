@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout, When};
+use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout, Timer, When};
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
