@@ -83,7 +83,8 @@ mod thread_per_core {
             std::thread::spawn(|| {
                 run(async |sleeps, _| {
                     let done = Rc::new(Cell::new(0));
-                    let work = (0..200).map(|number| work(sleeps.clone(), number, Rc::clone(&done)));
+                    let work =
+                        (0..200).map(|number| work(sleeps.clone(), number, Rc::clone(&done)));
                     let tasks: Vec<_> = work.map(monoio::spawn).collect();
                     for task in tasks {
                         task.await;

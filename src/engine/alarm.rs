@@ -17,13 +17,11 @@
 
 use super::hold::AlarmRef;
 use super::inner::Inner;
-use super::state::Phase as EnginePhase;
 use super::task::Task;
 use super::timer::Timer;
 use crate::contain;
 use crate::node::exchange::NotExchanged;
 use crate::state::{Phase, State};
-use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
@@ -97,14 +95,8 @@ impl Alarm {
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let tick = engine.rate.deadline_at(deadline);
-        let armed = engine.ready(Task::waking(waker)).and_then(|task| {
-            slot::with(|slot| {
-                let shard = engine.router.route(slot);
-                let handle = &engine.handles[shard];
-                handle
-                    .schedule_by(slot, tick, task, true)
-                    .map_err(|error| engine.rejected(error, shard))
-            })
+        let armed = engine.arm(Task::waking(waker), |(shard, slot), task| {
+            engine.handles[shard].schedule_by(slot, tick, task, true)
         });
         match armed {
             Ok(key) => {
@@ -112,8 +104,8 @@ impl Alarm {
                 Ok(())
             }
             Err(error) => {
-                let kind = error.kind().clone();
-                forget(error.into_payload());
+                let (kind, task) = error.into_parts();
+                forget(task);
                 Err(kind)
             }
         }
@@ -134,7 +126,7 @@ impl Alarm {
             }
             phase = self.engine.phase_of(armed.key);
         }
-        let kind = (phase != Phase::Fired).then(|| self.engine.why_ended(armed.key));
+        let kind = (phase != Phase::Fired).then(|| self.engine.why_closed(armed.key.shard()));
         self.disarm();
         Poll::Ready(kind.map_or(Ok(()), Err))
     }
@@ -219,18 +211,6 @@ impl Inner<Task> {
     fn phase_of(&self, key: Key<Task>) -> Phase {
         let state = self.handle(key).and_then(|handle| handle.state(key));
         state.map_or(Phase::Returned, State::phase)
-    }
-
-    /// Why a timer has ended that did not fire.
-    #[cold]
-    fn why_ended(&self, key: Key<Task>) -> ScheduleErrorKind {
-        let shard = key.shard();
-        match self.standing.failure(shard) {
-            Some(message) if self.phase() == EnginePhase::Started => {
-                ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
-            }
-            _ => ScheduleErrorKind::Stopped,
-        }
     }
 }
 

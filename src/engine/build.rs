@@ -1,18 +1,15 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
-use super::blueprint::Blueprint;
 use super::builder::Builder;
 use super::handler::{Executor, through_executor};
 use super::hold::TimerRef;
 use super::inner::{Handler, Outcome, ShardWorker};
 use super::pinning;
-use super::settings::IdleStrategy;
 use super::task::Task;
 use super::timer::Timer;
 use crate::contain::Contained;
 use crate::park::parker::Parker;
 use crate::shard::{Limit, Owner};
-use crate::time::TimeSource;
 use crate::types::checks;
 use crate::types::{BuildError, Expired};
 use crate::wheel::AnyWheel;
@@ -195,7 +192,7 @@ impl Builder {
     }
 
     fn build_handlers<T: Send + 'static>(
-        mut self,
+        self,
         mut handler: impl FnMut(usize) -> Handler<T>,
     ) -> Result<Timer<T>, BuildError> {
         let rate = self.settings.check()?;
@@ -204,11 +201,6 @@ impl Builder {
         let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max)));
         pinning::check_pinning(&self.pinning, cores.allowed())?;
         checks::check_thread_name(&self.thread_name)?;
-        let source = TimeSource::of(self.clock.take());
-        if source.is_virtual() {
-            // Time does not move by itself: there is nothing to spin for.
-            self.idle = IdleStrategy::Park;
-        }
         let cores = pinning::deal(&self.pinning, &cores, shards);
         let mut workers = Vec::with_capacity(shards);
         for (shard, core) in cores.into_iter().enumerate() {
@@ -221,19 +213,7 @@ impl Builder {
             let starvation = pinning::Starvation::of(&self.pinning);
             workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });
         }
-        let plan = Blueprint {
-            workers,
-            rate,
-            source,
-            routing: self.routing,
-            budget: self.settings.budget,
-            slack: self.settings.slack,
-            idle: self.idle,
-            drive: self.drive,
-            hooks: self.hooks,
-            thread_name: self.thread_name,
-        };
-        Ok(Timer::from_ref(TimerRef::first(&plan.build())))
+        Ok(Timer::from_ref(TimerRef::first(&self.engine(rate, workers))))
     }
 }
 

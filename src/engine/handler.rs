@@ -1,7 +1,7 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
 use super::events;
-use super::hooks::{PanicHook, PanicReport};
+use super::hooks::PanicReport;
 use super::inner::{Handler, Inner, Outcome};
 use crate::contain;
 use crate::types::Expired;
@@ -137,18 +137,12 @@ pub(super) fn run_caught<T>(
     match contain::call(|| handler(inner, expired)) {
         Ok(outcome) => Some(outcome),
         Err(message) => {
-            report(
-                inner.hooks.get().and_then(|hooks| hooks.panic.as_ref()),
-                &PanicReport { shard, key, message },
-            );
+            let report = PanicReport { shard, key, message };
+            events::handler_panicked(&report);
+            if let Some(hook) = inner.hooks.get().and_then(|hooks| hooks.panic.as_ref()) {
+                contain::quietly("the panic hook", || hook(&report));
+            }
             None
         }
-    }
-}
-
-fn report(hook: Option<&PanicHook>, report: &PanicReport) {
-    events::handler_panicked(report);
-    if let Some(hook) = hook {
-        contain::quietly("the panic hook", || hook(report));
     }
 }

@@ -6,20 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Called with every panic of a handler.
-pub(super) type PanicHook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
-
-/// Called with every worker that ends before its time.
-pub(super) type FailureHook = Arc<dyn Fn(&WorkerFailure) + Send + Sync>;
-
-/// Called with every handler call that has taken long.
-pub(super) type SlowHook = Arc<dyn Fn(&SlowHandler) + Send + Sync>;
+/// Called with every report of one kind.
+type Hook<R> = Arc<dyn Fn(&R) + Send + Sync>;
 
 /// The hooks of one engine.
 #[derive(Clone, Default)]
 pub(super) struct Hooks {
-    pub(super) panic: Option<PanicHook>,
-    pub(super) failure: Option<FailureHook>,
+    pub(super) panic: Option<Hook<PanicReport>>,
+    pub(super) failure: Option<Hook<WorkerFailure>>,
     pub(super) slow: Option<Watch>,
 }
 
@@ -27,7 +21,7 @@ pub(super) struct Hooks {
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) threshold: Duration,
-    pub(super) hook: SlowHook,
+    pub(super) hook: Hook<SlowHandler>,
 }
 
 /// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).

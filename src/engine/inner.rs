@@ -51,7 +51,8 @@ pub(super) struct Inner<T> {
     pub(super) timers: CachePadded<TimerCount>,
     /// What keeps this engine's memory.
     pub(super) hold: Weak<Hold<T>>,
-    pub(super) retire: Retire<T>,
+    /// What happens to an engine when its last `Hold` goes.
+    pub(super) retire: fn(NonNull<Self>),
     /// Called with each payload that a shard has returned.
     pub(super) on_return: fn(&T),
 }
@@ -61,9 +62,6 @@ pub(super) type AnyShelf = Shelf<Box<dyn Lingering + Send>>;
 
 /// Keeps an engine's memory; lives in an `Arc`.
 pub(super) struct Hold<T>(pub(super) NonNull<Inner<T>>);
-
-/// What happens to an engine when its last `Hold` goes.
-pub(super) type Retire<T> = fn(NonNull<Inner<T>>);
 
 /// What drives one shard, on whichever thread; see `shard_worker`.
 pub(super) struct ShardWorker<T> {
@@ -160,16 +158,25 @@ impl<T> Inner<T> {
     pub(super) fn rejected<P>(&self, error: ScheduleError<P>, shard: usize) -> ScheduleError<P> {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        let error = match (error.kind(), self.standing.failure(shard)) {
-            (ScheduleErrorKind::Stopped, Some(message)) if self.phase() == Phase::Started => {
-                let message = message.clone();
-                let kind = ScheduleErrorKind::WorkerFailed { shard, message };
-                ScheduleError::new(kind, error.into_payload())
+        let error = match error.kind() {
+            ScheduleErrorKind::Stopped => {
+                ScheduleError::new(self.why_closed(shard), error.into_payload())
             }
             _ => error,
         };
         events::timer_was_refused(shard, error.kind());
         error
+    }
+
+    /// Why a shard takes no timers any more: its worker has failed, or the engine is stopped.
+    #[cold]
+    pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
+        match self.standing.failure(shard) {
+            Some(message) if self.phase() == Phase::Started => {
+                ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
+            }
+            _ => ScheduleErrorKind::Stopped,
+        }
     }
 
     #[cold]
@@ -220,15 +227,25 @@ impl<T: Send + 'static> Inner<T> {
         payload: T,
         clone: fn(&T) -> T,
     ) -> Result<Key<T>, ScheduleError<T>> {
+        let course = Course::new(self.source.time(first), period, self.rate);
+        self.arm(payload, |(shard, slot), payload| {
+            let repeat = Repeat { payload, clone, course };
+            self.handles[shard].schedule_periodic(slot, repeat)
+        })
+    }
+
+    /// Runs `f` with the shard that the calling thread's next timer goes to and the thread's slot, once the engine has
+    /// started. A refusal is counted.
+    #[inline(always)] // of every schedule
+    pub(super) fn arm<R>(
+        &self,
+        payload: T,
+        f: impl FnOnce((usize, u32), T) -> Result<R, ScheduleError<T>>,
+    ) -> Result<R, ScheduleError<T>> {
         let payload = self.ready(payload)?;
-        let nominal = self.source.time(first);
         slot::with(|slot| {
             let shard = self.router.route(slot);
-            let handle = &self.handles[shard];
-            let course = Course::new(nominal, period, self.rate);
-            let repeat = Repeat { payload, clone, course };
-            let begun = handle.schedule_periodic(slot, repeat);
-            begun.map_err(|error| self.rejected(error, shard))
+            f((shard, slot), payload).map_err(|error| self.rejected(error, shard))
         })
     }
 }

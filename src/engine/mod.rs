@@ -12,7 +12,7 @@
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
-//! | `build`, `blueprint` | from these to an engine |
+//! | `build`, `assembly` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
@@ -30,8 +30,8 @@
 
 #[cfg(feature = "futures")]
 mod alarm;
+mod assembly;
 mod batch;
-mod blueprint;
 mod build;
 mod builder;
 mod events;

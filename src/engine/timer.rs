@@ -5,7 +5,6 @@ use super::inner::Inner;
 use super::task::Task;
 use super::timeout::Timeout;
 use crate::state::State;
-use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::fmt;
@@ -159,12 +158,8 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        let payload = self.inner.ready(payload)?;
-        slot::with(|slot| {
-            let shard = self.inner.router.route(slot);
-            HandleRef::schedule(&self.inner, (shard, slot), tick, payload)
-                .map(Timeout::new)
-                .map_err(|error| self.inner.rejected(error, shard))
+        self.inner.arm(payload, |at, payload| {
+            HandleRef::schedule(&self.inner, at, tick, payload).map(Timeout::new)
         })
     }
 
@@ -180,13 +175,8 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        let payload = self.inner.ready(payload)?;
-        slot::with(|slot| {
-            let shard = self.inner.router.route(slot);
-            let handle = &self.inner.handles[shard];
-            handle
-                .schedule_by(slot, tick, payload, false)
-                .map_err(|error| self.inner.rejected(error, shard))
+        self.inner.arm(payload, |(shard, slot), payload| {
+            self.inner.handles[shard].schedule_by(slot, tick, payload, false)
         })
     }
 

@@ -27,15 +27,8 @@ pub(crate) struct Desk {
     state: AtomicU64,
 }
 
-/// What came of a written message.
+/// A block with a first message, which is not seen before [`Inbox::hand_over`](super::Inbox::hand_over).
 #[must_use = "the first message of a block is not seen before the block is handed over"]
-pub(crate) enum Written {
-    Published,
-    /// The first message of this block, which is to be handed over now.
-    First(Opened),
-}
-
-/// A block with a first message, on its way to the reader.
 pub(crate) struct Opened(pub(super) NonNull<Block>);
 
 impl Desk {
@@ -65,9 +58,9 @@ impl Desk {
         self.state.store(lap | size << SIZE_SHIFT | FRESH | size, Ordering::Relaxed);
     }
 
-    /// Writes and publishes a message. The desk must be ready.
+    /// Writes and publishes a message. The desk must be ready. A block comes back with its first message.
     #[inline(always)]
-    pub(crate) fn write(&self, message: Message) -> Written {
+    pub(crate) fn write(&self, message: Message) -> Option<Opened> {
         debug_assert!(self.is_ready());
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);
@@ -79,7 +72,7 @@ impl Desk {
         // SAFETY: slots are left, so this is one of the open block, which the reader does not give up before it has
         // read all of them, this one included.
         unsafe { &*slot }.write(message, state & LAP);
-        if state & FRESH != 0 { Written::First(self.opened()) } else { Written::Published }
+        (state & FRESH != 0).then(|| self.opened())
     }
 
     #[cold]

@@ -54,7 +54,7 @@ mod reader;
 #[cfg(test)]
 pub(crate) use block::FIRST;
 pub(crate) use block::Message;
-pub(crate) use desk::{Desk, Written};
+pub(crate) use desk::Desk;
 pub(crate) use queue::{Inbox, NoMemory};
 pub(crate) use reader::Reader;
 

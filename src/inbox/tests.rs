@@ -14,14 +14,11 @@ fn push(inbox: &Inbox, desk: &Desk, word: u64) -> Option<*mut Block> {
     if !desk.is_ready() {
         inbox.prepare(desk).unwrap();
     }
-    match desk.write(message(word)) {
-        Written::Published => None,
-        Written::First(opened) => {
-            let block = opened.0.as_ptr();
-            inbox.hand_over(opened);
-            Some(block)
-        }
-    }
+    desk.write(message(word)).map(|opened| {
+        let block = opened.0.as_ptr();
+        inbox.hand_over(opened);
+        block
+    })
 }
 
 fn drain(reader: &mut Reader) -> Vec<u64> {

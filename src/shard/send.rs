@@ -4,7 +4,7 @@
 use super::handle::ShardHandle;
 use super::thread_state::ThreadState;
 use crate::contain;
-use crate::inbox::{Message, NoMemory, Written};
+use crate::inbox::{Message, NoMemory};
 use crate::park::{Announced, Call, Wake};
 use crate::types::{ScheduleError, ScheduleErrorKind};
 
@@ -68,8 +68,8 @@ impl<T> ShardHandle<T> {
     #[inline(always)]
     pub(super) fn publish(&self, thread: &ThreadState, tick: u64, index: u32, mark: u32) -> u64 {
         match thread.desk.write(Message { tick, word: pack(index, mark) }) {
-            Written::Published => tick,
-            Written::First(block) => {
+            None => tick,
+            Some(block) => {
                 let unread = self.inbox.hand_over(block);
                 if unread >= MOST_UNREAD { 0 } else { tick }
             }

@@ -69,6 +69,14 @@ pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
     }
 }
 
+/// As [`each_setup`], with an engine that logs what fires.
+pub(crate) fn each_recording(test: impl Fn(&Setup, Timer<u64>, Fired)) {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        test(at, timer, fired);
+    });
+}
+
 impl Setup {
     /// Without workers, on the default wheel.
     pub(crate) fn by_hand() -> Self {
@@ -118,6 +126,12 @@ impl Setup {
 pub(crate) struct Fired(Arc<Mutex<Vec<Expired<u64>>>>);
 
 impl Fired {
+    /// One log, to be looked at and to be written by a handler.
+    pub(crate) fn pair() -> (Self, Self) {
+        let fired = Self::default();
+        (fired.clone(), fired)
+    }
+
     pub(crate) fn push(&self, expired: Expired<u64>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(expired);
     }
@@ -139,8 +153,7 @@ impl Fired {
 
 /// An engine that logs what fires.
 pub(crate) fn recording(builder: Builder) -> (Timer<u64>, Fired) {
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let timer = builder.build_with(move |expired| log.push(expired)).expect("the engine is built");
     (timer, fired)
 }
