@@ -55,6 +55,8 @@ pub(super) struct Inner<T> {
     pub(super) retire: fn(NonNull<Self>),
     /// Called with each payload that a shard has returned.
     pub(super) on_return: fn(&T),
+    /// Where the task lies that a payload wakes, if it wakes one; of engines whose payloads may be wakers.
+    pub(super) whom: Option<fn(&T) -> Option<*const ()>>,
 }
 
 /// Engines of any payload.
@@ -72,6 +74,8 @@ pub(super) struct ShardWorker<T> {
     /// The core to pin the worker to.
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
+    /// Wakers that have fired and are to be called together; see `gather`.
+    pub(super) gathered: Vec<Expired<T>>,
 }
 
 /// The handler of one shard.
