@@ -49,6 +49,101 @@ fn a_local_set_of_tokio_is_driven_by_one_of_its_tasks() {
     assert_eq!((done.get(), sleeps.pending()), (200, 0));
 }
 
+/// A runtime per thread, each with the sleeps of its own.
+#[cfg(unix)]
+mod thread_per_core {
+    use super::{Cell, Duration, Instant, LocalSleeps, MS, Poll, Rc, sleeps, work};
+    use monoio::{LegacyDriver, RuntimeBuilder};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Runs `body` in a runtime of monoio's, one of whose tasks drives the sleeps and counts its own sleeps in the
+    /// cell; fails if it takes too long.
+    fn run<F: Future>(body: impl FnOnce(LocalSleeps, Rc<Cell<u32>>) -> F) -> F::Output {
+        let builder = RuntimeBuilder::<LegacyDriver>::new().enable_timer();
+        let mut runtime = builder.build().unwrap();
+        let (sleeps, naps) = (sleeps(), Rc::new(Cell::new(0)));
+        runtime.block_on(async {
+            monoio::spawn({
+                let (sleeps, naps) = (sleeps.clone(), Rc::clone(&naps));
+                let nap = move |time| {
+                    naps.set(naps.get() + 1);
+                    monoio::time::sleep(time)
+                };
+                async move { sleeps.drive(nap).await }
+            });
+            let body = body(sleeps, naps);
+            monoio::time::timeout(Duration::from_secs(60), body).await.expect("it ends")
+        })
+    }
+
+    #[test]
+    fn each_runtime_wakes_its_own_tasks() {
+        let threads = [0, 1].map(|_| {
+            std::thread::spawn(|| {
+                run(async |sleeps, _| {
+                    let done = Rc::new(Cell::new(0));
+                    let work =
+                        (0..200).map(|number| work(sleeps.clone(), number, Rc::clone(&done)));
+                    let tasks: Vec<_> = work.map(monoio::spawn).collect();
+                    for task in tasks {
+                        task.await;
+                    }
+                    (done.get(), sleeps.pending())
+                })
+            })
+        });
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), (200, 0));
+        }
+    }
+
+    #[test]
+    fn the_loop_sleeps_between_deadlines_and_wakes_for_an_earlier_one() {
+        run(async |sleeps, naps| {
+            let far = monoio::spawn({
+                let sleep = sleeps.sleep(HOUR);
+                async move { sleep.await.unwrap() }
+            });
+            // The driver sleeps for an hour by then, and for nothing else.
+            monoio::time::sleep(20 * MS).await;
+            assert_eq!((naps.get(), sleeps.pending()), (1, 1));
+            for _ in 0..3 {
+                let (start, before) = (Instant::now(), naps.get());
+                sleeps.sleep(20 * MS).await.unwrap();
+                assert!(start.elapsed() >= 20 * MS, "early");
+                monoio::time::sleep(5 * MS).await;
+                // One until the deadline, one on to the far one, and as many again where a sleep of the runtime's
+                // ends within the tick before.
+                let naps = naps.get() - before;
+                assert!((1..=4).contains(&naps), "{naps} naps for one sleep");
+            }
+            drop(far);
+        });
+    }
+
+    #[test]
+    fn another_thread_wakes_a_task_of_the_loop() {
+        run(async |sleeps, _| {
+            let (start, mut is_first) = (Instant::now(), true);
+            std::future::poll_fn(|cx| {
+                if !std::mem::take(&mut is_first) {
+                    return Poll::Ready(());
+                }
+                let (remote, waker) = (sleeps.remote(), cx.waker().clone());
+                // By then the loop sleeps without an end.
+                std::thread::spawn(move || {
+                    std::thread::sleep(20 * MS);
+                    remote.schedule(20 * MS, waker).unwrap();
+                });
+                Poll::Pending
+            })
+            .await;
+            assert!(start.elapsed() >= 40 * MS, "early");
+        });
+    }
+}
+
 #[test]
 fn a_local_executor_and_an_epoll_loop_of_ones_own_need_no_other_timer() {
     let mut poll = mio::Poll::new().unwrap();

@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout, When};
+use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout, Timer, When};
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
@@ -265,18 +265,23 @@ fn remote_pairs(times: usize) {
     );
 }
 
+/// An engine that is turned by hand, on the system's clock unless it is given another one.
+fn by_hand(clock: impl Into<Option<ManualClock>>) -> Timer<u64> {
+    let engine = Builder::new().shards(1).drive(Drive::Manual);
+    let engine = match clock.into() {
+        Some(clock) => engine.clock(clock),
+        None => engine,
+    };
+    engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid")
+}
+
 /// Without a clock: the machine's.
 fn engine_pairs<W: Into<When>>(
     times: usize,
     clock: impl Into<Option<ManualClock>>,
     when: impl Fn() -> W,
 ) {
-    let engine = Builder::new().shards(1).drive(Drive::Manual);
-    let engine = match clock.into() {
-        Some(clock) => engine.clock(clock),
-        None => engine,
-    };
-    let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    let timer = by_hand(clock);
     pairs(
         times,
         || timer.schedule_key(when(), 17).expect("there is no limit"),
@@ -286,8 +291,7 @@ fn engine_pairs<W: Into<When>>(
 }
 
 fn engine_submitter(times: usize) {
-    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
-    let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    let timer = by_hand(ManualClock::new());
     let submitter = timer.submitter();
     pairs(
         times,
@@ -299,8 +303,7 @@ fn engine_submitter(times: usize) {
 
 fn engine_batches(times: usize) {
     const SIZE: usize = 50;
-    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
-    let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    let timer = by_hand(ManualClock::new());
     let batch =
         |timers| timer.schedule_batch((0..timers).map(|_| (DELAY, 17))).expect("there is no limit");
     let mut keys = VecDeque::from(batch(RESIDENTS));
@@ -316,8 +319,7 @@ fn engine_batches(times: usize) {
 }
 
 fn engine_handles(times: usize) {
-    let engine = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
-    let timer = engine.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    let timer = by_hand(ManualClock::new());
     pairs(
         times,
         || timer.schedule(DELAY, 17).expect("there is no limit"),

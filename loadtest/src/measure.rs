@@ -18,11 +18,7 @@ pub fn histogram() -> Histogram<u64> {
 /// The duration in nanoseconds, saturating.
 #[inline]
 pub(crate) fn nanos(duration: Duration) -> u64 {
-    duration
-        .as_secs()
-        .checked_mul(1_000_000_000)
-        .and_then(|nanos| nanos.checked_add(u64::from(duration.subsec_nanos())))
-        .unwrap_or(u64::MAX)
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A count that its one writer publishes for the progress line; on a line of its own.

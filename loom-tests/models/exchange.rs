@@ -3,7 +3,7 @@
 //! A payload stands for a waker: what fires or is returned is woken. So a future is woken if the payload that it left
 //! in its timer is the one that comes out.
 
-use super::harness::{UNBOUNDED, bounded_when_quick, explore, spawn};
+use super::harness::{UNBOUNDED, bounded_when_quick, explore, spawn_with};
 use super::world::World;
 use crate::drive::Fate;
 use crate::node::exchange::NotExchanged;
@@ -99,10 +99,7 @@ fn exchange_or_fire() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
-        let future = spawn({
-            let world = std::sync::Arc::clone(&world);
-            move || poll(&world, timer)
-        });
+        let future = spawn_with(&world, move |world| poll(world, timer));
         let looked = look(&world, timer, DUE);
         let polled = future.join().unwrap();
         let woken = looked.finish(&world, timer);
@@ -124,10 +121,7 @@ fn exchange_or_stop() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
-        let future = spawn({
-            let world = std::sync::Arc::clone(&world);
-            move || poll(&world, timer)
-        });
+        let future = spawn_with(&world, move |world| poll(world, timer));
         let returned = stop(&world);
         let expected = match future.join().unwrap() {
             Polled::Waits => vec![SECOND],
@@ -148,12 +142,9 @@ fn exchange_and_drop_or_fire() {
     explore(bounded_when_quick(3), || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
-        let future = spawn({
-            let world = std::sync::Arc::clone(&world);
-            move || {
-                let polled = poll(&world, timer);
-                (polled, drop_it(&world, 0, timer))
-            }
+        let future = spawn_with(&world, move |world| {
+            let polled = poll(world, timer);
+            (polled, drop_it(world, 0, timer))
         });
         let looked = look(&world, timer, DUE);
         let ended = future.join().unwrap();
@@ -173,14 +164,11 @@ fn exchange_and_drop_or_stop() {
     explore(bounded_when_quick(3), || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
-        let future = spawn({
-            let world = std::sync::Arc::clone(&world);
-            move || {
-                let polled = poll(&world, timer);
-                let taken = drop_it(&world, 0, timer);
-                let next = world.arm(0, DUE, NEXT, false);
-                (polled, taken, world.cancel(0, next))
-            }
+        let future = spawn_with(&world, move |world| {
+            let polled = poll(world, timer);
+            let taken = drop_it(world, 0, timer);
+            let next = world.arm(0, DUE, NEXT, false);
+            (polled, taken, world.cancel(0, next))
         });
         let mut returned = stop(&world);
         let (polled, taken, next) = future.join().unwrap();

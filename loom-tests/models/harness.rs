@@ -45,6 +45,15 @@ pub(super) fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static
     std::thread::spawn(body)
 }
 
+/// As [`spawn`], on a share of what the threads have in common.
+pub(super) fn spawn_with<S: Send + Sync + 'static, R: Send + 'static>(
+    shared: &Arc<S>,
+    body: impl FnOnce(&S) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    let shared = Arc::clone(shared);
+    spawn(move || body(&shared))
+}
+
 /// Runs a scenario: exhaustively under loom, many times on real threads otherwise.
 #[cfg(tickwheel_loom)]
 pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F) {

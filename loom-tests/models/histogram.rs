@@ -1,6 +1,6 @@
 //! The histogram of a shard: its owner counts while somebody else takes a copy.
 
-use super::harness::{UNBOUNDED, explore, spawn};
+use super::harness::{UNBOUNDED, explore, spawn_with};
 use crate::shard::histogram::Recorder;
 use std::sync::Arc;
 
@@ -9,9 +9,8 @@ use std::sync::Arc;
 fn a_percentile_is_not_capped_below_what_it_counts() {
     explore(UNBOUNDED, || {
         let recorder = Arc::new(Recorder::new());
-        let owner = spawn({
-            let recorder = Arc::clone(&recorder);
-            move || [2, 5].into_iter().for_each(|ns| recorder.record(ns))
+        let owner = spawn_with(&recorder, move |recorder| {
+            [2, 5].into_iter().for_each(|ns| recorder.record(ns))
         });
         let copy = recorder.snapshot();
         owner.join().unwrap();

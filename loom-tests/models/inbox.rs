@@ -1,7 +1,7 @@
 //! The inbox: nothing lost, nothing twice, order per producer, and what happened before a push is visible
 //! to whoever takes the message. Loom's leak check sees every block freed exactly once.
 
-use super::harness::{Bound, Probe, bounded, explore, spawn};
+use super::harness::{Bound, Probe, bounded, explore, spawn, spawn_with};
 use crate::inbox::pool::Pool;
 use crate::inbox::{Desk, FIRST, Inbox, Message, Reader};
 use std::sync::Arc;
@@ -210,10 +210,7 @@ fn a_box_at_rest_has_one_holder() {
                 pool.put(probe);
             })
         };
-        let other = spawn({
-            let pool = Arc::clone(&pool);
-            move || use_it(&pool, 1).is_some()
-        });
+        let other = spawn_with(&pool, move |pool| use_it(pool, 1).is_some());
         let mine = use_it(&pool, 2).is_some();
         assert!(other.join().unwrap() || mine, "it was there for one of them");
         assert!(pool.take().is_some() && pool.take().is_none(), "it is there, once");
@@ -256,12 +253,9 @@ mod three_threads {
         explore(bounded(2, 2), || {
             let (line, mut taker) = Line::new(1, 2);
             let dying = producer(&line, 0, 1);
-            let draining = spawn({
-                let line = Arc::clone(&line);
-                move || {
-                    taker.drain(&line, usize::MAX);
-                    taker
-                }
+            let draining = spawn_with(&line, move |line| {
+                taker.drain(line, usize::MAX);
+                taker
             });
             dying.join().unwrap();
             line.push(0, 1);

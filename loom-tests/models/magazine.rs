@@ -3,7 +3,7 @@
 //! A [`Probe`] per node is written by whoever holds the node. A double hand-out is two writes at once, a
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
-use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn};
+use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn, spawn_with};
 use crate::node::magazine::{CAPACITY, Depot, Magazine, Stack, ThreadCache};
 use crate::node::segments::Segments;
 use std::collections::HashSet;
@@ -47,10 +47,7 @@ fn take_or_take_from_the_depot() {
     explore(bounded_when_quick(3), || {
         let pool = Arc::new(Pool::new(u64::from(CAPACITY) * 5));
         stock(&pool, 2);
-        let other = spawn({
-            let pool = Arc::clone(&pool);
-            move || pool.take(&ThreadCache::default()).unwrap()
-        });
+        let other = spawn_with(&pool, move |pool| pool.take(&ThreadCache::default()).unwrap());
         let mine = pool.take(&ThreadCache::default()).unwrap();
         assert_ne!(mine, other.join().unwrap(), "handed out twice");
     });
@@ -63,13 +60,10 @@ fn give_or_take() {
         let pool = Arc::new(Pool::new(u64::from(CAPACITY) * 4));
         let cache = ThreadCache::default();
         let nodes: Vec<_> = (0..3 * CAPACITY).map(|_| pool.take(&cache).unwrap()).collect();
-        let taker = spawn({
-            let pool = Arc::clone(&pool);
-            move || {
-                let cache = ThreadCache::default();
-                let taken: Vec<_> = (0..2 * CAPACITY).map_while(|_| pool.take(&cache)).collect();
-                (taken, cache)
-            }
+        let taker = spawn_with(&pool, move |pool| {
+            let cache = ThreadCache::default();
+            let taken: Vec<_> = (0..2 * CAPACITY).map_while(|_| pool.take(&cache)).collect();
+            (taken, cache)
         });
         nodes.into_iter().for_each(|node| pool.give(&cache, node));
         let (taken, others) = taker.join().unwrap();
@@ -94,10 +88,7 @@ fn the_last_nodes() {
             let cache = ThreadCache::default();
             std::iter::from_fn(|| pool.take(&cache)).collect::<Vec<_>>()
         };
-        let other = spawn({
-            let pool = Arc::clone(&pool);
-            move || drain(&pool)
-        });
+        let other = spawn_with(&pool, move |pool| drain(pool));
         let mut nodes = drain(&pool);
         nodes.extend(other.join().unwrap());
         let count = nodes.len();

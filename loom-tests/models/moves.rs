@@ -1,6 +1,6 @@
 //! One node: a deadline that moves holds, wherever whoever moves it stops, and the timer fires once.
 
-use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn};
+use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, spawn_with};
 use super::world::{Decided, World};
 use crate::node::moves::Rescheduled;
 use std::sync::Arc;
@@ -10,10 +10,7 @@ fn moved_later_or_fire() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let mover = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 20)
-        });
+        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 20));
         let decided = world.due(timer, timer.mark, 10);
         let moved = mover.join().unwrap();
         assert_eq!(moved, if decided.fired() { Rescheduled::Gone } else { Rescheduled::Later });
@@ -29,9 +26,8 @@ fn moved_later_twice_or_fire() {
     explore(bounded(4, 3), || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let mover = spawn({
-            let world = Arc::clone(&world);
-            move || [world.reschedule(1, timer, 20), world.reschedule(1, timer, 30)]
+        let mover = spawn_with(&world, move |world| {
+            [world.reschedule(1, timer, 20), world.reschedule(1, timer, 30)]
         });
         let mut decided = world.due(timer, timer.mark, 10);
         if let Decided::Again(tick, mark) = decided {
@@ -66,10 +62,7 @@ fn moved_earlier_or_fire() {
     explore(bounded_when_quick(3), || {
         let world = World::new();
         let timer = world.arm(0, 20, 1, false);
-        let mover = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 10)
-        });
+        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
         // The other thread is not joined: it stands at any of its steps.
         let decided = world.due(timer, timer.mark, 20);
         let moved = mover.join().unwrap();
@@ -89,10 +82,7 @@ fn moved_earlier_or_looked_at() {
     explore(bounded_when_quick(3), || {
         let world = World::new();
         let timer = world.arm(0, 20, 1, false);
-        let mover = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 10)
-        });
+        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
         let decided = world.due(timer, timer.mark, 5);
         assert!(!decided.fired());
         let mut entries = decided.entries();
@@ -109,10 +99,7 @@ fn pulled_in_twice_or_arrived() {
         let world = World::new();
         let timer = world.arm(0, 30, 1, false);
         let first = world.reschedule(0, timer, 20);
-        let second = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 10)
-        });
+        let second = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
         let filed = world.arrive(timer, first, 20);
         assert!(matches!(filed, Some((10 | 20, _))), "filed at {filed:?}");
         assert!(!world.due(timer, timer.mark, 30).fired(), "the first entry is a zombie now");
@@ -130,10 +117,7 @@ fn pulled_in_or_pushed_out_again() {
     explore(bounded(4, 3), || {
         let world = World::new();
         let timer = world.arm(0, 30, 1, false);
-        let pulling = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 10)
-        });
+        let pulling = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
         let pushed = world.reschedule(0, timer, 20);
         let filed = world.arrive(timer, pushed, 20);
         let Some((tick @ (10 | 20), mark)) = filed else { panic!("filed as {filed:?}") };
@@ -154,10 +138,7 @@ fn moved_or_its_entry_is_renewed() {
         explore(UNBOUNDED, move || {
             let world = World::new();
             let timer = world.arm(0, 20, 1, false);
-            let mover = spawn({
-                let world = Arc::clone(&world);
-                move || world.reschedule(1, timer, to)
-            });
+            let mover = spawn_with(&world, move |world| world.reschedule(1, timer, to));
             let renewed = world.table.renew_entry(timer.index, timer.mark);
             let mut entries = vec![renewed.unwrap_or((20, timer.mark))];
             match mover.join().unwrap() {
@@ -183,10 +164,7 @@ fn move_or_cancel() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let mover = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 20)
-        });
+        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 20));
         assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
         assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
         assert_eq!(world.due(timer, timer.mark, 10), Decided::Dead);
@@ -200,12 +178,9 @@ fn recycled_by_the_mover_and_armed_again() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let mover = spawn({
-            let world = Arc::clone(&world);
-            move || {
-                let _ = world.reschedule(1, timer, 20);
-                world.arm(1, 10, 2, false)
-            }
+        let mover = spawn_with(&world, move |world| {
+            let _ = world.reschedule(1, timer, 20);
+            world.arm(1, 10, 2, false)
         });
         assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
         let next = mover.join().unwrap();
@@ -245,14 +220,8 @@ fn earlier_or_later_or_fire() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let earlier = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 5)
-        });
-        let later = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(2, timer, 30)
-        });
+        let earlier = spawn_with(&world, move |world| world.reschedule(1, timer, 5));
+        let later = spawn_with(&world, move |world| world.reschedule(2, timer, 30));
         let decided = world.due(timer, timer.mark, 10);
         let mut entries = decided.entries();
         let (earlier, later) = (earlier.join().unwrap(), later.join().unwrap());
@@ -274,14 +243,8 @@ fn move_or_drop_handle_or_cancel() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, true);
-        let mover = spawn({
-            let world = Arc::clone(&world);
-            move || world.reschedule(1, timer, 20)
-        });
-        let holder = spawn({
-            let world = Arc::clone(&world);
-            move || world.release(2, timer)
-        });
+        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 20));
+        let holder = spawn_with(&world, move |world| world.release(2, timer));
         assert_eq!(world.cancel(0, timer), Some(1));
         assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
         holder.join().unwrap();

@@ -4,7 +4,9 @@
 //! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
 //! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
-use super::harness::{Bell, Probe, bounded, bounded_when_quick, explore, spawn, yield_now};
+use super::harness::{
+    Bell, Probe, bounded, bounded_when_quick, explore, spawn, spawn_with, yield_now,
+};
 use crate::park::{Wake, WakeState};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -199,10 +201,8 @@ fn push_or_sleep_after_a_call() {
 fn a_call_for_the_last_sleep_is_not_relied_on() {
     explore(bounded_when_quick(3), || {
         let shard = Shard::after_a_call();
-        let pushing = spawn({
-            let shard = Arc::clone(&shard);
-            move || (shard.wake_state.seems_asleep(), shard.push(1))
-        });
+        let pushing =
+            spawn_with(&shard, move |shard| (shard.wake_state.seems_asleep(), shard.push(1)));
         let asleep = shard.wake_state.fall_asleep(FAR);
         let _ = shard.wake_state.notify(4);
         let (found_asleep, ()) = pushing.join().unwrap();
@@ -258,10 +258,7 @@ fn two_push_or_sleep() {
 fn stop_or_sleep() {
     explore(bounded_when_quick(3), || {
         let shard = Shard::new(&[]);
-        let stopping = spawn({
-            let shard = Arc::clone(&shard);
-            move || shard.stop()
-        });
+        let stopping = spawn_with(&shard, move |shard| shard.stop());
         // ORDERING: Acquire, as the worker reads the engine's state.
         let stopped = || shard.stopped.load(Ordering::Acquire);
         let mut asleep = false;

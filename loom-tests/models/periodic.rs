@@ -3,7 +3,7 @@
 //! What is kept and what is handed to a call are two payloads; the [`World`] counts them, and the nodes.
 
 use super::caller::{FIRST, Owner, repeat};
-use super::harness::{bounded, explore, spawn};
+use super::harness::{bounded, explore, spawn, spawn_with};
 use super::world::{Decided, World};
 use crate::drive::Fate;
 use crate::node::moves::Rescheduled;
@@ -18,10 +18,8 @@ fn cancel_or_call() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let mut owner = Owner::new(&world);
-        let canceller = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || world.cancel(1, timer)
-        });
+        let timer = owner.timer;
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
         owner.run_to(FIRST);
         owner.run_to(2 * FIRST);
         assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
@@ -83,10 +81,8 @@ fn moved_around_the_first_call(to: u64, expected: &'static [&'static [u64]]) {
     let moved = Arc::new(move || {
         let world = World::new();
         let mut owner = Owner::new(&world);
-        let mover = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || world.reschedule(1, timer, to)
-        });
+        let timer = owner.timer;
+        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, to));
         owner.run_to(FIRST);
         let moved = mover.join().unwrap();
         assert!(matches!(moved, Rescheduled::Later | Rescheduled::Earlier { .. }));
@@ -158,9 +154,9 @@ fn moved_twice_or_call() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let mut owner = Owner::new(&world);
-        let mover = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || [13, 17].map(|to| (to, world.reschedule(1, timer, to)))
+        let timer = owner.timer;
+        let mover = spawn_with(&world, move |world| {
+            [13, 17].map(|to| (to, world.reschedule(1, timer, to)))
         });
         owner.run_to(FIRST);
         for (to, moved) in mover.join().unwrap() {
@@ -207,14 +203,9 @@ fn cancel_or_move_or_call() {
     explore(bounded(3, 1), || {
         let world = World::new();
         let mut owner = Owner::new(&world);
-        let canceller = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || world.cancel(1, timer)
-        });
-        let mover = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || world.reschedule(2, timer, 15)
-        });
+        let timer = owner.timer;
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
+        let mover = spawn_with(&world, move |world| world.reschedule(2, timer, 15));
         owner.run_to(FIRST);
         assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
         owner.arrived(15, &mover.join().unwrap());
@@ -232,10 +223,8 @@ fn cancel_or_call_and_stop() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let mut owner = Owner::new(&world);
-        let canceller = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || world.cancel(1, timer).is_some()
-        });
+        let timer = owner.timer;
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer).is_some());
         owner.run_to(FIRST);
         let mut returned = Vec::new();
         world.table.return_all(world.owners_cache(), |fired| returned.push(fired.payload.id()));
@@ -252,10 +241,8 @@ fn cancel_or_a_call_that_is_given_up() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let owner = Owner::new(&world);
-        let canceller = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || world.cancel(1, timer).is_some()
-        });
+        let timer = owner.timer;
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer).is_some());
         let (table, cache, timer) = (&world.table, world.owners_cache(), owner.timer);
         drop(table.due(cache, timer.index, timer.mark, FIRST, || ()));
         table.abandon_call(cache, timer.index);
@@ -278,10 +265,7 @@ fn cancel_or_the_last_call() {
         };
         let timer = world.table.arm_periodic(&world.caches[0], plan, world.payload(1), || ());
         let timer = timer.unwrap();
-        let canceller = spawn({
-            let world = Arc::clone(&world);
-            move || world.cancel(1, timer).is_some()
-        });
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer).is_some());
         let (table, cache) = (&world.table, world.owners_cache());
         let called = match table.due(cache, timer.index, timer.mark, FIRST, || ()) {
             Fate::Fire(_) => match table.confirm_call(cache, timer.index) {
@@ -303,12 +287,10 @@ fn recycled_and_armed_again_during_a_call() {
     explore(bounded(3, 1), || {
         let world = World::new();
         let mut owner = Owner::new(&world);
-        let other = spawn({
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            move || {
-                assert_eq!(world.cancel(1, timer), Some(1));
-                world.arm(1, 7, 2, false)
-            }
+        let timer = owner.timer;
+        let other = spawn_with(&world, move |world| {
+            assert_eq!(world.cancel(1, timer), Some(1));
+            world.arm(1, 7, 2, false)
         });
         owner.run_to(FIRST);
         let next = other.join().unwrap();

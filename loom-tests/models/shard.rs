@@ -2,6 +2,7 @@
 
 use super::harness::{
     Bell, Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, explore, spawn,
+    spawn_with,
 };
 use crate::shard::{Owner, ShardHandle};
 use crate::time::{Course, Period, Repeat, TickRate, Time};
@@ -39,6 +40,15 @@ impl Engine {
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
         (Arc::clone(self.owner.handle()), Arc::clone(&self.ledger))
+    }
+
+    /// A thread with a handle of its own.
+    fn spawn<R: Send + 'static>(
+        &self,
+        body: impl FnOnce(&ShardHandle<Payload>, &Arc<Ledger>) -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let (handle, ledger) = self.handle();
+        spawn(move || body(&handle, &ledger))
     }
 
     /// A producer that schedules the payload 1 for tick 5.
@@ -114,12 +124,9 @@ fn batch_and_sleep() {
         let mut engine = Engine::new();
         let own = engine.ledger.payload(3);
         assert!(engine.owner.schedule(7, own).is_ok());
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
-                assert!(handle.schedule_batch(handle.thread(0), batch).is_ok());
-            }
+        let producer = engine.spawn(move |handle, ledger| {
+            let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
+            assert!(handle.schedule_batch(handle.thread(0), batch).is_ok());
         });
         let next = engine.turn(5);
         let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
@@ -138,13 +145,10 @@ fn batch_and_sleep() {
 fn schedule_then_cancel_or_fire() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                let thread = handle.thread(0);
-                let key = handle.schedule(thread, 5, ledger.payload(1), false).unwrap();
-                handle.cancel(thread, key).is_some()
-            }
+        let producer = engine.spawn(move |handle, ledger| {
+            let thread = handle.thread(0);
+            let key = handle.schedule(thread, 5, ledger.payload(1), false).unwrap();
+            handle.cancel(thread, key).is_some()
         });
         let _ = engine.turn(5);
         let cancelled = producer.join().unwrap();
@@ -160,15 +164,12 @@ fn ask_or_recycle() {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
         let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
-        let next = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                let thread = handle.thread(0);
-                assert!(handle.cancel(thread, key).is_some());
-                let next = handle.schedule(thread, 9, ledger.payload(2), false).unwrap();
-                assert_eq!(next.index(), key.index(), "the same node");
-                assert_eq!(handle.deadline_of(next), Some(9));
-            }
+        let next = engine.spawn(move |handle, ledger| {
+            let thread = handle.thread(0);
+            assert!(handle.cancel(thread, key).is_some());
+            let next = handle.schedule(thread, 9, ledger.payload(2), false).unwrap();
+            assert_eq!(next.index(), key.index(), "the same node");
+            assert_eq!(handle.deadline_of(next), Some(9));
         });
         let told = handle.deadline_of(key);
         assert!(told.is_none_or(|deadline| deadline == 5), "{told:?} is another timer's");
@@ -187,15 +188,12 @@ fn ask_or_recycle_for_a_periodic_timer() {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
         let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
-        let next = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                assert!(handle.cancel(handle.thread(0), key).is_some());
-                let next = handle.schedule_periodic(0, repeat(&ledger, 2, 18)).unwrap();
-                assert_eq!(next.index(), key.index(), "the same node");
-                assert_eq!(handle.deadline_of(next), Some(9));
-                next
-            }
+        let next = engine.spawn(move |handle, ledger| {
+            assert!(handle.cancel(handle.thread(0), key).is_some());
+            let next = handle.schedule_periodic(0, repeat(ledger, 2, 18)).unwrap();
+            assert_eq!(next.index(), key.index(), "the same node");
+            assert_eq!(handle.deadline_of(next), Some(9));
+            next
         });
         let told = handle.deadline_of(key);
         assert!(told.is_none_or(|deadline| deadline == 5), "{told:?} is another timer's");
@@ -234,13 +232,10 @@ fn ends_are_not_counted_before_beginnings() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let looking = spawn({
-            let handle = Arc::clone(&handle);
-            move || {
-                let sums = handle.sums();
-                let (ended, begun) = (sums.fired + sums.cancelled, sums.scheduled);
-                assert!(ended <= begun, "{ended} ends of {begun} timers");
-            }
+        let looking = spawn_with(&handle, move |handle| {
+            let sums = handle.sums();
+            let (ended, begun) = (sums.fired + sums.cancelled, sums.scheduled);
+            assert!(ended <= begun, "{ended} ends of {begun} timers");
         });
         let thread = handle.thread(0);
         let first = handle.schedule(thread, 5, ledger.payload(1), false).unwrap();
@@ -260,9 +255,8 @@ fn a_periodic_timer_is_always_pending() {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
         let key = handle.schedule_periodic(0, repeat(&ledger, 1, 10)).unwrap();
-        let looking = spawn({
-            let handle = Arc::clone(&handle);
-            move || assert!(handle.pending() >= 1, "begun, and not ended")
+        let looking = spawn_with(&handle, move |handle| {
+            assert!(handle.pending() >= 1, "begun, and not ended")
         });
         let _ = engine.turn(5);
         looking.join().unwrap();
@@ -281,13 +275,10 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
     explore(bounded(2, 2), || {
         let mut engine = Engine::new();
         let scheduling = engine.producer();
-        let looking = spawn({
-            let (handle, _) = engine.handle();
-            move || {
-                let sums = handle.sums();
-                let (ended, begun) = (sums.fired, sums.scheduled);
-                assert!(ended <= begun, "{ended} ends of {begun} timers");
-            }
+        let looking = engine.spawn(move |handle, _| {
+            let sums = handle.sums();
+            let (ended, begun) = (sums.fired, sums.scheduled);
+            assert!(ended <= begun, "{ended} ends of {begun} timers");
         });
         engine.turn(5);
         scheduling.join().unwrap();
@@ -304,13 +295,10 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
 fn a_thread_state_is_inherited_with_its_counts() {
     explore(bounded(2, 2), || {
         let mut engine = Engine::new();
-        let looking = spawn({
-            let (handle, _) = engine.handle();
-            move || {
-                let sums = handle.sums();
-                let (ended, begun) = (sums.cancelled, sums.scheduled);
-                assert!(ended <= begun, "{ended} ends of {begun} timers");
-            }
+        let looking = engine.spawn(move |handle, _| {
+            let sums = handle.sums();
+            let (ended, begun) = (sums.cancelled, sums.scheduled);
+            assert!(ended <= begun, "{ended} ends of {begun} timers");
         });
         let (handle, ledger) = engine.handle();
         let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
@@ -328,13 +316,10 @@ fn two_producers_and_the_owner() {
     explore(bounded(2, 1), || {
         let mut engine = Engine::new();
         let scheduling = engine.producer();
-        let cancelling = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                let thread = handle.thread(1);
-                let key = handle.schedule(thread, 6, ledger.payload(2), false).unwrap();
-                handle.cancel(thread, key).is_some()
-            }
+        let cancelling = engine.spawn(move |handle, ledger| {
+            let thread = handle.thread(1);
+            let key = handle.schedule(thread, 6, ledger.payload(2), false).unwrap();
+            handle.cancel(thread, key).is_some()
         });
         let next = engine.turn(5);
         let asleep = engine.owner.fall_asleep(next);

@@ -1,6 +1,8 @@
 //! One node: who ends a timer, who recycles it, and that a moved deadline holds.
 
-use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, yield_now};
+use super::harness::{
+    UNBOUNDED, bounded, bounded_when_quick, explore, spawn, spawn_with, yield_now,
+};
 use super::world::{Decided, World};
 use crate::state::Phase;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +13,7 @@ fn cancel_or_fire() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let canceller = spawn({
-            let world = Arc::clone(&world);
-            move || world.cancel(1, timer)
-        });
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
         let fired = world.due(timer, timer.mark, 10).fired();
         let cancelled = canceller.join().unwrap();
         assert_eq!(cancelled, if fired { None } else { Some(1) }, "exactly one of the two wins");
@@ -27,10 +26,7 @@ fn cancel_or_cancel() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let other = spawn({
-            let world = Arc::clone(&world);
-            move || world.cancel(1, timer).is_some()
-        });
+        let other = spawn_with(&world, move |world| world.cancel(1, timer).is_some());
         let mine = world.cancel(0, timer).is_some();
         assert!(mine ^ other.join().unwrap(), "exactly one canceller wins");
         world.finish();
@@ -42,14 +38,8 @@ fn drop_handle_or_cancel_or_fire() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, true);
-        let holder = spawn({
-            let world = Arc::clone(&world);
-            move || world.release(1, timer)
-        });
-        let canceller = spawn({
-            let world = Arc::clone(&world);
-            move || world.cancel(2, timer).is_some()
-        });
+        let holder = spawn_with(&world, move |world| world.release(1, timer));
+        let canceller = spawn_with(&world, move |world| world.cancel(2, timer).is_some());
         let fired = world.due(timer, timer.mark, 10).fired();
         holder.join().unwrap();
         assert!(fired ^ canceller.join().unwrap(), "exactly one of the two wins");
@@ -62,13 +52,10 @@ fn handle_cancels_and_drops_or_fire() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, true);
-        let holder = spawn({
-            let world = Arc::clone(&world);
-            move || {
-                let won = world.table.cancel_held(&world.caches[1], timer.index).is_some();
-                world.release(1, timer);
-                won
-            }
+        let holder = spawn_with(&world, move |world| {
+            let won = world.table.cancel_held(&world.caches[1], timer.index).is_some();
+            world.release(1, timer);
+            won
         });
         let fired = world.due(timer, timer.mark, 10).fired();
         assert!(fired ^ holder.join().unwrap(), "exactly one of the two wins");
@@ -82,10 +69,7 @@ fn recycled_and_armed_again_after_cancel() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, true);
-        let canceller = spawn({
-            let world = Arc::clone(&world);
-            move || world.cancel(1, timer)
-        });
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
         world.release(0, timer);
         let next = world.arm(0, 10, 2, false);
         let cancelled = canceller.join().unwrap();
@@ -100,12 +84,9 @@ fn stale_key_or_recycled_node() {
     explore(bounded_when_quick(3), || {
         let world = World::new();
         let timer = world.arm(0, 10, 1, false);
-        let stranger = spawn({
-            let world = Arc::clone(&world);
-            move || {
-                let moved = world.reschedule(1, timer, 99);
-                (moved, world.cancel(1, timer))
-            }
+        let stranger = spawn_with(&world, move |world| {
+            let moved = world.reschedule(1, timer, 99);
+            (moved, world.cancel(1, timer))
         });
         let cancelled = world.cancel(0, timer);
         // The same node, if this thread was the one to recycle it.

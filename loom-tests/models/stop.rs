@@ -1,6 +1,8 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
-use super::harness::{Bound, Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
+use super::harness::{
+    Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, explore, spawn,
+};
 use crate::shard::thread_state::ThreadState;
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::state::State;
@@ -33,6 +35,15 @@ impl Engine {
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
         (Arc::clone(self.owner.handle()), Arc::clone(&self.ledger))
+    }
+
+    /// A thread with a handle of its own.
+    fn spawn<R: Send + 'static>(
+        &self,
+        body: impl FnOnce(&ShardHandle<Payload>, &Arc<Ledger>) -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let (handle, ledger) = self.handle();
+        spawn(move || body(&handle, &ledger))
     }
 
     /// Closes the shard: what it returned.
@@ -77,9 +88,8 @@ fn schedule(
 fn stop_or_schedule() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || schedule(&handle, handle.thread(0), &ledger, 1, false).is_some()
+        let producer = engine.spawn(move |handle, ledger| {
+            schedule(handle, handle.thread(0), ledger, 1, false).is_some()
         });
         let returned = engine.close();
         let (handle, _) = engine.handle();
@@ -98,18 +108,15 @@ fn stop_or_schedule() {
 fn stop_or_schedule_with_a_handle() {
     explore(bounded(3, 2), || {
         let mut engine = Engine::new();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                let thread = handle.thread(0);
-                let Some(key) = schedule(&handle, thread, &ledger, 1, true) else {
-                    return vec![];
-                };
-                let next = schedule(&handle, thread, &ledger, 2, false);
-                assert!(handle.state(key).is_some(), "the handle keeps the node");
-                handle.release(thread, key.index());
-                if next.is_some() { vec![1, 2] } else { vec![1] }
-            }
+        let producer = engine.spawn(move |handle, ledger| {
+            let thread = handle.thread(0);
+            let Some(key) = schedule(handle, thread, ledger, 1, true) else {
+                return vec![];
+            };
+            let next = schedule(handle, thread, ledger, 2, false);
+            assert!(handle.state(key).is_some(), "the handle keeps the node");
+            handle.release(thread, key.index());
+            if next.is_some() { vec![1, 2] } else { vec![1] }
         });
         let mut returned = engine.close();
         let accepted = producer.join().unwrap();
@@ -124,20 +131,17 @@ fn stop_or_schedule_with_a_handle() {
 fn stop_or_batch() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                let batch = vec![(10, ledger.payload(1)), (5, ledger.payload(2))];
-                let Err(partly) = handle.schedule_batch(handle.thread(0), batch) else {
-                    return vec![1, 2];
-                };
-                assert_eq!(partly.cause, ScheduleErrorKind::Stopped);
-                let refused: Vec<_> =
-                    partly.refused.iter().map(|(tick, payload)| (payload.id(), *tick)).collect();
-                assert!(refused.iter().all(|it| [(1, 10), (2, 5)].contains(it)), "{refused:?}");
-                assert_eq!(partly.accepted.len() + refused.len(), 2, "one of them is lost");
-                (1..=2).filter(|id| refused.iter().all(|it| it.0 != *id)).collect()
-            }
+        let producer = engine.spawn(move |handle, ledger| {
+            let batch = vec![(10, ledger.payload(1)), (5, ledger.payload(2))];
+            let Err(partly) = handle.schedule_batch(handle.thread(0), batch) else {
+                return vec![1, 2];
+            };
+            assert_eq!(partly.cause, ScheduleErrorKind::Stopped);
+            let refused: Vec<_> =
+                partly.refused.iter().map(|(tick, payload)| (payload.id(), *tick)).collect();
+            assert!(refused.iter().all(|it| [(1, 10), (2, 5)].contains(it)), "{refused:?}");
+            assert_eq!(partly.accepted.len() + refused.len(), 2, "one of them is lost");
+            (1..=2).filter(|id| refused.iter().all(|it| it.0 != *id)).collect()
         });
         let mut returned = engine.close();
         returned.sort_unstable();
@@ -205,19 +209,16 @@ fn stop_or_move() {
 fn stop_or_schedule_periodic() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || {
-                let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
-                let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
-                let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-                match handle.schedule_periodic(0, repeat) {
-                    Ok(key) => Some(key),
-                    Err(error) => {
-                        assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
-                        assert_eq!(error.into_payload().id(), 1);
-                        None
-                    }
+        let producer = engine.spawn(move |handle, ledger| {
+            let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
+            let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
+            let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
+            match handle.schedule_periodic(0, repeat) {
+                Ok(key) => Some(key),
+                Err(error) => {
+                    assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
+                    assert_eq!(error.into_payload().id(), 1);
+                    None
                 }
             }
         });
@@ -235,9 +236,8 @@ fn stop_or_schedule_periodic() {
 fn turn_and_stop_or_schedule() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || schedule(&handle, handle.thread(0), &ledger, 1, false).is_some()
+        let producer = engine.spawn(move |handle, ledger| {
+            schedule(handle, handle.thread(0), ledger, 1, false).is_some()
         });
         let mut ended = Vec::new();
         let _ = engine.owner.turn(10, &crate::types::Budget::default(), |expiry| {
@@ -257,9 +257,8 @@ fn death_in_a_turn_or_schedule() {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
         schedule(&handle, handle.thread(0), &ledger, 2, false).unwrap();
-        let producer = spawn({
-            let (handle, ledger) = engine.handle();
-            move || schedule(&handle, handle.thread(1), &ledger, 1, false).is_some()
+        let producer = engine.spawn(move |handle, ledger| {
+            schedule(handle, handle.thread(1), ledger, 1, false).is_some()
         });
         let budget = crate::types::Budget::default();
         let mut piece = engine.owner.begin_turn(10, &budget).unwrap();

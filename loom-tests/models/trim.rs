@@ -4,7 +4,7 @@
 //! that nobody looks at what they carry, loom checks. On real threads a table begins with this at a hundred thousand
 //! free nodes: `tests/memory` does that.
 
-use super::harness::{Ledger, Payload, bounded, bounded_when_quick, explore, spawn};
+use super::harness::{Ledger, Payload, bounded, bounded_when_quick, explore, spawn_with};
 use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::moves::Rescheduled;
 use crate::node::regions::{Regions, Run};
@@ -83,16 +83,13 @@ fn a_stale_key_or_given_back() {
         let (scene, burst) = Scene::new(BURST);
         // Of those in the depot the one that serves first.
         let stale = burst[CAPACITY as usize];
-        let stranger = spawn({
-            let scene = Arc::clone(&scene);
-            move || {
-                let Armed { index, generation, mark } = stale;
-                let moved = scene.table.reschedule(&scene.caches[1], index, generation, 5);
-                assert_eq!(moved, Rescheduled::Gone);
-                assert_eq!(scene.table.deadline_of(index, generation), None);
-                assert_eq!(scene.cancel(1, stale), None, "a stale key reached another timer");
-                assert!(!scene.table.is_live(index, mark), "a zombie came alive");
-            }
+        let stranger = spawn_with(&scene, move |scene| {
+            let Armed { index, generation, mark } = stale;
+            let moved = scene.table.reschedule(&scene.caches[1], index, generation, 5);
+            assert_eq!(moved, Rescheduled::Gone);
+            assert_eq!(scene.table.deadline_of(index, generation), None);
+            assert_eq!(scene.cancel(1, stale), None, "a stale key reached another timer");
+            assert!(!scene.table.is_live(index, mark), "a zombie came alive");
         });
         scene.trim();
         let next = scene.arm(2, 77).unwrap();
@@ -110,12 +107,9 @@ fn a_node_is_taken_or_given_back() {
     const NODES: u32 = BURST + CAPACITY;
     explore(bounded(3, 2), || {
         let (scene, _) = Scene::new(NODES);
-        let producer = spawn({
-            let scene = Arc::clone(&scene);
-            move || {
-                let timer = scene.arm(1, 50).expect("there are nodes that never served");
-                assert_eq!(scene.cancel(1, timer), Some(50), "its timer was lost");
-            }
+        let producer = spawn_with(&scene, move |scene| {
+            let timer = scene.arm(1, 50).expect("there are nodes that never served");
+            assert_eq!(scene.cancel(1, timer), Some(50), "its timer was lost");
         });
         scene.trim();
         producer.join().unwrap();
@@ -132,10 +126,7 @@ fn a_region_that_returns_to_the_top() {
             assert!(regions.prepare(region));
             regions.put(region, 5);
         }
-        let other = spawn({
-            let regions = Arc::clone(&regions);
-            move || regions.take(2)
-        });
+        let other = spawn_with(&regions, move |regions| regions.take(2));
         let first = regions.take(2).unwrap();
         let mut held = vec![regions.take(2)];
         let again = regions.region_of(first.first);

@@ -92,14 +92,15 @@ impl Alarm {
     pub(crate) fn arm(&mut self, deadline: Time, waker: &Waker) -> Result<(), ScheduleErrorKind> {
         debug_assert!(self.armed.is_none(), "let go of before");
         let engine = &*self.engine;
-        // Of the user's, and before anything is done.
+        engine.ready()?;
+        // Of the user's, and before anything is armed.
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let tick = engine.rate.deadline_at(deadline);
-        let armed = engine.arm(Task::waking(waker), |(shard, slot), task| {
-            engine.handles[shard].schedule_by(slot, tick, task, true)
-        });
-        match armed {
+        let task = Task::waking(waker);
+        match engine
+            .at_home(|shard, slot| engine.handles[shard].schedule_by(slot, tick, task, true))
+        {
             Ok(key) => {
                 self.armed = Some(Armed { key, waker: identity });
                 Ok(())

@@ -1,6 +1,7 @@
 //! From what a builder has decided to an engine in memory of its own.
 
 use super::builder::Builder;
+use super::gather;
 use super::hold;
 use super::inner::{Earliest, Hold, Inner, Lifecycle, ShardWorker};
 use super::routing::Router;
@@ -59,6 +60,7 @@ impl Builder {
             hold,
             retire: hold::retire,
             on_return: wake_returned,
+            whom: gather::whom(),
         })
     }
 }

@@ -211,7 +211,9 @@ impl Builder {
                 Owner::new(shard as u16, wheel, limit.clone(), Box::new(move || unparker.wake()));
             let handler = Contained::new("a handler", handler(shard));
             let starvation = pinning::Starvation::of(&self.pinning);
-            workers.push(ShardWorker { owner, parker, handler, shard, core, starvation });
+            let gathered = Vec::new();
+            let worker = ShardWorker { owner, parker, handler, shard, core, starvation, gathered };
+            workers.push(worker);
         }
         Ok(Timer::from_ref(TimerRef::first(&self.engine(rate, workers))))
     }

@@ -55,6 +55,8 @@ pub(super) struct Inner<T> {
     pub(super) retire: fn(NonNull<Self>),
     /// Called with each payload that a shard has returned.
     pub(super) on_return: fn(&T),
+    /// Where the task lies that a payload wakes, if it wakes one; of engines whose payloads may be wakers.
+    pub(super) whom: Option<fn(&T) -> Option<*const ()>>,
 }
 
 /// Engines of any payload.
@@ -72,6 +74,8 @@ pub(super) struct ShardWorker<T> {
     /// The core to pin the worker to.
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
+    /// Wakers that have fired and are to be called together; see `gather`.
+    pub(super) gathered: Vec<Expired<T>>,
 }
 
 /// The handler of one shard.
@@ -221,26 +225,27 @@ impl<T: Send + 'static> Inner<T> {
         clone: fn(&T) -> T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let course = Course::new(self.source.time(first), period, self.rate);
-        self.arm(payload, |(shard, slot), payload| {
+        if let Err(kind) = self.ready() {
+            return Err(ScheduleError::new(kind, payload));
+        }
+        self.at_home(|shard, slot| {
             let repeat = Repeat { payload, clone, course };
             self.handles[shard].schedule_periodic(slot, repeat)
         })
     }
 
-    /// Runs `f` with the shard that the calling thread's next timer goes to and the thread's slot, once the engine has
-    /// started. A refusal is counted.
+    /// Runs `f` with the shard that the calling thread's next timer goes to and the thread's slot; counts a refusal.
     #[inline(always)] // of every schedule
-    pub(super) fn arm<R>(
+    pub(super) fn at_home<R>(
         &self,
-        payload: T,
-        f: impl FnOnce((usize, u32), T) -> Result<R, ScheduleError<T>>,
+        f: impl FnOnce(usize, u32) -> Result<R, ScheduleError<T>>,
     ) -> Result<R, ScheduleError<T>> {
-        if let Err(kind) = self.ready() {
-            return Err(ScheduleError::new(kind, payload));
-        }
-        slot::with(|slot| {
-            let shard = self.router.route(slot);
-            f((shard, slot), payload).map_err(|error| self.rejected(error, shard))
-        })
+        slot::with(
+            #[inline(always)]
+            |slot| {
+                let shard = self.router.route(slot);
+                f(shard, slot).map_err(|error| self.rejected(error, shard))
+            },
+        )
     }
 }

@@ -19,6 +19,7 @@
 //! | `lifecycle` | start, end, turning by hand |
 //! | `shutdown` | the ways in which an engine ends |
 //! | `shard_worker` | what drives one shard, on whichever thread |
+//! | `gather` | wakers of one turn, called together |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers and executors |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
@@ -35,6 +36,7 @@ mod batch;
 mod build;
 mod builder;
 mod events;
+mod gather;
 mod global;
 mod guard;
 mod handler;

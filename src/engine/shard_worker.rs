@@ -65,7 +65,11 @@ impl<T> ShardWorker<T> {
                 now = inner.worker_now();
             }
             if self.owner.confirm(&mut turn, &fired) {
-                self.handle(inner, fired, now);
+                let expired = self.expired(inner, fired, now);
+                if let Some(expired) = self.gather(inner, expired) {
+                    self.handle_gathered(inner);
+                    self.handle(inner, expired);
+                }
                 self.owner.finish_call(|| inner.worker_now());
             } else {
                 contain::drop_payload(fired.payload);
@@ -75,6 +79,7 @@ impl<T> ShardWorker<T> {
                 break;
             }
         }
+        self.handle_gathered(inner);
         let turn = self.owner.finish_turn(turn, &inner.budget);
         if turn.more && fires > 0 {
             events::turn_was_cut_short(self.shard, fires);
@@ -82,14 +87,19 @@ impl<T> ShardWorker<T> {
         turn
     }
 
-    /// Runs the handler for one timer.
-    fn handle(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
-        let counters = self.owner.handle().counters();
+    /// A timer that has fired, as its handler sees it.
+    fn expired(&self, inner: &Inner<T>, fired: Fired<T>, now: Time) -> Expired<T> {
         let Fired { payload, key, deadline, .. } = fired;
         let deadline = inner.rate.start_of(deadline);
         let lateness = now.saturating_duration_since(deadline);
-        counters.lateness.record(saturating_ns(lateness));
-        let expired = Expired { payload, key, deadline, lateness, shard: self.shard };
+        self.owner.handle().counters().lateness.record(saturating_ns(lateness));
+        Expired { payload, key, deadline, lateness, shard: self.shard }
+    }
+
+    /// Runs the handler for one timer.
+    pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>) {
+        let counters = self.owner.handle().counters();
+        let key = expired.key;
         let Some(handler) = self.handler.get_mut() else { return };
         let watch = inner.hooks.get().and_then(|hooks| hooks.slow.as_ref());
         let watch = watch.map(|watch| (watch, inner.worker_now()));
@@ -114,6 +124,7 @@ impl<T> ShardWorker<T> {
 
     /// Ends the shard, drops the handler, and collects what has not ended.
     pub(super) fn close(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
+        self.forget_gathered();
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
             self.owner.close(|Fired { payload, key, deadline, .. }| {

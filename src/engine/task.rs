@@ -175,7 +175,14 @@ impl Task {
         unsafe { Self::store(waker, WAITING) }
     }
 
+    /// Where the task lies that the waker of a task that waits wakes, as far as anybody can tell.
+    #[inline]
+    pub(super) fn whom(&self) -> Option<*const ()> {
+        self.waker().map(Waker::data)
+    }
+
     /// The waker of a task that waits.
+    #[inline]
     pub(crate) fn waker(&self) -> Option<&Waker> {
         // SAFETY: the storage of a task that waits holds a waker, which lives as long as the task.
         self.vtable.waits.then(|| unsafe { &*self.storage.as_ptr().cast::<Waker>() })

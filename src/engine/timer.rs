@@ -159,8 +159,11 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        self.inner.arm(payload, |at, payload| {
-            HandleRef::schedule(&self.inner, at, tick, payload).map(Timeout::new)
+        if let Err(kind) = self.inner.ready() {
+            return Err(ScheduleError::new(kind, payload));
+        }
+        self.inner.at_home(|shard, slot| {
+            HandleRef::schedule(&self.inner, (shard, slot), tick, payload).map(Timeout::new)
         })
     }
 
@@ -176,8 +179,16 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        self.inner.arm(payload, |(shard, slot), payload| {
-            self.inner.handles[shard].schedule_by(slot, tick, payload, false)
+        if let Err(kind) = self.inner.ready() {
+            return Err(ScheduleError::new(kind, payload));
+        }
+        // As `Inner::at_home`, in full: a closure within a closure moves a payload of several words twice.
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            let handle = &self.inner.handles[shard];
+            handle
+                .schedule_by(slot, tick, payload, false)
+                .map_err(|error| self.inner.rejected(error, shard))
         })
     }
 

@@ -10,6 +10,7 @@
 //! | `model` | random sleeps against a list |
 //! | `queue` | `DelayQueue`, and a list as its oracle |
 //! | `threads` | polls, waker changes, drops and stops that race with the workers |
+//! | `together` | wakers of one turn: called together, in order |
 //!
 //! The same futures on tokio, smol and others: the workspace member `adapters`.
 
@@ -32,3 +33,4 @@ mod queue;
 mod rig;
 mod sleep;
 mod threads;
+mod together;

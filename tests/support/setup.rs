@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, Expired, ManualClock, Pinning, Time, Timer, WheelKind};
+use tickwheel::{
+    Builder, Drive, Expired, ManualClock, MissedTicks, Period, Pinning, Time, Timer, WheelKind,
+};
 
 pub(crate) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -30,6 +32,11 @@ pub(crate) const ZOMBIE_CONSTANT: u64 = 48 * 1024;
 pub(crate) fn stress(repeats: u64) -> u64 {
     let factor = std::env::var("TICKWHEEL_STRESS").ok().and_then(|text| text.parse().ok());
     repeats * factor.unwrap_or(1)
+}
+
+/// Once per `every`; periods that were missed are skipped.
+pub(crate) fn rate(every: Duration) -> Period {
+    Period::fixed_rate(every, MissedTicks::Skip).unwrap()
 }
 
 /// A builder for one unpinned shard.
@@ -67,6 +74,14 @@ pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
             test(&Setup { clock: ManualClock::starting_at(start), drive, wheel });
         }
     }
+}
+
+/// As [`each_setup`], with an engine that logs what fires.
+pub(crate) fn each_recording(test: impl Fn(&Setup, Timer<u64>, Fired)) {
+    each_setup(|at| {
+        let (timer, fired) = at.recording();
+        test(at, timer, fired);
+    });
 }
 
 impl Setup {
@@ -118,6 +133,12 @@ impl Setup {
 pub(crate) struct Fired(Arc<Mutex<Vec<Expired<u64>>>>);
 
 impl Fired {
+    /// One log, to be looked at and to be written by a handler.
+    pub(crate) fn pair() -> (Self, Self) {
+        let fired = Self::default();
+        (fired.clone(), fired)
+    }
+
     pub(crate) fn push(&self, expired: Expired<u64>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(expired);
     }
@@ -139,8 +160,7 @@ impl Fired {
 
 /// An engine that logs what fires.
 pub(crate) fn recording(builder: Builder) -> (Timer<u64>, Fired) {
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let timer = builder.build_with(move |expired| log.push(expired)).expect("the engine is built");
     (timer, fired)
 }

@@ -136,9 +136,4 @@ impl Session for Closures {
     fn cancel(&mut self, key: Key<Task>) {
         assert!(self.timer.cancel(key).won());
     }
-
-    #[inline]
-    fn launch(&mut self, delay: Duration, payload: u64) {
-        self.schedule(delay, payload);
-    }
 }

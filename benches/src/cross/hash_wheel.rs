@@ -94,10 +94,6 @@ impl Session for HashWheelSession {
         self.timer.cancel(&id);
     }
 
-    fn launch(&mut self, delay: Duration, payload: u64) {
-        self.schedule(delay, payload);
-    }
-
     fn wait_idle(&mut self) {
         let (done, told) = channel();
         self.send(Duration::from_millis(1), 0, Then::Tell(done));

@@ -225,8 +225,4 @@ impl<S: Store> Session for LockedSession<S> {
     fn cancel(&mut self, (shard, handle): Self::Handle) {
         self.shards[shard].lock().store.remove(handle);
     }
-
-    fn launch(&mut self, delay: Duration, payload: u64) {
-        self.schedule(delay, payload);
-    }
 }

@@ -62,7 +62,10 @@ pub trait Session: Send + 'static {
     fn cancel(&mut self, handle: Self::Handle);
 
     /// Schedules a timer that will fire, into the book.
-    fn launch(&mut self, delay: Duration, payload: u64);
+    #[inline]
+    fn launch(&mut self, delay: Duration, payload: u64) {
+        self.schedule(delay, payload);
+    }
 
     /// Waits until everything asked for is done, for peers that only take notes.
     fn wait_idle(&mut self) {}

@@ -10,16 +10,20 @@ use std::time::{Duration, Instant};
 const HOUR: Duration = Duration::from_secs(3600);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A million timers an hour away.
-pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
-    let timers = scale.timers(1_000_000);
+/// A peer with one timer, so that threads and pools are there before the count begins.
+fn start<P: CrossPeer>() -> (P, P::Session, <P::Session as Session>::Handle, f64) {
     let peer = P::start(Setup::new(Arc::new(Book::new(0))));
     let mut session = peer.session(0);
-    // So that threads and pools are there before the count begins.
     let first = session.schedule(HOUR, 0);
     session.wait_idle();
     std::thread::sleep(Duration::from_millis(20));
-    let base = resident_bytes();
+    (peer, session, first, resident_bytes())
+}
+
+/// A million timers an hour away.
+pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
+    let timers = scale.timers(1_000_000);
+    let (_peer, mut session, first, base) = start::<P>();
     let mut kept = Vec::new();
     for n in 0..timers as u64 {
         let handle = session.schedule(HOUR + Duration::from_millis(n % 60_000), n);
@@ -55,12 +59,7 @@ pub(super) fn zombie<P: CrossPeer>(scale: Scale) -> Metrics {
         Scale::Quick => 2_000_000,
         Scale::Full => 10_000_000,
     };
-    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
-    let mut session = peer.session(0);
-    let first = session.schedule(HOUR, 0);
-    session.wait_idle();
-    std::thread::sleep(Duration::from_millis(20));
-    let base = resident_bytes();
+    let (_peer, mut session, first, base) = start::<P>();
     let start = Instant::now();
     for n in 0..zombies {
         let handle = session.schedule(HOUR, n);
@@ -85,14 +84,9 @@ pub(super) fn shrink<P: CrossPeer>(scale: Scale) -> Metrics {
         Scale::Quick => 1_000_000,
         Scale::Full => 5_000_000,
     };
-    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
-    let mut session = peer.session(0);
-    let first = session.schedule(HOUR, 0);
-    session.wait_idle();
     // The handles' own memory is there before the count begins.
     let mut handles = Vec::with_capacity(timers);
-    std::thread::sleep(Duration::from_millis(20));
-    let base = resident_bytes();
+    let (_peer, mut session, first, base) = start::<P>();
     for n in 0..timers as u64 {
         handles.push(session.schedule(HOUR + Duration::from_millis(n % 60_000), n));
     }

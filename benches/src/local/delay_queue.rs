@@ -36,11 +36,6 @@ impl LocalPeer for DelayQueuePeer {
     }
 
     #[inline]
-    fn schedule_forget(&mut self, delay: Duration, payload: u64) {
-        self.schedule(delay, payload);
-    }
-
-    #[inline]
     fn cancel(&mut self, key: Key) -> u64 {
         self.queue.remove(&key).into_inner()
     }

@@ -43,11 +43,6 @@ impl LocalPeer for FloorPeer {
     }
 
     #[inline]
-    fn schedule_forget(&mut self, delay: Duration, payload: u64) {
-        self.schedule(delay, payload);
-    }
-
-    #[inline]
     fn cancel(&mut self, (at, generation): Self::Handle) -> u64 {
         let place = &mut self.places[at as usize];
         assert_eq!(place.generation, generation, "the timer is pending");

@@ -63,11 +63,6 @@ impl LocalPeer for HeapPeer {
     }
 
     #[inline]
-    fn schedule_forget(&mut self, delay: Duration, payload: u64) {
-        self.schedule(delay, payload);
-    }
-
-    #[inline]
     fn cancel(&mut self, (place, generation): Self::Handle) -> u64 {
         let at = &mut self.places[place as usize];
         assert_eq!(at.generation, generation, "the timer is pending");

@@ -144,11 +144,6 @@ impl LocalPeer for IndexedHeapPeer {
     }
 
     #[inline]
-    fn schedule_forget(&mut self, delay: Duration, payload: u64) {
-        self.schedule(delay, payload);
-    }
-
-    #[inline]
     fn cancel(&mut self, key: IndexedKey) -> u64 {
         self.heap.remove(key)
     }

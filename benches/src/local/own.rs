@@ -27,11 +27,6 @@ macro_rules! own_peer {
             }
 
             #[inline]
-            fn schedule_forget(&mut self, delay: Duration, payload: u64) {
-                self.schedule(delay, payload);
-            }
-
-            #[inline]
             fn cancel(&mut self, key: Key<u64>) -> u64 {
                 self.timer.cancel(key).payload().expect("the timer is pending")
             }

@@ -14,7 +14,10 @@ pub trait LocalPeer: Sized {
     fn schedule(&mut self, delay: Duration, payload: u64) -> Self::Handle;
 
     /// Schedules without any wish to cancel.
-    fn schedule_forget(&mut self, delay: Duration, payload: u64);
+    #[inline]
+    fn schedule_forget(&mut self, delay: Duration, payload: u64) {
+        self.schedule(delay, payload);
+    }
 
     /// Cancels a timer that has not fired; its payload, 0 where the peer keeps none.
     fn cancel(&mut self, handle: Self::Handle) -> u64;

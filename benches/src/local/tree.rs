@@ -39,11 +39,6 @@ impl LocalPeer for TreePeer {
     }
 
     #[inline]
-    fn schedule_forget(&mut self, delay: Duration, payload: u64) {
-        self.insert(delay, payload);
-    }
-
-    #[inline]
     fn cancel(&mut self, at: At) -> u64 {
         self.tree.remove(&at).expect("the timer is pending")
     }

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use tickwheel::{IdleStrategy, WheelKind};
 
 use super::server::{HostArgs, ServerArgs};
 use crate::machine;
 use crate::report::outputs::{Destination, default_page};
 use crate::settings::delays::Delays;
-use crate::settings::engine::{EngineSettings, IdleChoice, WheelChoice};
+use crate::settings::engine::{EngineSettings, idle, wheel};
 use crate::settings::load::{LoadSettings, Pace, PayloadChoice, pace};
 use crate::settings::parse::{count, duration, share, some_duration, threads};
 
@@ -139,11 +140,11 @@ pub(super) struct EngineArgs {
     #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
     tick: Duration,
     /// hierarchical, hashed or hashed:512 (buckets)
-    #[arg(long, default_value = "hierarchical", value_name = "WHEEL")]
-    wheel: WheelChoice,
+    #[arg(long, default_value = "hierarchical", value_parser = wheel, value_name = "WHEEL")]
+    wheel: WheelKind,
     /// How workers wait: park, spin:50us (then park) or busy
-    #[arg(long, default_value = "park", value_name = "STRATEGY")]
-    idle: IdleChoice,
+    #[arg(long, default_value = "park", value_parser = idle, value_name = "STRATEGY")]
+    idle: IdleStrategy,
     /// Pin each worker to a core (the default)
     #[arg(long, overrides_with = "no_pin")]
     pin: bool,

@@ -71,11 +71,11 @@ mod tests {
     use std::time::Duration;
 
     use clap::CommandFactory;
+    use tickwheel::{IdleStrategy, WheelKind};
 
     use super::*;
     use crate::machine;
     use crate::settings::delays::Delays;
-    use crate::settings::engine::{IdleChoice, WheelChoice};
     use crate::settings::load::{Pace, PayloadChoice};
 
     fn parse(arguments: &[&str]) -> Result<Cli, String> {
@@ -139,8 +139,8 @@ mod tests {
         let (engine, load) = (cli.engine.settings(), cli.load.settings(&RUN));
         assert_eq!(load.duration, Duration::from_millis(1500));
         assert_eq!((engine.tick, engine.shards), (Duration::from_micros(50), 3));
-        assert_eq!(engine.wheel, WheelChoice::Hashed(64));
-        assert_eq!(engine.idle, IdleChoice::Spin(Duration::from_micros(50)));
+        assert_eq!(engine.wheel, WheelKind::Hashed { buckets: 64 });
+        assert_eq!(engine.idle, IdleStrategy::SpinThenPark { spin: Duration::from_micros(50) });
         assert_eq!((engine.pin, engine.max_pending), (false, Some(1000)));
         assert_eq!((load.pace, load.seed, load.in_flight), (Pace::Limited(20_000.0), 7, 10));
         assert_eq!((load.payload, load.handles), (PayloadChoice::Closure, true));

@@ -1,7 +1,5 @@
 //! How the engine is built, and what to change when it cannot be built so.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use tickwheel::{BuildError, Builder, IdleStrategy, Pinning, Timer, WheelKind};
@@ -14,8 +12,8 @@ use super::setting::Setting;
 pub(crate) struct EngineSettings {
     pub(crate) shards: usize,
     pub(crate) tick: Duration,
-    pub(crate) wheel: WheelChoice,
-    pub(crate) idle: IdleChoice,
+    pub(crate) wheel: WheelKind,
+    pub(crate) idle: IdleStrategy,
     pub(crate) pin: bool,
     pub(crate) max_pending: Option<usize>,
 }
@@ -27,15 +25,8 @@ impl EngineSettings {
             .shards(self.shards)
             .tick(self.tick)
             .thread_name("loadtest")
-            .wheel(match self.wheel {
-                WheelChoice::Hierarchical => WheelKind::Hierarchical,
-                WheelChoice::Hashed(buckets) => WheelKind::Hashed { buckets },
-            })
-            .idle(match self.idle {
-                IdleChoice::Park => IdleStrategy::Park,
-                IdleChoice::Spin(spin) => IdleStrategy::SpinThenPark { spin },
-                IdleChoice::Busy => IdleStrategy::BusySpin,
-            })
+            .wheel(self.wheel)
+            .idle(self.idle)
             .pinning(if self.pin { Pinning::Cores } else { Pinning::Off });
         match self.max_pending {
             Some(most) => builder.max_pending(most),
@@ -55,12 +46,15 @@ impl EngineSettings {
                 format!("--shards {} is out of range; use 1 to 1024", self.shards)
             }
             BuildError::ZeroBuckets | BuildError::TooManyBuckets { .. } => {
-                format!("--wheel {} is out of range; use hashed:1 to hashed:1073741824", self.wheel)
+                format!(
+                    "--wheel {} is out of range; use hashed:1 to hashed:1073741824",
+                    show_wheel(self.wheel)
+                )
             }
             BuildError::RingOverflow { max_buckets, .. } => format!(
                 "--wheel {} with --tick {} goes beyond the range of time; use at most \
                  hashed:{max_buckets}, or a finer --tick",
-                self.wheel,
+                show_wheel(self.wheel),
                 show(self.tick)
             ),
             // What the options do not govern says its own cure.
@@ -73,74 +67,51 @@ impl EngineSettings {
         vec![
             Setting::count("shards", self.shards),
             Setting::duration("tick", self.tick),
-            Setting::text("wheel", self.wheel),
-            Setting::text("idle", self.idle),
+            Setting::text("wheel", show_wheel(self.wheel)),
+            Setting::text("idle", show_idle(self.idle)),
             Setting::flag("pin", self.pin),
             Setting::limit("max-pending", self.max_pending),
         ]
     }
 }
 
-/// `--wheel`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WheelChoice {
-    Hierarchical,
-    Hashed(usize),
-}
-
-/// `--idle`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IdleChoice {
-    Park,
-    Spin(Duration),
-    Busy,
-}
-
 /// Buckets of `--wheel hashed` without a number, as in Netty and Dubbo.
 const HASHED_BUCKETS: usize = 512;
 
-impl FromStr for WheelChoice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "hierarchical" => Ok(Self::Hierarchical),
-            None if text == "hashed" => Ok(Self::Hashed(HASHED_BUCKETS)),
-            Some(("hashed", buckets)) => Ok(Self::Hashed(count(buckets)?)),
-            _ => Err(format!("unknown wheel `{text}`; use hierarchical, hashed or hashed:512")),
-        }
+/// Reads `--wheel`.
+pub(crate) fn wheel(text: &str) -> Result<WheelKind, String> {
+    match text.split_once(':') {
+        None if text == "hierarchical" => Ok(WheelKind::Hierarchical),
+        None if text == "hashed" => Ok(WheelKind::Hashed { buckets: HASHED_BUCKETS }),
+        Some(("hashed", buckets)) => Ok(WheelKind::Hashed { buckets: count(buckets)? }),
+        _ => Err(format!("unknown wheel `{text}`; use hierarchical, hashed or hashed:512")),
     }
 }
 
-impl fmt::Display for WheelChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Hierarchical => f.write_str("hierarchical"),
-            Self::Hashed(buckets) => write!(f, "hashed:{buckets}"),
-        }
+/// As [`wheel`] reads it.
+fn show_wheel(wheel: WheelKind) -> String {
+    match wheel {
+        WheelKind::Hashed { buckets } => format!("hashed:{buckets}"),
+        _ => "hierarchical".to_owned(),
     }
 }
 
-impl FromStr for IdleChoice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "park" => Ok(Self::Park),
-            None if text == "busy" => Ok(Self::Busy),
-            Some(("spin", spin)) => Ok(Self::Spin(duration(spin)?)),
-            _ => Err(format!("unknown idle strategy `{text}`; use park, spin:50us or busy")),
-        }
+/// Reads `--idle`.
+pub(crate) fn idle(text: &str) -> Result<IdleStrategy, String> {
+    match text.split_once(':') {
+        None if text == "park" => Ok(IdleStrategy::Park),
+        None if text == "busy" => Ok(IdleStrategy::BusySpin),
+        Some(("spin", spin)) => Ok(IdleStrategy::SpinThenPark { spin: duration(spin)? }),
+        _ => Err(format!("unknown idle strategy `{text}`; use park, spin:50us or busy")),
     }
 }
 
-impl fmt::Display for IdleChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Park => f.write_str("park"),
-            Self::Spin(spin) => write!(f, "spin:{}", show(*spin)),
-            Self::Busy => f.write_str("busy"),
-        }
+/// As [`idle`] reads it.
+fn show_idle(idle: IdleStrategy) -> String {
+    match idle {
+        IdleStrategy::SpinThenPark { spin } => format!("spin:{}", show(spin)),
+        IdleStrategy::BusySpin => "busy".to_owned(),
+        _ => "park".to_owned(),
     }
 }
 
@@ -151,17 +122,17 @@ mod tests {
     #[test]
     fn wheels_and_idle_strategies_read_what_they_show() {
         for text in ["hierarchical", "hashed:512", "hashed:1"] {
-            assert_eq!(text.parse::<WheelChoice>().unwrap().to_string(), text);
+            assert_eq!(show_wheel(wheel(text).unwrap()), text);
         }
-        assert_eq!("hashed".parse(), Ok(WheelChoice::Hashed(512)));
+        assert_eq!(wheel("hashed"), Ok(WheelKind::Hashed { buckets: 512 }));
         for text in ["park", "spin:50us", "busy"] {
-            assert_eq!(text.parse::<IdleChoice>().unwrap().to_string(), text);
+            assert_eq!(show_idle(idle(text).unwrap()), text);
         }
         for text in ["", "hashed:", "hashed:0", "hierarchical:3", "wheel"] {
-            assert!(text.parse::<WheelChoice>().is_err(), "{text}");
+            assert!(wheel(text).is_err(), "{text}");
         }
         for text in ["", "spin", "spin:fast", "park:1s"] {
-            assert!(text.parse::<IdleChoice>().is_err(), "{text}");
+            assert!(idle(text).is_err(), "{text}");
         }
     }
 
@@ -171,18 +142,18 @@ mod tests {
             shards,
             tick,
             wheel,
-            idle: IdleChoice::Park,
+            idle: IdleStrategy::Park,
             pin: true,
             max_pending: None,
         };
         let ms = Duration::from_millis(1);
         let hour = Duration::from_secs(3600);
         for (settings, option) in [
-            (settings(1, Duration::from_nanos(1), WheelChoice::Hierarchical), "--tick 1ns"),
-            (settings(1, 2 * hour, WheelChoice::Hierarchical), "--tick 2h"),
-            (settings(100_000, ms, WheelChoice::Hierarchical), "--shards 100000"),
-            (settings(1, ms, WheelChoice::Hashed(1 << 31)), "--wheel hashed:2147483648"),
-            (settings(1, hour, WheelChoice::Hashed(1 << 30)), "a finer --tick"),
+            (settings(1, Duration::from_nanos(1), WheelKind::Hierarchical), "--tick 1ns"),
+            (settings(1, 2 * hour, WheelKind::Hierarchical), "--tick 2h"),
+            (settings(100_000, ms, WheelKind::Hierarchical), "--shards 100000"),
+            (settings(1, ms, WheelKind::Hashed { buckets: 1 << 31 }), "--wheel hashed:2147483648"),
+            (settings(1, hour, WheelKind::Hashed { buckets: 1 << 30 }), "a finer --tick"),
         ] {
             let error = settings.builder().build().err().unwrap();
             let text = settings.explain(&error);

@@ -108,16 +108,16 @@ impl fmt::Display for PayloadChoice {
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::{IdleChoice, WheelChoice};
     use super::*;
+    use tickwheel::{IdleStrategy, WheelKind};
 
     #[test]
     fn timers_left_to_fire_are_bounded() {
         let engine = |max_pending| EngineSettings {
             shards: 1,
             tick: Duration::from_millis(1),
-            wheel: WheelChoice::Hierarchical,
-            idle: IdleChoice::Park,
+            wheel: WheelKind::Hierarchical,
+            idle: IdleStrategy::Park,
             pin: true,
             max_pending,
         };

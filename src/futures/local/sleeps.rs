@@ -16,10 +16,11 @@ use std::time::Duration;
 
 /// The sleeps of one thread: an [`EventLoopTimer`] inside of a runtime of one thread, one for each such thread.
 ///
-/// For servers with one runtime per core, whose tasks stay where they are: tokio's `LocalSet`, a `LocalExecutor`, a
-/// runtime on `io_uring`. Arming a sleep and cancelling it take no lock and no message, and the task is woken by its
-/// own thread. Neither this nor its sleeps can leave the thread; other threads wake by a
-/// [`remote`](Self::remote).
+/// For servers with one runtime per core, whose tasks stay where they are: tokio's `LocalSet`, a `LocalExecutor`,
+/// monoio, a runtime on `io_uring`. Arming a sleep and cancelling it take no lock and no message, and the task is woken
+/// by its own thread. Neither this nor its sleeps can leave the thread; other threads wake by a
+/// [`remote`](Self::remote), for which the runtime's wakers must work on other threads (monoio's do with its feature
+/// `sync`).
 ///
 /// Somebody has to fire what is due: a task of the runtime with [`drive`](Self::drive), which needs one timer of the
 /// runtime for all sleeps together, or a loop of your own with [`fire`](Self::fire) and

@@ -112,8 +112,7 @@ fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
 fn a_slow_handler_of_one_shard_does_not_hold_up_another() {
     let (let_go, gate) = std::sync::mpsc::channel::<()>();
     let gate = Mutex::new(Some(gate));
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let builder = one_shard().shards(2).routing(tickwheel::Routing::Spread);
     let timer = builder
         .build_with(move |expired: tickwheel::Expired<u64>| {

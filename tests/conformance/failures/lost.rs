@@ -3,8 +3,8 @@
 use crate::support::ledger::Ledger;
 use crate::support::random::Random;
 use crate::support::setup::{
-    Fired, HOUR, Setup, ZOMBIE_CONSTANT, each_setup, ms, one_shard, secs, sorted, stress, us,
-    wait_until,
+    Fired, HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, one_shard, secs, sorted,
+    stress, us, wait_until,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -147,8 +147,7 @@ fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
 
 #[test]
 fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let fired_key = timer.schedule_key(ms(1), 0).unwrap();
         at.advance(&timer, ms(1));
         assert_eq!(fired.ids(), [0]);
@@ -175,8 +174,7 @@ fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
 
 #[test]
 fn cancelled_five_minute_timeouts_do_not_pile_up() {
-    each_setup(|at| {
-        let (timer, _fired) = at.recording();
+    each_recording(|at, timer, _fired| {
         // Ten seconds of 20 000 requests per second, each answered after 100 ms.
         let mut open = std::collections::VecDeque::new();
         for _ in 0..100 {

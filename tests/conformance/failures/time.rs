@@ -1,7 +1,7 @@
 //! Wraps, spans, jumps, clocks that go back, pauses.
 
 use crate::support::setup::{
-    HOUR, each_setup, each_setup_from, ms, one_shard, recording, secs, us,
+    HOUR, each_recording, each_setup, each_setup_from, ms, one_shard, recording, secs, us,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,8 +111,7 @@ fn a_clock_that_goes_backwards_makes_timers_late_and_loses_none() {
 
 #[test]
 fn a_pause_is_followed_by_one_firing_each_in_order() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         for id in 0..500 {
             timer.schedule(ms(id), id).unwrap();
         }

@@ -214,8 +214,7 @@ fn netty_timers_due_together_all_fire_although_a_tick_moves_100_000_at_most() {
     const TIMERS: u64 = 250_000;
     assert_eq!(tickwheel::Budget::default().drain, 100_000);
     let at = Setup::by_hand();
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let builder = netty().clock(at.clock.clone()).drive(at.drive);
     let timer = builder.build_with(move |expired| log.push(expired)).unwrap();
     for id in 0..TIMERS {

@@ -51,8 +51,7 @@ fn netty_a_task_that_schedules_itself_outlives_the_length_of_the_wheel() {
 fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
     const TIMERS: u64 = 100_000;
     let clock = MonotonicClock::new();
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let timer = netty()
         .tick(tick)
         .clock(clock)

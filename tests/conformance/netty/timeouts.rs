@@ -50,8 +50,7 @@ fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
 #[test]
 fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
     let at = Setup::with_workers();
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let builder = netty().max_pending(2).clock(at.clock.clone());
     let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
         timer.schedule(ms(1), expired.payload + 10).unwrap();
@@ -288,8 +287,7 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
     let (let_go, gate) = channel::<()>();
     let gate = Mutex::new(gate);
     let clock = ManualClock::new();
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let timer = netty()
         .clock(clock.clone())
         .max_pending(11)

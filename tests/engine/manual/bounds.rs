@@ -1,7 +1,9 @@
 //! What is bounded: zombies, the work of a turn; and that the counters add up.
 
 use crate::support::ledger::{Ledger, Payload};
-use crate::support::setup::{HOUR, Setup, ZOMBIE_CONSTANT, each_setup, ms, recording, reflexive};
+use crate::support::setup::{
+    HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,8 +36,7 @@ fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
 
 #[test]
 fn zombies_of_hour_long_timers_stay_bounded() {
-    each_setup(|at| {
-        let (timer, _fired) = at.recording();
+    each_recording(|at, timer, _fired| {
         let live: Vec<Key<u64>> =
             (0..5_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         for round in 0..30 {
@@ -56,8 +57,7 @@ fn zombies_of_hour_long_timers_stay_bounded() {
 
 #[test]
 fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
-    each_setup(|at| {
-        let (timer, _fired) = at.recording();
+    each_recording(|at, timer, _fired| {
         let keys: Vec<Key<u64>> =
             (0..200_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         file_all(at, &timer);
@@ -75,8 +75,7 @@ fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
 
 #[test]
 fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
-    each_setup(|at| {
-        let (timer, _fired) = at.recording();
+    each_recording(|at, timer, _fired| {
         for id in 0..10_000 {
             assert!(timer.schedule(HOUR, id).unwrap().cancel().won());
         }
@@ -103,8 +102,7 @@ fn what_the_engine_holds_is_told_whether_or_not_it_has_turned() {
 
 #[test]
 fn moving_a_deadline_again_and_again_holds_no_more_entries() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let keys: Vec<Key<u64>> =
             (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
         for round in 0..2_000 {

@@ -2,7 +2,8 @@
 
 use crate::support::ledger::{Ledger, Payload};
 use crate::support::setup::{
-    Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, sorted, wait_until,
+    Fired, HOUR, Setup, each_recording, each_setup, ms, one_shard, recording, secs, set_of, sorted,
+    wait_until,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,8 +14,7 @@ use tickwheel::{
 
 #[test]
 fn stop_returns_exactly_what_neither_fired_nor_was_cancelled() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let keys: Vec<_> = (0..300).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
         at.advance(&timer, ms(99));
         for id in 100..200 {
@@ -45,8 +45,7 @@ fn stop_returns_what_is_due_but_has_not_fired() {
 
 #[test]
 fn a_stop_returns_timers_that_were_moved_with_their_new_deadlines() {
-    each_setup(|at| {
-        let (timer, _fired) = at.recording();
+    each_recording(|_, timer, _fired| {
         let later = timer.schedule(ms(10), 1).unwrap();
         let earlier = timer.schedule(ms(500), 2).unwrap();
         assert!(later.reschedule(ms(700)).moved());
@@ -61,8 +60,7 @@ fn a_stop_returns_timers_that_were_moved_with_their_new_deadlines() {
 
 #[test]
 fn timers_of_a_thread_that_has_died_still_fire() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         for thread in 0..20 {
             let timer = timer.clone();
             std::thread::spawn(move || {
@@ -111,8 +109,7 @@ fn a_panic_is_caught_counted_and_told_and_the_others_fire() {
 #[test]
 fn a_panicking_hook_is_survived_too() {
     each_setup(|at| {
-        let fired = Fired::default();
-        let log = fired.clone();
+        let (fired, log) = Fired::pair();
         let timer = at
             .builder()
             .on_panic(|_| panic!("the hook as well"))
@@ -135,8 +132,7 @@ fn a_panicking_hook_is_survived_too() {
 
 #[test]
 fn a_stale_key_never_touches_another_timer() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let mut stale = Vec::new();
         // The same few nodes are used again and again.
         for round in 0..200 {
@@ -182,8 +178,7 @@ fn a_key_of_a_larger_engine_is_gone_not_a_crash() {
 
 #[test]
 fn an_owned_timeout_answers_for_ever() {
-    each_setup(|at| {
-        let (timer, _fired) = at.recording();
+    each_recording(|at, timer, _fired| {
         let fires = timer.schedule(ms(1), 1).unwrap();
         let cancelled = timer.schedule(ms(2), 2).unwrap();
         let by_key = timer.schedule(ms(3), 3).unwrap();
@@ -215,8 +210,7 @@ fn an_owned_timeout_answers_for_ever() {
 fn a_refused_timer_gives_its_payload_back_and_the_count_stays_exact() {
     each_setup(|at| {
         let (timer, fired) = {
-            let fired = Fired::default();
-            let log = fired.clone();
+            let (fired, log) = Fired::pair();
             let builder = at.builder().max_pending(3);
             (builder.build_with(move |expired| log.push(expired)).unwrap(), fired)
         };
@@ -247,8 +241,7 @@ fn a_refused_timer_gives_its_payload_back_and_the_count_stays_exact() {
 
 #[test]
 fn the_engine_starts_by_itself_and_ends_for_good() {
-    each_setup(|at| {
-        let (timer, _fired) = at.recording();
+    each_recording(|at, timer, _fired| {
         assert_eq!(timer.state(), EngineState::Init);
         assert!(!timer.is_stopped());
         timer.schedule(ms(1), 1).unwrap();
@@ -258,6 +251,8 @@ fn the_engine_starts_by_itself_and_ends_for_good() {
         assert_eq!(timer.state(), EngineState::Stopped);
         assert!(timer.is_stopped());
         assert_eq!(timer.start(), Err(StartError::Stopped));
+        assert!(timer.stop().unwrap().is_empty(), "a second stop returns nothing");
+        timer.wait_idle();
 
         let (unused, _fired) = at.recording();
         assert!(unused.stop().unwrap().is_empty(), "an engine may stop before it starts");

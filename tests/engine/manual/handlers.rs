@@ -10,8 +10,7 @@ use tickwheel::{Drive, Expired, Key, StopError, Timeout, Timer, TurnError};
 #[test]
 fn what_a_handler_schedules_fires_in_a_later_turn() {
     let at = Setup::by_hand();
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
         if expired.payload < 3 {
             timer.schedule(Duration::ZERO, expired.payload + 1).unwrap();
@@ -32,8 +31,7 @@ fn a_chain_of_zero_delays_starves_nobody() {
     each_setup(|at| {
         let (links, chained) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
         let (count, go_on) = (Arc::clone(&links), Arc::clone(&chained));
-        let fired = Fired::default();
-        let log = fired.clone();
+        let (fired, log) = Fired::pair();
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
             if expired.payload != 0 {
                 log.push(expired);
@@ -167,8 +165,7 @@ fn a_handler_may_drop_its_own_handle_and_others() {
 #[test]
 fn a_handler_may_schedule_its_timer_again_at_the_limit() {
     each_setup(|at| {
-        let fired = Fired::default();
-        let log = fired.clone();
+        let (fired, log) = Fired::pair();
         let timer = reflexive(at.builder().max_pending(1), move |timer: &Timer<u64>, expired| {
             timer.schedule(ms(1), expired.payload + 1).expect("its own place is free");
             timer.schedule(ms(1), 0).expect_err("there is no second one");
@@ -236,8 +233,7 @@ fn stuck(at: &Setup) -> (Timer<u64>, Receiver<()>, Sender<()>, Fired) {
     let (entered, is_in) = channel();
     let (let_go, gate) = channel();
     let gate = Mutex::new(gate);
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let timer = at
         .builder()
         .build_with(move |expired: Expired<u64>| {

@@ -2,7 +2,7 @@
 
 use crate::support::random::Random;
 use crate::support::setup::{
-    HOUR, Setup, each_setup, each_setup_from, ms, one_shard, secs, sorted, us,
+    HOUR, Setup, each_recording, each_setup_from, ms, one_shard, secs, sorted, us,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,8 +59,7 @@ fn a_deadline_is_a_time_and_a_past_one_is_due_at_once() {
 
 #[test]
 fn a_jump_fires_what_is_due_in_order_and_nothing_else() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let mut random = Random::new(7);
         let delays: Vec<u64> = (0..5000).map(|_| random.below(2 * 3_600_000)).collect();
         for delay in &delays {
@@ -83,8 +82,7 @@ fn a_jump_fires_what_is_due_in_order_and_nothing_else() {
 #[test]
 fn a_burst_follows_deadline_order_tick_by_tick_and_its_lateness_is_reported() {
     const BURST: u64 = 100_000;
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         for id in 0..BURST {
             // In the order of scheduling the ticks run backwards.
             timer.schedule(ms(40 - id % 40), id).unwrap();
@@ -106,8 +104,7 @@ fn a_burst_follows_deadline_order_tick_by_tick_and_its_lateness_is_reported() {
 
 #[test]
 fn timers_of_one_tick_and_one_thread_fire_in_the_order_they_came() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         for id in 0..1000 {
             timer.schedule(ms(30), id).unwrap();
             if id == 500 {
@@ -126,8 +123,7 @@ const BOUNDARIES: [u32; 5] = [30, 31, 32, 36, 42];
 
 #[test]
 fn uptimes_past_every_boundary_are_exact_with_a_far_timer_present() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         timer.schedule(ms(1 << 43), 1 << 43).unwrap();
         let never = timer.schedule(Duration::MAX, 0).unwrap();
         for power in BOUNDARIES {
@@ -182,8 +178,7 @@ fn an_engine_that_is_built_late_starts_where_the_clock_stands() {
 
 #[test]
 fn a_delay_beyond_the_scale_never_fires_and_can_be_cancelled() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let never = timer.schedule(Duration::MAX, 1).unwrap();
         let at_the_end = timer.schedule(Time::MAX, 2).unwrap();
         let moved = timer.schedule(ms(1), 3).unwrap();
@@ -205,8 +200,7 @@ fn a_delay_beyond_the_scale_never_fires_and_can_be_cancelled() {
 
 #[test]
 fn a_moved_timer_fires_at_its_new_deadline_only() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let later = timer.schedule(ms(10), 1).unwrap();
         let earlier = timer.schedule(HOUR, 2).unwrap();
         let wandering = timer.schedule(ms(50), 3).unwrap();
@@ -230,8 +224,7 @@ fn a_moved_timer_fires_at_its_new_deadline_only() {
 
 #[test]
 fn a_timer_may_be_moved_more_often_than_its_hint_can_count() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         let timeout = timer.schedule(HOUR, 1).unwrap();
         for n in 0..1000 {
             assert!(timeout.reschedule(HOUR - ms(n)).moved());
@@ -344,8 +337,7 @@ fn a_clock_that_goes_back_fires_nothing_early() {
 
 #[test]
 fn what_fires_together_is_complete() {
-    each_setup(|at| {
-        let (timer, fired) = at.recording();
+    each_recording(|at, timer, fired| {
         for id in 0..10_000 {
             timer.schedule(us(id), id).unwrap();
         }

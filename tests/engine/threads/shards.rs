@@ -33,8 +33,7 @@ mod masks {
     }
 
     fn every_shard_is_used(builder: Builder, shards: usize) {
-        let fired = Fired::default();
-        let log = fired.clone();
+        let (fired, log) = Fired::pair();
         let timer = builder.build_with(move |expired| log.push(expired)).unwrap();
         assert_eq!(timer.shards(), shards);
         let gate = Barrier::new(shards);
@@ -204,8 +203,7 @@ fn one_thread_reaches_every_shard_when_timers_are_spread() {
 
 #[test]
 fn a_handlers_timers_stay_on_its_shard() {
-    let fired = Fired::default();
-    let log = fired.clone();
+    let (fired, log) = Fired::pair();
     let builder = one_shard().shards(3).routing(Routing::Home);
     let timer = crate::support::setup::reflexive(builder, move |timer: &Timer<u64>, expired| {
         if expired.payload > 0 {

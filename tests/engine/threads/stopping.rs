@@ -2,15 +2,12 @@
 
 use crate::support::ledger::{Ends, Ledger, Payload};
 use crate::support::random::Random;
-use crate::support::setup::{
-    HOUR, ms, one_shard, recording, reflexive, secs, set_of, stress, us, wait_until,
-};
+use crate::support::setup::{HOUR, ms, one_shard, recording, secs, set_of, stress, us, wait_until};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Drive, EngineState, Expired, Pinning, ScheduleErrorKind, StartError, StopError, Timer,
-    TurnError,
+    Builder, Drive, EngineState, Expired, Pinning, ScheduleErrorKind, Timer, TurnError,
 };
 
 const PRODUCERS: u64 = 3;
@@ -174,31 +171,6 @@ fn the_workers_start_with_the_first_timer_however_many_threads_schedule_it() {
         assert_eq!(set_of(fired.ids()), (0..6).collect());
         assert!(timer.stop().unwrap().is_empty());
     }
-}
-
-#[test]
-fn a_stopped_engine_stays_stopped() {
-    let (timer, _fired) = recording(one_shard());
-    timer.start().unwrap();
-    assert!(timer.stop().unwrap().is_empty());
-    assert_eq!(timer.start(), Err(StartError::Stopped));
-    assert_eq!(timer.schedule(HOUR, 7).unwrap_err().into_payload(), 7);
-    assert!(timer.stop().unwrap().is_empty());
-    timer.wait_idle();
-}
-
-#[test]
-fn stop_inside_a_handler_is_an_error_not_a_deadlock() {
-    let (sender, receiver) = channel();
-    let timer = reflexive(one_shard(), move |timer: &Timer<u64>, expired| {
-        sender.send((expired.payload, timer.stop().map(|rest| rest.len()))).unwrap();
-    });
-    timer.schedule(Duration::ZERO, 1).unwrap();
-    let answer = receiver.recv_timeout(secs(20)).unwrap();
-    assert_eq!(answer, (1, Err(StopError::InsideHandler)));
-    timer.schedule(Duration::ZERO, 2).unwrap();
-    assert!(receiver.recv_timeout(secs(20)).is_ok(), "the engine goes on");
-    timer.stop().unwrap();
 }
 
 #[test]

@@ -1,50 +1,22 @@
-//! Runs the real program as a user would and looks at what it says, writes and returns.
+//! Runs of the load program itself: every kind of load, replays, comparisons, what is refused.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
+use super::{assert_ok, assert_page, folder, json, loadtest, text};
 use serde_json::Value;
-use tempfile::TempDir;
+use std::path::{Path, PathBuf};
 
 /// The recorded workload that ships with the program.
 fn recording() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/small.csv")
 }
 
-/// Runs the program in `folder` and waits for it.
-fn loadtest(folder: &TempDir, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_loadtest"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the program starts")
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn json(folder: &TempDir, name: &str) -> Value {
-    let file = std::fs::read_to_string(folder.path().join(name)).expect("the JSON file is there");
-    serde_json::from_str(&file).expect("valid JSON")
-}
-
 /// A count of the whole run.
 fn number(json: &Value, name: &str) -> u64 {
-    let found = &json["counts"][name];
-    found.as_u64().unwrap_or_else(|| panic!("{name} is {found}"))
+    super::number(&json["counts"], name)
 }
 
 /// Verdict ok, nothing wrong, and the sum of all ends is right.
 fn assert_sound(json: &Value) {
-    assert_eq!(json["verdict"], "ok", "{json:#}");
-    for breach in ["early", "twice", "lost", "mismatches"] {
-        assert_eq!(json["breaches"][breach], 0, "{breach}: {json:#}");
-    }
+    assert_ok(json, ["early", "twice", "lost", "mismatches"]);
     let ended = number(json, "fired") + number(json, "cancelled") + number(json, "returned");
     assert_eq!(number(json, "accepted"), ended, "{json:#}");
 }
@@ -82,10 +54,7 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
             assert!(at("p99_9_ns") <= at("max_ns"), "{phase:#}");
         }
     }
-    let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
-    assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= 14);
-    let outside = ["src=", "href=", "url(", "@import", "http://", "https://"];
-    assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
+    assert_page(&folder, 14);
     assert!(out.contains("tickwheel-report.html"), "the path is printed:\n{out}");
 }
 
@@ -247,25 +216,9 @@ fn results_replace_older_ones_and_may_go_to_a_device() {
     assert_sound(&json(&folder, "out.json"));
 }
 
-/// The first Ctrl-C ends the run early, and everything is judged and written all the same.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_run_with_its_full_verdict() {
-    let folder = folder();
-    let child = Command::new(env!("CARGO_BIN_EXE_loadtest"))
-        .args(["--duration", "1h", "--json", "out.json", "--rate", "10k"])
-        .current_dir(&folder)
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    std::thread::sleep(std::time::Duration::from_millis(700));
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.expect("kill runs").success());
-    let output = child.wait_with_output().expect("the program ends");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("ended early by request"));
-    let json = json(&folder, "out.json");
-    assert_sound(&json);
-    assert_eq!(json["interrupted"], true);
+    let run = ["--duration", "1h", "--json", "out.json", "--rate", "10k"];
+    assert_sound(&super::interrupted(&folder(), &run, std::time::Duration::from_millis(700)));
 }

@@ -1,10 +1,9 @@
 //! Runs `loadtest server` as a user would: real connections, real verdicts.
 
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-
+use super::{assert_ok, assert_page, folder, json, loadtest, number, text};
 use serde_json::Value;
-use tempfile::TempDir;
+use std::process::Command;
+use std::time::Duration;
 
 /// Few connections and a short run, for a machine that is busy with other tests.
 const SMALL: [&str; 9] = [
@@ -19,33 +18,6 @@ const SMALL: [&str; 9] = [
     "out.json",
 ];
 
-fn program(folder: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_loadtest"));
-    command.current_dir(folder);
-    command
-}
-
-fn loadtest(folder: &TempDir, arguments: &[&str]) -> Output {
-    program(folder).args(arguments).output().expect("the program starts")
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn json(folder: &TempDir) -> Value {
-    let file = std::fs::read_to_string(folder.path().join("out.json"));
-    serde_json::from_str(&file.expect("the JSON file is there")).expect("valid JSON")
-}
-
-fn number(json: &Value, name: &str) -> u64 {
-    json[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", json[name]))
-}
-
 /// A figure of the run.
 fn figure(json: &Value, name: &str) -> u64 {
     number(&json["phases"][0]["figures"][name], "value")
@@ -58,10 +30,7 @@ fn of_kind<'a>(json: &'a Value, kind: &str) -> &'a Value {
 }
 
 fn assert_sound(json: &Value) {
-    assert_eq!(json["verdict"], "ok", "{json:#}");
-    for breach in ["early", "forgotten", "corrupt", "mismatches"] {
-        assert_eq!(json["breaches"][breach], 0, "{breach}: {json:#}");
-    }
+    assert_ok(json, ["early", "forgotten", "corrupt", "mismatches"]);
 }
 
 #[test]
@@ -75,7 +44,7 @@ fn two_hundred_connections_are_closed_in_time() {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
     assert!(err.contains("full load") && err.contains("closed"), "progress:\n{err}");
-    let json = json(&folder);
+    let json = json(&folder, "out.json");
     assert_sound(&json);
     let counts = &json["counts"];
     let (opened, closed) = (number(counts, "opened"), number(counts, "closed"));
@@ -88,10 +57,7 @@ fn two_hundred_connections_are_closed_in_time() {
     assert!(of("chatty", "echoed_bytes") > 0 && figure(&json, "messages") > 100);
     assert_eq!(of("half-open", "echoed_bytes"), 0, "they never read");
     assert!(figure(&json, "heartbeats") >= figure(&json, "heartbeats_read"));
-    let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
-    assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= 6);
-    let outside = ["src=", "href=", "url(", "@import", "http://", "https://"];
-    assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
+    assert_page(&folder, 6);
 }
 
 /// The server is told another timeout than the one it is judged by.
@@ -107,7 +73,7 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
         let out = text(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{out}\n{}", text(&output.stderr));
         assert!(out.contains(word) && out.contains("verdict: BREACH"), "{out}");
-        let json = json(&folder);
+        let json = json(&folder, "out.json");
         assert!(number(&json["breaches"], breach) > 0, "{json:#}");
         assert!(json["phases"][0]["findings"][0].as_str().unwrap().starts_with(breach), "{json:#}");
         let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
@@ -124,7 +90,7 @@ fn quiet_says_only_the_verdict_and_kinds_can_be_chosen() {
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{out}");
     assert_eq!(out.lines().count(), 3, "{out}");
-    let json = json(&folder);
+    let json = json(&folder, "out.json");
     assert_sound(&json);
     assert_eq!(of_kind(&json, "silent")["opened"], json["counts"]["opened"]);
     assert_eq!(json["phases"][0]["figures"]["sent_bytes_per_second"]["value"], 0.0);
@@ -144,7 +110,7 @@ fn a_low_file_limit_is_named_and_used_up() {
     let words = "the limit of 140 open files allows 68 of the 5000 connections asked for";
     assert!(err.contains(words) && err.contains("ulimit -n"), "{err}");
     assert!(text(&output.stdout).contains(words), "{}", text(&output.stdout));
-    let json = json(&folder);
+    let json = json(&folder, "out.json");
     assert_sound(&json);
     assert_eq!(json["settings"]["connections"], 68);
 }
@@ -153,22 +119,9 @@ fn a_low_file_limit_is_named_and_used_up() {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_run_with_its_verdict() {
-    let folder = folder();
-    let child = program(&folder)
-        .args(SMALL.map(|argument| if argument == "400ms" { "1h" } else { argument }))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    std::thread::sleep(Duration::from_millis(1500));
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.expect("kill runs").success());
-    let output = child.wait_with_output().expect("the program ends");
-    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
-    assert!(text(&output.stdout).contains("ended early by request"));
-    let json = json(&folder);
+    let run = SMALL.map(|argument| if argument == "400ms" { "1h" } else { argument });
+    let json = super::interrupted(&folder(), &run, Duration::from_millis(1500));
     assert_sound(&json);
-    assert_eq!(json["interrupted"], true);
     let counts = &json["counts"];
     let ended = number(counts, "closed") + number(counts, "open_at_end");
     assert_eq!(number(counts, "opened"), ended, "{json:#}");

@@ -1,0 +1,73 @@
+//! Runs the real program as a user would and looks at what it says, writes and returns.
+
+mod runs;
+mod server;
+
+use serde_json::Value;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// The program in `folder`.
+fn program(folder: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadtest"));
+    command.current_dir(folder);
+    command
+}
+
+/// Runs the program in `folder` and waits for it.
+fn loadtest(folder: &TempDir, arguments: &[&str]) -> Output {
+    program(folder).args(arguments).output().expect("the program starts")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(folder: &TempDir, name: &str) -> Value {
+    let file = std::fs::read_to_string(folder.path().join(name)).expect("the JSON file is there");
+    serde_json::from_str(&file).expect("valid JSON")
+}
+
+fn number(json: &Value, name: &str) -> u64 {
+    json[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", json[name]))
+}
+
+/// Verdict ok, and nothing wrong.
+fn assert_ok(json: &Value, breaches: [&str; 4]) {
+    assert_eq!(json["verdict"], "ok", "{json:#}");
+    for breach in breaches {
+        assert_eq!(json["breaches"][breach], 0, "{breach}: {json:#}");
+    }
+}
+
+/// The report praises the run, draws at least so many charts, and fetches nothing.
+fn assert_page(folder: &TempDir, charts: usize) {
+    let page = folder.path().join("tickwheel-report.html");
+    let page = std::fs::read_to_string(page).expect("the report is there");
+    assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= charts);
+    let outside = ["src=", "href=", "url(", "@import", "http://", "https://"];
+    assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
+}
+
+/// The first Ctrl-C ends a run early, and everything is judged and written all the same: what `out.json` says.
+#[cfg(unix)]
+fn interrupted(folder: &TempDir, arguments: &[&str], after: std::time::Duration) -> Value {
+    use std::process::Stdio;
+
+    let run = program(folder).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = run.expect("the program starts");
+    std::thread::sleep(after);
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    let output = child.wait_with_output().expect("the program ends");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("ended early by request"), "{out}");
+    let json = json(folder, "out.json");
+    assert_eq!(json["interrupted"], true);
+    json
+}
