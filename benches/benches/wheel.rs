@@ -28,7 +28,7 @@ fn fill_and_empty(wheel: &mut impl Wheel, span: u64, due: &mut Vec<Entry>) -> (D
     let start = Instant::now();
     let mut fired = 0;
     while let Some(next) = wheel.next_deadline() {
-        while wheel.advance(next, 4096, due).more {}
+        while wheel.advance(next, 4096, due) {}
         fired += black_box(&*due).len();
         due.clear();
     }

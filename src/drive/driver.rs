@@ -1,10 +1,6 @@
-//! The wheel's part of a turn: file, fire what is due, sweep zombies, within a budget.
+//! The wheel's part of a turn.
 //!
-//! A shard's owner (`shard::owner`) and the single-threaded `LocalTimer` keep their timers' store in
-//! different tables, one atomic and one not. Everything else about a turn is the same and lives here,
-//! once: the [`Driver`] owns the wheel and asks the table what to do about each entry.
-//!
-//! It hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
+//! The [`Driver`] hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
 use super::round::{Round, ZOMBIE_FLOOR};
@@ -297,7 +293,7 @@ impl<W: Drivable> Driver<W> {
     fn take_due(&mut self, now: u64, limit: usize) -> bool {
         let Self { wheel, due, ahead, .. } = self;
         if *ahead < BATCH || !wheel.has_backlog() {
-            let more = wheel.advance(now, limit, due).more;
+            let more = wheel.advance(now, limit, due);
             if !wheel.has_backlog() {
                 *ahead = 0;
                 return more;

@@ -95,8 +95,8 @@ impl Alarm {
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let tick = engine.rate.deadline_at(deadline);
-        let armed = engine.arm(Task::waking(waker), |(shard, slot), task| {
-            engine.handles[shard].schedule_by(slot, tick, task, true)
+        let armed = engine.ready(Task::waking(waker)).and_then(|task| {
+            engine.at_home(|shard, slot| engine.handles[shard].schedule_by(slot, tick, task, true))
         });
         match armed {
             Ok(key) => {

@@ -232,24 +232,25 @@ impl<T: Send + 'static> Inner<T> {
         clone: fn(&T) -> T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let course = Course::new(self.source.time(first), period, self.rate);
-        self.arm(payload, |(shard, slot), payload| {
+        let payload = self.ready(payload)?;
+        self.at_home(|shard, slot| {
             let repeat = Repeat { payload, clone, course };
             self.handles[shard].schedule_periodic(slot, repeat)
         })
     }
 
-    /// Runs `f` with the shard that the calling thread's next timer goes to and the thread's slot, once the engine has
-    /// started. A refusal is counted.
+    /// Runs `f` with the shard that the calling thread's next timer goes to and the thread's slot; counts a refusal.
     #[inline(always)] // of every schedule
-    pub(super) fn arm<R>(
+    pub(super) fn at_home<R>(
         &self,
-        payload: T,
-        f: impl FnOnce((usize, u32), T) -> Result<R, ScheduleError<T>>,
+        f: impl FnOnce(usize, u32) -> Result<R, ScheduleError<T>>,
     ) -> Result<R, ScheduleError<T>> {
-        let payload = self.ready(payload)?;
-        slot::with(|slot| {
-            let shard = self.router.route(slot);
-            f((shard, slot), payload).map_err(|error| self.rejected(error, shard))
-        })
+        slot::with(
+            #[inline(always)]
+            |slot| {
+                let shard = self.router.route(slot);
+                f(shard, slot).map_err(|error| self.rejected(error, shard))
+            },
+        )
     }
 }

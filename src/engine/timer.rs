@@ -5,6 +5,7 @@ use super::inner::Inner;
 use super::task::Task;
 use super::timeout::Timeout;
 use crate::state::State;
+use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::fmt;
@@ -158,8 +159,9 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        self.inner.arm(payload, |at, payload| {
-            HandleRef::schedule(&self.inner, at, tick, payload).map(Timeout::new)
+        let payload = self.inner.ready(payload)?;
+        self.inner.at_home(|shard, slot| {
+            HandleRef::schedule(&self.inner, (shard, slot), tick, payload).map(Timeout::new)
         })
     }
 
@@ -175,8 +177,14 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.inner.tick(when);
-        self.inner.arm(payload, |(shard, slot), payload| {
-            self.inner.handles[shard].schedule_by(slot, tick, payload, false)
+        let payload = self.inner.ready(payload)?;
+        // As `Inner::at_home`, in full: a closure within a closure moves a payload of several words twice.
+        slot::with(|slot| {
+            let shard = self.inner.router.route(slot);
+            let handle = &self.inner.handles[shard];
+            handle
+                .schedule_by(slot, tick, payload, false)
+                .map_err(|error| self.inner.rejected(error, shard))
         })
     }
 

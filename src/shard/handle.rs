@@ -137,7 +137,13 @@ impl<T> ShardHandle<T> {
         held: bool,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let armed = self.arm(thread, deadline, payload, held)?;
-        self.submit(thread, deadline, armed, held)
+        if !self.send(thread, deadline, armed.index, armed.mark) {
+            if let Some(payload) = self.take_back(thread, armed, held) {
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+            }
+            // `stop` has found the timer and returned it: it was accepted after all.
+        }
+        Ok(self.key(armed.index, armed.generation))
     }
 
     /// The first part of a schedule: there is a timer, and a slot for its message to the owner.
@@ -158,24 +164,6 @@ impl<T> ShardHandle<T> {
         self.table
             .arm(&thread.cache, deadline, payload, held, count)
             .map_err(|payload| self.no_node(payload))
-    }
-
-    /// The second part: the owner is told of the timer, which is taken back if the shard is closed.
-    #[inline(always)]
-    pub(super) fn submit(
-        &self,
-        thread: &ThreadState,
-        deadline: u64,
-        armed: Armed,
-        held: bool,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        if !self.send(thread, deadline, armed.index, armed.mark) {
-            if let Some(payload) = self.take_back(thread, armed, held) {
-                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-            }
-            // `stop` has found the timer and returned it: it was accepted after all.
-        }
-        Ok(self.key(armed.index, armed.generation))
     }
 
     /// There was no node for a timer; gives its permit back.

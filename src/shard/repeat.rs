@@ -26,7 +26,13 @@ impl<T> ShardHandle<T> {
         };
         let tick = repeat.course.tick();
         let armed = self.arm_periodic(thread, &thread.scheduled, repeat, true)?;
-        self.submit(thread, tick, armed, false)
+        if !self.send(thread, tick, armed.index, armed.mark) {
+            if let Some(payload) = self.take_back(thread, armed, false) {
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+            }
+            // `stop` has found the timer and returned it: it was accepted after all.
+        }
+        Ok(self.key(armed.index, armed.generation))
     }
 
     /// `send`: a message is to follow, for which there must be a slot.

@@ -68,8 +68,9 @@ pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
     }
 }
 
+/// A new mapping of zeroes; `None` if there is no memory.
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
-fn map(bytes: usize) -> Option<NonNull<u8>> {
+pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new private mapping at a place of the kernel's choice disturbs no other memory.

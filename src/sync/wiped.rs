@@ -51,7 +51,8 @@ impl Drop for WipedByte {
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
 mod page {
     use crate::sync::atomic::{AtomicU8, Ordering};
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    use crate::sync::pages;
+    use rustix::mm::{Advice, madvise};
     use std::sync::{Mutex, PoisonError};
 
     /// Bytes of a page; smaller than or equal to the system's.
@@ -80,14 +81,9 @@ mod page {
 
     /// A new page, which lives as long as the process.
     fn map() -> Option<impl Iterator<Item = &'static AtomicU8>> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new private mapping at a place of the kernel's choice disturbs no other memory.
-        let page =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), PAGE, protection, MapFlags::PRIVATE) };
-        let page = page.ok()?;
+        let page = pages::map(PAGE)?.as_ptr();
         // SAFETY: the page is ours, and being zeroed in a child is what its bytes are for.
-        unsafe { madvise(page, PAGE, Advice::LinuxWipeOnFork) }.ok()?;
-        let page = page.cast::<u8>();
+        unsafe { madvise(page.cast(), PAGE, Advice::LinuxWipeOnFork) }.ok()?;
         Some((0..PAGE / APART).map(move |line| {
             // SAFETY: within the mapping, which is never unmapped; zero bytes are a valid atomic integer, and
             // nobody makes a plain reference to them.

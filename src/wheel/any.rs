@@ -1,6 +1,6 @@
 //! One of the wheels, chosen when a timer is built.
 
-use super::{Advance, DeadMask, Entry, Hashed, Hierarchical, Sweep, Wheel};
+use super::{DeadMask, Entry, Hashed, Hierarchical, Sweep, Wheel};
 use crate::types::checks::check_buckets;
 use crate::types::{BuildError, WheelKind};
 use alloc::vec::Vec;
@@ -51,7 +51,7 @@ impl Wheel for AnyWheel {
     }
 
     #[inline]
-    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
         either!(self, wheel => wheel.advance(to, budget, due))
     }
 

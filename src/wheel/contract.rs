@@ -14,14 +14,6 @@ pub struct Entry {
 
 const _: () = assert!(core::mem::size_of::<Entry>() == 16);
 
-/// What one call of [`Wheel::advance`] left undone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an advance that ran out of budget has to be called again"]
-pub struct Advance {
-    /// The budget ran out: entries due at the given tick remain, call again with the same tick.
-    pub more: bool,
-}
-
 /// What one call of [`Wheel::sweep`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
@@ -66,8 +58,12 @@ pub trait Wheel {
     ///
     /// Neither a tick nor overdue entries keep what is due after them waiting for long: when [`BURST`](super::BURST) of
     /// one tick have come, the rest of them is set aside, and when as many overdue ones have come while the hand stood
-    /// still, those that are left are, and all further ones until it moves. `more` does not count what is set aside.
-    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance;
+    /// still, those that are left are, and all further ones until it moves.
+    ///
+    /// Answers whether the budget ran out: then entries due at `to` remain, besides those that were set aside, and the
+    /// call is to be made again.
+    #[must_use = "an advance that ran out of budget has to be called again"]
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool;
 
     /// Appends up to `limit` of the entries that were set aside to `due`; those of one tick come in the order of their
     /// insertion. A wheel that sets nothing aside need not have this.

@@ -12,7 +12,7 @@
 
 use super::chunks::{Bucket, Chunks};
 use super::pass::Pass;
-use super::{Advance, DeadMask, Entry, Sweep, Wheel};
+use super::{DeadMask, Entry, Sweep, Wheel};
 use alloc::vec::Vec;
 
 /// Entries of one chunk; see `hierarchical`, which has few and long buckets, too.
@@ -91,12 +91,12 @@ impl Wheel for Fifo {
         self.front().map(|front| front.deadline)
     }
 
-    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
         let mut left = budget;
         while let Some(first) = self.next_deadline().filter(|&first| first <= to) {
             if left == 0 {
                 self.hand = self.hand.max(first.saturating_sub(1));
-                return Advance { more: true };
+                return true;
             }
             left -= self.take_while(left, |entry| {
                 let is_due = entry.deadline <= to;
@@ -107,7 +107,7 @@ impl Wheel for Fifo {
             });
         }
         self.hand = self.hand.max(to);
-        Advance { more: false }
+        false
     }
 
     fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
@@ -186,7 +186,7 @@ mod tests {
                     },
                     2 => {
                         let to = fifo.next_deadline().unwrap_or(0) + amount as u64 / 4;
-                        let more = fifo.advance(to, amount, &mut due).more;
+                        let more = fifo.advance(to, amount, &mut due);
                         prop_assert!(due.len() - yielded <= amount);
                         prop_assert_eq!(more, fifo.next_deadline().is_some_and(|next| next <= to));
                         prop_assert!(due[yielded..].iter().all(|entry| entry.deadline <= to));

@@ -26,7 +26,7 @@ use super::chunks::{Bucket, Chunks};
 use super::pages::Pages;
 use super::pass::Pass;
 use super::sweep::{Sweepable, Sweeper};
-use super::{Advance, DeadMask, Entry, Hierarchical, Sweep, Wheel};
+use super::{DeadMask, Entry, Hierarchical, Sweep, Wheel};
 use stage::Stage;
 
 /// Entries that an advance may look at per entry of its budget.
@@ -317,7 +317,7 @@ impl Wheel for Hashed {
         [self.next_in_time(), self.backlog.earliest(), sorted].into_iter().flatten().min()
     }
 
-    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
         let mut left = budget;
         if !self.overdue.is_empty() {
             left -= self.yield_overdue(left, due);
@@ -327,7 +327,7 @@ impl Wheel for Hashed {
             more = self.advance_ring(to, &mut left, due);
         }
         self.len -= budget - left;
-        Advance { more }
+        more
     }
 
     fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {

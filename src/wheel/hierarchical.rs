@@ -31,7 +31,7 @@ use super::burst::{BURST, Row};
 use super::chunks::{Bucket, Chunk, Chunks};
 use super::ring::Ring;
 use super::sweep::{Sweepable, Sweeper};
-use super::{Advance, DeadMask, Entry, Sweep, Wheel};
+use super::{DeadMask, Entry, Sweep, Wheel};
 
 /// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
 const MOVES_PER_YIELD: usize = 4;
@@ -338,7 +338,7 @@ impl Wheel for Hierarchical {
         earlier(self.next_in_time(), self.backlog.earliest())
     }
 
-    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Advance {
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
         let mut left = budget;
         if !self.overdue.is_empty() {
             left -= self.yield_overdue(left, due);
@@ -349,7 +349,7 @@ impl Wheel for Hierarchical {
             more = self.advance_rings(to, &mut left, &mut moves, due);
         }
         self.len -= budget - left;
-        Advance { more }
+        more
     }
 
     fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {

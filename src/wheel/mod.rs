@@ -48,7 +48,7 @@ mod sweep;
 
 pub use any::AnyWheel;
 pub use burst::BURST;
-pub use contract::{Advance, DeadMask, Entry, Sweep, Wheel};
+pub use contract::{DeadMask, Entry, Sweep, Wheel};
 pub(crate) use fifo::Fifo;
 pub use hashed::Hashed;
 pub use hierarchical::Hierarchical;

@@ -8,7 +8,7 @@ use crate::support::setup::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::wheel::{Advance, Entry, Hashed, Hierarchical, Wheel};
+use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{Builder, Drive, Expired, ManualClock, Routing, Time, Timer, WheelKind};
 
 /// The reference's wheel in its timer's suite: 3 buckets of 1 ms, here rounded up to 4.
@@ -35,7 +35,7 @@ fn entry(deadline: u64) -> Entry {
 /// Advances without a budget; the deadlines that came due, in order.
 fn advance(wheel: &mut dyn Wheel, to: u64) -> Vec<u64> {
     let mut due = Vec::new();
-    let Advance { more } = wheel.advance(to, usize::MAX, &mut due);
+    let more = wheel.advance(to, usize::MAX, &mut due);
     assert!(!more);
     due.iter().map(|entry| entry.deadline).collect()
 }

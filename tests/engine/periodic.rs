@@ -1,5 +1,6 @@
 //! Periodic timers of the engine and of event loops: policies, no drift, cancellation, limits, stop.
 
+use crate::support::setup::rate;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -26,6 +27,13 @@ fn by_hand(configure: impl FnOnce(Builder) -> Builder) -> (Timer<u32>, ManualClo
     (timer, clock, fires)
 }
 
+/// An event loop's timer and its clock.
+fn looped() -> (EventLoopTimer<u32>, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = EventLoopTimer::builder().clock(clock.clone());
+    (builder.build_with_waker(|| ()).unwrap(), clock)
+}
+
 fn run_to(timer: &Timer<u32>, clock: &ManualClock, ms: u64, step: u64) {
     while clock.now() < Time::ZERO + Duration::from_millis(ms) {
         clock.advance(Duration::from_millis(step));
@@ -41,7 +49,7 @@ fn times(fires: &Fires) -> Vec<u64> {
 #[test]
 fn fires_once_per_period_until_cancelled_and_hands_the_payload_back() {
     let (timer, clock, fires) = by_hand(|builder| builder);
-    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
+    let period = rate(10 * MS);
     let key = timer.schedule_periodic(3 * MS, period, 7u32).unwrap();
     run_to(&timer, &clock, 35, 1);
     assert_eq!(times(&fires), [3, 13, 23, 33]);
@@ -121,7 +129,7 @@ fn a_handler_may_cancel_its_own_timer() {
     let runs = Arc::new(AtomicUsize::new(0));
     let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build().unwrap();
     let (inside, counted) = (Arc::clone(&slot), Arc::clone(&runs));
-    let period = Period::fixed_rate(MS, MissedTicks::Skip).unwrap();
+    let period = rate(MS);
     let key = timer
         .repeat(MS, period, move || {
             if counted.fetch_add(1, Ordering::SeqCst) == 2 {
@@ -145,7 +153,7 @@ fn a_panic_in_one_period_does_not_end_the_others() {
     let timer = Builder::new().shards(1).clock(clock.clone()).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
-    let period = Period::fixed_rate(MS, MissedTicks::Skip).unwrap();
+    let period = rate(MS);
     timer
         .repeat(MS, period, move || {
             assert_ne!(counted.fetch_add(1, Ordering::SeqCst), 1, "boom");
@@ -163,7 +171,7 @@ fn a_panic_in_one_period_does_not_end_the_others() {
 #[test]
 fn keeps_its_place_under_the_limit_between_periods() {
     let (timer, clock, fires) = by_hand(|builder| builder.max_pending(1));
-    let period = Period::fixed_rate(MS, MissedTicks::Skip).unwrap();
+    let period = rate(MS);
     let key = timer.schedule_periodic(MS, period, 1u32).unwrap();
     let full = ScheduleErrorKind::TooManyPending { pending: 1, max_pending: 1 };
     for _ in 0..3 {
@@ -179,7 +187,7 @@ fn keeps_its_place_under_the_limit_between_periods() {
 #[test]
 fn stop_returns_the_period_and_frees_every_place() {
     let (timer, clock, _fires) = by_hand(|builder| builder.max_pending(2));
-    let period = Period::fixed_rate(MS, MissedTicks::Skip).unwrap();
+    let period = rate(MS);
     let key = timer.schedule_periodic(MS, period, 1u32).unwrap();
     run_to(&timer, &clock, 3, 1);
     let left = timer.stop().unwrap();
@@ -218,7 +226,7 @@ fn payloads_are_dropped_exactly_as_often_as_they_were_made() {
 #[test]
 fn no_period_begins_after_its_cancellation() {
     let timer = Builder::new().shards(1).tick(Duration::from_micros(50)).build().unwrap();
-    let period = Period::fixed_rate(Duration::from_micros(50), MissedTicks::Skip).unwrap();
+    let period = rate(Duration::from_micros(50));
     for round in 0..300u32 {
         let calls = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&calls);
@@ -250,11 +258,9 @@ fn no_period_begins_after_its_cancellation() {
 
 #[test]
 fn event_loops_have_periodic_timers_too() {
-    let clock = ManualClock::new();
-    let mut timer: EventLoopTimer<u32> =
-        EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+    let (mut timer, clock) = looped();
     let remote = timer.remote();
-    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
+    let period = rate(10 * MS);
     let own = timer.schedule_periodic(clock.now(), 10 * MS, period, 1u32).unwrap();
     let theirs = remote.schedule_periodic(15 * MS, period, 2u32).unwrap();
     let mut fires = Vec::new();
@@ -276,7 +282,7 @@ fn event_loops_have_periodic_timers_too() {
 #[test]
 fn the_deadline_of_a_periodic_timer_is_that_of_its_next_call() {
     let at = |ms: u32| Some(Time::ZERO + MS * ms);
-    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
+    let period = rate(10 * MS);
     let (timer, clock, _) = by_hand(|builder| builder);
     let key = timer.schedule_periodic(3 * MS, period, 7u32).unwrap();
     let mut deadlines = vec![timer.deadline(key)];
@@ -292,9 +298,7 @@ fn the_deadline_of_a_periodic_timer_is_that_of_its_next_call() {
     assert_eq!(timer.cancel(key), Cancel::Won(7));
     assert_eq!(timer.deadline(key), None);
 
-    let clock = ManualClock::new();
-    let mut timer: EventLoopTimer<u32> =
-        EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+    let (mut timer, clock) = looped();
     let remote = timer.remote();
     let key = remote.schedule_periodic(3 * MS, period, 7u32).unwrap();
     assert_eq!((timer.deadline(key), remote.deadline(key)), (at(3), at(3)));
@@ -310,10 +314,8 @@ fn the_deadline_of_a_periodic_timer_is_that_of_its_next_call() {
 
 #[test]
 fn a_panicking_event_loop_handler_does_not_stop_the_periods() {
-    let clock = ManualClock::new();
-    let mut timer: EventLoopTimer<u32> =
-        EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ()).unwrap();
-    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
+    let (mut timer, clock) = looped();
+    let period = rate(10 * MS);
     timer.schedule_periodic(clock.now(), 10 * MS, period, 1u32).unwrap();
     clock.advance(10 * MS);
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -349,7 +351,7 @@ fn a_payload_whose_clone_panics_ends_its_timer_and_no_other() {
             count.fetch_add(1, Ordering::SeqCst);
         })
         .unwrap();
-    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
+    let period = rate(10 * MS);
     let clones = |left| Shy(Arc::new(AtomicUsize::new(left)));
     // One clone per period: the first of them has none left for its third.
     let shy = timer.schedule_periodic(10 * MS, period, clones(2)).unwrap();

@@ -1,20 +1,15 @@
 //! Periodic timers whose users' code does what it likes: it copies, drops, looks at clocks, and comes back.
 
-use crate::support::setup::one_shard;
+use crate::support::setup::{one_shard, rate};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Clock, Drive, EventLoopTimer, Expired, Key, ManualClock, MissedTicks, Period,
-    StopError, Time, Timer,
+    Cancel, Clock, Drive, EventLoopTimer, Expired, Key, ManualClock, Period, StopError, Time, Timer,
 };
 
 const MS: Duration = Duration::from_millis(1);
-
-fn rate(every: Duration) -> Period {
-    Period::fixed_rate(every, MissedTicks::Skip).unwrap()
-}
 
 /// Runs a test on a thread of its own: what waits for itself fails instead of hanging.
 fn must_end(test: impl FnOnce() + Send + 'static) {

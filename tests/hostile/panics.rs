@@ -1,19 +1,15 @@
 //! Panics wherever the engine runs code of the user's.
 
-use crate::support::setup::{HOUR, ms, one_shard, secs, set_of, wait_until};
+use crate::support::setup::{HOUR, ms, one_shard, rate, secs, set_of, wait_until};
 use crate::{Bomb, arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, MissedTicks, Period,
-    ScheduleErrorKind, StopError, Task, Time, Timer, TurnError,
+    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, ScheduleErrorKind,
+    StopError, Task, Time, Timer, TurnError,
 };
-
-fn every(period: Duration) -> Period {
-    Period::fixed_rate(period, MissedTicks::Skip).unwrap()
-}
 
 /// A payload whose `Clone` and whose destructor panic on demand.
 struct Unruly {
@@ -63,7 +59,7 @@ fn a_kept_payload_whose_destructor_panics_in_stop_loses_nothing() {
         let fuse = Fuse::new(false);
         let timer = one_shard().drive(drive).build_with(|_: Expired<Unruly>| ()).unwrap();
         for _ in 0..3 {
-            timer.schedule_periodic(HOUR, every(HOUR), fuse.unruly(9)).unwrap();
+            timer.schedule_periodic(HOUR, rate(HOUR), fuse.unruly(9)).unwrap();
         }
         timer.schedule_key(HOUR, fuse.unruly(0)).unwrap();
         fuse.armed.store(true, Ordering::SeqCst);
@@ -89,7 +85,7 @@ fn a_clone_and_a_destructor_that_both_panic_end_their_timer_only() {
             sender.send(()).unwrap();
         })
         .unwrap();
-    let key = timer.schedule_periodic(ms(1), every(ms(1)), fuse.unruly(1)).unwrap();
+    let key = timer.schedule_periodic(ms(1), rate(ms(1)), fuse.unruly(1)).unwrap();
     receiver.recv_timeout(secs(20)).unwrap();
     wait_until("the timer has ended", || !timer.is_pending(key));
     timer.schedule_key(Duration::ZERO, fuse.unruly(0)).unwrap();

@@ -176,7 +176,7 @@ impl CheckedWheel {
     pub(crate) fn advance(&mut self, to: u64, budget: usize) -> bool {
         let (name, old_hand) = (self.name, self.model.hand);
         let mut due = Vec::new();
-        let more = self.wheel.advance(to, budget, &mut due).more;
+        let more = self.wheel.advance(to, budget, &mut due);
         assert!(due.len() <= budget, "{name}: {} entries for a budget of {budget}", due.len());
         for entry in &due {
             if self.bursts.is_some() {

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, Expired, ManualClock, Pinning, Time, Timer, WheelKind};
+use tickwheel::{
+    Builder, Drive, Expired, ManualClock, MissedTicks, Period, Pinning, Time, Timer, WheelKind,
+};
 
 pub(crate) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -30,6 +32,11 @@ pub(crate) const ZOMBIE_CONSTANT: u64 = 48 * 1024;
 pub(crate) fn stress(repeats: u64) -> u64 {
     let factor = std::env::var("TICKWHEEL_STRESS").ok().and_then(|text| text.parse().ok());
     repeats * factor.unwrap_or(1)
+}
+
+/// Once per `every`; periods that were missed are skipped.
+pub(crate) fn rate(every: Duration) -> Period {
+    Period::fixed_rate(every, MissedTicks::Skip).unwrap()
 }
 
 /// A builder for one unpinned shard.

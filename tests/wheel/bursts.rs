@@ -21,7 +21,7 @@ const MANY: u32 = 150_000;
 /// Advances until nothing is left but the backlog, and says what came.
 fn advance(wheel: &mut AnyWheel, to: u64) -> Vec<Entry> {
     let mut due = Vec::new();
-    while wheel.advance(to, 100, &mut due).more {}
+    while wheel.advance(to, 100, &mut due) {}
     due
 }
 
@@ -93,7 +93,7 @@ fn a_burst_cascades_chunk_by_chunk() {
     (0..MANY).for_each(|index| wheel.insert(entry(300_000, index)));
     let (mut due, mut calls) = (Vec::new(), 0);
     while due.is_empty() {
-        assert!(wheel.advance(300_000, 100, &mut due).more);
+        assert!(wheel.advance(300_000, 100, &mut due));
         calls += 1;
     }
     let by_entries = 3 * MANY / (4 * 100 + 64);

@@ -92,16 +92,10 @@ fn process_mask() -> Vec<usize> {
 
 /// The cores of one thread, the calling one if none is named; none if the system does not tell.
 #[cfg(target_os = "linux")]
-fn mask(thread: Option<rustix::thread::Pid>) -> Vec<usize> {
+pub(super) fn mask(thread: Option<rustix::thread::Pid>) -> Vec<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity};
     let mask = sched_getaffinity(thread).ok();
     mask.map_or_else(Vec::new, |mask| (0..CpuSet::MAX_CPU).filter(|&it| mask.is_set(it)).collect())
-}
-
-/// The cores of the calling thread.
-#[cfg(all(test, target_os = "linux"))]
-pub(super) fn mask_of_this_thread() -> Vec<usize> {
-    mask(None)
 }
 
 /// Lets the calling thread use what the process may use.

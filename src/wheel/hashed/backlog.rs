@@ -74,7 +74,7 @@ impl Hashed {
             return (Stage::Idle, false);
         };
         let before = due.len();
-        let more = sorter.advance(to.min(target), *left, due).more;
+        let more = sorter.advance(to.min(target), *left, due);
         *left -= due.len() - before;
         self.hand = self.hand.max(sorter.hand());
         while *looks > 0 {
