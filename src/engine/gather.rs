@@ -30,18 +30,24 @@ pub(super) fn whom<T: 'static>() -> Option<fn(&T) -> Option<*const ()>> {
 }
 
 impl<T> ShardWorker<T> {
-    /// Keeps an expired timer that wakes for [`Self::handle_gathered`]; gives back what is no waker.
+    /// Runs the handler for a timer that has fired; for one that wakes, later in this turn.
     #[inline]
-    pub(super) fn gather(&mut self, inner: &Inner<T>, expired: Expired<T>) -> Option<Expired<T>> {
-        let Some(place) = inner.whom.and_then(|whom| whom(&expired.payload)) else {
-            return Some(expired);
-        };
+    pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>) {
+        match inner.whom.and_then(|whom| whom(&expired.payload)) {
+            Some(place) => self.gather(inner, place, expired),
+            None => {
+                self.handle_gathered(inner);
+                self.handle(inner, expired);
+            }
+        }
+    }
+
+    fn gather(&mut self, inner: &Inner<T>, place: *const (), expired: Expired<T>) {
         prefetch(place);
         if self.gathered.len() == GATHERED {
             self.handle_gathered(inner);
         }
         self.gathered.push(expired);
-        None
     }
 
     /// Runs the handler for what has been gathered.

@@ -66,10 +66,7 @@ impl<T> ShardWorker<T> {
             }
             if self.owner.confirm(&mut turn, &fired) {
                 let expired = self.expired(inner, fired, now);
-                if let Some(expired) = self.gather(inner, expired) {
-                    self.handle_gathered(inner);
-                    self.handle(inner, expired);
-                }
+                self.handle_in_turn(inner, expired);
                 self.owner.finish_call(|| inner.worker_now());
             } else {
                 contain::drop_payload(fired.payload);
@@ -88,6 +85,7 @@ impl<T> ShardWorker<T> {
     }
 
     /// A timer that has fired, as its handler sees it.
+    #[inline]
     fn expired(&self, inner: &Inner<T>, fired: Fired<T>, now: Time) -> Expired<T> {
         let Fired { payload, key, deadline, .. } = fired;
         let deadline = inner.rate.start_of(deadline);
