@@ -51,6 +51,12 @@ impl TimeSource {
             Self::Custom { clock, latest, .. } => {
                 let now = clock.get().map_or(0, |clock| clock.now().as_nanos());
                 // ORDERING: Relaxed: one word's modification order is all that is asked for.
+                let before = latest.load(Ordering::Relaxed);
+                if now <= before {
+                    // Threads that read a clock which stands write nothing together.
+                    return Time::from_nanos(before);
+                }
+                // ORDERING: Relaxed, as above.
                 Time::from_nanos(now.max(latest.fetch_max(now, Ordering::Relaxed)))
             }
         }
