@@ -87,27 +87,35 @@ impl Drop for TellAtEnd<'_> {
     }
 }
 
+/// A busy machine may make a chatty client a silent one: then with more time to talk.
 #[test]
 fn a_chatty_client_is_kept_and_a_silent_one_closed_on_time() {
-    const IDLE: Duration = ms(700);
-    let server = server(IDLE, NEVER, 2);
+    let told = [ms(700), ms(2_000), ms(6_000)].into_iter().any(chatty_and_silent_ones);
+    assert!(told, "the machine is too busy for a client to speak every six seconds");
+}
+
+/// False if the chatty client itself was silent for too long.
+fn chatty_and_silent_ones(idle: Duration) -> bool {
+    let server = server(idle, NEVER, 2);
     let addr = server.addr();
-    thread::scope(|scope| {
-        scope.spawn(|| {
+    let chatted = thread::scope(|scope| {
+        let chatty = scope.spawn(|| {
             let begun = Instant::now();
             let mut chatty = connect(addr);
-            while begun.elapsed() < 2 * IDLE {
+            while begun.elapsed() < 2 * idle {
                 let pause = Instant::now();
                 exchange(&mut chatty, b"still here");
                 thread::sleep(ms(40));
-                // A machine that is so busy has made this client a silent one.
-                assert!(pause.elapsed() < IDLE, "the test machine is too busy for this test");
+                if pause.elapsed() >= idle {
+                    return false;
+                }
             }
             let last = Instant::now();
             exchange(&mut chatty, b"good bye");
             assert_eq!(until_closed(&mut chatty), b"");
             let silence = last.elapsed();
-            assert!(silence >= IDLE && silence < IDLE + SLACK, "closed after {silence:?}");
+            assert!(silence >= idle && silence < idle + SLACK, "closed after {silence:?}");
+            true
         });
         for word in [&b""[..], b"hello"] {
             scope.spawn(move || {
@@ -116,11 +124,16 @@ fn a_chatty_client_is_kept_and_a_silent_one_closed_on_time() {
                 exchange(&mut silent, word);
                 assert_eq!(until_closed(&mut silent), b"");
                 let silence = last.elapsed();
-                assert!(silence >= IDLE && silence < IDLE + SLACK, "closed after {silence:?}");
+                assert!(silence >= idle && silence < idle + SLACK, "closed after {silence:?}");
             });
         }
+        chatty.join().unwrap()
     });
-    assert_eq!((server.stats().closed_idle, server.stats().open(), server.timers()), (3, 0, 0));
+    if chatted {
+        let stats = server.stats();
+        assert_eq!((stats.closed_idle, stats.open(), server.timers()), (3, 0, 0));
+    }
+    chatted
 }
 
 /// Says something again and again until `done`; how many of the clients were closed because this thread, on a busy
