@@ -13,6 +13,7 @@ use crate::shard::{Limit, Owner};
 use crate::types::checks;
 use crate::types::{BuildError, Expired};
 use crate::wheel::AnyWheel;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Builder {
@@ -211,7 +212,7 @@ impl Builder {
                 Owner::new(shard as u16, wheel, limit.clone(), Box::new(move || unparker.wake()));
             let handler = Contained::new("a handler", handler(shard));
             let starvation = pinning::Starvation::of(&self.pinning);
-            let gathered = Vec::new();
+            let gathered = VecDeque::new();
             let worker = ShardWorker { owner, parker, handler, shard, core, starvation, gathered };
             workers.push(worker);
         }

@@ -47,23 +47,15 @@ impl<T> ShardWorker<T> {
         if self.gathered.len() == GATHERED {
             self.handle_gathered(inner);
         }
-        self.gathered.push(expired);
+        self.gathered.push_back(expired);
     }
 
-    /// Runs the handler for what has been gathered.
+    /// Runs the handler for what has been gathered. What is left when that is cut short is forgotten with the rest.
     #[inline]
     pub(super) fn handle_gathered(&mut self, inner: &Inner<T>) {
-        if !self.gathered.is_empty() {
-            self.handle_all(inner);
+        while let Some(expired) = self.gathered.pop_front() {
+            self.handle(inner, expired);
         }
-    }
-
-    #[inline(never)]
-    fn handle_all(&mut self, inner: &Inner<T>) {
-        // Their memory is used again.
-        let mut gathered = std::mem::take(&mut self.gathered);
-        gathered.drain(..).for_each(|expired| self.handle(inner, expired));
-        self.gathered = gathered;
     }
 
     /// Wakes what has been gathered, when the turn has not come to its end.

@@ -18,6 +18,7 @@ use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Unfired};
 use crossbeam_utils::CachePadded;
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
@@ -75,7 +76,7 @@ pub(super) struct ShardWorker<T> {
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
     /// Wakers that have fired and are to be called together; see `gather`.
-    pub(super) gathered: Vec<Expired<T>>,
+    pub(super) gathered: VecDeque<Expired<T>>,
 }
 
 /// The handler of one shard.
