@@ -28,7 +28,8 @@ use core::mem::size_of;
 
 use super::bits::{LEVELS, RING_BUCKETS, earlier, level_of, next_set, slot_of, start_of};
 use super::burst::{BURST, Row};
-use super::chunks::{Bucket, Chunk, Chunks};
+use super::chunks::{Bucket, Chunks};
+use super::contract::no_memory;
 use super::ring::Ring;
 use super::sweep::{Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
@@ -124,14 +125,6 @@ impl Hierarchical {
         self
     }
 
-    /// Takes the first chunk of the backlog.
-    pub(super) fn pop_backlog(&mut self) -> Option<Chunk<CHUNK_ENTRIES>> {
-        self.sweeper.disturb(BACKLOG);
-        let chunk = self.chunks.pop(&mut self.backlog)?;
-        self.len -= chunk.entries().len();
-        Some(chunk)
-    }
-
     /// The earliest deadline outside of the backlog, as [`next_deadline`](Wheel::next_deadline) tells it.
     #[inline]
     pub(super) fn next_in_time(&self) -> Option<u64> {
@@ -163,7 +156,9 @@ impl Hierarchical {
     fn file(&mut self, base: u64, entry: Entry) {
         let level = level_of(base, entry.deadline);
         self.levels |= 1 << level;
-        self.rings[level].push(slot_of(level, entry.deadline), &mut self.chunks, entry);
+        if !self.rings[level].try_push(slot_of(level, entry.deadline), &mut self.chunks, entry) {
+            no_memory();
+        }
     }
 
     /// The bucket with the earliest entry, as long as no cascade is unfinished.
@@ -319,18 +314,18 @@ impl Hierarchical {
 
 impl Wheel for Hierarchical {
     #[inline(always)]
-    fn insert(&mut self, entry: Entry) {
+    fn try_insert(&mut self, entry: Entry) -> bool {
         self.len += 1;
         if entry.deadline <= self.hand {
-            self.chunks.push(&mut self.overdue, entry);
-            return;
+            return self.chunks.try_push(&mut self.overdue, entry) || self.not_filed(0);
         }
         // One push for both kinds: what is inlined here is inlined into every schedule.
         let is_recent = entry.deadline - self.hand <= RECENT_TICKS;
         let level = if is_recent { 0 } else { level_of(self.base, entry.deadline) };
         self.levels |= u64::from(!is_recent) << level;
         let ring = if is_recent { RECENT } else { level };
-        self.rings[ring].push(slot_of(level, entry.deadline), &mut self.chunks, entry);
+        let slot = slot_of(level, entry.deadline);
+        self.rings[ring].try_push(slot, &mut self.chunks, entry) || self.not_filed(level)
     }
 
     #[inline]

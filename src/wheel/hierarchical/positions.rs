@@ -4,7 +4,7 @@
 //! the recent and the overdue ones they may go to the backlog, which is last.
 
 use super::super::bits::{RING_BUCKETS, next_set};
-use super::super::chunks::{Bucket, Chunks};
+use super::super::chunks::{Bucket, Chunk, Chunks};
 use super::super::sweep::Sweepable;
 use super::{BACKLOG, CHUNK_ENTRIES, FIRST_RECENT, Hierarchical, LEVELS, OVERDUE, Place, RECENT};
 
@@ -19,6 +19,27 @@ impl Place {
 /// Ring and bucket of a position before `FIRST_RECENT`.
 fn ring_and_slot(position: usize) -> (usize, usize) {
     (LEVELS - 1 - position / RING_BUCKETS, position % RING_BUCKETS)
+}
+
+impl Hierarchical {
+    /// There was no memory for an entry, which was counted already; `level` may be empty.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn not_filed(&mut self, level: usize) -> bool {
+        self.len -= 1;
+        if self.rings[level].occupied == 0 {
+            self.levels &= !(1 << level);
+        }
+        false
+    }
+
+    /// Takes the first chunk of the backlog.
+    pub(in super::super) fn pop_backlog(&mut self) -> Option<Chunk<CHUNK_ENTRIES>> {
+        self.sweeper.disturb(BACKLOG);
+        let chunk = self.chunks.pop(&mut self.backlog)?;
+        self.len -= chunk.entries().len();
+        Some(chunk)
+    }
 }
 
 impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
