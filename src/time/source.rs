@@ -185,7 +185,7 @@ impl TimeSource {
         &self,
         rate: &TickRate,
         timers: impl IntoIterator<Item = (W, T)>,
-    ) -> Result<Vec<(u64, T)>, Vec<(u64, T)>> {
+    ) -> Result<Ticks<T>, Ticks<T>> {
         let (timers, all) = collected(timers);
         let start = OnceCell::new();
         let start = || *start.get_or_init(|| self.start_of_delay());
@@ -216,6 +216,9 @@ impl TimeSource {
         }
     }
 }
+
+/// Timers of a batch: their ticks and payloads.
+type Ticks<T> = Vec<(u64, T)>;
 
 /// What an iterator gives, and whether that is all. It is asked for nothing that there is no room for.
 fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec<(When, T)>, bool) {
