@@ -120,7 +120,7 @@ pub(super) const fn is_tick(bucket: usize) -> bool {
 #[inline]
 pub(super) fn start_of(base: u64, bucket: usize) -> u64 {
     let ring = RING_OF_WORD[bucket / WORD_BUCKETS];
-    let digits = (base >> ring.shift) & !(ring.mask as u64);
+    let digits = (base >> ring.shift) & !u64::from(ring.mask);
     (digits | (bucket - ring.first as usize) as u64) << ring.shift
 }
 
@@ -229,8 +229,8 @@ mod tests {
     fn a_bucket_begins_at_or_before_its_deadlines_and_ends_after_them() {
         let bases = [0, 1, 511, 512, 65_535, 1 << 22, (1 << 42) + 77, (1 << 63) + 17, u64::MAX - 9];
         for base in bases {
-            for bit in 0..u64::BITS {
-                let deadline = base | 1 << bit | 5;
+            let ahead = |bit: u32| [base | 1_u64 << bit | 5, base.saturating_add(1 << bit)];
+            for deadline in (0..u64::BITS).flat_map(ahead) {
                 let bucket = bucket_of(base, deadline);
                 let shift = RING_OF_WORD[bucket / WORD_BUCKETS].shift;
                 let start = start_of(base, bucket);
