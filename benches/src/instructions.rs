@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout, Timer, When};
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
+use tickwheel_benches::valgrind;
 
 /// Operations of the shorter run.
 const COUNT: usize = 100_000;
@@ -171,13 +172,10 @@ fn count(operation: &str) -> Result<f64, String> {
 
 /// Instructions of a whole run.
 fn collect(operation: &str, times: usize) -> Result<u64, String> {
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(this)
-        .args(["--child", operation, &times.to_string()])
+    let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let output = valgrind::this_program(&options, &["--child", operation, &times.to_string()])?
         .output()
-        .map_err(|error| format!("valgrind: {error}; install it: apt-get install valgrind"))?;
+        .map_err(|error| valgrind::not_started(&error))?;
     let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(format!("{operation} failed under valgrind:\n{text}"));

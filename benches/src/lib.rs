@@ -14,6 +14,7 @@
 //! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
 //! | `server` | a real server under real load, with its own program and page |
+//! | `valgrind` | this program once more, under a tool that counts |
 //! | `counting` | the allocator that counts; the only unsafe code here |
 //!
 //! Peers run at the settings that their documentation recommends. Where one leaves out a part of the work,
@@ -32,3 +33,4 @@ pub mod report;
 pub mod results;
 pub mod server;
 pub mod stream;
+pub mod valgrind;

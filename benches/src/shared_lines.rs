@@ -16,12 +16,13 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Sleep, SleepError};
+use tickwheel_benches::valgrind;
 
 /// Pairs of a cancel and a schedule that are looked at, for each of the two threads.
 const PAIRS: usize = 500;
@@ -132,14 +133,11 @@ fn count_all() -> Result<(), String> {
 
 /// What each of the two threads has done while it was looked at.
 fn watch(way: Way) -> Result<[Lines; 2], String> {
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut child = Command::new("valgrind")
-        .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"])
-        .arg(this)
-        .args(["--child", &way.name()])
+    let options = ["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"];
+    let mut child = valgrind::this_program(&options, &["--child", &way.name()])?
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("valgrind: {error}; install it: apt-get install valgrind"))?;
+        .map_err(|error| valgrind::not_started(&error))?;
     let trace = child.stderr.take().map(BufReader::new);
     let lines = trace.map(follow).transpose()?.unwrap_or_default();
     let status = child.wait().map_err(|error| error.to_string())?;

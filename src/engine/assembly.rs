@@ -7,8 +7,7 @@ use super::inner::{Earliest, Hold, Inner, Lifecycle, ShardWorker};
 use super::routing::Router;
 use super::settings::IdleStrategy;
 use super::state::Standing;
-use super::task::Task;
-use crate::contain::{self, Contained};
+use crate::contain::Contained;
 use crate::shard::ShardHandle;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::fence;
@@ -59,8 +58,7 @@ impl Builder {
             timers: CachePadded::default(),
             hold,
             retire: hold::retire,
-            on_return: wake_returned,
-            whom: gather::whom(),
+            waker_of: gather::waker_of(),
         })
     }
 }
@@ -78,17 +76,4 @@ fn wake_on_advance<T: Send + 'static>(
         source.on_advance(Arc::downgrade(&hook));
         hook
     })
-}
-
-/// Wakes the future whose timer was returned: it must not wait for whoever has been given the payload.
-fn wake_returned<T: 'static>(payload: &T) {
-    #[cfg(feature = "futures")]
-    {
-        let payload: &dyn std::any::Any = payload;
-        if let Some(waker) = payload.downcast_ref::<Task>().and_then(|it| it.waker()) {
-            contain::quietly("a waker", || waker.wake_by_ref());
-        }
-    }
-    #[cfg(not(feature = "futures"))]
-    let _ = payload;
 }

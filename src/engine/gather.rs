@@ -13,28 +13,39 @@ use super::task::Task;
 use crate::contain;
 use crate::sync::prefetch::prefetch;
 use crate::types::Expired;
+use std::task::Waker;
 
 /// Wakers that are called together at most. Beyond that their tasks would push each other out of the cache, and a
 /// waker that blocks would keep more of them waiting that have fired.
 const GATHERED: usize = 32;
 
-/// What tells where the task lies that a payload wakes, for payloads that may be wakers.
-pub(super) fn whom<T: 'static>() -> Option<fn(&T) -> Option<*const ()>> {
+/// What finds the waker in a payload, for payloads that may be wakers.
+pub(super) fn waker_of<T: 'static>() -> Option<fn(&T) -> Option<&Waker>> {
     #[cfg(feature = "futures")]
     {
-        let whom: fn(&Task) -> Option<*const ()> = Task::whom;
-        (&whom as &dyn std::any::Any).downcast_ref().copied()
+        let waker_of: fn(&Task) -> Option<&Waker> = Task::waker;
+        (&waker_of as &dyn std::any::Any).downcast_ref().copied()
     }
     #[cfg(not(feature = "futures"))]
     None
+}
+
+impl<T> Inner<T> {
+    /// Wakes the future whose timer was returned: it must not wait for whoever has been given the payload.
+    pub(super) fn wake_returned(&self, payload: &T) {
+        if let Some(waker) = self.waker_of.and_then(|waker_of| waker_of(payload)) {
+            contain::quietly("a waker", || waker.wake_by_ref());
+        }
+    }
 }
 
 impl<T> ShardWorker<T> {
     /// Runs the handler for a timer that has fired; for one that wakes, later in this turn.
     #[inline]
     pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>) {
-        match inner.whom.and_then(|whom| whom(&expired.payload)) {
-            Some(place) => self.gather(inner, place, expired),
+        match inner.waker_of.and_then(|waker_of| waker_of(&expired.payload)) {
+            // Its data is where the task lies that it wakes, as far as anybody can tell.
+            Some(waker) => self.gather(inner, waker.data(), expired),
             None => {
                 self.handle_gathered(inner);
                 self.handle(inner, expired);
@@ -62,5 +73,43 @@ impl<T> ShardWorker<T> {
     pub(super) fn forget_gathered(&mut self) {
         // A task that is dropped wakes.
         contain::drop_each("a timer's payload", self.gathered.drain(..));
+    }
+}
+
+#[cfg(all(test, feature = "futures", not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::{Builder, Drive, Time, Timer};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    /// Counts how often it is woken, and panics each time.
+    struct Panicking(AtomicUsize);
+
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("a waker");
+        }
+    }
+
+    #[test]
+    fn a_shard_that_ends_in_the_middle_of_a_turn_wakes_whom_it_has_gathered() {
+        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+        let inner: &Inner<Task> = &timer.inner;
+        let mut shard = inner.lifecycle.state.lock().unwrap().idle[0].take().unwrap();
+        let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
+        for _ in 0..3 {
+            let payload = Task::waking(Waker::from(Arc::clone(&wakers)));
+            // A key of any timer: nobody asks for it.
+            let key = timer.schedule_key(Duration::ZERO, Task::new(|| ())).unwrap();
+            let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
+            shard.handle_in_turn(inner, Expired { payload, key, deadline, lateness, shard: 0 });
+        }
+        assert_eq!((shard.gathered.len(), wakers.0.load(Ordering::Relaxed)), (3, 0));
+        assert_eq!(shard.close(inner).len(), 3, "those that have not fired");
+        assert_eq!(wakers.0.load(Ordering::Relaxed), 3);
     }
 }

@@ -209,6 +209,14 @@ impl<T> Drop for TimerRef<T> {
     }
 }
 
+impl<T> Inner<T> {
+    /// The shard and the index in it that a handle's place means.
+    #[inline]
+    fn shard_at(&self, place: u64) -> (&ShardHandle<T>, u32) {
+        (&self.handles[(place >> 32) as usize], place as u32)
+    }
+}
+
 /// A `Timeout`'s way to its engine, which counts it per thread and not on one word.
 ///
 /// Two words, which travel in registers: the generation of its timer stands in the node that it holds.
@@ -247,7 +255,7 @@ impl<T> HandleRef<T> {
     /// The shard, and the index of the node in it.
     #[inline]
     pub(super) fn place(&self) -> (&ShardHandle<T>, u32) {
-        (&self.handles[(self.place >> 32) as usize], self.place as u32)
+        self.shard_at(self.place)
     }
 }
 
@@ -268,9 +276,9 @@ impl<T> Drop for HandleRef<T> {
         shelf.leave(|| {
             slot::with(|slot| {
                 // SAFETY: as in `deref`, until the handle is counted as dropped. No reference outlives that.
-                let handle = &unsafe { engine.as_ref() }.handles[(place >> 32) as usize];
+                let (handle, index) = unsafe { engine.as_ref() }.shard_at(place);
                 let thread = handle.thread(slot);
-                handle.release(thread, place as u32);
+                handle.release(thread, index);
                 thread.handles_dropped.bump();
             });
         });

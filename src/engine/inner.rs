@@ -21,6 +21,7 @@ use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -54,10 +55,8 @@ pub(super) struct Inner<T> {
     pub(super) hold: Weak<Hold<T>>,
     /// What happens to an engine when its last `Hold` goes.
     pub(super) retire: fn(NonNull<Self>),
-    /// Called with each payload that a shard has returned.
-    pub(super) on_return: fn(&T),
-    /// Where the task lies that a payload wakes, if it wakes one; of engines whose payloads may be wakers.
-    pub(super) whom: Option<fn(&T) -> Option<*const ()>>,
+    /// The waker in a payload that is one; of engines whose payloads may be wakers.
+    pub(super) waker_of: Option<fn(&T) -> Option<&Waker>>,
 }
 
 /// Engines of any payload.

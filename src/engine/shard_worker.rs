@@ -20,8 +20,17 @@ impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     ///
     /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
+    ///
+    /// # Panics
+    ///
+    /// If the clock has been given up: here and not where it is read, because no timer is in hand yet, whose
+    /// destructor would run while this unwinds.
     pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
         let now = inner.worker_now();
+        if let Some(failure) = inner.source.failure() {
+            // Without the panic hook: it has heard of the clock's panics.
+            std::panic::resume_unwind(Box::new(failure.to_owned()));
+        }
         self.turn_at(inner, now, inner.rate.current(now), goes_on)
     }
 
@@ -133,7 +142,7 @@ impl<T> ShardWorker<T> {
             inner.fail(self.shard, message);
         }
         contain::drop_quietly("a shard's worker", self);
-        unfired.iter().for_each(|unfired| (inner.on_return)(&unfired.payload));
+        unfired.iter().for_each(|unfired| inner.wake_returned(&unfired.payload));
         unfired
     }
 }

@@ -175,12 +175,6 @@ impl Task {
         unsafe { Self::store(waker, WAITING) }
     }
 
-    /// Where the task lies that the waker of a task that waits wakes, as far as anybody can tell.
-    #[inline]
-    pub(super) fn whom(&self) -> Option<*const ()> {
-        self.waker().map(Waker::data)
-    }
-
     /// The waker of a task that waits.
     #[inline]
     pub(crate) fn waker(&self) -> Option<&Waker> {

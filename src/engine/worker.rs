@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Looks at the inbox between two clock reads of a spinning worker.
 const SPINS_PER_CLOCK_READ: u32 = 16;
 
-/// How long a worker waits before it asks a clock again that has panicked.
+/// How long a worker waits at most before it asks a clock again that has panicked.
 const AFTER_CLOCK_PANIC: Duration = Duration::from_millis(1);
 
 /// The longest sleep while the engine drains: the last timer may be cancelled behind the worker's back.
@@ -35,16 +35,15 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
         }
         let turn = shard.turn(inner, false);
         // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
-        if !turn.more && inner.phase() == phase {
+        if inner.source.has_panicked() {
+            shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
+        } else if !turn.more && inner.phase() == phase {
             let end = if phase == Phase::Draining {
                 inner.rate.deadline_at(inner.drain_until.get())
             } else {
                 u64::MAX
             };
             rest(inner, shard, turn.next.min(end), phase);
-        }
-        if inner.source.has_panicked() {
-            shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
         }
     }
 }
@@ -121,8 +120,15 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
     } else {
         Some(inner.source.bounded(until.saturating_duration_since(inner.worker_now())))
     };
+    let mut at_most = |longest: Duration| {
+        timeout = Some(timeout.map_or(longest, |timeout| timeout.min(longest)));
+    };
     if phase == Phase::Draining {
-        timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
+        at_most(DRAINING_SLEEP);
+    }
+    if inner.source.has_panicked() {
+        // The time that the sleep was reckoned from may be long past.
+        at_most(AFTER_CLOCK_PANIC);
     }
     let ended = shard.parker.sleep(timeout);
     shard.owner.rise();

@@ -178,7 +178,7 @@ impl<T> Table<T> {
     }
 
     /// Owner: what becomes of an entry at `now`. `count` is called if a timer has fired that fires once.
-    #[inline]
+    #[inline(always)] // as `Driver::next`
     pub(crate) fn due(
         &self,
         cache: &ThreadCache,

@@ -26,7 +26,7 @@ impl<T> TimerStore for Nodes<'_, T> {
         self.handle.table.prefetch(entry.index);
     }
 
-    #[inline]
+    #[inline(always)] // as `Driver::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { handle, thread } = self;
         handle.table.due(&thread.cache, entry.index, entry.mark, now, || {

@@ -6,10 +6,10 @@ use super::{Clock, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::{self, Contained};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::cell::OnceCell;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// Panics in a row after which a worker gives a clock up. A worker waits a millisecond after each.
+/// Panics in a row after which a clock is given up. A worker waits a millisecond after each turn that met one.
 const GIVE_UP: u32 = 100;
 
 /// See the module.
@@ -24,6 +24,8 @@ pub(crate) enum TimeSource {
         latest: AtomicU64,
         /// Readings in a row that panicked, among those of the workers.
         panics: AtomicU32,
+        /// What the panic said that made them too many.
+        last_words: OnceLock<String>,
         /// What the clock says that a sleep may last.
         longest_sleep: Option<Duration>,
     },
@@ -41,7 +43,7 @@ impl TimeSource {
         let longest_sleep = contain::call(|| clock.longest_sleep()).unwrap_or(None);
         let clock = Contained::new("a clock", clock);
         let (latest, panics) = (AtomicU64::new(0), AtomicU32::new(0));
-        Self::Custom { clock, latest, panics, longest_sleep }
+        Self::Custom { clock, latest, panics, last_words: OnceLock::new(), longest_sleep }
     }
 
     #[inline]
@@ -62,16 +64,13 @@ impl TimeSource {
         }
     }
 
-    /// As [`now`](Self::now) for a worker: a clock that panics stands still.
-    ///
-    /// # Panics
-    ///
-    /// If the clock has done nothing but panic for a hundred readings.
+    /// As [`now`](Self::now) for a worker: a clock that panics stands still. Never unwinds, so that it may be called
+    /// with a payload in hand.
     #[inline]
     pub(crate) fn worker_now(&self) -> Time {
         match self {
             Self::Monotonic { clock, .. } => Clock::now(clock),
-            Self::Custom { latest, panics, .. } => match contain::call(|| self.now()) {
+            Self::Custom { latest, panics, last_words, .. } => match contain::call(|| self.now()) {
                 Ok(now) => {
                     // ORDERING: Relaxed, here and below: a count of one word.
                     if panics.load(Ordering::Relaxed) != 0 {
@@ -80,7 +79,7 @@ impl TimeSource {
                     now
                 }
                 Err(message) => {
-                    Self::note_panic(panics, &message);
+                    Self::note_panic(panics, last_words, message);
                     // ORDERING: Relaxed, as in `now`.
                     Time::from_nanos(latest.load(Ordering::Relaxed))
                 }
@@ -89,15 +88,27 @@ impl TimeSource {
     }
 
     #[cold]
-    fn note_panic(panics: &AtomicU32, message: &str) {
+    fn note_panic(panics: &AtomicU32, last_words: &OnceLock<String>, message: String) {
         // ORDERING: Relaxed: a count of one word.
         let before = panics.fetch_add(1, Ordering::Relaxed);
         if before == 0 {
             contain::error(format_args!("the clock panicked and stands still: {message}"));
         }
         if before >= GIVE_UP {
-            // Not a panic of its own: the clock's have been reported.
-            std::panic::resume_unwind(Box::new(format!("the clock only panics: {message}")));
+            last_words.get_or_init(|| format!("the clock only panics: {message}"));
+        }
+    }
+
+    /// Why a worker cannot go on with this clock, if it has done nothing but panic for a hundred readings.
+    #[inline]
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Monotonic { .. } => None,
+            // ORDERING: Relaxed: a count of one word.
+            Self::Custom { panics, last_words, .. } if panics.load(Ordering::Relaxed) > GIVE_UP => {
+                last_words.get().map(String::as_str)
+            }
+            Self::Custom { .. } => None,
         }
     }
 

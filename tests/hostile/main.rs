@@ -5,7 +5,8 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `panics` | destructors, clones, handlers, executors, hooks, wakers and clocks that panic |
+//! | `panics` | destructors, clones, handlers, executors, hooks, wakers that panic |
+//! | `clocks` | clocks that panic |
 //! | `endings` | shutdown and its modes; drops that must not wait |
 //! | `processes` | what needs a process of its own: a fork, a slewed clock, descriptors |
 
@@ -19,6 +20,7 @@ mod support {
     pub(crate) mod setup;
 }
 
+mod clocks;
 mod endings;
 mod panics;
 mod processes;

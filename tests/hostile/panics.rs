@@ -5,10 +5,9 @@ use crate::{Bomb, arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, ScheduleErrorKind,
-    StopError, Task, Time, Timer, TurnError,
+    Builder, Drive, EngineState, EventLoopTimer, Executor, Expired, StopError, Task, Timer,
 };
 
 /// A payload whose `Clone` and whose destructor panic on demand.
@@ -136,113 +135,6 @@ fn captures_of_the_handler_that_panic_when_dropped_lose_no_timer() {
             assert!(fuse.drops() >= 1, "the handler is gone");
         }
     }
-}
-
-/// A clock that panics on the engine's workers on demand.
-struct Moody {
-    start: Instant,
-    panics: Arc<AtomicU32>,
-}
-
-impl Clock for Moody {
-    fn now(&self) -> Time {
-        let left = self.panics.load(Ordering::SeqCst);
-        let on_worker = std::thread::current().name().is_some_and(|it| it.starts_with("moody"));
-        if left > 0 && on_worker {
-            self.panics.store(left.saturating_sub(u32::from(left < 1_000)), Ordering::SeqCst);
-            panic!("the clock");
-        }
-        Time::ZERO + self.start.elapsed()
-    }
-}
-
-fn moody(panics: &Arc<AtomicU32>) -> Builder {
-    let clock = Moody { start: Instant::now(), panics: Arc::clone(panics) };
-    one_shard().shards(2).thread_name("moody").clock(clock).routing(tickwheel::Routing::Spread)
-}
-
-#[test]
-fn a_clock_that_panics_now_and_then_stands_still_meanwhile() {
-    install_logger();
-    let panics = Arc::new(AtomicU32::new(0));
-    let (sender, receiver) = channel();
-    let timer = moody(&panics).build_with(move |e: Expired<u64>| sender.send(e).unwrap()).unwrap();
-    for round in 0..20 {
-        panics.store(5, Ordering::SeqCst);
-        timer.schedule_key(ms(2), round).unwrap();
-        let expired = receiver.recv_timeout(secs(20)).unwrap();
-        assert_eq!(expired.payload, round);
-        assert!(timer.now() >= expired.deadline, "never early");
-    }
-    assert_eq!(timer.state(), EngineState::Started);
-    assert!(timer.stop().unwrap().is_empty());
-}
-
-#[test]
-fn a_worker_that_ends_closes_its_shard_and_says_so() {
-    install_logger();
-    let panics = Arc::new(AtomicU32::new(0));
-    let failures = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&failures);
-    let timer = moody(&panics)
-        .on_worker_failure(move |failure| {
-            told.lock().unwrap().push(failure.clone());
-            panic!("the failure hook");
-        })
-        .build_with(|_: Expired<u64>| ())
-        .unwrap();
-    for id in 0..10 {
-        timer.schedule_key(HOUR, id).unwrap();
-    }
-    // It panics for ever from now on.
-    panics.store(u32::MAX, Ordering::SeqCst);
-    (10..12).for_each(|id| arm(&timer, ms(1), id));
-    wait_until("both workers have ended", || failures.lock().unwrap().len() == 2);
-    let failed = |timer: &Timer<u64>| match timer.schedule_key(HOUR, 99) {
-        Ok(key) => timer.cancel(key).payload().is_none(),
-        Err(error) => {
-            assert_eq!(*error.payload(), 99);
-            let kind = error.kind().clone();
-            assert!(error.to_string().contains("the clock"), "{error}");
-            matches!(kind, ScheduleErrorKind::WorkerFailed { shard: 0 | 1, .. })
-        }
-    };
-    wait_until("schedules are refused", || failed(&timer) && failed(&timer));
-    assert_eq!(timer.state(), EngineState::Failed);
-    // Returns, though nothing happens any more.
-    timer.wait_idle();
-    let stats = timer.stats();
-    for shard in &stats.shards {
-        assert!(shard.failure.as_ref().is_some_and(|it| it.contains("the clock")), "{shard:?}");
-    }
-    let rest = timer.stop().unwrap();
-    assert_eq!(set_of(rest.iter().map(|it| it.payload)), (0..12).collect());
-    assert_eq!((timer.pending(), timer.state()), (0, EngineState::Stopped));
-    let again = timer.schedule_key(HOUR, 1).unwrap_err();
-    assert_eq!(*again.kind(), ScheduleErrorKind::Stopped);
-}
-
-#[test]
-fn a_turn_by_hand_on_a_broken_clock_ends_in_an_error() {
-    install_logger();
-    struct Broken(Arc<AtomicBool>);
-    impl Clock for Broken {
-        fn now(&self) -> Time {
-            assert!(!self.0.load(Ordering::SeqCst), "the clock");
-            Time::ZERO
-        }
-    }
-    let broken = Arc::new(AtomicBool::new(false));
-    let builder = one_shard().drive(Drive::Manual).clock(Broken(Arc::clone(&broken)));
-    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-    (0..5).for_each(|id| arm(&timer, HOUR, id));
-    broken.store(true, Ordering::SeqCst);
-    let answer = (0..1000).map(|_| timer.turn()).find(|answer| answer.is_err());
-    assert_eq!(answer, Some(Err(TurnError::Failed { shard: 0 })));
-    assert_eq!(timer.turn(), Ok(0), "the other shards would go on");
-    broken.store(false, Ordering::SeqCst);
-    assert!(timer.schedule_key(HOUR, 7).is_err());
-    assert_eq!(timer.stop().unwrap().len(), 5);
 }
 
 #[test]
