@@ -1,6 +1,7 @@
 //! A piece of a ring: 64 buckets and the word that says which of them hold entries.
 //!
-//! The hashed wheel cuts its ring into pages of this shape. Rule: bit `n` of `occupied` is set exactly when bucket `n` is not empty.
+//! The hashed wheel cuts its ring into pages of this shape. Rule: bit `n` of `occupied` is set exactly when bucket `n`
+//! is not empty.
 
 use super::Entry;
 use super::bits::RING_BUCKETS;

@@ -10,8 +10,8 @@
 //!
 //! The two lowest rings together reach past a minute at ticks of a millisecond, so an entry that is due within it moves
 //! once. Most of their bits are the lower one's: what is filed goes to the upper one's buckets at random, and many ends
-//! of chains to write at do not fit into the first-level cache. All other rings have 64 buckets, because what lies there
-//! seldom moves, and a wheel is to stay small.
+//! of chains to write at do not fit into the first-level cache. All other rings have 64 buckets, because what lies
+//! there seldom moves, and a wheel is to stay small.
 
 use super::super::Entry;
 use super::super::bits::next_set;
