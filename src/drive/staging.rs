@@ -34,7 +34,7 @@ const SKIPPED_LOOKS: u32 = 7;
 /// How many entries ahead their records are asked for.
 const AHEAD: usize = 16;
 
-/// Ticks from the hand to the threshold: what is due so soon is filed at once. One revolution of the lowest ring.
+/// Ticks from the hand to the threshold: what is due so soon is filed at once, as a recent entry.
 const NEAR: u64 = 64;
 
 /// An entry in two words: what is put together of three fields would be written in parts and read back as a

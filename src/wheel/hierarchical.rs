@@ -1,8 +1,9 @@
-//! The hierarchical wheel: rings of 64 buckets, each ring 64 times as coarse as the one below.
+//! The hierarchical wheel: rings of buckets, each ring as coarse as all of the one below is long.
 //!
-//! An entry lies in the ring of the highest base-64 digit in which its deadline differs from `base`, in the bucket that
-//! this digit names (scheme 7 of Varghese and Lauck; the search by occupancy words is Linux's and tokio's). Eleven
-//! rings cover all of `u64`, so there is no overflow list and no deadline is ever filed in a wrong bucket.
+//! A deadline is read as a row of digits, one per ring. An entry lies in the ring of the highest digit in which its
+//! deadline differs from `base`, in the bucket that this digit names (scheme 7 of Varghese and Lauck; the search by
+//! occupancy words is Linux's and tokio's). Ten rings cover all of `u64`, so there is no overflow list and no deadline
+//! is ever filed in a wrong bucket; their widths stand in `rings`.
 //!
 //! Entries that are due within 64 ticks when they are filed are *recent*: they lie in a ring of their own, bucket by
 //! tick. All others of the same tick were filed before them, and come first. A burst takes longer than that to file, so
@@ -21,17 +22,18 @@
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
 
 mod positions;
+mod rings;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-use super::bits::{LEVELS, RING_BUCKETS, earlier, level_of, next_set, slot_of, start_of};
+use super::bits::earlier;
 use super::burst::{BURST, Row};
 use super::chunks::{Bucket, Chunk, Chunks};
-use super::ring::Ring;
 use super::sweep::{Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
+use rings::{BUCKETS, RECENT_BUCKETS, Rings, bucket_of, is_tick, recent_bucket_of, start_of};
 
 /// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
 const MOVES_PER_YIELD: usize = 4;
@@ -39,11 +41,9 @@ const MOVES_PER_YIELD: usize = 4;
 /// Moves that every advance may make, so that small budgets make headway.
 const MOVES_AT_LEAST: usize = 64;
 
-/// The ring of the recent entries, beside those of the levels: entries that are due so soon when they are filed. So all
-/// of them are due within as many ticks from the hand, and each lies in the bucket of its tick.
-const RECENT: usize = LEVELS;
-const RECENT_TICKS: u64 = RING_BUCKETS as u64;
-const RINGS: usize = LEVELS + 1;
+/// Entries that are due so soon when they are filed are recent. So all of them are due within as many ticks from the
+/// hand, and each lies in the bucket of its tick.
+const RECENT_TICKS: u64 = RECENT_BUCKETS as u64;
 
 /// Moves that a chunk counts for which moves as it is: all of it is read.
 const MOVES_PER_CHUNK: usize = 4;
@@ -53,24 +53,20 @@ const MOVES_PER_CHUNK: usize = 4;
 /// double what a small wheel touches.
 const CHUNK_ENTRIES: usize = 31;
 
-/// The sweep's positions after those of the levels.
-const FIRST_RECENT: usize = LEVELS * RING_BUCKETS;
-const OVERDUE: usize = FIRST_RECENT + RING_BUCKETS;
+/// The sweep's positions after those of the rings.
+const OVERDUE: usize = BUCKETS;
 const BACKLOG: usize = OVERDUE + 1;
 
 /// Rings of growing span: any delay from one tick to `u64::MAX` ticks, exact to the tick.
 ///
-/// Inserting and finding the next deadline are O(1); every entry moves to a lower ring at most ten
-/// times in its life, in practice twice.
+/// Inserting and finding the next deadline are O(1); every entry moves to a lower ring at most nine
+/// times in its life, in practice once.
 pub struct Hierarchical {
     hand: u64,
     base: u64,
-    /// Bit `n` is set when ring `n` holds entries.
-    levels: u64,
     cascading: Option<Place>,
     len: usize,
-    /// One per level, and `RECENT`.
-    rings: Box<[Ring; RINGS]>,
+    rings: Box<Rings>,
     overdue: Bucket,
     /// What was set aside.
     backlog: Bucket,
@@ -85,8 +81,7 @@ pub struct Hierarchical {
 /// A bucket of a ring, and the first tick of its range.
 #[derive(Clone, Copy)]
 struct Place {
-    level: usize,
-    slot: usize,
+    bucket: usize,
     start: u64,
 }
 
@@ -103,10 +98,9 @@ impl Hierarchical {
         Self {
             hand: 0,
             base: 0,
-            levels: 0,
             cascading: None,
             len: 0,
-            rings: Box::new([Ring::EMPTY; RINGS]),
+            rings: Box::new(Rings::EMPTY),
             overdue: Bucket::EMPTY,
             backlog: Bucket::EMPTY,
             overdue_row: Row::of_at_most(BURST),
@@ -145,54 +139,40 @@ impl Hierarchical {
     #[inline]
     fn next_recent(&self) -> Option<u64> {
         let next = self.hand.wrapping_add(1);
-        let ahead = self.rings[RECENT].occupied.rotate_right(next as u32 % u64::BITS);
+        let ahead = self.rings.recent().rotate_right(next as u32 % u64::BITS);
         (ahead != 0).then(|| next + u64::from(ahead.trailing_zeros()))
     }
 
     /// The earliest deadline in the rings, or an earlier one after a sweep; `first` is their first bucket.
     #[inline]
     fn next_of_rings(&self, first: Option<Place>) -> Option<u64> {
-        let next = first.map(|first| self.rings[first.level].buckets[first.slot].min);
+        let next = first.map(|first| self.rings.buckets[first.bucket].min);
         let Some(from) = self.cascading else { return next };
         // An entry not yet moved may be due before all those that were moved.
-        earlier(next, self.rings[from.level].buckets[from.slot].earliest())
+        earlier(next, self.rings.buckets[from.bucket].earliest())
     }
 
     /// Files an entry that is due at or after `base` into the rings anchored there.
     #[inline(always)]
     fn file(&mut self, base: u64, entry: Entry) {
-        let level = level_of(base, entry.deadline);
-        self.levels |= 1 << level;
-        self.rings[level].push(slot_of(level, entry.deadline), &mut self.chunks, entry);
+        self.rings.push(bucket_of(base, entry.deadline), &mut self.chunks, entry);
     }
 
     /// The bucket with the earliest entry, as long as no cascade is unfinished.
     #[inline]
     fn first(&self) -> Option<Place> {
-        let level = next_set(self.levels, 0)?;
-        let slot = self.rings[level].first()?;
-        Some(Place { level, slot, start: start_of(self.base, level, slot) })
-    }
-
-    /// Brings both occupancy words in line after entries of a bucket were removed.
-    #[inline]
-    fn update_bucket_occupancy(&mut self, level: usize, slot: usize) {
-        self.rings[level].update_occupancy(slot);
-        if self.rings[level].occupied == 0 {
-            self.levels &= !(1 << level);
-        }
+        let bucket = self.rings.first()?;
+        Some(Place { bucket, start: start_of(self.base, bucket) })
     }
 
     /// Files entries of the bucket at `from` into lower rings until it is empty or `moves` are used
     /// up, and says whether it is empty. Full chunks of one tick, of which bursts are made, move as they are.
     fn cascade(&mut self, from: Place, moves: &mut usize) -> bool {
-        self.sweeper.disturb(from.position());
+        self.sweeper.disturb(positions::of(from.bucket));
         while *moves > 0 {
-            let bucket = &mut self.rings[from.level].buckets[from.slot];
+            let bucket = &mut self.rings.buckets[from.bucket];
             let cost = if let Some((tick, mut whole)) = self.chunks.pop_uniform(bucket) {
-                let level = level_of(from.start, tick);
-                self.levels |= 1 << level;
-                self.rings[level].append(slot_of(level, tick), &mut self.chunks, &mut whole);
+                self.rings.append(bucket_of(from.start, tick), &mut self.chunks, &mut whole);
                 MOVES_PER_CHUNK
             } else if let Some(chunk) = self.chunks.pop(bucket) {
                 for entry in chunk.entries() {
@@ -204,8 +184,8 @@ impl Hierarchical {
             };
             *moves = moves.saturating_sub(cost);
         }
-        self.update_bucket_occupancy(from.level, from.slot);
-        if !self.rings[from.level].buckets[from.slot].is_empty() {
+        self.rings.update_occupancy(from.bucket);
+        if !self.rings.buckets[from.bucket].is_empty() {
             return false;
         }
         self.base = from.start;
@@ -216,26 +196,26 @@ impl Hierarchical {
     /// Yields what the budget allows of the lowest ring's bucket at `tick`, and says whether that
     /// was all of it.
     fn yield_tick(&mut self, tick: Place, left: &mut usize, due: &mut Vec<Entry>) -> bool {
-        self.sweeper.disturb(tick.position());
+        self.sweeper.disturb(positions::of(tick.bucket));
         let Self { chunks, rings, backlog, tick_row, .. } = self;
-        let bucket = &mut rings[0].buckets[tick.slot];
+        let bucket = &mut rings.buckets[tick.bucket];
         tick_row.give(tick.start, chunks, bucket, backlog, left, due);
         let all = bucket.is_empty();
         self.base = tick.start;
-        self.update_bucket_occupancy(0, tick.slot);
-        self.follow(tick.start, all, self.rings[RECENT].occupied);
+        self.rings.update_occupancy(tick.bucket);
+        self.follow(tick.start, all, self.rings.recent());
         all
     }
 
     /// The same of the recent entries at `tick`, when the rings hold nothing that is due by then.
     fn yield_recent(&mut self, tick: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
-        let slot = slot_of(0, tick);
-        self.sweeper.disturb(FIRST_RECENT + slot);
+        let at = recent_bucket_of(tick);
+        self.sweeper.disturb(positions::of(at));
         let Self { chunks, rings, backlog, tick_row, .. } = self;
-        let bucket = &mut rings[RECENT].buckets[slot];
+        let bucket = &mut rings.buckets[at];
         tick_row.give(tick, chunks, bucket, backlog, left, due);
         let all = bucket.is_empty();
-        self.rings[RECENT].update_occupancy(slot);
+        self.rings.update_occupancy(at);
         self.follow(tick, all, 0);
         all
     }
@@ -248,7 +228,7 @@ impl Hierarchical {
         if all {
             self.tick_row.restart();
         }
-        let is_complete = all && others >> slot_of(0, tick) & 1 == 0;
+        let is_complete = all && others >> recent_bucket_of(tick) & 1 == 0;
         self.hand = tick - u64::from(!is_complete);
     }
 
@@ -304,7 +284,7 @@ impl Hierarchical {
                 self.rest_at(to, first);
                 return false;
             };
-            if first.level == 0 {
+            if is_tick(first.bucket) {
                 if *left == 0 || !self.yield_tick(first, left, due) {
                     return true;
                 }
@@ -327,10 +307,12 @@ impl Wheel for Hierarchical {
         }
         // One push for both kinds: what is inlined here is inlined into every schedule.
         let is_recent = entry.deadline - self.hand <= RECENT_TICKS;
-        let level = if is_recent { 0 } else { level_of(self.base, entry.deadline) };
-        self.levels |= u64::from(!is_recent) << level;
-        let ring = if is_recent { RECENT } else { level };
-        self.rings[ring].push(slot_of(level, entry.deadline), &mut self.chunks, entry);
+        let bucket = if is_recent {
+            recent_bucket_of(entry.deadline)
+        } else {
+            bucket_of(self.base, entry.deadline)
+        };
+        self.rings.push(bucket, &mut self.chunks, entry);
     }
 
     #[inline]
@@ -395,6 +377,6 @@ impl Wheel for Hierarchical {
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + size_of::<[Ring; RINGS]>() + self.chunks.held_bytes()
+        size_of::<Self>() + size_of::<Rings>() + self.chunks.held_bytes()
     }
 }

@@ -21,10 +21,10 @@
 //! |---|---|
 //! | `contract` | [`Wheel`], what each of them does; [`Entry`] |
 //! | `burst` | how many entries come in a row before others have their turn |
-//! | `bits` | which ring and bucket a deadline belongs to; bit searches |
+//! | `bits` | bit searches, sets of numbers |
 //! | `chunks` | pooled memory of entries, bucket chains |
 //! | `pass` | filtering one bucket, a chunk at a time |
-//! | `ring` | 64 buckets with their occupancy word |
+//! | `ring` | 64 buckets of the hashed wheel with their occupancy word |
 //! | `sweep` | the cursor that goes round all buckets and drops the dead |
 //! | `hierarchical` | rings of growing span; the default |
 //! | `hashed` | one power-of-two ring with rounds |

@@ -1,7 +1,7 @@
-//! One ring: 64 buckets and the word that says which of them hold entries.
+//! A piece of a ring: 64 buckets and the word that says which of them hold entries.
 //!
-//! The hierarchical wheel has one ring per level; the hashed wheel cuts its single ring into pages
-//! of this shape. Rule: bit `n` of `occupied` is set exactly when bucket `n` is not empty.
+//! The hashed wheel cuts its ring into pages of this shape. Rule: bit `n` of `occupied` is set exactly when bucket `n`
+//! is not empty.
 
 use super::Entry;
 use super::bits::RING_BUCKETS;
@@ -27,23 +27,6 @@ impl Ring {
     ) {
         self.occupied |= 1 << slot;
         chunks.push(&mut self.buckets[slot], entry);
-    }
-
-    /// Appends all of `from` to bucket `slot`. O(1).
-    pub(super) fn append<const N: usize>(
-        &mut self,
-        slot: usize,
-        chunks: &mut Chunks<N>,
-        from: &mut Bucket,
-    ) {
-        self.occupied |= 1 << slot;
-        chunks.append(&mut self.buckets[slot], from);
-    }
-
-    /// The lowest occupied bucket.
-    #[inline]
-    pub(super) fn first(&self) -> Option<usize> {
-        (self.occupied != 0).then(|| self.occupied.trailing_zeros() as usize)
     }
 
     /// Brings `occupied` in line after entries of bucket `slot` were removed.

@@ -1,43 +1,24 @@
 //! The hierarchical wheel as the sweep sees it.
 //!
-//! Entries move to lower rings, so the highest ring comes first and nothing slips past the sweep; from the lowest one,
-//! the recent and the overdue ones they may go to the backlog, which is last.
+//! Entries move to lower rings, so the sweep goes through the row of buckets from its end and nothing slips past it;
+//! from the lowest ring, the recent and the overdue ones they may go to the backlog, which is last.
 
-use super::super::bits::{RING_BUCKETS, next_set};
 use super::super::chunks::{Bucket, Chunks};
 use super::super::sweep::Sweepable;
-use super::{BACKLOG, CHUNK_ENTRIES, FIRST_RECENT, Hierarchical, LEVELS, OVERDUE, Place, RECENT};
+use super::{BACKLOG, BUCKETS, CHUNK_ENTRIES, Hierarchical, OVERDUE};
 
-impl Place {
-    /// The bucket's number in the order of the sweep.
-    #[inline]
-    pub(super) fn position(self) -> usize {
-        (LEVELS - 1 - self.level) * RING_BUCKETS + self.slot
-    }
-}
-
-/// Ring and bucket of a position before `FIRST_RECENT`.
-fn ring_and_slot(position: usize) -> (usize, usize) {
-    (LEVELS - 1 - position / RING_BUCKETS, position % RING_BUCKETS)
+/// The position of a bucket of the rings, and the bucket at a position.
+#[inline]
+pub(super) const fn of(bucket: usize) -> usize {
+    BUCKETS - 1 - bucket
 }
 
 impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
     fn occupied_from(&self, position: usize) -> Option<usize> {
-        if position < FIRST_RECENT {
-            let (level, slot) = ring_and_slot(position);
-            if let Some(slot) = next_set(self.rings[level].occupied, slot) {
-                return Some(Place { level, slot, start: 0 }.position());
+        if position < OVERDUE {
+            if let Some(bucket) = self.rings.last_to(of(position)) {
+                return Some(of(bucket));
             }
-            let below = self.levels & ((1 << level) - 1);
-            if below != 0 {
-                let level = below.ilog2() as usize;
-                let slot = next_set(self.rings[level].occupied, 0)?;
-                return Some(Place { level, slot, start: 0 }.position());
-            }
-        }
-        let recent = position.saturating_sub(FIRST_RECENT);
-        if let Some(slot) = next_set(self.rings[RECENT].occupied, recent) {
-            return Some(FIRST_RECENT + slot);
         }
         if position <= OVERDUE && !self.overdue.is_empty() {
             return Some(OVERDUE);
@@ -49,11 +30,7 @@ impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
         let bucket = match position {
             OVERDUE => &mut self.overdue,
             BACKLOG => &mut self.backlog,
-            FIRST_RECENT.. => &mut self.rings[RECENT].buckets[position - FIRST_RECENT],
-            _ => {
-                let (level, slot) = ring_and_slot(position);
-                &mut self.rings[level].buckets[slot]
-            }
+            _ => &mut self.rings.buckets[of(position)],
         };
         (bucket, &mut self.chunks)
     }
@@ -64,11 +41,8 @@ impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
     }
 
     fn update_occupancy(&mut self, position: usize) {
-        if position < FIRST_RECENT {
-            let (level, slot) = ring_and_slot(position);
-            self.update_bucket_occupancy(level, slot);
-        } else if position < OVERDUE {
-            self.rings[RECENT].update_occupancy(position - FIRST_RECENT);
+        if position < OVERDUE {
+            self.rings.update_occupancy(of(position));
         }
     }
 }
