@@ -202,12 +202,12 @@ fn a_block_is_given_up_or_fetched() {
 fn a_box_at_rest_has_one_holder() {
     explore(bounded(4, 3), || {
         let pool = Arc::new(Pool::<Probe, 1>::new());
-        pool.put(Box::new(Probe::new()));
+        assert!(pool.put(Box::new(Probe::new())).is_none());
         let use_it = |pool: &Pool<Probe, 1>, mark: u64| {
             pool.take().map(|probe| {
                 probe.set(mark);
                 assert_eq!(probe.get(), mark, "somebody else has it, too");
-                pool.put(probe);
+                assert!(pool.put(probe).is_none(), "there is a place for it");
             })
         };
         let other = spawn_with(&pool, move |pool| use_it(pool, 1).is_some());

@@ -3,6 +3,7 @@
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::boxed::Place;
 use crate::sync::cell::Tracked;
+use crate::sync::pages;
 use std::ptr;
 
 /// Slots in the blocks of a busy thread: 32 KiB of messages, so that fewer than one schedule in 1000 begins one.
@@ -91,6 +92,12 @@ impl Block {
         // ORDERING: Relaxed: nobody else has the block; its hand-over publishes both.
         self.next.store(ptr::null_mut(), Ordering::Relaxed);
         self.lap.store(self.lap() ^ LAP, Ordering::Relaxed);
+    }
+
+    /// Frees the block, and lets the system have its pages.
+    pub(super) fn discard(self) {
+        let Self { slots, .. } = self;
+        pages::discard(slots);
     }
 
     pub(super) fn lap(&self) -> u64 {

@@ -30,7 +30,8 @@
 //! * **Drain** (`reader`, the owner alone): first takes every block that was handed over; then reads each open block,
 //!   in the order of their hand-overs, up to what is published. A block that is read to its end leaves the list.
 //! * **Retire**: such a block goes through the epoch, because a slow producer may still look at its link, and then
-//!   rests in a pool until a thread fills it again.
+//!   rests in a pool until a thread fills it again. At the end of a backlog, when many are freed in a row, the system
+//!   gets their pages back (`rest`).
 //!
 //! Order: messages of one thread are read in the order of their writing. A thread's next block is handed over when
 //! the last one is full, and a drain takes all hand-overs before it reads; so whenever it reads a block, it has seen
@@ -50,6 +51,7 @@ mod open;
 pub(crate) mod pool;
 mod queue;
 mod reader;
+mod rest;
 
 #[cfg(test)]
 pub(crate) use block::FIRST;

@@ -53,8 +53,8 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
         (!taken.is_null()).then(|| unsafe { Box::from_raw(taken) })
     }
 
-    /// Keeps a box for later, or drops it if there is no place for it.
-    pub(crate) fn put(&self, item: Box<T>) {
+    /// Keeps a box for later, or gives it back if there is no place for it.
+    pub(crate) fn put(&self, item: Box<T>) -> Option<Box<T>> {
         let item = Box::into_raw(item);
         let null = ptr::null_mut();
         // ORDERING: Relaxed: a hint, as in `take`.
@@ -71,10 +71,8 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
             }
             kept
         });
-        if !found {
-            // SAFETY: it came from a box above, and no place holds it.
-            drop(unsafe { Box::from_raw(item) });
-        }
+        // SAFETY: it came from a box above, and no place holds it.
+        (!found).then(|| unsafe { Box::from_raw(item) })
     }
 }
 
@@ -94,8 +92,9 @@ mod tests {
         let pool = Pool::<Arc<()>, 2>::new();
         let item = Arc::new(());
         assert!(pool.take().is_none());
-        (0..3).for_each(|_| pool.put(Box::new(Arc::clone(&item))));
-        assert_eq!(Arc::strong_count(&item), 3, "the third was dropped");
+        let put = || pool.put(Box::new(Arc::clone(&item))).is_none();
+        assert_eq!((put(), put(), put()), (true, true, false));
+        assert_eq!(Arc::strong_count(&item), 3, "the third came back and was dropped");
         assert!(pool.take().is_some() && Arc::strong_count(&item) == 2);
         drop(pool);
         assert_eq!(Arc::strong_count(&item), 1);

@@ -3,15 +3,12 @@
 use super::block::{Block, SLOTS};
 use super::desk::{Desk, Opened};
 use super::open::Open;
-use super::pool::Pool;
+use super::rest::AtRest;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::Domain;
 use crossbeam_utils::CachePadded;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Blocks that rest at most: a staging buffer's, so that the blocks of one drain serve until the next. Two under loom.
-const AT_REST: usize = if cfg!(tickwheel_loom) { 2 } else { 16 };
 
 /// What all producers share.
 #[derive(Debug)]
@@ -26,7 +23,7 @@ pub(crate) struct Inbox {
     pub(super) head: AtomicPtr<Block>,
     domain: Domain,
     /// Shared with what the epoch has yet to do.
-    at_rest: Arc<Pool<Block, AT_REST>>,
+    at_rest: Arc<AtRest>,
     /// The blocks that the reader leaves behind: their threads may still write to them.
     pub(super) left_open: Mutex<Vec<Open>>,
 }
@@ -48,7 +45,7 @@ impl Inbox {
             known: AtomicU64::new(0),
             head: AtomicPtr::new(dummy.as_ptr()),
             domain: Domain::new(),
-            at_rest: Arc::new(Pool::new()),
+            at_rest: Arc::new(AtRest::new()),
             left_open: Mutex::default(),
         };
         (inbox, dummy)

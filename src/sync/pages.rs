@@ -144,19 +144,21 @@ pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
 
 /// Frees a box of which nobody needs the contents, and lets the system have its whole pages before: an allocator may
 /// keep what it is given for the next time.
-pub(crate) fn discard<T: Copy>(piece: Box<T>) {
+pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
     #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
     {
-        let place = NonNull::from(Box::leak(piece)).cast::<u8>();
-        let start = place.addr().get();
+        const { assert!(!std::mem::needs_drop::<T>()) };
+        let bytes = std::mem::size_of_val(&*piece);
+        let piece = Box::into_raw(piece);
+        let start = piece.addr();
         let first = start.next_multiple_of(size());
-        let end = (start + std::mem::size_of::<T>()) / size() * size();
-        if first < end {
+        let end = (start + bytes) / size() * size();
+        if let (true, Some(place)) = (first < end, NonNull::new(piece.cast::<u8>())) {
             // SAFETY: whole pages inside of the box, which is ours alone; it has no destructor that would look at them.
             unsafe { give_back(place.add(first - start), end - first) };
         }
-        // SAFETY: leaked above, from a box of this type. Whatever the bytes are, dropping it reads none.
-        drop(unsafe { Box::from_raw(place.cast::<T>().as_ptr()) });
+        // SAFETY: a box of this type until a moment ago. Whatever the bytes are, dropping it reads none.
+        drop(unsafe { Box::from_raw(piece) });
     }
     #[cfg(not(all(target_os = "linux", not(tickwheel_loom))))]
     drop(piece);
@@ -203,6 +205,7 @@ pub(crate) mod tests {
         let (stay, go): (Vec<_>, Vec<_>) =
             pieces.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
         go.into_iter().for_each(|(_, piece)| discard(piece));
+        discard(vec![7_u64; 3000].into_boxed_slice());
         assert!(stay.iter().all(|(_, piece)| piece.iter().all(|word| *word == 7)));
     }
 

@@ -169,6 +169,35 @@ mod resident {
     }
 
     #[test]
+    fn a_backlog_of_messages_leaves_at_most_a_quarter_of_its_memory() {
+        alone_in_a_process("child_with_a_backlog");
+    }
+
+    #[test]
+    #[ignore = "run by a_backlog_of_messages_leaves_at_most_a_quarter_of_its_memory, alone in its process"]
+    fn child_with_a_backlog() {
+        let timer = by_hand();
+        let pairs = |count| {
+            for _ in 0..count {
+                assert!(timer.cancel(timer.schedule_key(HOUR, 0).unwrap()).won());
+            }
+        };
+        pairs(100_000);
+        assert_eq!(timer.turn(), Ok(0));
+        let before = resident();
+        pairs(2_000_000);
+        let growth = resident() - before;
+        // Lies behind all of it, so that the allocator cannot shrink its heap.
+        let last = vec![7; 10_000];
+        assert_eq!(timer.turn(), Ok(0));
+        let left = resident().saturating_sub(before);
+        println!("resident: grew by {growth} KiB for two million messages, {left} are left");
+        assert!(growth > 20_000, "two words per message");
+        assert!(left <= growth / 4, "{left} of {growth} KiB are left");
+        assert!(last.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
     #[ignore = "run by a_burst_leaves_at_most_a_quarter_of_its_memory, alone in its process"]
     fn child_with_a_burst() {
         burst(25, |_| ());
