@@ -6,7 +6,7 @@
 use super::round::{Round, ZOMBIE_FLOOR};
 use super::turn::Token;
 use super::{Fate, StagingBuffer, TimerStore, TurnState};
-use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
+use crate::wheel::{AnyWheel, Entry, Fifo, Wheel, no_memory};
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
@@ -136,7 +136,7 @@ impl<W: Drivable> Driver<W> {
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
     ///
-    /// False if the staging buffer is full: then call [`evict_dead`](Self::evict_dead) and try again.
+    /// False if the staging buffer is full or there is no memory: then call [`make_room`](Self::make_room).
     #[inline(always)]
     #[must_use]
     pub(crate) fn file(&mut self, entry: Entry) -> bool {
@@ -144,48 +144,68 @@ impl<W: Drivable> Driver<W> {
             if self.staging.admits(entry.deadline) {
                 return self.staging.push(entry);
             }
-            self.file_soon(entry.deadline, entry.index, entry.mark);
+            self.file_soon(entry.deadline, entry.index, entry.mark)
         } else if self.has_fired {
-            self.file_behind(entry.deadline, entry.index, entry.mark);
+            self.file_behind(entry.deadline, entry.index, entry.mark)
         } else {
-            self.wheel.insert(entry);
+            self.wheel.try_insert(entry)
         }
-        true
+    }
+
+    /// Files an entry after all that [`file`](Self::file) has found no room for it; false if there is no memory.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
+    pub(crate) fn make_room<S: TimerStore>(&mut self, entry: Entry, store: &S) -> bool {
+        self.evict_dead(store);
+        if self.file(entry) {
+            return true;
+        }
+        // Without memory for a single place in the staging buffer there is nothing that it could overtake.
+        let overtakes =
+            W::IN_ORDER || !self.staging.admits(entry.deadline) || self.staging.len() > 0;
+        !overtakes && self.wheel.try_insert(entry)
     }
 
     /// Apart, and in three words, so that the entry of the usual case stays in registers: what one case passes by
     /// reference lies in memory for all of them.
     #[inline(never)]
-    fn file_soon(&mut self, deadline: u64, index: u32, mark: u32) {
+    fn file_soon(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
         if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
-            self.deferred.push(entry);
+            self.defer(entry)
         } else {
-            self.wheel.insert(entry);
+            self.wheel.try_insert(entry)
         }
+    }
+
+    fn defer(&mut self, entry: Entry) -> bool {
+        let has_room = self.deferred.try_reserve(1).is_ok();
+        if has_room {
+            self.deferred.push(entry);
+        }
+        has_room
     }
 
     /// Behind what handlers have scheduled, or are still scheduling.
     #[inline(never)]
-    fn file_behind(&mut self, deadline: u64, index: u32, mark: u32) {
+    fn file_behind(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
         if self.is_turning() {
-            self.deferred.push(entry);
-        } else {
-            self.file_deferred();
-            self.wheel.insert(entry);
+            return self.defer(entry);
         }
+        self.file_deferred();
+        self.wheel.try_insert(entry)
     }
 
-    /// As [`file`](Self::file), for a timer that may fire in this turn if it is due.
+    /// Files the entry of a timer that was accepted long ago, and may fire in this turn if it is due.
     #[inline]
-    #[must_use]
-    pub(crate) fn file_at_once(&mut self, entry: Entry) -> bool {
-        if !W::IN_ORDER && self.staging.admits(entry.deadline) {
-            return self.staging.push(entry);
+    pub(crate) fn file_at_once<S: TimerStore>(&mut self, entry: Entry, store: &S) {
+        if W::IN_ORDER || !self.staging.admits(entry.deadline) {
+            self.wheel.insert(entry);
+        } else if !self.staging.push(entry) && !self.make_room(entry, store) {
+            no_memory();
         }
-        self.wheel.insert(entry);
-        true
     }
 
     /// Files an entry that came through the inbox, which was its staging buffer, before this turn's handlers:
@@ -195,12 +215,15 @@ impl<W: Drivable> Driver<W> {
         self.wheel.insert(entry);
     }
 
-    /// Makes room in the staging buffer.
+    /// Makes room in the staging buffer, if there is one.
     #[cold]
     #[inline(never)]
-    pub(crate) fn evict_dead<S: TimerStore>(&mut self, store: &S) {
+    pub(super) fn evict_dead<S: TimerStore>(&mut self, store: &S) {
+        if W::IN_ORDER {
+            return;
+        }
         let Self { staging, wheel, swept, .. } = self;
-        *swept += staging.evict_dead(store, |entry| wheel.insert(entry)) as u64;
+        *swept += staging.evict_dead(store, |entry| wheel.try_insert(entry)) as u64;
         staging.follow(self.latest);
     }
 
@@ -237,10 +260,7 @@ impl<W: Drivable> Driver<W> {
                         return Some(fired);
                     }
                     Fate::Refile(deadline) => {
-                        let entry = Entry { deadline, ..entry };
-                        while !self.file_at_once(entry) {
-                            self.evict_dead(store);
-                        }
+                        self.file_at_once(Entry { deadline, ..entry }, store);
                     }
                     Fate::Drop => self.dropped += 1,
                 }

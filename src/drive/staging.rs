@@ -113,12 +113,13 @@ impl StagingBuffer {
         self.threshold = self.threshold.max(now.saturating_add(ahead));
     }
 
-    /// Makes room: removes the dead. If so many are left that keeping them back does not pay, they go to `file`
-    /// in the order in which they came. Says how many were removed.
+    /// Makes room: removes the dead. If so many are left that keeping them back does not pay, or there is no memory for
+    /// more places, they go to `file` in the order in which they came, up to the first that it has no room for. Says
+    /// how many were removed.
     pub(crate) fn evict_dead(
         &mut self,
         records: &impl TimerStore,
-        file: impl FnMut(Entry),
+        file: impl FnMut(Entry) -> bool,
     ) -> usize {
         let limit = self.places.len();
         if self.skipped_looks > 0 {
@@ -129,7 +130,9 @@ impl StagingBuffer {
         let removed = self.remove_dead(records);
         if self.len > limit / 4 || limit == 0 {
             if limit < LARGEST {
-                self.places.resize((2 * limit).max(SMALLEST), Young::NONE);
+                if !self.grow() {
+                    self.empty(file);
+                }
             } else if self.len > limit / 2 {
                 if removed < limit / 8 {
                     self.skipped_looks = SKIPPED_LOOKS;
@@ -143,19 +146,39 @@ impl StagingBuffer {
         removed
     }
 
+    /// Twice as many places; false if there is no memory.
+    fn grow(&mut self) -> bool {
+        let more = self.places.len().max(SMALLEST);
+        let has_room = self.places.try_reserve_exact(more).is_ok();
+        if has_room {
+            self.places.resize(self.places.len() + more, Young::NONE);
+        }
+        has_room
+    }
+
     /// Removes the dead and hands all others to `file`, in the order in which they came. Says how many were
     /// removed.
-    pub(crate) fn file_all(&mut self, records: &impl TimerStore, file: impl FnMut(Entry)) -> usize {
+    pub(crate) fn file_all(
+        &mut self,
+        records: &impl TimerStore,
+        mut file: impl FnMut(Entry),
+    ) -> usize {
         let removed = self.remove_dead(records);
-        self.empty(file);
+        self.empty(|entry| {
+            file(entry);
+            true
+        });
         removed
     }
 
-    fn empty(&mut self, mut file: impl FnMut(Entry)) {
-        for young in &self.places[..self.len] {
-            file(young.entry());
-        }
-        self.clear();
+    /// Hands entries to `file` until it has no room for one; those stay.
+    fn empty(&mut self, mut file: impl FnMut(Entry) -> bool) {
+        let young = &self.places[..self.len];
+        let stays = young.iter().position(|young| !file(young.entry())).unwrap_or(self.len);
+        self.places.copy_within(stays..self.len, 0);
+        self.len -= stays;
+        let left = self.places[..self.len].iter().map(|young| young.deadline);
+        self.min = left.min().unwrap_or(u64::MAX);
     }
 
     fn remove_dead(&mut self, records: &impl TimerStore) -> usize {
@@ -238,7 +261,10 @@ mod tests {
     /// Evicts the dead, and pushes again until the entry is taken.
     fn insert(staging: &mut StagingBuffer, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
         while !staging.push(entry) {
-            staging.evict_dead(&Book(dead), |entry| filed.push(entry));
+            staging.evict_dead(&Book(dead), |entry| {
+                filed.push(entry);
+                true
+            });
         }
     }
 

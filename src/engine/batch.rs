@@ -78,6 +78,8 @@ impl<T: Send + 'static> Inner<T> {
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Result<Vec<(u64, T)>, BatchError<T>> {
         let timers = self.source.ticks(&self.rate, timers);
+        let timers =
+            timers.map_err(|some| self.partly_rejected(PartlyRefused::no_memory(some), 0))?;
         match self.ready() {
             Ok(()) => Ok(timers),
             Err(kind) => {

@@ -2,6 +2,7 @@
 
 use crate::shard;
 use crate::shard::ShardStats;
+use crate::shard::batch::PartlyRefused;
 use crate::shard::thread_state::ThreadState;
 use crate::state::State;
 use crate::sync::slot;
@@ -80,10 +81,12 @@ impl<T: Send + 'static> Remote<T> {
         &self,
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Result<Vec<Key<T>>, BatchError<T>> {
+        let refused = |PartlyRefused { cause, accepted, refused }| {
+            BatchError::new(cause, accepted, self.rate.with_times(refused))
+        };
         let timers = self.source.ticks(&self.rate, timers);
-        slot::with(|slot| self.shard.schedule_batch_by(slot, timers)).map_err(|partly| {
-            BatchError::new(partly.cause, partly.accepted, self.rate.with_times(partly.refused))
-        })
+        let timers = timers.map_err(|some| refused(PartlyRefused::no_memory(some)))?;
+        slot::with(|slot| self.shard.schedule_batch_by(slot, timers)).map_err(refused)
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`; see

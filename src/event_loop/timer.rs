@@ -136,7 +136,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     ///
     /// # Errors
     ///
-    /// If `max_pending` timers are pending. The payload is in the error.
+    /// If `max_pending` timers are pending, or if there is no memory for the timer. The payload is in the error.
     #[inline]
     pub fn schedule(
         &mut self,

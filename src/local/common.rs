@@ -1,13 +1,14 @@
 //! What both timers hold and do alike with it, whatever their wheel.
 
-use super::table::{Due, MAX_NODES, Table};
+use super::table::{Armed, Due, MAX_NODES, Table};
 use crate::drive::{Drivable, Driver, TurnState};
 use crate::pull::Poll;
+use crate::state::Phase;
 use crate::time::{Repeat, Time};
 use crate::types::{
     Budget, Expired, Key, Polled, ScheduleError, ScheduleErrorKind, Settings, Unfired,
 };
-use crate::wheel::Entry;
+use crate::wheel::{Entry, no_memory};
 use core::time::Duration;
 
 /// Zombies that may gather between two looks at the bound: cheap enough to be lost in the cancels.
@@ -50,8 +51,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
             return Err(refusal(self.limit, payload));
         }
         let armed = self.table.arm(tick, payload).map_err(ScheduleError::no_memory)?;
-        self.file(armed.entry(tick));
-        Ok(armed.key())
+        self.file_new(armed, tick)
     }
 
     pub(super) fn schedule_periodic(
@@ -63,24 +63,40 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
             return Err(refusal(self.limit, repeat.payload));
         }
         let armed = self.table.arm_periodic(tick, repeat).map_err(ScheduleError::no_memory)?;
-        self.file(armed.entry(tick));
+        self.file_new(armed, tick)
+    }
+
+    /// Files the entry of a timer that has just been armed, or takes it back if there is no memory.
+    #[inline(always)]
+    fn file_new(&mut self, armed: Armed, tick: u64) -> Result<Key<T>, ScheduleError<T>> {
+        let Entry { deadline, index, mark } = armed.entry(tick);
+        if !self.driver.file(armed.entry(tick)) && !self.make_room(deadline, index, mark) {
+            if let Some(payload) = self.take_back(armed.key()) {
+                return Err(ScheduleError::no_memory(payload));
+            }
+        }
         Ok(armed.key())
     }
 
+    /// The payload of a timer that has just been armed. Apart, so that it costs the others nothing.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, key: Key<T>) -> Option<T> {
+        self.table.end(key, Phase::Cancelled)
+    }
+
+    /// Files the entry of a timer whose deadline moves; ends the process if there is no memory.
     #[inline(always)]
     pub(super) fn file(&mut self, entry: Entry) {
-        if !self.driver.file(entry) {
-            self.file_after_eviction(entry.deadline, entry.index, entry.mark);
+        if !self.driver.file(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
+            no_memory();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn file_after_eviction(&mut self, deadline: u64, index: u32, mark: u32) {
-        let entry = Entry { deadline, index, mark };
-        while !self.driver.file(entry) {
-            self.driver.evict_dead(&self.table);
-        }
+    fn make_room(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
+        self.driver.make_room(Entry { deadline, index, mark }, &self.table)
     }
 
     /// A timer has left its entry behind.

@@ -128,9 +128,7 @@ impl<T> LocalTimer<T> {
         let renewed = table.renew(index, poll.now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
-        while !driver.file_at_once(renewed.entry) {
-            driver.evict_dead(table);
-        }
+        driver.file_at_once(renewed.entry, table);
         let payload = table.clone_payload(renewed.key)?;
         poll.resting = renewed.resting.map(|nominal| (renewed.key.to_raw(), nominal));
         Some(expired(poll.now, self.rate.start_of(renewed.deadline), renewed.key, payload))

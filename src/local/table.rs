@@ -139,7 +139,18 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
     /// Makes room for `timers` more pending nodes.
     pub(super) fn reserve(&mut self, timers: usize) {
         let free = self.nodes.len() - self.pending;
+        let before = self.nodes.capacity();
         self.nodes.reserve(timers.saturating_sub(free).min(MAX_NODES - self.nodes.len()));
+        self.after_growth(before);
+    }
+
+    /// Asks for huge pages, if the nodes have moved to a larger place: they are looked at in random order.
+    #[inline]
+    fn after_growth(&self, before: usize) {
+        if self.nodes.capacity() > before {
+            #[cfg(feature = "shard")]
+            crate::sync::pages::prefer_huge(self.nodes.as_ptr().cast(), self.held_bytes());
+        }
     }
 
     /// Gives up the free nodes behind the last pending one, and what is reserved beyond. O(nodes).
@@ -165,8 +176,10 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> bool {
+        let before = self.nodes.capacity();
         let has_room = self.nodes.try_reserve(1).is_ok();
         if has_room {
+            self.after_growth(before);
             self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
             self.nodes.push(Node::free(NIL, self.salt));
         }
@@ -367,5 +380,21 @@ impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
 
     fn pending(&self) -> u64 {
         self.pending as u64
+    }
+}
+
+#[cfg(all(test, feature = "shard", target_os = "linux", not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::pages::tests::prefers_huge;
+
+    #[test]
+    fn many_nodes_prefer_huge_pages() {
+        let (mut grown, mut reserved) = (Table::<u64, false>::new(), Table::<u64, false>::new());
+        (0..200_000).for_each(|n| assert!(grown.arm(n, n).is_ok()));
+        reserved.reserve(200_000);
+        for table in [grown, reserved] {
+            assert_ne!(prefers_huge(table.nodes.as_ptr().cast()), Some(false));
+        }
     }
 }

@@ -4,7 +4,6 @@ use super::handle::ShardHandle;
 use super::thread_state::ThreadState;
 use crate::node::table::Armed;
 use crate::types::{Key, ScheduleErrorKind};
-use std::vec::IntoIter;
 
 /// Why a batch was not accepted as a whole.
 pub(crate) struct PartlyRefused<T> {
@@ -15,21 +14,34 @@ pub(crate) struct PartlyRefused<T> {
     pub(crate) refused: Vec<(u64, T)>,
 }
 
+impl<T> PartlyRefused<T> {
+    /// There is no memory, and no timer of the batch was accepted.
+    #[cold]
+    pub(crate) fn no_memory(refused: Vec<(u64, T)>) -> Self {
+        Self { cause: ScheduleErrorKind::OutOfMemory, accepted: Vec::new(), refused }
+    }
+}
+
 impl<T> ShardHandle<T> {
     /// Arms a timer for each tick and payload. As [`ShardHandle::schedule`] once per timer, but for the fence, the look
     /// at whether the shard is closed, and the decision to wake its owner, which come once, after the last.
     ///
-    /// Nothing of the user's runs here. A thread that stops half-way delays the timers of its own batch.
+    /// Nothing of the user's runs here. A thread that stops half-way delays the timers of its own batch. There is
+    /// memory for the keys before the first timer is armed; what is refused comes back in the memory that it came in.
     pub(crate) fn schedule_batch(
         &self,
         thread: &ThreadState,
         timers: Vec<(u64, T)>,
     ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
-        let mut accepted = Vec::with_capacity(timers.len());
-        let mut timers = timers.into_iter();
-        let mut alarm = u64::MAX;
-        let mut stopped_at = None;
-        for (tick, payload) in timers.by_ref() {
+        let mut accepted = Vec::new();
+        if accepted.try_reserve_exact(timers.len()).is_err() {
+            return Err(PartlyRefused::no_memory(timers));
+        }
+        // The next one is last, so that one that is refused goes back to where it lay.
+        let mut rest = timers;
+        rest.reverse();
+        let (mut alarm, mut refused_by) = (u64::MAX, None);
+        while let Some((tick, payload)) = rest.pop() {
             match self.arm(thread, tick, payload, false) {
                 Ok(armed) => {
                     alarm = alarm.min(self.publish(thread, tick, armed.index, armed.mark));
@@ -37,23 +49,18 @@ impl<T> ShardHandle<T> {
                 }
                 Err(refusal) => {
                     let (cause, payload) = refusal.into_parts();
-                    stopped_at = Some((cause, tick, payload));
+                    rest.push((tick, payload));
+                    refused_by = Some(cause);
                     break;
                 }
             }
         }
+        rest.reverse();
         let is_open = accepted.is_empty() || self.tell(alarm);
-        match stopped_at {
-            None if is_open => Ok(accepted),
-            None => self.withdraw(thread, accepted, timers),
-            Some((cause, tick, payload)) => {
-                let mut refused = vec![(tick, payload)];
-                refused.extend(timers);
-                if is_open {
-                    return Err(PartlyRefused { cause, accepted, refused });
-                }
-                self.withdraw(thread, accepted, refused.into_iter())
-            }
+        match refused_by {
+            _ if !is_open => self.withdraw(thread, accepted, rest),
+            None => Ok(accepted),
+            Some(cause) => Err(PartlyRefused { cause, accepted, refused: rest }),
         }
     }
 
@@ -65,10 +72,7 @@ impl<T> ShardHandle<T> {
     ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
         match self.try_thread(slot) {
             Some(thread) => self.schedule_batch(thread, timers),
-            None => {
-                let cause = ScheduleErrorKind::OutOfMemory;
-                Err(PartlyRefused { cause, accepted: Vec::new(), refused: timers })
-            }
+            None => Err(PartlyRefused::no_memory(timers)),
         }
     }
 
@@ -78,23 +82,25 @@ impl<T> ShardHandle<T> {
     fn withdraw(
         &self,
         thread: &ThreadState,
-        armed: Vec<Key<T>>,
-        rest: IntoIter<(u64, T)>,
+        mut accepted: Vec<Key<T>>,
+        mut rest: Vec<(u64, T)>,
     ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
-        let (mut accepted, mut refused) = (Vec::new(), Vec::new());
-        for key in armed {
+        let never_armed = rest.len();
+        accepted.retain(|&key| {
             let (index, generation) = (key.index(), self.table.generation(key));
             // Nobody else has the key, so nobody moves it.
             let tick = self.table.deadline(index);
-            match self.take_back(thread, Armed { index, generation, mark: 0 }, false) {
-                Some(payload) => refused.push((tick, payload)),
-                None => accepted.push(key),
-            }
-        }
-        refused.extend(rest);
-        if refused.is_empty() {
+            let taken = self.take_back(thread, Armed { index, generation, mark: 0 }, false);
+            let was_returned = taken.is_none();
+            // In the place that it came out of.
+            rest.extend(taken.map(|payload| (tick, payload)));
+            was_returned
+        });
+        // In the order in which they came.
+        rest.rotate_left(never_armed);
+        if rest.is_empty() {
             return Ok(accepted);
         }
-        Err(PartlyRefused { cause: ScheduleErrorKind::Stopped, accepted, refused })
+        Err(PartlyRefused { cause: ScheduleErrorKind::Stopped, accepted, refused: rest })
     }
 }

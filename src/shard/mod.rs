@@ -10,8 +10,8 @@
 //!
 //! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes, its block of the
 //! inbox and its counters. `send` is how it tells the owner something, `batch` the
-//! same for many timers. `store` is what a turn asks about each due entry. `repeat` is how periodic timers begin, and
-//! their calls.
+//! same for many timers. `own` is how the owner schedules. `store` is what a turn asks about each due entry.
+//! `repeat` is how periodic timers begin, and their calls.
 //! `counters` are the owner's, `histogram` its counts of durations, `stats` a snapshot of all of it, `report`
 //! that snapshot for a recorder of metrics.
 
@@ -20,6 +20,7 @@ pub(crate) mod counters;
 pub(crate) mod handle;
 pub(crate) mod histogram;
 pub(crate) mod limit;
+mod own;
 pub(crate) mod owner;
 mod repeat;
 #[cfg(feature = "metrics")]

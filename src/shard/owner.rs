@@ -3,7 +3,7 @@
 //! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_fired`] for each timer that fires, and
 //! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
 //! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler's call
-//! come [`Owner::confirm`] and [`Owner::finish_call`], which are in `repeat`.
+//! come [`Owner::confirm`] and [`Owner::finish_call`], which are in `repeat`; what it schedules itself is in `own`.
 
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
@@ -16,7 +16,7 @@ use crate::node::moves::Rescheduled;
 use crate::node::trim::Trim;
 use crate::park::Balance;
 use crate::state::Phase;
-use crate::types::{Budget, Key, ScheduleError};
+use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) struct Turn {
 pub(crate) struct Owner<T> {
     pub(super) handle: Arc<ShardHandle<T>>,
     reader: Reader,
-    driver: Driver,
+    pub(super) driver: Driver,
     /// The owner's own thread state; its counters stay zero.
     pub(super) thread: ThreadState,
     balance: Balance,
@@ -210,41 +210,6 @@ impl<T> Owner<T> {
             return 0;
         }
         self.driver.next_tick().unwrap_or(u64::MAX).min(self.handle.wake_state.inbox_due())
-    }
-
-    /// Arms a timer past the inbox: for the owner's own timers, from its handlers too.
-    #[inline]
-    pub(crate) fn schedule(
-        &mut self,
-        deadline: u64,
-        payload: T,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        let Self { handle, thread, .. } = self;
-        if let Err(kind) = handle.acquire_permit() {
-            return Err(ScheduleError::new(kind, payload));
-        }
-        let count = || _ = handle.counters.own_scheduled.bump();
-        let armed = handle
-            .table
-            .arm(&thread.cache, deadline, payload, false, count)
-            .map_err(|payload| handle.no_node(payload))?;
-        let key = handle.key(armed.index, armed.generation);
-        self.file(Entry { deadline, index: armed.index, mark: armed.mark });
-        Ok(key)
-    }
-
-    #[inline(always)]
-    pub(super) fn file(&mut self, entry: Entry) {
-        while !self.driver.file(entry) {
-            self.evict_dead();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn evict_dead(&mut self) {
-        let Self { handle, driver, thread, .. } = self;
-        driver.evict_dead(&Nodes { handle, thread });
     }
 
     /// Cancels a timer of this shard, whoever scheduled it.

@@ -75,9 +75,7 @@ impl<T> Owner<T> {
         let deadline = repeat.course.tick();
         let Self { handle, thread, .. } = self;
         let armed = handle.arm_periodic(thread, &handle.counters.own_scheduled, repeat, false)?;
-        let key = handle.key(armed.index, armed.generation);
-        self.file(Entry { deadline, index: armed.index, mark: armed.mark });
-        Ok(key)
+        self.file_new(armed, deadline)
     }
 
     /// Directly before the handler is called for a timer that fired; false if it is a periodic one that somebody has

@@ -14,6 +14,10 @@ use std::ptr::NonNull;
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
 const LARGE: usize = 256 * 1024;
 
+/// Pieces of so many bytes and more are worth huge pages, of which each takes 2 MiB on most machines.
+#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+const HUGE: usize = 2 * 1024 * 1024;
+
 /// Whether a piece with this layout consists of whole pages, from which some can be given back.
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
 pub(crate) fn can_be_given_back(layout: Layout) -> bool {
@@ -119,6 +123,25 @@ pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
     }
 }
 
+/// Advises the system to lay memory of the caller's in huge pages, if it is large and if the system takes advice.
+///
+/// Meant for what grows by being copied and is never given back in part: who touches a huge page first waits until all
+/// of it is zeroed, and a part that is given back stays with the process until the whole page is. What lies beside the
+/// piece in its first and last page is advised as well, which changes nothing that anybody could see.
+pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+    if bytes >= HUGE {
+        use rustix::mm::{Advice, madvise};
+        let before = place.addr() % size();
+        let start = place.wrapping_sub(before).cast_mut().cast();
+        let whole = (before + bytes).next_multiple_of(size());
+        // SAFETY: an advice: whatever lies there stays as it is. It fails where the kernel knows no huge pages.
+        let _ = unsafe { madvise(start, whole, Advice::LinuxHugepage) };
+    }
+    #[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+    let _ = (place, bytes);
+}
+
 /// Frees a box of which nobody needs the contents, and lets the system have its whole pages before: an allocator may
 /// keep what it is given for the next time.
 pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
@@ -142,9 +165,37 @@ pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
 }
 
 #[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::sync::atomic::{AtomicU64, Ordering};
+
+    /// Whether the mapping around a place has been advised to lie in huge pages; `None` where the kernel has none.
+    pub(crate) fn prefers_huge(place: *const u8) -> Option<bool> {
+        std::fs::metadata("/sys/kernel/mm/transparent_hugepage").ok()?;
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let contains = |line: &&str| {
+            let (start, rest) = line.split_once('-').unwrap_or_default();
+            let end = rest.split(' ').next().unwrap_or_default();
+            let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+            (number(start)..number(end)).contains(&place.addr())
+        };
+        let flags = maps
+            .lines()
+            .skip_while(|line| !contains(line))
+            .find_map(|line| line.strip_prefix("VmFlags:"));
+        Some(flags.expect("the place is mapped").split(' ').any(|flag| flag == "hg"))
+    }
+
+    #[test]
+    fn large_pieces_prefer_huge_pages_and_stay_what_they_are() {
+        let large = vec![7_u8; 3 * HUGE];
+        prefer_huge(large.as_ptr(), HUGE - 1);
+        assert_ne!(prefers_huge(large.as_ptr()), Some(true), "small ones do not");
+        prefer_huge(large.as_ptr(), large.len());
+        assert_ne!(prefers_huge(large.as_ptr()), Some(false));
+        assert_ne!(prefers_huge(&large[large.len() - 1]), Some(false));
+        assert!(large.iter().all(|byte| *byte == 7));
+    }
 
     #[test]
     fn what_is_discarded_takes_nothing_of_its_neighbours_along() {

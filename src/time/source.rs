@@ -177,17 +177,22 @@ impl TimeSource {
     /// Ticks and payloads of many timers that are set now; the clock is read once, if it is needed, and after
     /// `timers` has been gone through: that is the user's code and may take long, and a delay counted from before it
     /// would end early against whatever it has seen.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for all of them: those for which there was.
     pub(crate) fn ticks<W: Into<When>, T>(
         &self,
         rate: &TickRate,
         timers: impl IntoIterator<Item = (W, T)>,
-    ) -> Vec<(u64, T)> {
-        let timers: Vec<(When, T)> =
-            timers.into_iter().map(|(when, payload)| (when.into(), payload)).collect();
+    ) -> Result<Ticks<T>, Ticks<T>> {
+        let (timers, all) = collected(timers);
         let start = OnceCell::new();
         let start = || *start.get_or_init(|| self.start_of_delay());
         let tick = |when: When| when.tick(rate, start, |instant| self.time_of(instant));
-        timers.into_iter().map(|(when, payload)| (tick(when), payload)).collect()
+        // A tick takes less room than what it is made of, and takes its place: this allocates nothing.
+        let timers = timers.into_iter().map(|(when, payload)| (tick(when), payload)).collect();
+        if all { Ok(timers) } else { Err(timers) }
     }
 
     pub(crate) fn is_virtual(&self) -> bool {
@@ -208,6 +213,34 @@ impl TimeSource {
     pub(crate) fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         if let Self::Custom { clock, .. } = self {
             clock.get().inspect(|clock| clock.on_advance(wake));
+        }
+    }
+}
+
+/// Timers of a batch: their ticks and payloads.
+type Ticks<T> = Vec<(u64, T)>;
+
+/// What an iterator gives, and whether that is all. It is asked for nothing that there is no room for.
+fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec<(When, T)>, bool) {
+    let mut timers = timers.into_iter().map(|(when, payload)| (when.into(), payload));
+    let mut collected = Vec::new();
+    loop {
+        let (least, most) = timers.size_hint();
+        let knows_its_length = most == Some(least);
+        // One more than are left, for the look that finds no more.
+        let room = least.saturating_add(usize::from(!knows_its_length));
+        if collected.try_reserve(room).is_err() {
+            return (collected, false);
+        }
+        if knows_its_length {
+            collected.extend(timers);
+            return (collected, true);
+        }
+        while collected.len() < collected.capacity() {
+            match timers.next() {
+                Some(timer) => collected.push(timer),
+                None => return (collected, true),
+            }
         }
     }
 }

@@ -12,7 +12,9 @@ use core::fmt;
 /// payloads.
 ///
 /// The accepted ones are armed and fire; whoever wants all or nothing cancels them. What was refused was not counted
-/// and never fires; each payload comes with its deadline, so that it can be handed in again as it is:
+/// and never fires; each payload comes with its deadline, so that it can be handed in again as it is. If memory runs
+/// out while the timers are collected, before the first is armed, those that were not asked for stay in the iterator:
+/// hand in `&mut` one to keep it.
 ///
 /// ```
 /// use std::time::Duration;

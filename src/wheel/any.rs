@@ -41,8 +41,8 @@ impl Wheel for AnyWheel {
     // Inlined all the way, here and below: a caller that passes an entry through memory writes it in
     // parts and reads it back as a whole, and that stall doubles the cost of an insert.
     #[inline(always)]
-    fn insert(&mut self, entry: Entry) {
-        either!(self, wheel => wheel.insert(entry));
+    fn try_insert(&mut self, entry: Entry) -> bool {
+        either!(self, wheel => wheel.try_insert(entry))
     }
 
     #[inline]

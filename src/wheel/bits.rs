@@ -38,11 +38,18 @@ pub(super) struct BitSet {
 }
 
 impl BitSet {
+    /// Makes room for `number`; `None` if there is no memory for it.
+    pub(super) fn try_reserve(&mut self, number: usize) -> Option<()> {
+        let words = number / 64 + 1;
+        let more = words.saturating_sub(self.words.len());
+        self.words.try_reserve(more).ok()?;
+        self.words.resize(self.words.len() + more, 0);
+        Some(())
+    }
+
+    /// There must be [room](Self::try_reserve) for it.
     pub(super) fn insert(&mut self, number: usize) {
         let word = number / 64;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
         self.words[word] |= 1 << (number % 64);
         self.low = self.low.min(word);
     }

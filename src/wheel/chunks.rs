@@ -13,8 +13,8 @@
 
 use super::Entry;
 use super::bits::BitSet;
+use super::contract::no_memory;
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
@@ -127,10 +127,19 @@ impl<const N: usize> Chunks<N> {
             + self.segments.capacity() * size_of::<Segment<N>>()
     }
 
-    /// Appends `entry` to `bucket`. O(1); allocates only when the pool has no free chunk.
+    /// Appends `entry` to `bucket`; for what nobody can be told of. Ends the process if there is no memory.
     #[inline(always)]
     pub(super) fn push(&mut self, bucket: &mut Bucket, entry: Entry) {
-        bucket.min = bucket.min.min(entry.deadline);
+        if !self.try_push(bucket, entry) {
+            no_memory();
+        }
+    }
+
+    /// Appends `entry` to `bucket`; false if there is no memory for it. O(1); allocates only when the pool has no free
+    /// chunk.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn try_push(&mut self, bucket: &mut Bucket, entry: Entry) -> bool {
         // An empty bucket's tail is `NIL`, which no segment contains: one test answers both questions.
         if let Some(segment) = self.segments.get_mut((bucket.tail >> SEGMENT_BITS) as usize) {
             if let Some(chunks) = &mut segment.chunks {
@@ -138,17 +147,18 @@ impl<const N: usize> Chunks<N> {
                 if let Some(place) = tail.entries.get_mut(tail.len as usize) {
                     *place = entry;
                     tail.len += 1;
-                    return;
+                    bucket.min = bucket.min.min(entry.deadline);
+                    return true;
                 }
             }
         }
-        self.push_in_new_chunk(bucket, entry);
+        self.push_in_new_chunk(bucket, entry)
     }
 
     #[cold]
     #[inline(never)]
-    fn push_in_new_chunk(&mut self, bucket: &mut Bucket, entry: Entry) {
-        let id = self.allocate();
+    fn push_in_new_chunk(&mut self, bucket: &mut Bucket, entry: Entry) -> bool {
+        let Some(id) = self.allocate() else { return false };
         let chunk = self.chunk_mut(id);
         chunk.next = NIL;
         chunk.len = 1;
@@ -159,6 +169,8 @@ impl<const N: usize> Chunks<N> {
             self.chunk_mut(bucket.tail).next = id;
         }
         bucket.tail = id;
+        bucket.min = bucket.min.min(entry.deadline);
+        true
     }
 
     /// Appends all of `from`, chunk by chunk as it is, to `bucket`. O(1).
@@ -271,9 +283,9 @@ impl<const N: usize> Chunks<N> {
         &mut chunks[id as usize % SEGMENT_CHUNKS]
     }
 
-    /// A free chunk from the lowest segment that has one.
-    fn allocate(&mut self) -> u32 {
-        let number = self.with_room.first().unwrap_or_else(|| self.grow());
+    /// A free chunk from the lowest segment that has one; `None` if there is no memory.
+    fn allocate(&mut self) -> Option<u32> {
+        let number = self.with_room.first().or_else(|| self.grow())?;
         let segment = &mut self.segments[number];
         if segment.free as usize == SEGMENT_CHUNKS {
             self.all_free.remove(number);
@@ -287,7 +299,7 @@ impl<const N: usize> Chunks<N> {
         }
         self.free -= 1;
         self.used += 1;
-        ((number as u32) << SEGMENT_BITS) | place
+        Some(((number as u32) << SEGMENT_BITS) | place)
     }
 
     /// Gives a chunk that no chain names any more back to its segment.
@@ -311,31 +323,36 @@ impl<const N: usize> Chunks<N> {
         }
     }
 
-    /// Adds the memory of one segment and returns its number.
+    /// Adds the memory of one segment and returns its number; `None` if there is none.
     #[cold]
-    fn grow(&mut self) -> usize {
-        let number = if self.vacant == 0 {
+    fn grow(&mut self) -> Option<usize> {
+        let is_vacant = |segment: &Segment<N>| segment.chunks.is_none();
+        let vacant = (self.vacant > 0).then(|| self.segments.iter().position(is_vacant)).flatten();
+        let number = vacant.unwrap_or(self.segments.len());
+        // 2^32 chunks are half a tebibyte at least; the last segment number stays unused because `NIL` names it.
+        if number >= (NIL >> SEGMENT_BITS) as usize {
+            return None;
+        }
+        let mut chunks = Vec::new();
+        chunks.try_reserve_exact(SEGMENT_CHUNKS).ok()?;
+        let next = 1..=SEGMENT_CHUNKS as u32;
+        chunks.extend(next.map(|next| Chunk { next, ..Chunk::EMPTY }));
+        self.segments.try_reserve(1).ok()?;
+        self.with_room.try_reserve(number)?;
+        self.all_free.try_reserve(number)?;
+        if vacant.is_none() {
             self.segments.push(Segment { chunks: None, free_head: 0, free: 0 });
-            self.segments.len() - 1
         } else {
             self.vacant -= 1;
-            let vacant = self.segments.iter().position(|segment| segment.chunks.is_none());
-            vacant.expect("a vacant segment was counted")
-        };
-        // 2^32 chunks are a tebibyte; the last segment number stays unused because `NIL` names it.
-        assert!(number < (NIL >> SEGMENT_BITS) as usize, "a wheel holds at most 2^32 chunks");
-        let mut chunks = vec![Chunk::<N>::EMPTY; SEGMENT_CHUNKS].into_boxed_slice();
-        for (place, chunk) in chunks.iter_mut().enumerate() {
-            chunk.next = place as u32 + 1;
         }
         let segment = &mut self.segments[number];
-        segment.chunks = chunks.try_into().ok();
+        segment.chunks = chunks.into_boxed_slice().try_into().ok();
         segment.free_head = 0;
         segment.free = SEGMENT_CHUNKS as u32;
         self.with_room.insert(number);
         self.all_free.insert(number);
         self.free += SEGMENT_CHUNKS;
-        number
+        Some(number)
     }
 
     /// Returns empty segments, the highest first, while more is free than the reserve asks for.

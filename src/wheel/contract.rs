@@ -1,6 +1,8 @@
 //! What every wheel does, and the entry that it keeps.
 
 use alloc::vec::Vec;
+use core::alloc::Layout;
+
 /// What a wheel stores of one timer: 16 bytes of plain data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Entry {
@@ -33,11 +35,21 @@ pub type DeadMask<'a> = &'a mut dyn FnMut(&[Entry]) -> u64;
 
 /// A set of entries ordered by deadline, with a hand that only moves forward.
 pub trait Wheel {
-    /// Files an entry. O(1); allocates only while the wheel grows beyond what it held before.
+    /// Files an entry. O(1); allocates only while the wheel grows beyond what it held before. False if there is no
+    /// memory for that: then the wheel is as it was.
     ///
     /// A deadline at or before the hand is *overdue*: the next [`advance`](Self::advance) yields
     /// overdue entries before all others, in the order in which they were inserted.
-    fn insert(&mut self, entry: Entry);
+    #[must_use = "an entry that is not filed is lost"]
+    fn try_insert(&mut self, entry: Entry) -> bool;
+
+    /// As [`try_insert`](Self::try_insert), but ends the process if there is no memory.
+    #[inline(always)]
+    fn insert(&mut self, entry: Entry) {
+        if !self.try_insert(entry) {
+            no_memory();
+        }
+    }
 
     /// The earliest deadline of all entries, `None` when there are none. O(1).
     ///
@@ -108,4 +120,11 @@ pub trait Wheel {
 
     /// The memory that the wheel holds, in bytes, its reserves included.
     fn held_bytes(&self) -> usize;
+}
+
+/// There is no memory for an entry, and nobody to be told: the end of the process.
+#[cold]
+#[inline(never)]
+pub(crate) fn no_memory() -> ! {
+    alloc::alloc::handle_alloc_error(Layout::new::<Entry>())
 }

@@ -81,9 +81,12 @@ impl Fifo {
 
 impl Wheel for Fifo {
     #[inline(always)]
-    fn insert(&mut self, entry: Entry) {
+    fn try_insert(&mut self, entry: Entry) -> bool {
+        if !self.chunks.try_push(&mut self.bucket, entry) {
+            return false;
+        }
         self.len += 1;
-        self.chunks.push(&mut self.bucket, entry);
+        true
     }
 
     #[inline]

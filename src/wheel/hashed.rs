@@ -293,23 +293,19 @@ impl Hashed {
 
 impl Wheel for Hashed {
     #[inline(always)]
-    fn insert(&mut self, entry: Entry) {
-        self.len += 1;
-        if entry.deadline <= self.hand {
-            self.chunks.push(&mut self.overdue, entry);
-            return;
-        }
-        if let Stage::Sorted { target } = self.stage {
-            if let Some(sorter) = self.sorter.as_mut().filter(|_| entry.deadline <= target) {
-                sorter.insert(entry);
-                return;
-            }
-        }
-        if entry.deadline == u64::MAX {
-            self.chunks.push(&mut self.never, entry);
+    fn try_insert(&mut self, entry: Entry) -> bool {
+        let Self { chunks, ring, never, overdue, .. } = self;
+        let filed = if entry.deadline <= self.hand {
+            chunks.try_push(overdue, entry)
+        } else if let Some(sorter) = self.stage.sorter_for(&mut self.sorter, entry.deadline) {
+            sorter.try_insert(entry)
+        } else if entry.deadline == u64::MAX {
+            chunks.try_push(never, entry)
         } else {
-            self.ring.push(&mut self.chunks, entry);
-        }
+            ring.try_push(chunks, entry)
+        };
+        self.len += usize::from(filed);
+        filed
     }
 
     fn next_deadline(&self) -> Option<u64> {

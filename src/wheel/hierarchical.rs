@@ -30,7 +30,8 @@ use core::mem::size_of;
 
 use super::bits::earlier;
 use super::burst::{BURST, Row};
-use super::chunks::{Bucket, Chunk, Chunks};
+use super::chunks::{Bucket, Chunks};
+use super::contract::no_memory;
 use super::sweep::{Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
 use rings::{BUCKETS, RECENT_BUCKETS, Rings, bucket_of, is_tick, recent_bucket_of, start_of};
@@ -118,14 +119,6 @@ impl Hierarchical {
         self
     }
 
-    /// Takes the first chunk of the backlog.
-    pub(super) fn pop_backlog(&mut self) -> Option<Chunk<CHUNK_ENTRIES>> {
-        self.sweeper.disturb(BACKLOG);
-        let chunk = self.chunks.pop(&mut self.backlog)?;
-        self.len -= chunk.entries().len();
-        Some(chunk)
-    }
-
     /// The earliest deadline outside of the backlog, as [`next_deadline`](Wheel::next_deadline) tells it.
     #[inline]
     pub(super) fn next_in_time(&self) -> Option<u64> {
@@ -155,7 +148,9 @@ impl Hierarchical {
     /// Files an entry that is due at or after `base` into the rings anchored there.
     #[inline(always)]
     fn file(&mut self, base: u64, entry: Entry) {
-        self.rings.push(bucket_of(base, entry.deadline), &mut self.chunks, entry);
+        if !self.rings.try_push(bucket_of(base, entry.deadline), &mut self.chunks, entry) {
+            no_memory();
+        }
     }
 
     /// The bucket with the earliest entry, as long as no cascade is unfinished.
@@ -299,11 +294,10 @@ impl Hierarchical {
 
 impl Wheel for Hierarchical {
     #[inline(always)]
-    fn insert(&mut self, entry: Entry) {
+    fn try_insert(&mut self, entry: Entry) -> bool {
         self.len += 1;
         if entry.deadline <= self.hand {
-            self.chunks.push(&mut self.overdue, entry);
-            return;
+            return self.chunks.try_push(&mut self.overdue, entry) || self.not_filed();
         }
         // One push for both kinds: what is inlined here is inlined into every schedule.
         let is_recent = entry.deadline - self.hand <= RECENT_TICKS;
@@ -312,7 +306,7 @@ impl Wheel for Hierarchical {
         } else {
             bucket_of(self.base, entry.deadline)
         };
-        self.rings.push(bucket, &mut self.chunks, entry);
+        self.rings.try_push(bucket, &mut self.chunks, entry) || self.not_filed()
     }
 
     #[inline]

@@ -17,6 +17,7 @@ use super::bits::{RING_BITS, RING_BUCKETS, next_set};
 use super::chunks::{Bucket, Chunks};
 use super::min_tree::MinTree;
 use super::ring::Ring;
+use crate::sync::boxed::Place;
 
 /// Empty pages that are kept for the next use, over and above the number of pages in use.
 const RESERVE_PAGES: usize = 64;
@@ -63,23 +64,41 @@ impl Pages {
         self.tree.earliest()
     }
 
-    /// Appends an entry, due before `u64::MAX`, to its bucket.
+    /// Appends an entry, due before `u64::MAX`, to its bucket; false if there is no memory for it.
     #[inline]
-    pub(super) fn push<const N: usize>(&mut self, chunks: &mut Chunks<N>, entry: Entry) {
+    #[must_use]
+    pub(super) fn try_push<const N: usize>(
+        &mut self,
+        chunks: &mut Chunks<N>,
+        entry: Entry,
+    ) -> bool {
         let bucket = self.bucket_of(entry.deadline);
         let (number, slot) = (bucket >> RING_BITS, bucket % RING_BUCKETS);
-        let page = match &mut self.pages[number] {
-            Some(page) => page,
-            vacant => {
-                self.in_use += 1;
-                vacant.insert(self.spare.pop().unwrap_or_else(|| Box::new(Ring::EMPTY)))
-            }
+        let Some(page) = &mut self.pages[number] else {
+            return self.push_in_new_page(chunks, entry);
         };
         let lower = entry.deadline < page.buckets[slot].min;
-        page.push(slot, chunks, entry);
-        if lower {
+        let filed = page.try_push(slot, chunks, entry);
+        if filed && lower {
             self.tree.lower(number, entry.deadline);
         }
+        filed
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_in_new_page<const N: usize>(&mut self, chunks: &mut Chunks<N>, entry: Entry) -> bool {
+        let bucket = self.bucket_of(entry.deadline);
+        let number = bucket >> RING_BITS;
+        let spare = self.spare.pop().or_else(|| Some(Place::new()?.put(Ring::EMPTY)));
+        let Some(mut page) = spare else { return false };
+        let filed = page.try_push(bucket % RING_BUCKETS, chunks, entry);
+        if filed {
+            self.pages[number] = Some(page);
+            self.in_use += 1;
+            self.tree.lower(number, entry.deadline);
+        }
+        filed
     }
 
     /// A bucket, `None` when it and its whole page hold nothing.

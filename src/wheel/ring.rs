@@ -17,16 +17,21 @@ pub(super) struct Ring {
 impl Ring {
     pub(super) const EMPTY: Self = Self { occupied: 0, buckets: [Bucket::EMPTY; RING_BUCKETS] };
 
-    /// Appends `entry` to bucket `slot`.
+    /// Appends `entry` to bucket `slot`; false if there is no memory for it.
     #[inline(always)]
-    pub(super) fn push<const N: usize>(
+    #[must_use]
+    pub(super) fn try_push<const N: usize>(
         &mut self,
         slot: usize,
         chunks: &mut Chunks<N>,
         entry: Entry,
-    ) {
+    ) -> bool {
         self.occupied |= 1 << slot;
-        chunks.push(&mut self.buckets[slot], entry);
+        let filed = chunks.try_push(&mut self.buckets[slot], entry);
+        if !filed {
+            self.update_occupancy(slot);
+        }
+        filed
     }
 
     /// Brings `occupied` in line after entries of bucket `slot` were removed.

@@ -55,7 +55,8 @@ unsafe impl GlobalAlloc for Obedient {
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !obey(size) {
+        // No allocator needs memory to take some back.
+        if size > layout.size() && !obey(size) {
             return std::ptr::null_mut();
         }
         // SAFETY: as in `dealloc`; the caller's promise about `layout` and `size` is passed on.
@@ -79,6 +80,11 @@ pub(crate) fn refusing_from<R>(bytes: usize, what: impl FnOnce() -> R) -> R {
     let result = what();
     REFUSED_FROM.set(usize::MAX);
     result
+}
+
+/// From now on, within [`refusing_from`], the calling thread gets less than so many bytes at a time.
+pub(crate) fn refuse_from(bytes: usize) {
+    REFUSED_FROM.set(bytes);
 }
 
 /// Whether a thread stands still, or has done so, since the last order.

@@ -1,6 +1,8 @@
 //! How far the hashed wheel has got with what is due.
 
+use super::super::Hierarchical;
 use super::super::pass::Pass;
+use alloc::boxed::Box;
 
 /// What an advance is in the middle of.
 #[derive(Clone, Copy)]
@@ -25,4 +27,19 @@ pub(super) enum Stage {
     Sorted {
         target: u64,
     },
+}
+
+impl Stage {
+    /// The sorter, if an entry that is due then belongs there.
+    #[inline(always)]
+    pub(super) fn sorter_for(
+        self,
+        sorter: &mut Option<Box<Hierarchical>>,
+        deadline: u64,
+    ) -> Option<&mut Hierarchical> {
+        match self {
+            Self::Sorted { target } if deadline <= target => sorter.as_deref_mut(),
+            _ => None,
+        }
+    }
 }

@@ -142,16 +142,21 @@ impl Rings {
         self.words |= 1 << (bucket / WORD_BUCKETS);
     }
 
-    /// Appends `entry` to a bucket.
+    /// Appends `entry` to a bucket; false if there is no memory for it.
     #[inline(always)]
-    pub(super) fn push<const N: usize>(
+    #[must_use]
+    pub(super) fn try_push<const N: usize>(
         &mut self,
         bucket: usize,
         chunks: &mut Chunks<N>,
         entry: Entry,
-    ) {
+    ) -> bool {
         self.occupy(bucket);
-        chunks.push(&mut self.buckets[bucket], entry);
+        let filed = chunks.try_push(&mut self.buckets[bucket], entry);
+        if !filed {
+            self.update_occupancy(bucket);
+        }
+        filed
     }
 
     /// Appends all of `from` to a bucket. O(1).
@@ -249,7 +254,7 @@ mod tests {
         assert_eq!((rings.first(), rings.last_to(BUCKETS - 1)), (None, None));
         let filled = [0, 63, 64, 127, 320, 575, 576, 704, BUCKETS - 1];
         for bucket in filled {
-            rings.push(bucket, &mut chunks, entry);
+            assert!(rings.try_push(bucket, &mut chunks, entry));
         }
         let mut found = Vec::new();
         let mut next = rings.last_to(BUCKETS - 1);
@@ -267,7 +272,7 @@ mod tests {
             chunks.pop(&mut rings.buckets[bucket.max(64)]);
             rings.update_occupancy(bucket.max(64));
             if bucket < 64 {
-                rings.push(64, &mut chunks, entry);
+                assert!(rings.try_push(64, &mut chunks, entry));
             }
         }
         assert_eq!((rings.first(), rings.recent()), (None, 1 | 1 << 63));
