@@ -56,6 +56,26 @@ fn a_desk_begins_with_small_blocks() {
 }
 
 #[test]
+fn a_hand_over_tells_how_much_no_drain_has_come_to() {
+    let mut reader = Reader::new();
+    let inbox = Arc::clone(reader.inbox());
+    let desk = Desk::default();
+    let write = |word| {
+        if !desk.is_ready() {
+            inbox.prepare(&desk).unwrap();
+        }
+        desk.write(message(word)).map(|opened| inbox.hand_over(opened))
+    };
+    assert_eq!((0..9).filter_map(write).collect::<Vec<_>>(), [8, 40]);
+    drain(&mut reader);
+    assert_eq!(
+        (9..41).filter_map(write).collect::<Vec<_>>(),
+        [128],
+        "the drain knows of the others"
+    );
+}
+
+#[test]
 fn the_limit_leaves_the_rest_for_later() {
     let mut reader = Reader::new();
     let inbox = Arc::clone(reader.inbox());

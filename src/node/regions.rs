@@ -190,8 +190,9 @@ mod tests {
             }
             Some(run.count)
         };
-        assert_eq!(take(62), None);
+        assert_eq!((take(62), regions.allocated_bytes()), (None, 0));
         put(5);
+        assert!(regions.allocated_bytes() >= size_of::<Region>());
         put(7);
         assert_eq!(take(62), Some(62));
         put(9);

@@ -100,6 +100,8 @@ mod tests {
                     self.balance.fencing += price;
                 }
                 self.balance.drained(&self.signal, messages);
+                // Or neither of the two would fence, and a message be slept through.
+                assert_eq!(self.balance.full, self.signal.has_full_fences());
             }
             self.balance.full
         }
@@ -133,6 +135,7 @@ mod tests {
     #[test]
     fn what_the_fences_take_is_measured() {
         let (signal, mut balance) = (WakeState::new(), Balance::new());
+        assert_eq!((balance.full, signal.has_full_fences()), [!fence::is_asymmetric(); 2].into());
         if !balance.full {
             balance.begin_drain(&signal);
             assert_ne!(balance.fencing, 0);

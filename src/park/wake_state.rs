@@ -191,6 +191,13 @@ impl WakeState {
         full
     }
 
+    /// Whether producers fence.
+    #[cfg(all(test, not(tickwheel_loom)))]
+    pub(super) fn has_full_fences(&self) -> bool {
+        // ORDERING: Relaxed: the owner's own word.
+        self.words.mode.load(Ordering::Relaxed) & FULL != 0
+    }
+
     /// Owner: whoever finds the shard open from now on has armed its timer where the caller will see it.
     pub(crate) fn close(&self) {
         // ORDERING: Relaxed, both: the owner's own word, ordered by the fence.
