@@ -230,7 +230,8 @@ impl Figure {
         use Peer::{
             AsyncIo, DelayQueue, EventLoopTimer, Floor, FuturesTimer, HashWheelTimer, Heap,
             IndexedHeap, LocalTimer, LockedHeaps, LockedTree, LockedTrees, LockedWheel, Nexus,
-            Pingora, Sleep, Timer, TimerClosures, TimerHandles, Tokio, TokioAlt, Tree,
+            Pingora, Sleep, Timer, TimerBatches, TimerClosures, TimerHandles, TimerSlack,
+            TimerSubmitter, TimerTimes, Tokio, TokioAlt, Tree,
         };
         let mut peers = match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => {
@@ -256,6 +257,9 @@ impl Figure {
                 Timer,
                 TimerHandles,
                 TimerClosures,
+                TimerSubmitter,
+                TimerTimes,
+                TimerBatches,
                 Sleep,
                 LockedWheel,
                 Tokio,
@@ -272,7 +276,7 @@ impl Figure {
             Self::Late { tick_us: 1000, .. } => {
                 vec![Timer, Sleep, Tokio, TokioAlt, Pingora, LockedTree, HashWheelTimer]
             }
-            Self::Late { .. } => vec![Timer, LockedTree, AsyncIo, FuturesTimer],
+            Self::Late { .. } => vec![Timer, TimerSlack, LockedTree, AsyncIo, FuturesTimer],
             Self::Burst => vec![Timer, LockedWheel, Tokio, LockedTree],
             Self::Idle => {
                 vec![Timer, Sleep, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
@@ -283,6 +287,10 @@ impl Figure {
             Self::Shrink => vec![Timer, LockedWheel, Tokio, LockedTree, HashWheelTimer],
             Self::Wake => vec![Timer, LockedWheel, Tokio, AsyncIo, LockedTree, HashWheelTimer],
         };
+        if self == Self::RemoteCancel {
+            // They save something where a thread schedules and cancels.
+            peers.retain(|peer| !matches!(peer, TimerSubmitter | TimerTimes | TimerBatches));
+        }
         peers.retain(|peer| peer.is_built());
         peers
     }
@@ -313,10 +321,14 @@ impl Figure {
             Peer::Floor => "payloads and handles, nothing ever fires: the floor",
             Peer::TimerHandles => "each schedule returns an owned `Timeout`",
             Peer::TimerClosures => "a closure of two words per timer",
+            Peer::TimerTimes => "the clock is read once per 512 pairs",
+            Peer::TimerBatches => "64 cancels, then a batch of 64; percentiles are of a batch",
+            Peer::TimerSlack => "100 us",
             Peer::IndexedHeap | Peer::LockedHeaps => "removes a cancelled timer at once",
             Peer::LocalTimer
             | Peer::EventLoopTimer
             | Peer::Timer
+            | Peer::TimerSubmitter
             | Peer::LockedTree
             | Peer::LockedTrees
             | Peer::Tree => "",

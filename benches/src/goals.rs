@@ -93,6 +93,9 @@ impl Judge<'_> {
                 verdicts.push(self.at_least_of(id, peer, timer, 0.85, text));
             }
         }
+        for (peer, times) in [(Peer::TimerSubmitter, 4.0), (Peer::TimerTimes, 6.0)] {
+            verdicts.push(self.times_best("cross-1", peer, "M pairs/s", times));
+        }
         let text = ">= 1.5 x one lock around our own wheel";
         verdicts.push(self.at_least_of("cross-1", timer, Peer::LockedWheel, 1.5, text));
         verdicts.push(self.share_of_best("cross-1", timer, "p99.9 ns", 1.0, "1 x"));
@@ -120,6 +123,16 @@ impl Judge<'_> {
         verdicts.push(self.at_most(fine, timer, "early", 0.0, "0 early"));
         verdicts.push(self.at_most(fine, timer, "p50 us", 60.0, "p50 <= 60 us"));
         verdicts.push(self.at_most(fine, timer, "p99 us", 200.0, "p99 <= 200 us"));
+        let slack = Peer::TimerSlack;
+        verdicts.push(self.at_most(fine, slack, "p50 us", 120.0, "slack 100 us: p50 <= 120 us"));
+        verdicts.push(self.against(Against {
+            figure: fine,
+            peer: slack,
+            metric: "CPU us/timer",
+            other: (fine, Peer::LockedTree, "CPU us/timer"),
+            factor: 0.5,
+            text: "slack 100 us: CPU <= 1/2 of mutex + tree's",
+        }));
         verdicts.push(self.against(Against {
             figure: "wake",
             peer: timer,

@@ -15,6 +15,14 @@ pub enum Peer {
     TimerHandles,
     /// `tickwheel::Timer` with closures of two words.
     TimerClosures,
+    /// `tickwheel::Timer` through a submitter per thread.
+    TimerSubmitter,
+    /// The same, with deadlines that count from a time which is read now and then.
+    TimerTimes,
+    /// The same, 64 timers at a time.
+    TimerBatches,
+    /// `tickwheel::Timer` with a slack of 100 us.
+    TimerSlack,
     /// `tickwheel::Sleep` on a tokio runtime without timers.
     Sleep,
     /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
@@ -61,6 +69,10 @@ impl Peer {
             Self::Timer => "tickwheel Timer",
             Self::TimerHandles => "tickwheel Timer, handles",
             Self::TimerClosures => "tickwheel Timer, closures",
+            Self::TimerSubmitter => "tickwheel Timer, submitter",
+            Self::TimerTimes => "tickwheel Timer, submitter and times",
+            Self::TimerBatches => "tickwheel Timer, batches",
+            Self::TimerSlack => "tickwheel Timer, slack",
             Self::Sleep => "tickwheel sleep",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",
@@ -91,6 +103,10 @@ impl Peer {
                 | Self::Timer
                 | Self::TimerHandles
                 | Self::TimerClosures
+                | Self::TimerSubmitter
+                | Self::TimerTimes
+                | Self::TimerBatches
+                | Self::TimerSlack
                 | Self::Sleep
                 | Self::LockedWheel
         )

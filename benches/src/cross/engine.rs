@@ -2,11 +2,12 @@
 
 use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
+use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Key, Task, Timeout, Timer};
 
 /// The default settings, except for what the figure asks for.
-fn builder(setup: &Setup) -> Builder {
+pub(super) fn builder(setup: &Setup) -> Builder {
     let builder = Builder::new().tick(setup.tick);
     match setup.shards {
         Some(shards) => builder.shards(shards),
@@ -14,9 +15,8 @@ fn builder(setup: &Setup) -> Builder {
     }
 }
 
-fn typed(setup: Setup) -> Timer<u64> {
-    let builder = builder(&setup);
-    let book = setup.book;
+/// Starts an engine whose timers go into the book.
+pub(super) fn typed(builder: Builder, book: Arc<Book>) -> Timer<u64> {
     let timer = builder.build_with(move |expired: Expired<u64>| book.fired(expired.payload));
     let timer = timer.expect("the settings are in range");
     timer.start().expect("the workers start");
@@ -30,7 +30,7 @@ impl CrossPeer for EnginePeer {
     type Session = Timer<u64>;
 
     fn start(setup: Setup) -> Self {
-        Self(typed(setup))
+        Self(typed(builder(&setup), setup.book))
     }
 
     fn session(&self, _thread: usize) -> Timer<u64> {
@@ -67,7 +67,7 @@ impl CrossPeer for HandlesPeer {
     type Session = Handles;
 
     fn start(setup: Setup) -> Self {
-        Self(typed(setup))
+        Self(typed(builder(&setup), setup.book))
     }
 
     fn session(&self, _thread: usize) -> Handles {

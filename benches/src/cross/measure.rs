@@ -2,6 +2,7 @@
 
 use super::engine::EnginePeer;
 use super::peer::CrossPeer;
+use super::submitter::{self, ByWay};
 use super::{
     engine, forms, futures, hash_wheel, locked, pingora, sleep, throughput, timed, tokio_sleep,
     watched,
@@ -18,6 +19,10 @@ pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
         Peer::Timer => measure_peer::<EnginePeer>,
         Peer::TimerHandles => measure_peer::<engine::HandlesPeer>,
         Peer::TimerClosures => measure_peer::<engine::ClosuresPeer>,
+        Peer::TimerSubmitter => measure_peer::<ByWay<submitter::Keeping>>,
+        Peer::TimerTimes => measure_peer::<ByWay<submitter::KeepingTime>>,
+        Peer::TimerBatches => measure_peer::<ByWay<submitter::Batching>>,
+        Peer::TimerSlack => measure_peer::<submitter::SlackPeer>,
         Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
         Peer::LockedTree => measure_peer::<locked::LockedTree>,
         Peer::LockedTrees => measure_peer::<locked::LockedTrees>,

@@ -9,6 +9,7 @@ mod measure;
 mod peer;
 mod pingora;
 mod sleep;
+mod submitter;
 mod throughput;
 mod timed;
 mod tokio_sleep;
@@ -51,6 +52,10 @@ mod tests {
         keeps_the_rules::<EnginePeer>();
         keeps_the_rules::<engine::HandlesPeer>();
         keeps_the_rules::<engine::ClosuresPeer>();
+        keeps_the_rules::<submitter::ByWay<submitter::Keeping>>();
+        keeps_the_rules::<submitter::ByWay<submitter::KeepingTime>>();
+        keeps_the_rules::<submitter::ByWay<submitter::Batching>>();
+        keeps_the_rules::<submitter::SlackPeer>();
         keeps_the_rules::<locked::LockedWheel>();
         keeps_the_rules::<locked::LockedTree>();
         keeps_the_rules::<locked::LockedTrees>();

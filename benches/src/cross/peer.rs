@@ -1,8 +1,10 @@
 //! What a timer that many threads use has to offer.
 
 use crate::book::Book;
+use crate::stream::Step;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a peer is to be set up.
 #[derive(Clone)]
@@ -29,7 +31,7 @@ pub type Producer = Box<dyn FnMut() -> bool + Send>;
 /// A timer that many threads use, on the real clock.
 pub trait CrossPeer: Sized + Send + Sync + 'static {
     /// One thread's access to it.
-    type Session: Session;
+    type Session: Session + Send + 'static;
 
     /// Dropping a handle cancels its timer, so handles have to be kept.
     const HANDLE_IS_TIMER: bool = false;
@@ -51,7 +53,7 @@ pub trait CrossPeer: Sized + Send + Sync + 'static {
 }
 
 /// One thread's access.
-pub trait Session: Send + 'static {
+pub trait Session: Sized {
     /// What names one timer.
     type Handle: Send + 'static;
 
@@ -65,6 +67,34 @@ pub trait Session: Send + 'static {
     #[inline]
     fn launch(&mut self, delay: Duration, payload: u64) {
         self.schedule(delay, payload);
+    }
+
+    /// Cancels the oldest timer of `ring` and schedules another one, once per step.
+    #[inline]
+    fn pairs(&mut self, steps: &[Step], ring: &mut VecDeque<Self::Handle>) {
+        for step in steps {
+            let oldest = ring.pop_front().expect("the ring is never empty");
+            self.cancel(oldest);
+            ring.push_back(self.schedule(step.delay, u64::from(step.victim)));
+        }
+    }
+
+    /// As [`pairs`](Self::pairs), with a look at the clock around every schedule.
+    #[inline]
+    fn watched_pairs(
+        &mut self,
+        steps: &[Step],
+        ring: &mut VecDeque<Self::Handle>,
+        samples: &mut Vec<i64>,
+    ) {
+        for step in steps {
+            let oldest = ring.pop_front().expect("the ring is never empty");
+            self.cancel(oldest);
+            let start = Instant::now();
+            let handle = self.schedule(step.delay, u64::from(step.victim));
+            samples.push(start.elapsed().as_nanos().try_into().unwrap_or(i64::MAX));
+            ring.push_back(handle);
+        }
     }
 
     /// Waits until everything asked for is done, for peers that only take notes.

@@ -38,11 +38,7 @@ impl<S: Session> InFlight<S> {
         while left > 0 {
             let block = stream.block(left);
             let start = Instant::now();
-            for step in block {
-                let oldest = ring.pop_front().expect("the ring is never empty");
-                session.cancel(oldest);
-                ring.push_back(session.schedule(step.delay, u64::from(step.victim)));
-            }
+            session.pairs(block, ring);
             taken += start.elapsed();
             left -= block.len();
         }
@@ -52,14 +48,7 @@ impl<S: Session> InFlight<S> {
     /// The same with a look at the clock around every schedule.
     fn run_watched(&mut self, pairs: usize, samples: &mut Vec<i64>) {
         let Self { session, ring, stream } = self;
-        for step in stream.block(pairs) {
-            let oldest = ring.pop_front().expect("the ring is never empty");
-            session.cancel(oldest);
-            let start = Instant::now();
-            let handle = session.schedule(step.delay, u64::from(step.victim));
-            samples.push(start.elapsed().as_nanos().try_into().unwrap_or(i64::MAX));
-            ring.push_back(handle);
-        }
+        session.watched_pairs(stream.block(pairs), ring, samples);
     }
 
     /// Waits until everything is done.
@@ -149,7 +138,7 @@ const BATCH: usize = 4096;
 /// What one thread has scheduled and another has to cancel.
 type Batch<S> = Vec<<S as Session>::Handle>;
 
-fn schedule_batches<S: Session>(
+fn schedule_batches<S: Session + Send + 'static>(
     mut session: S,
     batches: usize,
     out: SyncSender<Batch<S>>,
@@ -165,7 +154,7 @@ fn schedule_batches<S: Session>(
 }
 
 /// The time of the cancels goes to `taken`.
-fn cancel_batches<S: Session>(
+fn cancel_batches<S: Session + Send + 'static>(
     mut session: S,
     batches: Receiver<Batch<S>>,
     taken: Arc<Mutex<Duration>>,
