@@ -183,7 +183,7 @@ impl<T: Send + 'static> Timer<T> {
             return Err(ScheduleError::new(kind, payload));
         }
         // As `Inner::at_home`, in full: a closure within a closure moves a payload of several words twice, which is
-        // 8 instructions of a closure's 477.
+        // 8 instructions of a closure's 478.
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
             let handle = &self.inner.handles[shard];

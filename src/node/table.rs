@@ -154,7 +154,7 @@ impl<T> Table<T> {
     }
 
     /// As [`Table::end`] for the `Timeout` that holds the node: the node stays until [`Table::release`].
-    #[inline]
+    #[inline(always)] // a call costs a tenth of a cancel
     pub(crate) fn cancel_held(&self, cache: &ThreadCache, index: u32) -> Option<T> {
         let node = self.nodes.get(index)?;
         self.collect(cache, index, node, node.state.cancel_held())
