@@ -201,7 +201,7 @@ fn a_copy_that_panics_when_it_is_dropped_does_not_get_in_the_way_of_a_cancel() {
     let timer = one_shard()
         .clock(clock.clone())
         .drive(Drive::Manual)
-        .build_with(|expired: Expired<Brittle>| std::mem::forget(expired))
+        .build_with(|mut expired: Expired<Brittle>| expired.payload.copy = false)
         .unwrap();
     let dropped = Arc::new(AtomicUsize::new(0));
     let payload = Brittle { copy: false, dropped: Arc::clone(&dropped) };
@@ -209,10 +209,10 @@ fn a_copy_that_panics_when_it_is_dropped_does_not_get_in_the_way_of_a_cancel() {
     clock.advance(10 * MS);
     assert_eq!(timer.turn().unwrap(), 1);
     let Cancel::Won(kept) = timer.cancel(key) else { panic!("nobody else ends it") };
-    assert_eq!(dropped.load(Ordering::SeqCst), 1, "the copy ahead");
+    assert_eq!(dropped.load(Ordering::SeqCst), 2, "the handler's, and the copy ahead");
     assert!(!kept.copy);
     drop(kept);
-    assert_eq!(dropped.load(Ordering::SeqCst), 2);
+    assert_eq!(dropped.load(Ordering::SeqCst), 3);
 }
 
 /// A clock that does something once, the next time it is read.
@@ -255,10 +255,12 @@ fn a_cancel_between_the_decision_and_the_call_prevents_the_call() {
         timer.schedule_key(10 * MS, n).unwrap();
     }
     let key = timer.schedule_periodic(11 * MS, rate(10 * MS), FIRES_PER_CLOCK_READ).unwrap();
-    let (weak, won) = (timer.clone(), Arc::new(AtomicUsize::new(0)));
+    // Weak, because the engine has the clock.
+    let (weak, won) = (timer.downgrade(), Arc::new(AtomicUsize::new(0)));
     let wins = Arc::clone(&won);
     let prank = move || {
-        assert_eq!(weak.cancel(key), Cancel::Won(FIRES_PER_CLOCK_READ));
+        let timer = weak.upgrade().unwrap();
+        assert_eq!(timer.cancel(key), Cancel::Won(FIRES_PER_CLOCK_READ));
         wins.fetch_add(1, Ordering::SeqCst);
     };
     assert!(clock.prank.set(Box::new(prank)).is_ok());
@@ -329,6 +331,8 @@ fn a_periodic_timer_is_rescheduled_from_within_and_from_without() {
     assert_eq!(run_to(200), []);
     let stats = timer.stats();
     assert_eq!((stats.scheduled(), stats.fired(), stats.cancelled()), (9, 8, 1));
+    // The handler, and with it the timer that it has.
+    timer.stop().unwrap();
 }
 
 fn event_loop() -> (EventLoopTimer<u32>, ManualClock) {

@@ -2,6 +2,7 @@
 
 use crate::support::setup::{HOUR, ms, one_shard, recording, wait_until};
 use std::cell::RefCell;
+use std::sync::OnceLock;
 use tickwheel::{Reschedule, Routing, Submitter, Timer};
 
 #[test]
@@ -77,8 +78,8 @@ fn a_submitter_that_outlives_its_threads_other_locals_shares_its_place_with_nobo
         }
     }
     thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
-    let (timer, _) = recording(one_shard());
-    let timer: &'static Timer<u64> = Box::leak(Box::new(timer));
+    static TIMER: OnceLock<Timer<u64>> = OnceLock::new();
+    let timer = TIMER.get_or_init(|| recording(one_shard()).0);
     for threads in 1..=20 {
         std::thread::spawn(|| LATE.with(|late| *late.borrow_mut() = Some(Late(timer.submitter()))))
             .join()
