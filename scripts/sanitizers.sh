@@ -57,10 +57,11 @@ thread() {
     export CARGO_TARGET_DIR=$TARGET_DIR/tsan
     local symbolizer
     symbolizer=$(ls /usr/bin/llvm-symbolizer /usr/bin/llvm-symbolizer-* 2>/dev/null | tail -n 1 || true)
-    export TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1 ${symbolizer:+external_symbolizer_path=$symbolizer}"
+    export TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1"
+    TSAN_OPTIONS+=${symbolizer:+" external_symbolizer_path=$symbolizer"}
     # It does not see that `fetch_max` is atomic, so what that publishes looks like a race.
-    step "thread, tests" cargo test -Zbuild-std --target $TARGET -p tickwheel "${TESTS[@]}" -- "${SKIP[@]}" \
-      --skip models::clock::set_or
+    step "thread, tests" cargo test -Zbuild-std --target $TARGET -p tickwheel "${TESTS[@]}" -- \
+      "${SKIP[@]}" --skip models::clock::set_or
     step "thread, load" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
       --duration 3s --no-pin --reschedule-share 0.05 --no-report
     step "thread, load with handles" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
