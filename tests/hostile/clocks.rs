@@ -126,18 +126,21 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     assert_eq!(*again.kind(), ScheduleErrorKind::Stopped);
 }
 
+/// A clock that stands, and panics from when it is told to.
+struct Breakable(Arc<AtomicBool>);
+
+impl Clock for Breakable {
+    fn now(&self) -> Time {
+        assert!(!self.0.load(Ordering::SeqCst), "the clock");
+        Time::ZERO
+    }
+}
+
 #[test]
 fn a_turn_by_hand_on_a_broken_clock_ends_in_an_error() {
     install_logger();
-    struct Broken(Arc<AtomicBool>);
-    impl Clock for Broken {
-        fn now(&self) -> Time {
-            assert!(!self.0.load(Ordering::SeqCst), "the clock");
-            Time::ZERO
-        }
-    }
     let broken = Arc::new(AtomicBool::new(false));
-    let builder = one_shard().drive(Drive::Manual).clock(Broken(Arc::clone(&broken)));
+    let builder = one_shard().drive(Drive::Manual).clock(Breakable(Arc::clone(&broken)));
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     (0..5).for_each(|id| arm(&timer, HOUR, id));
     broken.store(true, Ordering::SeqCst);
@@ -161,20 +164,13 @@ impl Drop for Explosive {
 #[test]
 fn a_clock_that_breaks_in_the_middle_of_a_turn_costs_none_of_its_timers() {
     install_logger();
-    struct Breaking(Arc<AtomicBool>);
-    impl Clock for Breaking {
-        fn now(&self) -> Time {
-            assert!(!self.0.load(Ordering::SeqCst), "the clock");
-            Time::ZERO
-        }
-    }
     for drive in [Drive::Workers, Drive::Manual] {
         let (breaks, fired) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let (broken, count) = (Arc::clone(&breaks), Arc::clone(&fired));
         // A watched handler has the clock read once more before each of its calls.
         let timer = one_shard()
             .drive(drive)
-            .clock(Breaking(Arc::clone(&breaks)))
+            .clock(Breakable(Arc::clone(&breaks)))
             .on_slow_handler(HOUR, |_| ())
             .build_with(move |_: Expired<Explosive>| {
                 // The first one waits until all have been scheduled.
