@@ -3,7 +3,8 @@
 use super::TimerStore;
 use super::driver::{Drivable, Driver};
 use super::round::{Met, Round, ZOMBIE_FLOOR, duplicates, too_many};
-use crate::wheel::{Entry, Fifo};
+use super::young::{keep, keep_live};
+use crate::wheel::{Entry, Fifo, Sweep};
 use alloc::vec::Vec;
 
 /// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
@@ -38,7 +39,7 @@ impl<W: Drivable> Driver<W> {
     /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
     pub(crate) fn begin_sweep(&mut self) {
         if !self.sweeping {
-            (self.sweeping, self.round) = (true, Round::default());
+            (self.sweeping, self.round) = (true, Round { thorough: true, ..Round::default() });
         }
     }
 
@@ -57,28 +58,71 @@ impl<W: Drivable> Driver<W> {
                 return false;
             }
             (self.sweeping, self.round) = (true, Round::default());
-            // The sweep goes round the wheel; the staging buffer is small enough to be gone through at once.
+            // The sweep goes through log and wheel; the young entries are few enough to be gone through at once.
             self.evict_dead(store);
         }
+        let in_log = !self.round.past_log;
         let mut renewed = Vec::new();
-        let met = &mut self.round.met;
-        let sweep = self.wheel.sweep_batches(budget, &mut |entries| {
-            let dead = dead(store, entries);
-            match met {
-                None => dead,
-                Some(met) => dead | duplicates(store, met, entries, &mut renewed),
-            }
-        });
+        let sweep = if in_log {
+            self.sweep_log(store, budget, &mut renewed)
+        } else {
+            self.sweep_wheel(store, budget, &mut renewed)
+        };
         for entry in renewed {
             self.wheel.insert(entry);
         }
         self.swept += sweep.removed as u64;
         self.round.removed += sweep.removed;
-        if sweep.cycle_done {
+        if in_log && sweep.removed < sweep.examined / 8 && self.is_swept_enough(store) {
+            self.staging.end_round();
+            self.sweeping = false;
+        } else if in_log {
+            self.round.past_log = sweep.cycle_done;
+        } else if sweep.cycle_done {
             self.sweeping = self.begin_round(too_many(self.filed(), || store.pending()));
+        }
+        if !self.sweeping {
             self.look_at = self.filed() + ZOMBIE_FLOOR;
         }
         self.sweeping
+    }
+
+    /// Where timers are cancelled in the order in which they were scheduled, the dead lie at the log's beginning, and
+    /// behind them a sweep finds none.
+    fn is_swept_enough<S: TimerStore>(&self, store: &S) -> bool {
+        !self.round.thorough && self.filed() <= store.pending() / 8 * 9 + ZOMBIE_FLOOR / 2
+    }
+
+    fn sweep_log<S: TimerStore>(
+        &mut self,
+        store: &mut S,
+        budget: usize,
+        renewed: &mut Vec<Entry>,
+    ) -> Sweep {
+        let met = &mut self.round.met;
+        self.staging.sweep(budget, |young| match met {
+            None => keep_live(young, store, true),
+            Some(met) => {
+                let living = keep_live(young, store, true).len;
+                keep(&mut young[..living], |entry| duplicates(store, met, &[entry], renewed) == 0)
+            }
+        })
+    }
+
+    fn sweep_wheel<S: TimerStore>(
+        &mut self,
+        store: &mut S,
+        budget: usize,
+        renewed: &mut Vec<Entry>,
+    ) -> Sweep {
+        let met = &mut self.round.met;
+        self.wheel.sweep_batches(budget, &mut |entries| {
+            let dead = dead(store, entries);
+            match met {
+                None => dead,
+                Some(met) => dead | duplicates(store, met, entries, renewed),
+            }
+        })
     }
 
     /// A handler that moves timers to and fro for long leaves entries that wait for the next turn.
@@ -93,7 +137,7 @@ impl<W: Drivable> Driver<W> {
 
     /// Ends a round of the sweep and begins the next one, if it is of use.
     fn begin_round(&mut self, too_many: bool) -> bool {
-        let Round { removed, requested, met } = core::mem::take(&mut self.round);
+        let Round { removed, requested, met, .. } = core::mem::take(&mut self.round);
         let was_of_use = removed > 0 || requested;
         if too_many && !was_of_use && met.is_none() {
             self.round.met = Some(Met::default());

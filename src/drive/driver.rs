@@ -4,6 +4,7 @@
 //! timer again, and a handler that panics leaves nothing half done.
 
 use super::round::{Round, ZOMBIE_FLOOR};
+use super::sealed::Seals;
 use super::turn::Token;
 use super::{Fate, StagingBuffer, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Fifo, Wheel, no_memory};
@@ -51,6 +52,7 @@ pub(crate) struct Driver<W = AnyWheel> {
     /// Zombies are being swept.
     pub(super) sweeping: bool,
     pub(super) round: Round,
+    pub(super) seals: Seals,
     /// Entries in the wheel at which the zombie bound is looked at again.
     pub(super) look_at: u64,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
@@ -75,6 +77,7 @@ impl<W: Drivable> Driver<W> {
             has_fired: false,
             sweeping: false,
             round: Round::default(),
+            seals: Seals::default(),
             look_at: ZOMBIE_FLOOR,
             latest: 0,
             swept: 0,
@@ -93,7 +96,7 @@ impl<W: Drivable> Driver<W> {
         self.resume(now, budget)
     }
 
-    /// As [`begin`](Self::begin), to go on with a turn that ran out of budget: deferred entries wait for the next one.
+    /// As [`begin`](Self::begin), to go on with a turn: deferred entries wait for the next one.
     #[inline]
     pub(crate) fn resume(&mut self, now: u64, budget: usize) -> Option<TurnState> {
         if self.is_turning() {
@@ -222,19 +225,24 @@ impl<W: Drivable> Driver<W> {
         if W::IN_ORDER {
             return;
         }
-        let Self { staging, wheel, swept, .. } = self;
-        *swept += staging.evict_dead(store, |entry| wheel.try_insert(entry)) as u64;
+        let filed = self.filed();
+        let Self { staging, wheel, swept, seals, .. } = self;
+        let pays = || seals.pay(filed, store.pending());
+        *swept += staging.evict_dead(store, pays, |entry| wheel.try_insert(entry)) as u64;
         staging.follow(self.latest);
     }
 
-    /// Files all of the staging buffer, because something in it may be due.
+    /// Files what may be due at `now` in the staging buffer, or a piece of it, and says how many entries that took.
     #[cold]
     #[inline(never)]
-    fn leave_staging<S: TimerStore>(&mut self, store: &S) {
-        let Self { staging, wheel, dropped, .. } = self;
-        let filed = |entry| wheel.insert(entry);
-        *dropped += staging.file_all(store, filed) as u64;
+    fn leave_staging<S: TimerStore>(&mut self, store: &S, now: u64, limit: usize) -> usize {
+        let filed = self.filed();
+        let Self { staging, wheel, dropped, seals, .. } = self;
+        let pays = || seals.pay(filed, store.pending());
+        let taken = staging.file_due(now, limit, store, pays, |entry| wheel.insert(entry));
+        *dropped += taken.removed as u64;
         staging.follow(self.latest);
+        taken.filed + taken.removed
     }
 
     /// The next timer that fires in this turn, which must be [its own](Self::owns): a handler may have swapped it.
@@ -287,12 +295,16 @@ impl<W: Drivable> Driver<W> {
         self.due.clear();
         self.due_next = 0;
         while *left > 0 {
-            if !W::IN_ORDER && self.staging.earliest() <= now {
+            let mut to = now;
+            if !W::IN_ORDER && self.staging.next_look() <= now {
+                let limit = left.saturating_mul(FILED_PER_SETTLED);
+                let taken = self.leave_staging(store, now, limit);
                 // At least one stays, so that the smallest budget makes headway whatever is filed.
-                *left = left.saturating_sub(self.staging.len() / FILED_PER_SETTLED).max(1);
-                self.leave_staging(store);
+                *left = left.saturating_sub(taken / FILED_PER_SETTLED).max(1);
+                // What the budget has left there comes before all that is due then.
+                to = now.min(self.staging.earliest().saturating_sub(1));
             }
-            let more = self.take_due(now, BATCH.min(*left));
+            let more = self.take_due(to, BATCH.min(*left));
             if !self.due.is_empty() {
                 self.due.iter().for_each(|entry| store.prefetch(entry));
                 return true;
@@ -328,8 +340,7 @@ impl<W: Drivable> Driver<W> {
         true
     }
 
-    /// The earliest tick at which there is something to do: exact, or earlier while zombies lie there.
-    /// O(1).
+    /// The earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
     #[inline]
     pub(crate) fn next_tick(&self) -> Option<u64> {
         let waiting = self.due_next < self.due.len() || !self.deferred.is_empty();

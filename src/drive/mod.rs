@@ -11,13 +11,17 @@
 //! | `bound`, `round` | the bound on zombies, and a round of the sweep that keeps it |
 //! | `turn` | [`TurnState`]: a turn under way |
 //! | `staging` | [`StagingBuffer`]: where recent entries wait before they are filed |
+//! | `sealed` | the log of those that outlive it |
+//! | `young` | their entries |
 
 mod bound;
 mod driver;
 mod round;
+mod sealed;
 mod staging;
 mod store;
 mod turn;
+mod young;
 
 pub(crate) use driver::{Drivable, Driver};
 pub(crate) use round::too_many;

@@ -5,9 +5,9 @@ use crate::wheel::Entry;
 use alloc::vec::Vec;
 
 /// Zombies that are always tolerated; beyond it at most as many as there are live timers.
-#[cfg(not(tickwheel_loom))]
+#[cfg(not(any(tickwheel_loom, fuzzing)))]
 pub(super) const ZOMBIE_FLOOR: u64 = 16 * 1024;
-#[cfg(tickwheel_loom)]
+#[cfg(any(tickwheel_loom, fuzzing))]
 pub(super) const ZOMBIE_FLOOR: u64 = 2;
 
 /// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
@@ -22,6 +22,10 @@ pub(super) struct Round {
     pub(super) removed: usize,
     /// Somebody has seen many cancels since it began, perhaps of entries that it had looked at before.
     pub(super) requested: bool,
+    /// It has been through the sealed log and goes round the wheel.
+    pub(super) past_log: bool,
+    /// It ends when all has been looked at, not before.
+    pub(super) thorough: bool,
     /// In a round that looks for timers with more than one entry: those that it has come across.
     pub(super) met: Option<Met>,
 }

@@ -378,12 +378,12 @@ impl<const N: usize> Chunks<N> {
     }
 }
 
-/// Frees a segment, its pages first where the system can be told.
-fn discard<const N: usize>(chunks: Box<[Chunk<N>; SEGMENT_CHUNKS]>) {
+/// Frees a large piece of plain data, its pages first where the system can be told.
+pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
     #[cfg(feature = "shard")]
-    crate::sync::pages::discard(chunks);
+    crate::sync::pages::discard(piece);
     #[cfg(not(feature = "shard"))]
-    drop(chunks);
+    drop(piece);
 }
 
 #[cfg(test)]
