@@ -61,25 +61,18 @@ impl<W: Drivable> Driver<W> {
             // The sweep goes through log and wheel; the young entries are few enough to be gone through at once.
             self.evict_dead(store);
         }
-        let in_log = !self.round.past_log;
         let mut renewed = Vec::new();
-        let sweep = if in_log {
-            self.sweep_log(store, budget, &mut renewed)
-        } else {
-            self.sweep_wheel(store, budget, &mut renewed)
-        };
+        let sweep = self.sweep_piece(store, budget, &mut renewed);
         for entry in renewed {
             self.wheel.insert(entry);
         }
         self.swept += sweep.removed as u64;
         self.round.removed += sweep.removed;
-        if in_log && sweep.removed < sweep.examined / 8 && self.is_swept_enough(store) {
+        if sweep.cycle_done {
+            self.sweeping = self.begin_round(too_many(self.filed(), || store.pending()));
+        } else if sweep.removed < sweep.examined / 8 && self.is_swept_enough(store) {
             self.staging.end_round();
             self.sweeping = false;
-        } else if in_log {
-            self.round.past_log = sweep.cycle_done;
-        } else if sweep.cycle_done {
-            self.sweeping = self.begin_round(too_many(self.filed(), || store.pending()));
         }
         if !self.sweeping {
             self.look_at = self.filed() + ZOMBIE_FLOOR;
@@ -93,36 +86,39 @@ impl<W: Drivable> Driver<W> {
         !self.round.thorough && self.filed() <= store.pending() / 8 * 9 + ZOMBIE_FLOOR / 2
     }
 
-    fn sweep_log<S: TimerStore>(
+    /// Looks at about `budget` entries: first those of the log, from which they go to the wheel, and then those there.
+    fn sweep_piece<S: TimerStore>(
         &mut self,
         store: &mut S,
         budget: usize,
         renewed: &mut Vec<Entry>,
     ) -> Sweep {
-        let met = &mut self.round.met;
-        self.staging.sweep(budget, |young| match met {
-            None => keep_live(young, store, true),
-            Some(met) => {
-                let living = keep_live(young, store, true).len;
-                keep(&mut young[..living], |entry| duplicates(store, met, &[entry], renewed) == 0)
-            }
-        })
-    }
-
-    fn sweep_wheel<S: TimerStore>(
-        &mut self,
-        store: &mut S,
-        budget: usize,
-        renewed: &mut Vec<Entry>,
-    ) -> Sweep {
-        let met = &mut self.round.met;
-        self.wheel.sweep_batches(budget, &mut |entries| {
-            let dead = dead(store, entries);
-            match met {
-                None => dead,
-                Some(met) => dead | duplicates(store, met, entries, renewed),
-            }
-        })
+        let Self { staging, wheel, round: Round { met, past_log, .. }, .. } = self;
+        let mut sweep = Sweep { examined: 0, removed: 0, cycle_done: false };
+        if !*past_log {
+            sweep = staging.sweep(budget, |young| match met {
+                None => keep_live(young, store, true),
+                Some(met) => {
+                    let len = keep_live(young, store, true).len;
+                    keep(&mut young[..len], |entry| duplicates(store, met, &[entry], renewed) == 0)
+                }
+            });
+            *past_log = core::mem::take(&mut sweep.cycle_done);
+        }
+        let left = budget.saturating_sub(sweep.examined);
+        if *past_log && left > 0 {
+            let in_wheel = wheel.sweep_batches(left, &mut |entries| {
+                let dead = dead(store, entries);
+                match met {
+                    None => dead,
+                    Some(met) => dead | duplicates(store, met, entries, renewed),
+                }
+            });
+            sweep.examined += in_wheel.examined;
+            sweep.removed += in_wheel.removed;
+            sweep.cycle_done = in_wheel.cycle_done;
+        }
+        sweep
     }
 
     /// A handler that moves timers to and fro for long leaves entries that wait for the next turn.
@@ -165,7 +161,7 @@ impl Driver<Fifo> {
 mod tests {
     use super::*;
     use crate::drive::Fate;
-    use crate::wheel::{AnyWheel, Hierarchical};
+    use crate::wheel::{AnyWheel, Hierarchical, Wheel};
 
     /// Timers by index, with the mark of their current entry. Their deadlines are far.
     struct Marks {
@@ -207,7 +203,7 @@ mod tests {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         for copy in 0..copies {
             for index in 0..timers {
-                driver.file_arrived(Entry {
+                driver.wheel.insert(Entry {
                     deadline: FAR - copy * copy * 7 % FAR,
                     index,
                     mark: 9,
@@ -246,7 +242,7 @@ mod tests {
         // Until there are more of them.
         assert!(!driver.keep_bounded(&mut store, false, 500));
         for _ in 0..ZOMBIE_FLOOR {
-            driver.file_arrived(Entry { deadline: 5, index: 0, mark: 1 });
+            driver.wheel.insert(Entry { deadline: 5, index: 0, mark: 1 });
         }
         assert!(driver.keep_bounded(&mut store, false, 500));
         sweep(&mut driver, &mut store);

@@ -201,7 +201,7 @@ impl<W: Drivable> Driver<W> {
         self.wheel.try_insert(entry)
     }
 
-    /// Files the entry of a timer that was accepted long ago, and may fire in this turn if it is due.
+    /// Files the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
     #[inline]
     pub(crate) fn file_at_once<S: TimerStore>(&mut self, entry: Entry, store: &S) {
         if W::IN_ORDER || !self.staging.admits(entry.deadline) {
@@ -209,13 +209,6 @@ impl<W: Drivable> Driver<W> {
         } else if !self.staging.push(entry) && !self.make_room(entry, store) {
             no_memory();
         }
-    }
-
-    /// Files an entry that came through the inbox, which was its staging buffer, before this turn's handlers:
-    /// it fires in this turn if due.
-    #[inline]
-    pub(crate) fn file_arrived(&mut self, entry: Entry) {
-        self.wheel.insert(entry);
     }
 
     /// Makes room in the staging buffer, if there is one.
@@ -229,6 +222,9 @@ impl<W: Drivable> Driver<W> {
         let Self { staging, wheel, swept, seals, .. } = self;
         let pays = || seals.pay(filed, store.pending());
         *swept += staging.evict_dead(store, pays, |entry| wheel.try_insert(entry)) as u64;
+        if staging.is_full() {
+            staging.empty_all(|entry| wheel.try_insert(entry));
+        }
         staging.follow(self.latest);
     }
 

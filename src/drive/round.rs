@@ -5,9 +5,9 @@ use crate::wheel::Entry;
 use alloc::vec::Vec;
 
 /// Zombies that are always tolerated; beyond it at most as many as there are live timers.
-#[cfg(not(any(tickwheel_loom, fuzzing)))]
+#[cfg(not(tickwheel_loom))]
 pub(super) const ZOMBIE_FLOOR: u64 = 16 * 1024;
-#[cfg(any(tickwheel_loom, fuzzing))]
+#[cfg(tickwheel_loom)]
 pub(super) const ZOMBIE_FLOOR: u64 = 2;
 
 /// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.

@@ -115,8 +115,9 @@ impl StagingBuffer {
     }
 
     /// Makes room: removes the dead. If so many are left that keeping them back does not pay, or there is no memory for
-    /// more places, they are sealed, if that `pays`; else, or without memory for it, all go to `file`, in the order in
-    /// which they came, up to the first that it has no room for. Says how many were removed.
+    /// more places, they are sealed, if that `pays`; else all go to `file`, in the order in which they came, up to the
+    /// first that it has no room for. Says how many were removed. It may still be [full](Self::is_full) then, without
+    /// memory.
     pub(crate) fn evict_dead(
         &mut self,
         records: &impl TimerStore,
@@ -158,34 +159,50 @@ impl StagingBuffer {
         has_room
     }
 
-    /// Files what is due soon and before all that is sealed, or all of it if nothing `seals` the others, or there is no
-    /// memory for that: then what is sealed goes first, and `file` gets all until it has no room for one.
+    /// Files what is due soon and before all that is sealed, and seals the others; files all if nothing `seals` and
+    /// nothing has been sealed. What there is no memory for stays.
+    #[inline(never)] // once, so that `file` is inlined into it
     fn empty(&mut self, seals: bool, mut file: impl FnMut(Entry) -> bool) {
+        let is_sealed = seals || self.sealed.len() > 0;
         let soon = if seals { self.soon } else { u64::MAX };
-        self.file_before(soon.min(self.sealed.earliest()), &mut file);
-        let mut gone = self.sealed.append(&self.places[..self.len]);
-        if gone < self.len {
-            self.sealed.empty(&mut file);
-            if self.sealed.len() == 0 {
-                let left = self.places[gone..self.len].iter();
-                gone += left.take_while(|young| file(young.entry())).count();
-            }
-        }
-        self.places.copy_within(gone..self.len, 0);
-        self.len -= gone;
-        self.min = earliest(&self.places[..self.len]);
-    }
-
-    /// Hands what is due before the tick `end` to `file`, until it has no room for one.
-    fn file_before(&mut self, end: u64, mut file: impl FnMut(Entry) -> bool) {
-        if self.min < end {
+        let end = is_sealed.then(|| soon.min(self.sealed.earliest()));
+        if end.is_none_or(|end| self.min < end) {
             let (len, mut has_room) = (self.len, true);
             let kept = keep(&mut self.places[..len], |young| {
-                has_room = has_room && (young.deadline >= end || file(young));
-                !has_room || young.deadline >= end
+                let waits = end.is_some_and(|end| young.deadline >= end);
+                has_room = has_room && (waits || file(young));
+                waits || !has_room
             });
             self.keep(&kept);
         }
+        if is_sealed {
+            let sealed = self.sealed.append(&self.places[..self.len]);
+            self.forget(sealed);
+        }
+    }
+
+    /// Whether there is no place for another one.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == self.places.len()
+    }
+
+    /// Without memory to seal more, `file` gets the log and all that is here until it has no room for one.
+    #[cold]
+    pub(crate) fn empty_all(&mut self, mut file: impl FnMut(Entry) -> bool) {
+        self.sealed.empty(&mut file);
+        if self.sealed.len() == 0 {
+            let young = self.places[..self.len].iter();
+            let filed = young.take_while(|young| file(young.entry())).count();
+            self.forget(filed);
+        }
+    }
+
+    /// Removes the first entries.
+    fn forget(&mut self, first: usize) {
+        self.places.copy_within(first..self.len, 0);
+        self.len -= first;
+        self.min = earliest(&self.places[..self.len]);
     }
 
     /// The tick at which [`file_due`](Self::file_due) has something to do.

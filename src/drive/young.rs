@@ -55,6 +55,7 @@ pub(super) fn keep_live(young: &mut [Young], records: &impl TimerStore, far: boo
 }
 
 /// Moves those to the front for which `stays` holds, in their order.
+#[inline(always)] // what stays is decided where the caller keeps its state in registers
 pub(super) fn keep(young: &mut [Young], mut stays: impl FnMut(Entry) -> bool) -> Kept {
     let mut kept = Kept { len: 0, min: u64::MAX };
     for at in 0..young.len() {

@@ -297,7 +297,7 @@ impl<T> Owner<T> {
         self.handle.wake_state.inbox_due() <= now
     }
 
-    /// Empties the inbox into the wheel if something in it may be due.
+    /// Empties the inbox into wheel and staging buffer if something in it may be due.
     fn drain(&mut self, now: u64, limit: usize) {
         let inbox_due = self.handle.wake_state.inbox_due();
         self.turn_requested |= inbox_due == 0;
@@ -307,14 +307,15 @@ impl<T> Owner<T> {
         // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
         // this one or by the next, and a word that stayed low would ask for one more turn.
         self.balance.begin_drain(&self.handle.wake_state);
-        let Self { handle, reader, driver, .. } = self;
+        let Self { handle, reader, driver, thread, .. } = self;
         let (mut dead, mut filed) = (0, 0);
+        let nodes = Nodes { handle, thread };
         let drained = reader.drain(limit, |message| {
             let (index, mark) = unpack(message.word);
             match handle.table.arrive(index, mark, message.tick) {
                 Some((deadline, mark)) => {
                     filed += 1;
-                    driver.file_arrived(Entry { deadline, index, mark });
+                    driver.file_at_once(Entry { deadline, index, mark }, &nodes);
                 }
                 None => dead += 1,
             }
