@@ -109,7 +109,7 @@ impl Book {
         };
         if !expired.is_empty() {
             // ORDERING: Acquire, both, pairs with the Release in `retire` and `Guard::drop`: what was done to the box
-            // comes before its heir. [P26]
+            // comes before its heir. [P27]
             self.retirements.fetch_add(0, Ordering::Acquire);
             self.departures.fetch_add(0, Ordering::Acquire);
         }
@@ -137,7 +137,7 @@ impl Domain {
         };
         if self.checked {
             // ORDERING: Acquire pairs with the Release in `retire`: whoever pins after a retirement sees what was
-            // unlinked before it. [P26]
+            // unlinked before it. [P27]
             self.book.retirements.fetch_add(0, Ordering::Acquire);
         }
         Guard { book: Arc::clone(&self.book), since, checked: self.checked }
@@ -156,7 +156,7 @@ impl Domain {
         let address = retired as usize;
         if self.checked {
             self.book.note_use(address);
-            // ORDERING: Release pairs with the Acquire in `pin` and `reclaim`. [P26]
+            // ORDERING: Release pairs with the Acquire in `pin` and `reclaim`. [P27]
             self.book.retirements.fetch_add(1, Ordering::Release);
         }
         {
@@ -212,7 +212,7 @@ impl Drop for Domain {
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.checked {
-            // ORDERING: Release pairs with the Acquire in `reclaim`. [P26]
+            // ORDERING: Release pairs with the Acquire in `reclaim`. [P27]
             self.book.departures.fetch_add(1, Ordering::Release);
         }
         let mut pages = self.book.pages();
