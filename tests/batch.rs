@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    BatchError, Builder, Clock, Drive, EventLoopTimer, Expired, ManualClock, Pinning,
+    BatchError, Builder, Clock, Drive, EventLoopTimer, Expired, ManualClock, Pinning, Routing,
     ScheduleErrorKind, Time, Timer, When,
 };
 
@@ -225,4 +225,17 @@ fn batches_that_race_with_a_stop_end_exactly_once() {
         let ends = ledger.check();
         assert_eq!(ends.fired + ends.returned + ends.refused, THREADS * BATCHES * SIZE);
     }
+}
+
+#[test]
+fn a_submitter_reaches_timers_of_every_shard() {
+    let timer = quiet(by_hand().shards(2).routing(Routing::Spread).clock(ManualClock::new()));
+    let submitter = timer.submitter();
+    let keys: Vec<_> = (0..20).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+    for (key, id) in keys.into_iter().zip(0..) {
+        assert!(submitter.reschedule(key, 2 * HOUR).moved());
+        assert_eq!(timer.deadline(key), Some(Time::ZERO + 2 * HOUR));
+        assert_eq!(submitter.cancel(key).payload(), Some(id));
+    }
+    assert_eq!(timer.pending(), 0);
 }

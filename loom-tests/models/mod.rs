@@ -38,6 +38,8 @@ mod exchange;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod histogram;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod limit;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod linger;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod magazine;

@@ -199,7 +199,8 @@ impl Builder {
         let rate = self.settings.check()?;
         let cores = pinning::Cores::of_this_process();
         let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
-        let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max)));
+        // A number of shards is at most 1024 (`check_shards`).
+        let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max, shards as u32)));
         pinning::check_pinning(&self.pinning, cores.allowed())?;
         checks::check_thread_name(&self.thread_name)?;
         let cores = pinning::deal(&self.pinning, &cores, shards);

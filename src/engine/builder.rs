@@ -114,7 +114,10 @@ impl Builder {
 
     /// At most this many timers pending at once, all shards together, exactly. Default: no limit.
     ///
-    /// The limit costs one contended counter per schedule, cancel and fire.
+    /// A refusal is never wrong: at some moment during the call so many timers were pending. The limit costs each
+    /// schedule, cancel and fire one atomic step. On a thread on which about as many timers end as begin, that is on
+    /// memory of its own; for others, near the limit, and for limits below 16, on a word that all threads share. Near
+    /// the limit a schedule may have to look at what each thread has got back, O(threads), until all of that is used.
     pub fn max_pending(mut self, max_pending: usize) -> Self {
         self.settings.max_pending = Some(max_pending);
         self

@@ -95,21 +95,35 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_shard_that_ends_in_the_middle_of_a_turn_wakes_whom_it_has_gathered() {
-        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+    /// A shard that has gathered so many, and whom it has woken.
+    fn gathered(timer: &Timer, count: usize) -> (ShardWorker<Task>, Arc<Panicking>) {
         let inner: &Inner<Task> = &timer.inner;
         let mut shard = inner.lifecycle.state.lock().unwrap().idle[0].take().unwrap();
         let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
-        for _ in 0..3 {
+        for _ in 0..count {
             let payload = Task::waking(Waker::from(Arc::clone(&wakers)));
             // A key of any timer: nobody asks for it.
             let key = timer.schedule_key(Duration::ZERO, Task::new(|| ())).unwrap();
             let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
             shard.handle_in_turn(inner, Expired { payload, key, deadline, lateness, shard: 0 });
         }
+        (shard, wakers)
+    }
+
+    #[test]
+    fn a_shard_that_ends_in_the_middle_of_a_turn_wakes_whom_it_has_gathered() {
+        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+        let (shard, wakers) = gathered(&timer, 3);
         assert_eq!((shard.gathered.len(), wakers.0.load(Ordering::Relaxed)), (3, 0));
-        assert_eq!(shard.close(inner).len(), 3, "those that have not fired");
+        assert_eq!(shard.close(&timer.inner).len(), 3, "those that have not fired");
         assert_eq!(wakers.0.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn when_so_many_are_gathered_they_are_called_before_the_next_one() {
+        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+        let (shard, wakers) = gathered(&timer, GATHERED + 1);
+        assert_eq!((shard.gathered.len(), wakers.0.load(Ordering::Relaxed)), (1, GATHERED));
+        shard.close(&timer.inner);
     }
 }

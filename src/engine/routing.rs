@@ -2,6 +2,7 @@
 
 use crate::node::segments::{Segments, Zeroable};
 use crate::sync::atomic::{AtomicU32, Ordering};
+use crossbeam_utils::CachePadded;
 
 /// How timers are spread over the shards.
 ///
@@ -32,17 +33,19 @@ pub enum Routing {
     Spread,
 }
 
-/// One thread's next shard, plus one; indexed by its slot; its holder is the only writer.
+/// One thread's next shard, plus one; indexed by its slot; its holder is the only writer. With [`Routing::Spread`] that
+/// is once per timer, so each has a cache line of its own.
+#[derive(Default)]
 struct Home(AtomicU32);
 
 /// Not dealt yet.
 const NONE: u32 = 0;
 
 // SAFETY: zero bytes are the integer 0: not dealt yet.
-unsafe impl Zeroable for Home {
+unsafe impl Zeroable for CachePadded<Home> {
     #[cfg(tickwheel_loom)]
     fn idle() -> Self {
-        Self(AtomicU32::new(NONE))
+        Self::default()
     }
 }
 
@@ -51,7 +54,7 @@ pub(super) struct Router {
     policy: Routing,
     shards: u32,
     next: AtomicU32,
-    homes: Segments<Home>,
+    homes: Segments<CachePadded<Home>>,
 }
 
 impl Router {

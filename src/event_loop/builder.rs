@@ -176,7 +176,7 @@ impl EventLoopBuilder {
     ) -> Result<EventLoopTimer<T>, BuildError> {
         let Self { settings, clock } = self;
         let rate = settings.check()?;
-        let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max)));
+        let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max, 1)));
         let wheel = AnyWheel::new(settings.wheel, rate.tick_ns())?;
         let owner = Owner::new(0, wheel, limit, wake_owner);
         let source = Arc::new(TimeSource::of(clock));

@@ -212,7 +212,6 @@ impl Trim {
 
     /// Nothing more is released: all that is gathered goes back.
     fn stop_releasing(&mut self) {
-        self.counts.iter_mut().filter(|count| **count != RELEASED).for_each(|count| *count = 0);
         self.stage = Stage::Sort;
     }
 

@@ -104,3 +104,28 @@ impl<T> ShardHandle<T> {
         Err(PartlyRefused { cause: ScheduleErrorKind::Stopped, accepted, refused: rest })
     }
 }
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use crate::shard::Owner;
+    use crate::wheel::{AnyWheel, Hierarchical};
+
+    #[test]
+    fn what_a_stop_has_left_of_a_batch_comes_back_in_the_order_in_which_it_came() {
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| ()));
+        let handle = owner.handle();
+        let thread = handle.thread(0);
+        let armed = handle.schedule_batch(thread, (0..5).map(|n| (100 + n, n)).collect());
+        let Ok(keys) = armed else { panic!("the shard is open") };
+        for ended in [1, 3] {
+            assert!(handle.cancel(thread, keys[ended]).is_some());
+        }
+        let never_armed = vec![(105, 5), (106, 6)];
+        let Err(partly) = handle.withdraw(thread, keys.clone(), never_armed) else {
+            panic!("some were left")
+        };
+        assert_eq!(partly.accepted, [keys[1], keys[3]]);
+        assert_eq!(partly.refused, [(100, 0), (102, 2), (104, 4), (105, 5), (106, 6)]);
+    }
+}

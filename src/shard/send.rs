@@ -41,7 +41,7 @@ impl<T> ShardHandle<T> {
     #[cold]
     #[inline(never)]
     fn prepare_block(&self, thread: &ThreadState) -> Result<(), ScheduleErrorKind> {
-        self.fetch_block(thread).inspect_err(|_| self.release_permit())
+        self.fetch_block(thread).inspect_err(|_| self.release_permit(thread))
     }
 
     /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying

@@ -31,7 +31,7 @@ impl<T> TimerStore for Nodes<'_, T> {
         let Self { handle, thread } = self;
         handle.table.due(&thread.cache, entry.index, entry.mark, now, || {
             // The permit is back before the handler runs, so that it can schedule at the limit.
-            handle.release_permit();
+            handle.release_permit(thread);
             handle.counters.fired.bump();
         })
     }

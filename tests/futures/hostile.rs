@@ -2,11 +2,12 @@
 
 use crate::rig::{Bell, Rig, poll};
 use crate::support::setup::{HOUR, ms};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
-use tickwheel::{Sleep, Timer};
+use tickwheel::{EventLoopBuilder, LocalSleeps, ManualClock, Sleep, Timer};
 
 /// What the next such call of a waker does.
 #[derive(Default)]
@@ -14,6 +15,9 @@ struct Moods {
     clone: AtomicBool,
     wake: AtomicBool,
     drop: AtomicBool,
+    /// Time passes on it, and what is due fires.
+    passes: OnceLock<Rig>,
+    wakes: AtomicU32,
 }
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_it);
@@ -29,14 +33,16 @@ fn panic_if(mood: &AtomicBool, what: &str) {
 
 fn clone(data: *const ()) -> RawWaker {
     panic_if(&moods(data).clone, "clone");
+    moods(data).passes.get().inspect(|rig| _ = rig.pass(ms(5)));
     RawWaker::new(data, &VTABLE)
 }
 
 fn wake(data: *const ()) {
-    panic_if(&moods(data).wake, "wake");
+    wake_by_ref(data);
 }
 
 fn wake_by_ref(data: *const ()) {
+    moods(data).wakes.fetch_add(1, Ordering::SeqCst);
     panic_if(&moods(data).wake, "wake");
 }
 
@@ -71,6 +77,19 @@ fn a_clone_that_panics_leaves_everything_as_it_was() {
 }
 
 #[test]
+fn a_sleep_that_fires_while_its_next_waker_is_cloned_is_ready() {
+    let rig = Rig::new();
+    let (moods, waker) = moody();
+    let mut sleep = rig.timer.sleep(ms(5));
+    let bell = Bell::new();
+    assert!(poll(&mut sleep, &bell).is_pending());
+    assert!(moods.passes.set(rig).is_ok());
+    assert!(poll_with(&mut sleep, &waker).is_ready(), "it has fired meanwhile");
+    let wakes = moods.wakes.load(Ordering::SeqCst);
+    assert_eq!((bell.rings(), wakes), (1, 0), "who was there when it fired");
+}
+
+#[test]
 fn a_drop_that_panics_ends_in_the_log() {
     let rig = Rig::new();
     let (moods, waker) = moody();
@@ -78,13 +97,33 @@ fn a_drop_that_panics_ends_in_the_log() {
     for sleep in &mut sleeps {
         assert!(poll_with(sleep, &waker).is_pending());
     }
+    let mut queue = rig.timer.delay_queue::<u64>();
+    assert!(queue.poll_expired(&mut Context::from_waker(&waker)).is_ready(), "empty");
     moods.drop.store(true, Ordering::SeqCst);
     let bell = Bell::new();
     assert!(poll(&mut sleeps[0], &bell).is_pending(), "replaced");
     drop(sleeps.pop());
+    let other = Waker::from(Arc::clone(&bell));
+    assert!(queue.poll_expired(&mut Context::from_waker(&other)).is_ready(), "replaced");
     rig.timer.stop().unwrap();
     assert!(matches!(poll(&mut sleeps[1], &bell), Poll::Ready(Err(_))));
     assert!(bell.rings() >= 1);
+    moods.drop.store(false, Ordering::SeqCst);
+}
+
+#[test]
+fn a_drop_that_panics_ends_in_the_log_of_a_threads_own_sleeps_too() {
+    let builder = EventLoopBuilder::new().clock(ManualClock::new()).max_pending(1);
+    let sleeps = LocalSleeps::new(builder).unwrap();
+    let ((moods, waker), bell) = (moody(), Bell::new());
+    let cx = &mut Context::from_waker(&waker);
+    let mut driver = Box::pin(sleeps.drive(|_| std::future::pending::<()>()));
+    let (mut sleep, mut refused) = (sleeps.sleep(ms(5)), sleeps.sleep(ms(5)));
+    assert!(sleep.poll_sleep(cx).is_pending() && driver.as_mut().poll(cx).is_pending());
+    moods.drop.store(true, Ordering::SeqCst);
+    assert!(poll(&mut sleep, &bell).is_pending(), "replaced");
+    assert!(poll(&mut driver, &bell).is_pending(), "replaced");
+    assert!(matches!(refused.poll_sleep(cx), Poll::Ready(Err(_))));
     moods.drop.store(false, Ordering::SeqCst);
 }
 

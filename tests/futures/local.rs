@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    EventLoopBuilder, EventLoopTimer, LocalSleep, LocalSleeps, ManualClock, ScheduleErrorKind, Time,
+    Budget, EventLoopBuilder, EventLoopTimer, LocalSleep, LocalSleeps, ManualClock, Remote,
+    ScheduleErrorKind, Time, When,
 };
 
 /// Sleeps on a clock that stands.
@@ -64,12 +65,14 @@ fn a_drop_a_reset_and_another_waker_leave_nothing_behind() {
     assert_eq!(rig.pass(ms(8)), 0);
     sleep.reset(rig.sleeps.now());
     assert_eq!((rig.pass(Duration::ZERO), one.rings(), other.rings()), (1, 0, 1));
-    assert!(poll(&mut sleep, &one).is_ready());
+    sleep.reset(rig.sleeps.now());
+    assert!(!sleep.is_elapsed() && poll(&mut sleep, &one).is_ready() && sleep.is_elapsed());
     sleep.reset(ms(5));
     assert!(!sleep.is_elapsed() && poll(&mut sleep, &one).is_pending());
     drop(sleep);
     assert_eq!((wakers(&one), rig.sleeps.pending(), rig.pass(HOUR)), (0, 0, 0));
-    let at_once = [rig.sleeps.sleep(Duration::ZERO), rig.sleeps.sleep(Time::ZERO)];
+    let at_once = [Duration::ZERO.into(), When::from(Time::ZERO), rig.sleeps.now().into()]
+        .map(|when| rig.sleeps.sleep(when));
     for mut sleep in at_once {
         assert!(poll(&mut sleep, &one).is_ready(), "no timer");
     }
@@ -88,6 +91,47 @@ fn one_sleep_too_many_is_an_error_that_passes() {
     assert!(poll(&mut one, &Bell::new()).is_pending());
     drop(one);
     assert!(poll(&mut two, &bell).is_pending());
+}
+
+/// A waker that arms a timer when it goes.
+struct Greedy(Remote<Waker>);
+
+impl Wake for Greedy {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Greedy {
+    fn drop(&mut self) {
+        let _ = self.0.schedule(HOUR, Waker::noop().clone());
+    }
+}
+
+#[test]
+fn a_sleep_that_loses_its_place_to_its_own_waker_is_not_over() {
+    let rig = Rig::with(EventLoopBuilder::new().max_pending(1));
+    let mut sleep = rig.sleeps.sleep(ms(5));
+    let greedy = Waker::from(Arc::new(Greedy(rig.sleeps.remote())));
+    assert!(sleep.poll_sleep(&mut Context::from_waker(&greedy)).is_pending());
+    drop(greedy);
+    for _ in 0..2 {
+        // Its place is given up with the waker, which takes it for another timer.
+        assert!(matches!(poll(&mut sleep, &Bell::new()), Poll::Ready(Err(_))));
+        assert!(!sleep.is_elapsed());
+    }
+}
+
+#[test]
+fn a_driver_whose_budget_is_used_up_lets_others_run() {
+    let rig = Rig::with(EventLoopBuilder::new().budget(Budget { fire: 1, ..Budget::default() }));
+    let (fired, driver) = (Bell::new(), Bell::new());
+    let mut sleeps: Vec<_> = (0..4).map(|_| rig.sleeps.sleep(ms(5))).collect();
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep, &fired).is_pending()));
+    rig.clock.advance(ms(5));
+    let mut driving = Box::pin(rig.sleeps.drive(|_| std::future::pending::<()>()));
+    for round in 1..=3 {
+        assert!(poll(&mut driving, &driver).is_pending());
+        assert_eq!((fired.rings(), driver.rings()), (round, round), "it asks for another turn");
+    }
 }
 
 /// A waker that is about to do anything.

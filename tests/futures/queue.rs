@@ -128,6 +128,20 @@ fn who_found_it_empty_is_woken_by_the_next_item_and_who_waits_by_the_last_ones_e
 }
 
 #[test]
+fn a_queue_whose_items_are_out_has_no_timer() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut queue = rig.timer.delay_queue();
+    let key = queue.insert("item", ms(5));
+    *queue.get_mut(key).unwrap() = "changed";
+    assert!(poll(&mut queue, &bell).is_pending() && !queue.is_empty());
+    // The clock goes on; the engine's turn has not come yet.
+    rig.clock.advance(ms(5));
+    assert_eq!((take(&mut queue, &bell), queue.is_empty()), (vec!["changed"], true));
+    assert_eq!((rig.timer.pending(), rig.pass(ms(1)), bell.rings()), (0, 0, 0));
+}
+
+#[test]
 fn a_stopped_engine_is_an_error_and_the_items_stay() {
     let rig = Rig::new();
     let bell = Bell::new();

@@ -2,6 +2,7 @@
 
 use crate::rig::{Bell, Rig, block_on, poll, wakers};
 use crate::support::setup::{HOUR, ms, secs, us};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 use tickwheel::{EngineState, ScheduleErrorKind, Shutdown, Time};
@@ -50,6 +51,7 @@ fn what_is_ready_at_the_first_poll_costs_no_timer() {
     ];
     for mut sleep in ready {
         assert_eq!(poll(&mut sleep, &Bell::new()), Poll::Ready(Ok(())));
+        assert!(sleep.is_elapsed());
     }
     drop(rig.timer.sleep(HOUR));
     assert_eq!(rig.timer.stats().scheduled(), 0);
@@ -210,4 +212,37 @@ fn the_shared_engine_sleeps() {
     block_on(tickwheel::sleep_until(until)).unwrap();
     assert!(Instant::now() >= until);
     assert_eq!(tickwheel::global().unwrap().state(), EngineState::Started);
+}
+
+#[test]
+fn the_last_sleep_frees_an_engine_whose_timers_are_gone() {
+    let bell = Bell::new();
+    let hooked = Arc::new(());
+    let kept = Arc::clone(&hooked);
+    let rig = Rig::with(|builder| builder.on_panic(move |_| assert!(Arc::strong_count(&kept) > 0)));
+    let mut sleeps = [rig.timer.sleep(HOUR), rig.timer.sleep(HOUR)];
+    assert!(poll(&mut sleeps[0], &bell).is_pending());
+    drop(rig);
+    let [armed, never_polled] = sleeps;
+    drop(armed);
+    assert_eq!(Arc::strong_count(&hooked), 2, "one sleep is left");
+    drop(never_polled);
+    assert_eq!(Arc::strong_count(&hooked), 1);
+}
+
+#[test]
+fn a_sleep_that_has_gone_leaves_no_memory_behind() {
+    let rig = Rig::new();
+    let sleep_once = || {
+        let mut sleep = rig.timer.sleep(ms(5));
+        assert!(poll(&mut sleep, &Bell::new()).is_pending());
+    };
+    (0..1000).for_each(|_| sleep_once());
+    let held = rig.timer.stats().shards[0].held_bytes;
+    for _ in 0..40 {
+        (0..1000).for_each(|_| sleep_once());
+        rig.pass(ms(10));
+    }
+    let grown = rig.timer.stats().shards[0].held_bytes.saturating_sub(held);
+    assert!(grown < 200_000, "by {grown} bytes");
 }

@@ -9,6 +9,10 @@ const BURST: u64 = 5 * KEPT;
 /// Nodes of one step.
 const STEP: usize = 4096;
 
+fn arm(table: &Table<u64>, cache: &ThreadCache, payload: u64) -> Armed {
+    table.arm(cache, 10, payload, false, || ()).unwrap()
+}
+
 struct Scene {
     table: Table<u64>,
     cache: ThreadCache,
@@ -24,8 +28,7 @@ impl Scene {
     }
 
     fn arm(&self, count: u64) -> Vec<Armed> {
-        let arm = |n| self.table.arm(&self.cache, 10, n, false, || ()).unwrap();
-        (0..count).map(arm).collect()
+        (0..count).map(|n| arm(&self.table, &self.cache, n)).collect()
     }
 
     fn end(&self, timer: &Armed) -> Option<u64> {
@@ -63,6 +66,24 @@ fn it_begins_when_most_are_free_and_looks_when_many_have_gone() {
     assert!(!trim.is_due(end, 0, false) || !scene.step(&mut trim, KEPT / 2), "once is enough");
 }
 
+#[test]
+fn a_look_comes_when_it_is_asked_for_and_now_and_then_while_much_is_free() {
+    let (scene, timers) = Scene::with_timers(BURST);
+    let mut trim = Trim::default();
+    let end = scene.table.end_of_nodes();
+    assert!(trim.is_due(end, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
+    assert!(!trim.is_due(end, BURST, false) && trim.is_due(end, BURST, true));
+    let few_are_free = (0..2 * TURNS_PER_LOOK).filter(|_| trim.is_due(end, BURST, false)).count();
+    assert_eq!(few_are_free, 0);
+    // One timer in sixteen lives on, everywhere: much is free, and no region as a whole.
+    let ended = timers.iter().filter(|timer| timer.index % 16 != 0);
+    assert!(ended.filter(|timer| scene.end(timer).is_some()).count() > 0);
+    assert!(!scene.step(&mut trim, BURST / 16), "it would be in vain");
+    assert_eq!(scene.given_back(), 0);
+    let turns = (1..).find(|_| trim.is_due(end, BURST / 16, false));
+    assert_eq!(turns, Some(TURNS_PER_LOOK));
+}
+
 /// What lives in the midst of a burst goes on, and every node serves again, in a generation of its own.
 #[test]
 fn nobody_loses_a_node_and_no_generation_comes_twice() {
@@ -87,6 +108,30 @@ fn nobody_loses_a_node_and_no_generation_comes_twice() {
     assert_eq!(indices.len() as u64, BURST, "a node serves two timers");
     assert!(others.iter().all(|timer| scene.end(timer).is_none()));
     assert!(living.iter().all(|timer| scene.end(timer) == Some(u64::from(timer.index))));
+}
+
+/// What is not given back goes through the magazines, which are filled anew, and comes out again to the last node.
+#[test]
+fn all_that_is_kept_serves_again() {
+    let (scene, timers) = Scene::with_timers(BURST);
+    let (living, mut others): (Vec<_>, Vec<_>) =
+        timers.into_iter().partition(|timer| timer.index % 2000 == 7);
+    others.sort_by_key(|timer| timer.index.wrapping_mul(0x9E37_79B9));
+    assert!(others.iter().all(|timer| scene.end(timer).is_some()));
+    let mut trim = Trim::default();
+    let in_use = living.len() as u64;
+    while scene.step(&mut trim, in_use) {}
+    let end = scene.table.end_of_nodes();
+    let kept = end - scene.given_back();
+    assert!(kept > KEPT && kept < end, "{kept} of {end}");
+    // Whoever finds no node that has served takes one that has not.
+    let arm_all = |cache: &ThreadCache| {
+        let end = scene.table.end_of_nodes();
+        let next = || arm(&scene.table, cache, 0);
+        std::iter::repeat_with(next).take_while(|_| scene.table.end_of_nodes() == end).count()
+    };
+    let again = arm_all(&scene.cache) + arm_all(&scene.owners);
+    assert_eq!(again as u64 + in_use, end);
 }
 
 #[test]

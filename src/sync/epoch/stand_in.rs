@@ -3,12 +3,14 @@
 //! A domain that a model asks for ([`check_the_next_domain`]) gives a retired box to its heir the moment that no
 //! guard from before its retirement is left, so loom explores what comes of the box's next use as well. Until it
 //! serves again the box is *dead*: whoever looks at it panics. So a guard that is taken after the load, or dropped
-//! before the use, is found. Such a domain's pins and retirements are `SeqCst` fences, as the real ones are.
+//! before the use, is found. Such a domain orders what the rules promise and nothing more (the real one's fences do),
+//! by two counters: one of retirements, one of guards that have gone.
 //!
-//! Any other domain keeps what is retired until it is dropped itself: the fences would cover up weak orderings
+//! Any other domain keeps what is retired until it is dropped itself: the counters would cover up weak orderings
 //! elsewhere, and without them a thread may rightly see what was unlinked before its pin.
 
-use crate::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::cell::UnsafeCell;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +35,10 @@ pub(crate) struct Domain {
 #[derive(Debug)]
 struct Book {
     pages: Mutex<Pages>,
-    /// Carries what a guard's holder did to whoever reclaims after it, as the real collector does.
-    order: AtomicUsize,
+    /// Carries what was done before a retirement to whoever pins after it, and to the box's heir.
+    retirements: AtomicUsize,
+    /// Carries what was done under a guard to the box's heir.
+    departures: AtomicUsize,
 }
 
 #[derive(Default, Debug)]
@@ -43,6 +47,8 @@ struct Pages {
     guards: Vec<usize>,
     retired: Vec<Retired>,
     dead: Vec<usize>,
+    /// The boxes that have been announced ([`Domain::serves_again`]).
+    uses: Vec<(usize, Arc<Uses>)>,
     /// Pins and retirements so far.
     steps: usize,
 }
@@ -59,6 +65,15 @@ impl fmt::Debug for Retired {
     }
 }
 
+/// The uses of a box, for loom, which fails if one is not ordered before its heir's.
+#[derive(Debug)]
+struct Uses(UnsafeCell<()>);
+
+// SAFETY: nothing is in there; loom checks that accesses are ordered.
+unsafe impl Send for Uses {}
+// SAFETY: as above.
+unsafe impl Sync for Uses {}
+
 /// A pin, which is in the book until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -70,6 +85,14 @@ pub(crate) struct Guard {
 impl Book {
     fn pages(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn uses_of(&self, address: usize) -> Option<Arc<Uses>> {
+        self.pages().uses.iter().find(|it| it.0 == address).map(|it| Arc::clone(&it.1))
+    }
+
+    fn note_use(&self, address: usize) {
+        self.uses_of(address).inspect(|uses| uses.0.with(|_| ()));
     }
 
     /// Gives every box to its heir that no guard protects.
@@ -85,17 +108,22 @@ impl Book {
             expired
         };
         if !expired.is_empty() {
-            // ORDERING: AcqRel pairs with itself in the drop of a guard and in `retire`: what was done to the box
-            // comes before its heir. [F3]
-            self.order.fetch_add(1, Ordering::AcqRel);
-            expired.into_iter().for_each(|it| (it.give)());
+            // ORDERING: Acquire, both, pairs with the Release in `retire` and `Guard::drop`: what was done to the box
+            // comes before its heir. [P27]
+            self.retirements.fetch_add(0, Ordering::Acquire);
+            self.departures.fetch_add(0, Ordering::Acquire);
+        }
+        for Retired { address, give, .. } in expired {
+            self.uses_of(address).inspect(|uses| uses.0.with_mut(|_| ()));
+            give();
         }
     }
 }
 
 impl Domain {
     pub(crate) fn new() -> Self {
-        let book = Book { pages: Mutex::default(), order: AtomicUsize::new(0) };
+        let (retirements, departures) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let book = Book { pages: Mutex::default(), retirements, departures };
         Self { book: Arc::new(book), checked: CHECK_THE_NEXT.take() }
     }
 
@@ -108,9 +136,9 @@ impl Domain {
             since
         };
         if self.checked {
-            // ORDERING: SeqCst as in the real collector, pairs with `retire`: whoever pins after a retirement sees
-            // what was unlinked before it. [F3]
-            fence(Ordering::SeqCst);
+            // ORDERING: Acquire pairs with the Release in `retire`: whoever pins after a retirement sees what was
+            // unlinked before it. [P27]
+            self.book.retirements.fetch_add(0, Ordering::Acquire);
         }
         Guard { book: Arc::clone(&self.book), since, checked: self.checked }
     }
@@ -125,13 +153,12 @@ impl Domain {
         retired: *mut T,
         heir: impl FnOnce(Box<T>) + Send + 'static,
     ) {
-        if self.checked {
-            // ORDERING: SeqCst as in the real collector, pairs with `pin`. [F3]
-            fence(Ordering::SeqCst);
-            // ORDERING: AcqRel as in `reclaim`. [F3]
-            self.book.order.fetch_add(1, Ordering::AcqRel);
-        }
         let address = retired as usize;
+        if self.checked {
+            self.book.note_use(address);
+            // ORDERING: Release pairs with the Acquire in `pin` and `reclaim`. [P27]
+            self.book.retirements.fetch_add(1, Ordering::Release);
+        }
         {
             let mut pages = self.book.pages();
             let twice = pages.retired.iter().any(|old| old.address == address);
@@ -160,12 +187,18 @@ impl Domain {
             assert!(Arc::ptr_eq(&guard.book, &self.book), "a guard of another domain");
             let dead = self.book.pages().dead.contains(&(reached as usize));
             assert!(!dead, "reached what no guard has protected");
+            self.book.note_use(reached as usize);
         }
     }
 
-    /// A box that was reclaimed is about to be used again.
+    /// A box is about to be used, perhaps one that was reclaimed.
     pub(crate) fn serves_again<T>(&self, served: *const T) {
-        self.book.pages().dead.retain(|&dead| dead != served as usize);
+        let served = served as usize;
+        let uses = self.checked.then(|| (served, Arc::new(Uses(UnsafeCell::new(())))));
+        let mut pages = self.book.pages();
+        pages.dead.retain(|&dead| dead != served);
+        pages.uses.retain(|it| it.0 != served);
+        pages.uses.extend(uses);
     }
 }
 
@@ -179,8 +212,8 @@ impl Drop for Domain {
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.checked {
-            // ORDERING: AcqRel as in `reclaim`. [F3]
-            self.book.order.fetch_add(1, Ordering::AcqRel);
+            // ORDERING: Release pairs with the Acquire in `reclaim`. [P27]
+            self.book.departures.fetch_add(1, Ordering::Release);
         }
         let mut pages = self.book.pages();
         let place = pages.guards.iter().position(|&since| since == self.since);

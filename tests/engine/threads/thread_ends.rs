@@ -3,10 +3,10 @@
 use crate::support::ledger::{Ledger, Payload};
 use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, secs, stress, wait_until};
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tickwheel::{Expired, Key, Timeout, Timer};
+use tickwheel::{Expired, Key, ScheduleErrorKind, Timeout, Timer};
 
 /// One generation of four threads; each schedules 50 timers, cancels half, and dies.
 fn generation(timer: &Timer<u64>, number: u64) {
@@ -44,6 +44,44 @@ fn pending_or_ended(timer: &Timer<u64>) -> u64 {
     let stats = timer.stats();
     let far = if stats.pending <= 2 { stats.pending } else { 0 };
     stats.fired() + stats.cancelled() + far
+}
+
+/// What threads have got back under `max_pending` is there for others, whether they live on or not.
+#[test]
+fn permits_of_idle_and_ended_threads_are_there_for_others() {
+    const LIMIT: usize = 2_000;
+    let timer = one_shard().max_pending(LIMIT).build_with(|_: Expired<u64>| ()).unwrap();
+    let (idle, is_idle) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let churn = |timer: &Timer<u64>| {
+        let keys: Vec<_> = (0..200).map(|n| timer.schedule_key(HOUR, n).unwrap()).collect();
+        assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Timers that fire give theirs to the owner.
+            (0..200).for_each(|n| _ = timer.schedule_key(Duration::ZERO, n).unwrap());
+            wait_until("all have fired", || timer.pending() == 0);
+        });
+        scope.spawn(|| churn(&timer)).join().unwrap();
+        let timer = &timer;
+        scope.spawn(move || {
+            churn(timer);
+            idle.send(()).unwrap();
+            may_go_on.recv().unwrap();
+            let error = timer.schedule_key(HOUR, 0).unwrap_err();
+            let kind = ScheduleErrorKind::TooManyPending { pending: LIMIT, max_pending: LIMIT };
+            assert_eq!(error.kind(), &kind);
+        });
+        is_idle.recv().unwrap();
+        wait_until("all have fired", || timer.pending() == 0);
+        timer.wait_idle();
+        for pending in 0..LIMIT as u64 {
+            timer.schedule_key(HOUR, pending).expect("fewer than the limit are pending");
+        }
+        go_on.send(()).unwrap();
+    });
+    assert_eq!(timer.stop().unwrap().len(), LIMIT);
 }
 
 #[test]
