@@ -204,7 +204,11 @@ impl<W: Drivable> Driver<W> {
     /// Files the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
     #[inline]
     pub(crate) fn file_at_once<S: TimerStore>(&mut self, entry: Entry, store: &S) {
-        if W::IN_ORDER || !self.staging.admits(entry.deadline) {
+        // What its tick has come for stays behind older ones of that tick all the same.
+        let passes = |staging: &StagingBuffer| {
+            !staging.admits(entry.deadline) && entry.deadline < staging.earliest()
+        };
+        if W::IN_ORDER || passes(&self.staging) {
             self.wheel.insert(entry);
         } else if !self.staging.push(entry) && !self.make_room(entry, store) {
             no_memory();

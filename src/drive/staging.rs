@@ -86,7 +86,7 @@ impl StagingBuffer {
     #[inline(always)]
     #[must_use]
     pub(crate) fn push(&mut self, entry: Entry) -> bool {
-        debug_assert!(self.admits(entry.deadline));
+        debug_assert!(self.admits(entry.deadline) || entry.deadline >= self.earliest());
         let Some(place) = self.places.get_mut(self.len) else {
             return false;
         };

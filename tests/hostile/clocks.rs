@@ -191,6 +191,9 @@ fn a_clock_that_breaks_in_the_middle_of_a_turn_costs_none_of_its_timers() {
             wait_until("the worker has ended", || timer.state() == EngineState::Failed);
         }
         let rest = timer.stop().unwrap();
-        assert_eq!((fired.load(Ordering::SeqCst), rest.len()), (500, 1), "{drive:?}");
+        let fired = fired.load(Ordering::SeqCst) as usize;
+        assert_eq!(fired + rest.len(), 501, "{drive:?}: {fired} fired");
+        // A worker may begin its turn before all of them have been scheduled, and ends after that one.
+        assert!(fired == 500 || drive == Drive::Workers && fired > 0, "{fired} fired");
     }
 }

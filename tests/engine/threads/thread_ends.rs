@@ -58,11 +58,11 @@ fn permits_of_idle_and_ended_threads_are_there_for_others() {
         assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let firing = scope.spawn(|| {
             // Timers that fire give theirs to the owner.
             (0..200).for_each(|n| _ = timer.schedule_key(Duration::ZERO, n).unwrap());
-            wait_until("all have fired", || timer.pending() == 0);
         });
+        firing.join().unwrap();
         scope.spawn(|| churn(&timer)).join().unwrap();
         let timer = &timer;
         scope.spawn(move || {
