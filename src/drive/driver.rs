@@ -204,11 +204,7 @@ impl<W: Drivable> Driver<W> {
     /// Files the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
     #[inline]
     pub(crate) fn file_at_once<S: TimerStore>(&mut self, entry: Entry, store: &S) {
-        // What its tick has come for stays behind older ones of that tick all the same.
-        let passes = |staging: &StagingBuffer| {
-            !staging.admits(entry.deadline) && entry.deadline < staging.earliest()
-        };
-        if W::IN_ORDER || passes(&self.staging) {
+        if W::IN_ORDER || self.staging.is_passed_by(entry.deadline) {
             self.wheel.insert(entry);
         } else if !self.staging.push(entry) && !self.make_room(entry, store) {
             no_memory();
@@ -302,7 +298,9 @@ impl<W: Drivable> Driver<W> {
                 // At least one stays, so that the smallest budget makes headway whatever is filed.
                 *left = left.saturating_sub(taken / FILED_PER_SETTLED).max(1);
                 // What the budget has left there comes before all that is due then.
-                to = now.min(self.staging.earliest().saturating_sub(1));
+                if self.staging.len() > 0 {
+                    to = now.min(self.staging.earliest().saturating_sub(1));
+                }
             }
             let more = self.take_due(to, BATCH.min(*left));
             if !self.due.is_empty() {

@@ -82,6 +82,13 @@ impl StagingBuffer {
         deadline >= self.threshold
     }
 
+    /// Whether the entry of a timer that was accepted earlier need not be kept here: if it is not
+    /// [admitted](Self::admits), and is due before all that is here. Its tick may have come, and so may that of others.
+    #[inline]
+    pub(crate) fn is_passed_by(&self, deadline: u64) -> bool {
+        !self.admits(deadline) && deadline < self.earliest()
+    }
+
     /// Keeps an entry, if there is a place left: otherwise call [`evict_dead`](Self::evict_dead) and try again. O(1).
     #[inline(always)]
     #[must_use]
