@@ -17,6 +17,7 @@ use crate::wheel::{Entry, Sweep, discard};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::iter;
 
 /// Entries of a block: 16 KiB, a piece of what a poll may file or a cancel may sweep.
 #[cfg(not(fuzzing))]
@@ -24,9 +25,12 @@ const BLOCK: usize = 1024;
 #[cfg(fuzzing)]
 const BLOCK: usize = 4;
 
-/// Empty blocks that are kept, beside as many as there are full ones: one staging buffer. So a population that swings
-/// by a factor of two allocates nothing.
-const RESERVE: usize = 8;
+/// Empty blocks that are kept, beside as many as there are full ones. As many as the zombies that are always tolerated
+/// take, and what comes while they are swept, so that a steady state allocates nothing.
+const RESERVE: usize = 32;
+
+/// Blocks by which its memory grows: what one staging buffer fills.
+const GROWTH: usize = 8;
 
 /// How many blocks are filed without a look after one in which hardly anything was dead.
 const SKIPPED_LOOKS: u32 = 7;
@@ -155,11 +159,22 @@ impl SealedLog {
         if self.blocks.try_reserve(1).is_err() {
             return false;
         }
-        let Some(places) = self.free.pop().or_else(allocate) else {
+        if self.free.is_empty() {
+            self.grow();
+        }
+        let Some(places) = self.free.pop() else {
             return false;
         };
         self.blocks.push_back(Block { places, len: 0, min: u64::MAX });
         true
+    }
+
+    /// Adds memory for more blocks, as far as there is any.
+    #[cold]
+    fn grow(&mut self) {
+        if self.free.try_reserve(GROWTH).is_ok() {
+            self.free.extend(iter::from_fn(allocate).take(GROWTH));
+        }
     }
 
     /// Keeps the memory of a block for later, or gives back what is too much.
