@@ -4,7 +4,7 @@ use super::TimerStore;
 use super::driver::{Drivable, Driver};
 use super::round::{Met, Round, ZOMBIE_FLOOR, duplicates, too_many};
 use super::young::{keep, keep_live};
-use crate::wheel::{Entry, Fifo, Sweep};
+use crate::wheel::{Entry, Fifo, Sweep, no_memory};
 use alloc::vec::Vec;
 
 /// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
@@ -119,6 +119,19 @@ impl<W: Drivable> Driver<W> {
             sweep.cycle_done = in_wheel.cycle_done;
         }
         sweep
+    }
+
+    /// Files the entry of a timer that was accepted earlier when the staging buffer was full; not past an older one of
+    /// its tick that is still there.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn file_in_made_room<S: TimerStore>(&mut self, entry: Entry, store: &S) {
+        self.evict_dead(store);
+        if self.staging.len() == 0 || self.staging.is_passed_by(entry.deadline) {
+            self.wheel.insert(entry);
+        } else if !self.staging.push(entry) {
+            no_memory();
+        }
     }
 
     /// A handler that moves timers to and fro for long leaves entries that wait for the next turn.

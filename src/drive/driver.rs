@@ -7,7 +7,7 @@ use super::round::{Round, ZOMBIE_FLOOR};
 use super::sealed::Seals;
 use super::turn::Token;
 use super::{Fate, StagingBuffer, TimerStore, TurnState};
-use crate::wheel::{AnyWheel, Entry, Fifo, Wheel, no_memory};
+use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
@@ -206,8 +206,8 @@ impl<W: Drivable> Driver<W> {
     pub(crate) fn file_at_once<S: TimerStore>(&mut self, entry: Entry, store: &S) {
         if W::IN_ORDER || self.staging.is_passed_by(entry.deadline) {
             self.wheel.insert(entry);
-        } else if !self.staging.push(entry) && !self.make_room(entry, store) {
-            no_memory();
+        } else if !self.staging.push(entry) {
+            self.file_in_made_room(entry, store);
         }
     }
 

@@ -475,3 +475,21 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
         assert_eq!(fire_all(&mut timer, Time::ZERO + MS * 2 * near), [7]);
     }
 }
+
+/// A regression: in a staging buffer that was full and from which only the dead left, it went past an older one.
+#[test]
+fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
+    let clock = ManualClock::new();
+    let builder = EventLoopTimer::builder().clock(clock.clone());
+    let mut timer = builder.build_with_waker(|| ()).unwrap();
+    let (soon, far) = (Duration::from_millis(100), Duration::from_secs(9));
+    timer.schedule(timer.now(), soon, 0).unwrap();
+    // As many as a staging buffer has places at first.
+    let keys: Vec<_> = (1..512).map(|n| timer.schedule(timer.now(), far, n).unwrap()).collect();
+    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    timer.remote().schedule(soon, 512).unwrap();
+    clock.advance(2 * soon);
+    let mut fired = Vec::new();
+    while timer.poll(timer.now(), |expired| fired.push(expired.payload)).more {}
+    assert_eq!(fired, [0, 512]);
+}
