@@ -1,6 +1,7 @@
 //! One measurement in a process of its own: nothing that one peer leaves behind can help or hurt the next.
 
 use crate::figure::{Figure, Scale};
+use crate::measure::parse;
 use crate::peer::Peer;
 use crate::{cross, local};
 use clap::ValueEnum;
@@ -38,22 +39,4 @@ pub fn spawn(figure: Figure, peer: Peer, scale: Scale) -> Result<Vec<(String, f6
         return Err(format!("{}: {last}", output.status));
     }
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
-}
-
-fn parse(text: &str) -> Vec<(String, f64)> {
-    let line = |line: &str| {
-        let (name, value) = line.split_once('\t')?;
-        Some((name.to_owned(), value.parse().ok()?))
-    };
-    text.lines().filter_map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn what_a_child_prints_is_understood() {
-        let text = "ns/pair\t8.25\nnoise of a library\nbytes/timer\t48\n";
-        let expected = [("ns/pair".to_owned(), 8.25), ("bytes/timer".to_owned(), 48.0)];
-        assert_eq!(super::parse(text), expected);
-    }
 }

@@ -229,8 +229,8 @@ impl Figure {
     pub fn peers(self) -> Vec<Peer> {
         use Peer::{
             AsyncIo, DelayQueue, EventLoopTimer, Floor, FuturesTimer, HashWheelTimer, Heap,
-            IndexedHeap, LocalTimer, LockedHeaps, LockedTree, LockedTrees, LockedWheel, Nexus,
-            Pingora, Sleep, Timer, TimerBatches, TimerClosures, TimerHandles, TimerSlack,
+            IndexedHeap, LocalTimer, LockedHeaps, LockedTree, LockedTrees, LockedWheel, Netty,
+            Nexus, Pingora, Sleep, Timer, TimerBatches, TimerClosures, TimerHandles, TimerSlack,
             TimerSubmitter, TimerTimes, Tokio, TokioAlt, Tree,
         };
         let mut peers = match self {
@@ -271,6 +271,7 @@ impl Figure {
                 LockedTrees,
                 LockedHeaps,
                 HashWheelTimer,
+                Netty,
             ],
             Self::Forms => vec![Timer],
             Self::Late { tick_us: 1000, .. } => {
@@ -290,6 +291,7 @@ impl Figure {
         if self == Self::RemoteCancel {
             // They save something where a thread schedules and cancels.
             peers.retain(|peer| !matches!(peer, TimerSubmitter | TimerTimes | TimerBatches));
+            peers.retain(|peer| *peer != Netty);
         }
         peers.retain(|peer| peer.is_built());
         peers
@@ -317,6 +319,7 @@ impl Figure {
             Peer::HashWheelTimer => {
                 "unbounded channel to its thread; time until it is empty counts"
             }
+            Peer::Netty => "Java, after 3 s of warm-up; one queue and one worker for all",
             Peer::Heap => "cancelled timers stay until they are half of it",
             Peer::Floor => "payloads and handles, nothing ever fires: the floor",
             Peer::TimerHandles => "each schedule returns an owned `Timeout`",

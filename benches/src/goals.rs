@@ -93,6 +93,11 @@ impl Judge<'_> {
                 verdicts.push(self.at_least_of(id, peer, timer, 0.85, text));
             }
         }
+        for (id, times, text) in
+            [("cross-1", 2.2, ">= 2.2 x Netty"), ("cross-2", 2.5, ">= 2.5 x Netty")]
+        {
+            verdicts.push(self.at_least_of(id, timer, Peer::Netty, times, text));
+        }
         for (peer, times) in [(Peer::TimerSubmitter, 4.0), (Peer::TimerTimes, 6.0)] {
             verdicts.push(self.times_best("cross-1", peer, "M pairs/s", times));
         }

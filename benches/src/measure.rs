@@ -99,9 +99,25 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The metrics in what a process of its own has printed: one per line, name, tab, value.
+pub(crate) fn parse(text: &str) -> Vec<(String, f64)> {
+    let line = |line: &str| {
+        let (name, value) = line.split_once('\t')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_child_prints_is_understood() {
+        let text = "ns/pair\t8.25\nnoise of a library\nbytes/timer\t48\n";
+        let expected = [("ns/pair".to_owned(), 8.25), ("bytes/timer".to_owned(), 48.0)];
+        assert_eq!(parse(text), expected);
+    }
 
     #[test]
     fn medians_and_percentiles() {

@@ -1,6 +1,19 @@
 //! Who is measured.
 
 use clap::ValueEnum;
+use std::path::Path;
+
+/// Where Debian has Netty.
+pub(crate) const NETTY_JAR: &str = "/usr/share/java/netty-common.jar";
+
+/// Whether Netty can run here: from its source, which takes a compiler.
+fn has_netty() -> bool {
+    let has = |program: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    };
+    Path::new(NETTY_JAR).is_file() && has("java") && has("javac")
+}
 
 /// tickwheel's timers and their peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, ValueEnum)]
@@ -43,6 +56,8 @@ pub enum Peer {
     FuturesTimer,
     /// hierarchical_hash_wheel_timer's `TimerWithThread`.
     HashWheelTimer,
+    /// Netty's `HashedWheelTimer`, where Java and Debian's `libnetty-java` are installed.
+    Netty,
     /// A `BTreeMap` behind one mutex with a condition variable.
     LockedTree,
     /// The same, one per core.
@@ -83,6 +98,7 @@ impl Peer {
             Self::AsyncIo => "async-io",
             Self::FuturesTimer => "futures-timer",
             Self::HashWheelTimer => "hierarchical_hash_wheel_timer",
+            Self::Netty => "Netty HashedWheelTimer",
             Self::LockedTree => "Mutex<BTreeMap> + condvar",
             Self::LockedTrees => "Mutex<BTreeMap> per shard",
             Self::LockedHeaps => "Mutex<4-ary heap> per shard",
@@ -112,15 +128,19 @@ impl Peer {
         )
     }
 
-    /// Whether it may be the "best peer".
+    /// Whether it may be the "best peer": those are written in Rust.
     #[must_use]
     pub fn is_rival(self) -> bool {
-        !self.is_ours() && self != Self::Floor
+        !self.is_ours() && !matches!(self, Self::Floor | Self::Netty)
     }
 
-    /// Whether this program was built so that it can run this peer.
+    /// Whether this program was built so that it can run this peer, and what that needs is there.
     #[must_use]
     pub fn is_built(self) -> bool {
-        self != Self::TokioAlt || cfg!(tokio_unstable)
+        match self {
+            Self::TokioAlt => cfg!(tokio_unstable),
+            Self::Netty => has_netty(),
+            _ => true,
+        }
     }
 }

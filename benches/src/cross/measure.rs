@@ -4,8 +4,8 @@ use super::engine::EnginePeer;
 use super::peer::CrossPeer;
 use super::submitter::{self, ByWay};
 use super::{
-    engine, forms, futures, hash_wheel, locked, pingora, sleep, throughput, timed, tokio_sleep,
-    watched,
+    engine, forms, futures, hash_wheel, locked, netty, pingora, sleep, throughput, timed,
+    tokio_sleep, watched,
 };
 use crate::figure::{Figure, Scale};
 use crate::measure::Metrics;
@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Runs a figure of many threads.
 #[must_use]
 pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
+    if let (Peer::Netty, Figure::Cross { producers, in_flight }) = (peer, figure) {
+        return netty::cross(producers, scale.timers(in_flight), scale);
+    }
     let run = match peer {
         Peer::Timer => measure_peer::<EnginePeer>,
         Peer::TimerHandles => measure_peer::<engine::HandlesPeer>,

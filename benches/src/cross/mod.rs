@@ -6,6 +6,7 @@ mod futures;
 mod hash_wheel;
 mod locked;
 mod measure;
+mod netty;
 mod peer;
 mod pingora;
 mod sleep;
