@@ -96,7 +96,7 @@ impl<W: Drivable> Driver<W> {
         self.resume(now, budget)
     }
 
-    /// As [`begin`](Self::begin), to go on with a turn: deferred entries wait for the next one.
+    /// As [`begin`](Self::begin), to go on with a turn that ran out of budget: deferred entries wait for the next one.
     #[inline]
     pub(crate) fn resume(&mut self, now: u64, budget: usize) -> Option<TurnState> {
         if self.is_turning() {

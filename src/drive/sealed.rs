@@ -336,3 +336,18 @@ fn allocate() -> Option<Box<[Young]>> {
     places.resize(BLOCK, Young::NONE);
     Some(places.into_boxed_slice())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealing_pays_where_timers_die_and_for_a_while_after_that() {
+        let mut seals = Seals::default();
+        assert!(!seals.pay(160_000, 160_000) && !seals.pay(170_000, 160_000), "hardly any is dead");
+        assert!(!seals.pay(100, 160_000), "the others wait in the inbox");
+        assert!(seals.pay(170_001, 160_000));
+        let after = (0..100).take_while(|_| seals.pay(160_000, 160_000)).count();
+        assert_eq!(after as u32, SEALED_AFTER - 1);
+    }
+}
