@@ -175,19 +175,31 @@ mod tests {
     use super::*;
     use crate::drive::Fate;
     use crate::wheel::{AnyWheel, Hierarchical, Wheel};
+    use core::cell::Cell;
 
     /// Timers by index, with the mark of their current entry. Their deadlines are far.
     struct Marks {
         marks: Vec<u32>,
         renews: bool,
+        /// Timers that have ended, and so have no current entry.
+        ended: u64,
+        /// How often the owner has looked whether an entry is dead.
+        looks: Cell<usize>,
     }
 
     const FAR: u64 = 1 << 40;
+
+    impl Marks {
+        fn of(timers: usize, renews: bool) -> Self {
+            Self { marks: vec![9; timers], renews, ended: 0, looks: Cell::new(0) }
+        }
+    }
 
     impl TimerStore for Marks {
         type Fired = ();
 
         fn is_live(&self, entry: &Entry) -> bool {
+            self.looks.set(self.looks.get() + 1);
             self.marks[entry.index as usize] == entry.mark
         }
 
@@ -207,7 +219,7 @@ mod tests {
         }
 
         fn pending(&self) -> u64 {
-            self.marks.len() as u64
+            self.marks.len() as u64 - self.ended
         }
     }
 
@@ -236,7 +248,7 @@ mod tests {
     #[test]
     fn entries_that_look_alike_are_merged() {
         for timers in [1, 7, 5_000] {
-            let mut store = Marks { marks: vec![9; timers as usize], renews: true };
+            let mut store = Marks::of(timers as usize, true);
             let mut driver = crowded(timers, 5 * ZOMBIE_FLOOR / u64::from(timers) + 3);
             sweep(&mut driver, &mut store);
             assert!(!too_many(driver.filed(), || u64::from(timers)), "{} are left", driver.filed());
@@ -247,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_sweep_that_achieves_nothing_ends() {
-        let mut store = Marks { marks: vec![9; 3], renews: false };
+        let mut store = Marks::of(3, false);
         let mut driver = crowded(3, ZOMBIE_FLOOR);
         let filed = driver.filed();
         assert!(sweep(&mut driver, &mut store) > 0);
@@ -260,5 +272,41 @@ mod tests {
         assert!(driver.keep_bounded(&mut store, false, 500));
         sweep(&mut driver, &mut store);
         assert_eq!(driver.filed(), filed, "and then the dead among them go");
+    }
+
+    /// A driver whose log has an entry of each timer, of which the older 60 % have ended.
+    fn half_dead(store: &mut Marks) -> Driver {
+        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        let timers = store.marks.len() as u32;
+        for index in 0..timers {
+            while !driver.file(Entry { deadline: FAR, index, mark: 9 }) {
+                driver.staging.evict_dead(store, || true, |_| panic!("nothing is due soon"));
+            }
+        }
+        let ended = timers / 5 * 3;
+        store.marks[..ended as usize].fill(10);
+        store.ended = u64::from(ended);
+        store.looks.set(0);
+        driver
+    }
+
+    #[test]
+    fn a_sweep_ends_where_few_of_the_dead_are_left() {
+        let mut store = Marks::of(200_000, false);
+        let mut driver = half_dead(&mut store);
+        sweep(&mut driver, &mut store);
+        assert!(driver.filed() < 80_000 + ZOMBIE_FLOOR, "{} are left", driver.filed());
+        assert!(store.looks.get() < 150_000, "it has looked {} times", store.looks.get());
+    }
+
+    #[test]
+    fn a_sweep_after_a_trim_looks_at_all() {
+        let mut store = Marks::of(200_000, false);
+        let mut driver = half_dead(&mut store);
+        driver.begin_sweep();
+        sweep(&mut driver, &mut store);
+        assert_eq!(driver.filed(), 80_000, "nothing dead is left");
+        // All but what the staging buffer holds.
+        assert!(store.looks.get() > 190_000, "it has looked {} times", store.looks.get());
     }
 }
