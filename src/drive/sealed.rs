@@ -21,9 +21,9 @@ use core::iter;
 
 /// Entries of a block: 16 KiB, a piece of what a poll may file or a cancel may sweep.
 #[cfg(not(fuzzing))]
-const BLOCK: usize = 1024;
+pub(super) const BLOCK: usize = 1024;
 #[cfg(fuzzing)]
-const BLOCK: usize = 4;
+pub(super) const BLOCK: usize = 4;
 
 /// Empty blocks that are kept, beside as many as there are full ones. As many as the zombies that are always tolerated
 /// take, and what comes while they are swept, so that a steady state allocates nothing.
@@ -33,7 +33,7 @@ const RESERVE: usize = 32;
 const GROWTH: usize = 8;
 
 /// How many blocks are filed without a look after one in which hardly anything was dead.
-const SKIPPED_LOOKS: u32 = 7;
+pub(super) const SKIPPED_LOOKS: u32 = 7;
 
 /// How often a staging buffer is sealed after many zombies were seen the last time.
 const SEALED_AFTER: u32 = 16;
@@ -349,5 +349,42 @@ mod tests {
         assert!(seals.pay(170_001, 160_000));
         let after = (0..100).take_while(|_| seals.pay(160_000, 160_000)).count();
         assert_eq!(after as u32, SEALED_AFTER - 1);
+    }
+
+    fn young(count: usize) -> Vec<Young> {
+        let young = |index| Entry { deadline: 9_000 + u64::from(index), index, mark: 1 };
+        (0..count as u32).map(young).map(Young::new).collect()
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_stays_in_order() {
+        let (mut log, young) = (SealedLog::default(), young(2_500));
+        assert_eq!((log.append(&young[..700]), log.append(&young[700..])), (700, 1_800));
+        assert_eq!((log.blocks.len(), log.earliest()), (3, 9_000));
+        let mut filed = Vec::new();
+        for room in [0, 1_500, 2_500] {
+            log.empty(|entry| {
+                let fits = filed.len() < room;
+                filed.extend(fits.then_some(entry.index));
+                fits
+            });
+            let earliest = if room < 2_500 { 9_000 + room as u64 } else { u64::MAX };
+            assert_eq!((filed.len(), log.len(), log.earliest()), (room, 2_500 - room, earliest));
+        }
+        assert!(filed.into_iter().eq(0..2_500));
+    }
+
+    #[test]
+    fn empty_blocks_are_kept_for_later_up_to_a_bound() {
+        let (mut log, young) = (SealedLog::default(), young(100 * BLOCK));
+        for _ in 0..2 {
+            assert_eq!(log.append(&young), young.len());
+            assert_eq!(log.blocks.len(), 100);
+            log.empty(|_| true);
+            assert_eq!((log.blocks.len(), log.free.len()), (0, RESERVE));
+        }
+        let held = log.held_bytes();
+        assert_eq!(log.append(&young[..RESERVE * BLOCK]), RESERVE * BLOCK);
+        assert_eq!((log.held_bytes(), log.free.len()), (held, 0), "nothing is allocated");
     }
 }

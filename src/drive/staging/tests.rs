@@ -1,6 +1,7 @@
 //! The staging buffer and the log behind it: what goes in comes out once, in order, and in time.
 
 use super::*;
+use crate::drive::sealed::{self, BLOCK};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -138,6 +139,8 @@ struct Wheel {
     awaited: BTreeMap<u64, u32>,
     /// By index: whether it is to come, dead or alive.
     waits: Vec<bool>,
+    /// How many have come.
+    len: usize,
 }
 
 impl Wheel {
@@ -145,6 +148,7 @@ impl Wheel {
         let last = self.came.insert(entry.deadline, entry.index);
         assert!(last.is_none_or(|last| last < entry.index), "{entry:?} came after {last:?}");
         assert!(std::mem::take(&mut self.waits[entry.index as usize]), "{entry:?} comes twice");
+        self.len += 1;
         if !dead[entry.index as usize] {
             self.forget(entry.deadline);
         }
@@ -159,7 +163,7 @@ impl Wheel {
 /// comes once and in time, and nothing is forgotten, whatever has been sealed, filed, and swept in between.
 #[test]
 fn what_is_sealed_is_filed_in_order_and_in_time() {
-    let (mut sealed, mut swept, mut in_time) = (0, 0, 0);
+    let (mut sealed, mut swept, mut dropped, mut in_time) = (0, 0, 0, 0);
     for (seed, shortest, dying) in [(1, 600, 4), (2, 5_000, 2), (3, 1, 3), (4, 600, 1)] {
         let mut random = seed;
         let mut below = |bound: u64| {
@@ -167,7 +171,7 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
             (random >> 33) % bound
         };
         let (mut staging, mut wheel) = (StagingBuffer::default(), Wheel::default());
-        let (mut dead, mut deadlines, mut now) = (Vec::new(), Vec::new(), 0);
+        let (mut dead, mut deadlines, mut now, mut removed) = (Vec::new(), Vec::new(), 0, 0);
         for step in 0..300_000_u32 {
             // Few ticks, so that entries share them.
             let delay = [1 + below(400), shortest + below(3_000), shortest + 8 * below(900)];
@@ -179,7 +183,7 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
             if staging.admits(deadline) {
                 while !staging.push(entry(step, deadline)) {
                     let pays = below(8) > 0;
-                    swept += staging.evict_dead(
+                    removed += staging.evict_dead(
                         &Book(&dead),
                         || pays,
                         |entry| {
@@ -199,7 +203,9 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
             }
             if below(4_000) == 0 {
                 let book = Book(&dead);
-                swept += staging.sweep(3_000, |young| keep_live(young, &book, true)).removed;
+                let sweep = staging.sweep(3_000, |young| keep_live(young, &book, true));
+                removed += sweep.removed;
+                swept += sweep.removed;
             }
             if below(400) == 0 {
                 now += 1 + if below(50) == 0 { below(700) } else { below(20) };
@@ -207,7 +213,9 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
                 // At times the budget runs out.
                 while staging.next_look() <= now && below(10) > 0 {
                     let (pays, file) = (below(8) > 0, |entry| wheel.file(&dead, entry));
-                    staging.file_due(now, 1_000, &Book(&dead), || pays, file);
+                    let taken = staging.file_due(now, 1_000, &Book(&dead), || pays, file);
+                    removed += taken.removed;
+                    dropped += taken.removed;
                     staging.follow(now);
                 }
                 if staging.earliest() > now {
@@ -217,10 +225,12 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
                     in_time += 1;
                 }
             }
+            assert_eq!(staging.len(), dead.len() - wheel.len - removed, "in step {step}");
         }
     }
     assert!(in_time > 2_000, "seldom in time: {in_time}");
-    assert!(sealed > 50_000 && swept > 50_000, "{sealed} sealed, {swept} swept");
+    assert!(sealed > 50_000, "{sealed} sealed");
+    assert!(swept > 10_000 && dropped > 10_000, "{swept} swept, {dropped} dropped");
 }
 
 #[test]
@@ -246,4 +256,18 @@ fn what_is_sealed_is_not_overtaken_at_short_notice() {
     assert_eq!([100, 200, 600].map(|now| file_due(&mut staging, now)), [1024, 1024, 4096]);
     staging.follow(600);
     assert_eq!(staging.earliest(), 600, "the rest waits for the next turn");
+}
+
+#[test]
+fn sealed_blocks_are_looked_at_where_that_pays() {
+    let (mut log, mut filed) = (SealedLog::default(), 0);
+    let count = 20 * BLOCK;
+    let young: Vec<Young> = (0..count as u32).map(|n| Young::new(entry(n, 9))).collect();
+    assert_eq!(log.append(&young), count);
+    // In the first block nothing is dead, in all others every second one.
+    let dead: Vec<bool> = (0..count).map(|n| n >= BLOCK && n % 2 == 0).collect();
+    let taken = log.file_due(9, usize::MAX, &Book(&dead), |_| filed += 1);
+    let looked_at = 20 - 1 - sealed::SKIPPED_LOOKS as usize;
+    assert_eq!((taken.removed, taken.filed), (looked_at * BLOCK / 2, filed));
+    assert_eq!((filed + taken.removed, log.len(), log.earliest()), (count, 0, u64::MAX));
 }
