@@ -271,3 +271,54 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
     assert_eq!((taken.removed, taken.filed), (looked_at * BLOCK / 2, filed));
     assert_eq!((filed + taken.removed, log.len(), log.earliest()), (count, 0, u64::MAX));
 }
+
+/// Fills the places up.
+fn fill(staging: &mut StagingBuffer, next: &mut u32) {
+    while staging.push(entry(*next, 5_000 + u64::from(*next))) {
+        *next += 1;
+    }
+    assert!(staging.is_full());
+}
+
+#[test]
+fn what_finds_no_room_in_the_wheel_stays_in_order() {
+    let (mut staging, mut next) = (StagingBuffer::default(), 0);
+    for _ in 0..6 {
+        fill(&mut staging, &mut next);
+        let living = vec![false; next as usize];
+        staging.evict_dead(&Book(&living), || true, |_| panic!("nothing is due soon"));
+    }
+    assert!(!staging.is_full() && staging.sealed.len() > 0);
+    next += 100;
+    (next - 100..next).for_each(|n| assert!(staging.push(entry(n, 5_000 + u64::from(n)))));
+    let (all, mut filed) = (staging.len(), Vec::new());
+    assert_eq!(all, next as usize);
+    for room in [0, 3_000, all - 50, all] {
+        staging.empty_all(|entry| {
+            let fits = filed.len() < room;
+            filed.extend(fits.then_some(entry.index));
+            fits
+        });
+        let earliest = if room < all { 5_000 + room as u64 } else { u64::MAX };
+        assert_eq!((staging.len(), staging.earliest()), (all - room, earliest));
+    }
+    assert!(filed.into_iter().eq(0..next));
+}
+
+#[test]
+fn a_full_buffer_is_sealed_unseen_where_looks_do_not_pay() {
+    let (mut staging, mut next, mut dead) = (StagingBuffer::default(), 0, Vec::new());
+    let mut removed = Vec::new();
+    // It grows five times, and is sealed after a look for the first time then.
+    for _ in 0..5 + 1 + SKIPPED_LOOKS + 2 {
+        fill(&mut staging, &mut next);
+        // At first all live, then a quarter.
+        let mixed = removed.len() > 5;
+        dead.extend((dead.len() as u32..next).map(|n| mixed && n % 4 > 0));
+        removed.push(staging.evict_dead(&Book(&dead), || true, |_| panic!("none is due soon")));
+        assert!(!staging.is_full(), "there is room after {removed:?}");
+    }
+    let (unseen, seen) = removed.split_at(removed.len() - 2);
+    assert!(unseen.iter().all(|removed| *removed == 0), "{removed:?}");
+    assert!(seen.iter().all(|removed| *removed > LARGEST / 2), "{removed:?}");
+}
