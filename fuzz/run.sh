@@ -31,7 +31,7 @@ for target in "${targets[@]}"; do
   status=0
   cargo +nightly fuzz run "$target" "target/found/$target" "corpus/$target" -- "${options[@]}" >"$log" 2>&1 || status=$?
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
-  coverage=$(grep -oE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -n 1 || true)
+  coverage=$(grep --text -oE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -n 1 || true)
   printf '%-18s %10s executions in %s s, %s\n' "$target" "${runs:-0}" "$seconds" "${coverage:-no coverage}"
   if [[ $status -ne 0 || ${runs:-0} -eq 0 ]]; then
     failed+=("$target")
