@@ -223,19 +223,28 @@ mod tests {
         }
     }
 
-    /// A driver with `copies` entries of each timer, all of which look live, at deadlines of their own.
-    fn crowded(timers: u32, copies: u64) -> Driver {
+    /// A driver with `copies` entries of each timer but the last one, which has a single entry. All of them look live,
+    /// at deadlines of their own; in the wheel, or in the log.
+    fn crowded(store: &Marks, copies: u64, in_log: bool) -> Driver {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        let last = store.marks.len() as u32 - 1;
+        file(&mut driver, store, Entry { deadline: FAR, index: last, mark: 9 }, in_log);
         for copy in 0..copies {
-            for index in 0..timers {
-                driver.wheel.insert(Entry {
-                    deadline: FAR - copy * copy * 7 % FAR,
-                    index,
-                    mark: 9,
-                });
+            for index in 0..last {
+                let deadline = FAR - copy * copy * 7 % FAR;
+                file(&mut driver, store, Entry { deadline, index, mark: 9 }, in_log);
             }
         }
         driver
+    }
+
+    fn file(driver: &mut Driver, store: &Marks, entry: Entry, in_log: bool) {
+        while in_log && !driver.staging.push(entry) {
+            driver.staging.evict_dead(store, || true, |_| panic!("nothing is due soon"));
+        }
+        if !in_log {
+            driver.wheel.insert(entry);
+        }
     }
 
     fn sweep(driver: &mut Driver, store: &mut Marks) -> usize {
@@ -246,21 +255,37 @@ mod tests {
     }
 
     #[test]
+    fn as_many_as_live_and_a_floor_are_not_too_many() {
+        assert!(!too_many(ZOMBIE_FLOOR, || 0) && too_many(ZOMBIE_FLOOR + 1, || 0));
+        let live = || ZOMBIE_FLOOR;
+        assert!(!too_many(3 * ZOMBIE_FLOOR, live) && too_many(3 * ZOMBIE_FLOOR + 1, live));
+    }
+
+    #[test]
     fn entries_that_look_alike_are_merged() {
-        for timers in [1, 7, 5_000] {
-            let mut store = Marks::of(timers as usize, true);
-            let mut driver = crowded(timers, 5 * ZOMBIE_FLOOR / u64::from(timers) + 3);
+        for (timers, in_log) in [(2, false), (8, false), (5_000, false), (8, true), (5_000, true)] {
+            let mut store = Marks::of(timers, true);
+            let mut driver = crowded(&store, 5 * ZOMBIE_FLOOR / timers as u64 + 3, in_log);
             sweep(&mut driver, &mut store);
-            assert!(!too_many(driver.filed(), || u64::from(timers)), "{} are left", driver.filed());
+            assert!(!too_many(driver.filed(), || timers as u64), "{} are left", driver.filed());
             assert!(store.marks.iter().all(|mark| *mark <= 10), "one new entry is enough");
             assert!(!driver.keep_bounded(&mut store, true, 500));
+            // Nobody's only entry is gone.
+            let mut has_entry = vec![false; timers];
+            let mut look = |entry: Entry| has_entry[entry.index as usize] |= store.is_live(&entry);
+            driver.wheel.drain_all(&mut look);
+            driver.staging.empty_all(|entry| {
+                look(entry);
+                true
+            });
+            assert!(has_entry.iter().all(|has| *has));
         }
     }
 
     #[test]
     fn a_sweep_that_achieves_nothing_ends() {
-        let mut store = Marks::of(3, false);
-        let mut driver = crowded(3, ZOMBIE_FLOOR);
+        let mut store = Marks::of(4, false);
+        let mut driver = crowded(&store, ZOMBIE_FLOOR, false);
         let filed = driver.filed();
         assert!(sweep(&mut driver, &mut store) > 0);
         assert_eq!(driver.filed(), filed);
@@ -279,9 +304,7 @@ mod tests {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         let timers = store.marks.len() as u32;
         for index in 0..timers {
-            while !driver.file(Entry { deadline: FAR, index, mark: 9 }) {
-                driver.staging.evict_dead(store, || true, |_| panic!("nothing is due soon"));
-            }
+            file(&mut driver, store, Entry { deadline: FAR, index, mark: 9 }, true);
         }
         let ended = timers / 5 * 3;
         store.marks[..ended as usize].fill(10);

@@ -230,6 +230,25 @@ mod tests {
     }
 
     #[test]
+    fn a_purse_that_its_holder_empties_is_counted_out() {
+        let (limit, holder, other) = (Limit::new(1000, 0), at(0), at(1));
+        acquire(&limit, &holder, 40);
+        release(&limit, &holder, 40);
+        let elsewhere = (common(&limit) % PURSE) as usize;
+        assert!(elsewhere < 990);
+        // One of the purse, too, which is closed by that.
+        acquire(&limit, &other, elsewhere + 1);
+        acquire(&limit, &holder, 1000 - elsewhere - 1);
+        assert_eq!(common(&limit), 0);
+    }
+
+    #[test]
+    fn each_owner_and_each_thread_has_a_place_of_its_own() {
+        let limit = Limit::new(1000, 3);
+        assert_eq!([0, 1, 77].map(|slot| limit.place_of(slot)), [3, 4, 80], "behind the owners'");
+    }
+
+    #[test]
     fn near_the_limit_nothing_goes_into_purses_and_with_plenty_free_it_does_again() {
         let (limit, holder) = (Limit::new(1600, 0), at(3));
         acquire(&limit, &holder, 1600);
