@@ -313,6 +313,20 @@ fn what_finds_no_room_in_the_wheel_stays_in_order() {
 }
 
 #[test]
+fn a_cleared_buffer_has_forgotten_all() {
+    let (mut staging, mut next) = (StagingBuffer::default(), 0);
+    for _ in 0..6 {
+        fill(&mut staging, &mut next);
+        let living = vec![false; next as usize];
+        staging.evict_dead(&Book(&living), || true, |_| panic!("nothing is due soon"));
+    }
+    assert!(staging.push(entry(next, 9_000)));
+    staging.clear();
+    assert_eq!((staging.len(), staging.earliest()), (0, u64::MAX));
+    staging.empty_all(|entry| panic!("{entry:?} is still there"));
+}
+
+#[test]
 fn a_full_buffer_is_sealed_without_a_look_where_that_does_not_pay() {
     let (mut staging, mut next, mut dead) = (StagingBuffer::default(), 0, Vec::new());
     let mut removed = Vec::new();
