@@ -287,15 +287,21 @@ fn fill(staging: &mut StagingBuffer, next: &mut u32) {
     assert!(staging.is_full());
 }
 
-#[test]
-fn what_finds_no_room_in_the_wheel_stays_in_order() {
+/// What has grown five times, and has been sealed then, all of it alive; and how many entries that were.
+fn sealed_once() -> (StagingBuffer, u32) {
     let (mut staging, mut next) = (StagingBuffer::default(), 0);
-    for _ in 0..6 {
+    while staging.sealed.len() == 0 {
         fill(&mut staging, &mut next);
         let living = vec![false; next as usize];
         staging.evict_dead(&Book(&living), || true, |_| panic!("nothing is due soon"));
     }
-    assert!(!staging.is_full() && staging.sealed.len() > 0);
+    (staging, next)
+}
+
+#[test]
+fn what_finds_no_room_in_the_wheel_stays_in_order() {
+    let (mut staging, mut next) = sealed_once();
+    assert!(!staging.is_full());
     next += 100;
     (next - 100..next).for_each(|n| assert!(staging.push(entry(n, 5_000 + u64::from(n)))));
     let (all, mut filed) = (staging.len(), Vec::new());
@@ -314,12 +320,7 @@ fn what_finds_no_room_in_the_wheel_stays_in_order() {
 
 #[test]
 fn a_cleared_buffer_has_forgotten_all() {
-    let (mut staging, mut next) = (StagingBuffer::default(), 0);
-    for _ in 0..6 {
-        fill(&mut staging, &mut next);
-        let living = vec![false; next as usize];
-        staging.evict_dead(&Book(&living), || true, |_| panic!("nothing is due soon"));
-    }
+    let (mut staging, next) = sealed_once();
     assert!(staging.push(entry(next, 9_000)));
     staging.clear();
     assert_eq!((staging.len(), staging.earliest()), (0, u64::MAX));
