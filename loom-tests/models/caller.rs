@@ -35,7 +35,7 @@ pub(super) struct Owner {
     pub(super) calls: Vec<u64>,
     /// A call came later than the tick after the one for which everybody was joined, and than its deadline.
     pub(super) late: bool,
-    /// Set to 1 by a canceller that has won.
+    /// Set to 1 by a canceller that has won, or a mover that has moved the timer away.
     pub(super) before_the_call: Option<Arc<AtomicU64>>,
 }
 
@@ -83,11 +83,19 @@ impl Owner {
                 // ORDERING: Acquire pairs with the canceller's Release.
                 let over = |over: &Arc<AtomicU64>| over.load(Ordering::Acquire) == 1;
                 let over = self.before_the_call.as_ref().is_some_and(over);
-                match table.confirm_call(cache, timer.index) {
-                    Call::Begins => assert!(!over, "a call begins after the cancel"),
-                    Call::Last => panic!("every copy succeeds"),
-                    Call::Ended => return true,
-                }
+                let fired = match table.confirm_call(cache, fired, now) {
+                    Call::Begins(fired) => fired,
+                    Call::Last(_) => panic!("every copy succeeds"),
+                    Call::Moved(filed) => {
+                        self.entries.extend(filed);
+                        return true;
+                    }
+                    Call::Ended(_) => return true,
+                };
+                assert!(
+                    !over,
+                    "a call begins after the cancel, or the move, that was to prevent it"
+                );
                 assert_eq!(fired.payload.id(), 1);
                 self.calls.push(fired.deadline);
                 self.late |= now > fired.deadline.max(FIRST + 1);

@@ -76,6 +76,33 @@ fn no_call_begins_after_a_cancel() {
     });
 }
 
+/// Whoever knows of a move knows that no call begins for the deadline that it has moved away from.
+#[test]
+fn no_call_begins_at_the_old_deadline_after_a_move() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        let moved = Arc::new(AtomicU64::new(0));
+        let mover = spawn({
+            let (world, timer, moved) = (Arc::clone(&world), owner.timer, Arc::clone(&moved));
+            move || {
+                assert_eq!(world.reschedule(1, timer, 2 * FIRST), Rescheduled::Later);
+                // ORDERING: Release pairs with the owner's Acquire.
+                moved.store(1, Ordering::Release);
+            }
+        });
+        owner.before_the_call = Some(moved);
+        owner.run_to(FIRST);
+        mover.join().unwrap();
+        owner.before_the_call = None;
+        owner.run_to(2 * FIRST);
+        assert_eq!(owner.calls.last(), Some(&(2 * FIRST)));
+        assert_eq!(world.cancel(0, owner.timer), Some(1));
+        drop(owner);
+        world.finish();
+    });
+}
+
 /// The deadlines of all calls up to four periods, when the timer is moved to `to` around the first one.
 fn moved_around_the_first_call(to: u64, expected: &'static [&'static [u64]]) {
     let moved = Arc::new(move || {
@@ -268,10 +295,11 @@ fn cancel_or_the_last_call() {
         let canceller = spawn_with(&world, move |world| world.cancel(1, timer).is_some());
         let (table, cache) = (&world.table, world.owners_cache());
         let called = match table.due(cache, timer.index, timer.mark, FIRST, || ()) {
-            Fate::Fire(_) => match table.confirm_call(cache, timer.index) {
-                Call::Last => true,
-                Call::Ended => false,
-                Call::Begins => panic!("there is nothing to go on with"),
+            Fate::Fire(fired) => match table.confirm_call(cache, fired, FIRST) {
+                Call::Last(_) => true,
+                Call::Ended(_) => false,
+                Call::Begins(_) => panic!("there is nothing to go on with"),
+                Call::Moved(_) => panic!("nobody moves it"),
             },
             Fate::Refile(_) => panic!("it is due"),
             Fate::Drop => false,

@@ -5,10 +5,11 @@
 
 use super::events;
 use super::handler::run_caught;
-use super::hooks::SlowHandler;
+use super::hooks::{SlowHandler, Watch};
 use super::inner::{Inner, Outcome, ShardWorker};
 use super::state::Phase;
 use crate::contain;
+use crate::drive::TurnState;
 use crate::shard::{Fired, Turn};
 use crate::time::{Time, saturating_ns};
 use crate::types::{Expired, Unfired};
@@ -73,12 +74,11 @@ impl<T> ShardWorker<T> {
             if fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.worker_now();
             }
-            if self.owner.confirm(&mut turn, &fired) {
+            if fired.periodic {
+                self.call_periodic(inner, &mut turn, fired, now);
+            } else {
                 let expired = self.expired(inner, fired, now);
                 self.handle_in_turn(inner, expired);
-                self.owner.finish_call(|| inner.worker_now());
-            } else {
-                contain::drop_payload(fired.payload);
             }
             // A stop waits for the handler that runs, not for all that is due.
             if inner.phase() == Phase::Stopped {
@@ -103,13 +103,48 @@ impl<T> ShardWorker<T> {
         Expired { payload, key, deadline, lateness, shard: self.shard }
     }
 
+    /// A call of a periodic timer, unless somebody ends or moves it before. What is the user's and comes before a
+    /// handler, wakers and clock, comes before that is decided.
+    #[cold]
+    #[inline(never)]
+    fn call_periodic(
+        &mut self,
+        inner: &Inner<T>,
+        turn: &mut TurnState,
+        fired: Fired<T>,
+        now: Time,
+    ) {
+        self.handle_gathered(inner);
+        let watch = Self::watch(inner);
+        if let Some(fired) = self.owner.confirm(turn, fired) {
+            let expired = self.expired(inner, fired, now);
+            self.handle_watched(inner, expired, watch);
+            self.owner.finish_call(|| inner.worker_now());
+        }
+    }
+
     /// Runs the handler for one timer.
     pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>) {
+        self.handle_watched(inner, expired, Self::watch(inner));
+    }
+
+    /// Who is to be told of a slow handler, and when this one begins.
+    #[inline]
+    fn watch(inner: &Inner<T>) -> Option<(&Watch, Time)> {
+        let watch = inner.hooks.get().and_then(|hooks| hooks.slow.as_ref());
+        watch.map(|watch| (watch, inner.worker_now()))
+    }
+
+    #[inline]
+    fn handle_watched(
+        &mut self,
+        inner: &Inner<T>,
+        expired: Expired<T>,
+        watch: Option<(&Watch, Time)>,
+    ) {
         let counters = self.owner.handle().counters();
         let key = expired.key;
         let Some(handler) = self.handler.get_mut() else { return };
-        let watch = inner.hooks.get().and_then(|hooks| hooks.slow.as_ref());
-        let watch = watch.map(|watch| (watch, inner.worker_now()));
         match run_caught(handler, inner, expired) {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => {

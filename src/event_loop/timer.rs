@@ -345,10 +345,9 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         // A handler may have put another timer in this one's place.
         while self.owner.owns(&poll.turn) {
             let fired = self.owner.next_fired(&mut poll.turn)?;
-            if self.owner.confirm(&mut poll.turn, &fired) {
+            if let Some(fired) = self.owner.confirm(&mut poll.turn, fired) {
                 return Some(self.told(poll.now, fired));
             }
-            contain::drop_payload(fired.payload);
         }
         None
     }

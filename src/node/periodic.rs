@@ -3,7 +3,7 @@
 //! ```text
 //!   entry due ---> due_periodic: Waiting -> Preparing      not due yet, or moved: -> Waiting
 //!                    copy the payload for the call after
-//!                  confirm_call: Preparing -> Running      the last step before the handler
+//!                  confirm_call: Preparing -> Running      the last step before the handler; moved away: -> Waiting
 //!                    the handler runs
 //!                  finish_call:  Running -> Waiting        at the next deadline, or the one it was moved to
 //! ```
@@ -17,20 +17,21 @@ use super::record::{Load, Node};
 use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
-use crate::state::{Finished, Phase, State};
+use crate::state::{Confirmed, Finished, Phase, State};
 use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
 
 /// What became of a call that was about to begin.
 #[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Call {
+pub(crate) enum Call<T> {
     /// It begins; call [`Table::finish_call`] after it.
-    Begins,
+    Begins(Fired<T>),
     /// It begins, and is the last one, because the payload for the next could not be copied. The timer has ended.
-    Last,
+    Last(Fired<T>),
+    /// The timer has been moved beyond now: no call. The entry to be filed, and its tick, if the timer goes on.
+    Moved(Option<(u64, u32)>),
     /// The timer has been ended: no call.
-    Ended,
+    Ended(T),
 }
 
 impl<T> Table<T> {
@@ -93,29 +94,53 @@ impl<T> Table<T> {
         Fate::Fire(Fired { payload, key, deadline: due, periodic: true })
     }
 
-    /// Directly before the handler of a periodic timer is called.
-    pub(crate) fn confirm_call(&self, cache: &ThreadCache, index: u32) -> Call {
-        let Some(node) = self.node(index) else { return Call::Ended };
+    /// Directly before the handler of a periodic timer is called, which has `fired` at the tick `now`.
+    pub(crate) fn confirm_call(
+        &self,
+        cache: &ThreadCache,
+        mut fired: Fired<T>,
+        now: u64,
+    ) -> Call<T> {
+        let index = fired.key.index();
+        let Some(node) = self.node(index) else { return Call::Ended(fired.payload) };
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: as above.
         let goes_on = unsafe { link.own(|own| own.next.is_some()) };
-        let call = if goes_on {
-            if node.state.confirm_call() {
-                return Call::Begins;
+        loop {
+            let confirmed =
+                if goes_on { node.state.confirm_call() } else { node.state.end_by_call() };
+            match confirmed {
+                Confirmed::Begins if goes_on => return Call::Begins(fired),
+                Confirmed::Begins => {
+                    // SAFETY: the owner has ended the timer.
+                    contain::drop_payload(unsafe { link.take_kept() });
+                    let _ = node.state.release_taking();
+                    // SAFETY: the timer has ended.
+                    unsafe { self.let_go(cache, index, node, link) };
+                    return Call::Last(fired);
+                }
+                Confirmed::Moved => {
+                    // SAFETY: the owner is busy with the timer.
+                    unsafe { Self::take_over(node, link) };
+                    // SAFETY: as above.
+                    fired.deadline = unsafe { link.own(|own| own.due) };
+                    if fired.deadline > now {
+                        // SAFETY: as above.
+                        let copy = unsafe { link.own(|own| own.next.replace(fired.payload)) };
+                        // SAFETY: as above.
+                        let filed = unsafe { self.let_wait(cache, index, node, link, false) };
+                        contain::drop_payload(copy);
+                        return Call::Moved(filed);
+                    }
+                }
+                Confirmed::Ended => {
+                    // SAFETY: the timer has ended.
+                    unsafe { self.let_go(cache, index, node, link) };
+                    return Call::Ended(fired.payload);
+                }
             }
-            Call::Ended
-        } else if node.state.end_by_call() {
-            // SAFETY: the owner has ended the timer.
-            contain::drop_payload(unsafe { link.take_kept() });
-            let _ = node.state.release_taking();
-            Call::Last
-        } else {
-            Call::Ended
-        };
-        // SAFETY: the timer has ended.
-        unsafe { self.let_go(cache, index, node, link) };
-        call
+        }
     }
 
     /// The handler of a periodic timer has returned at `now`: the next entry to be filed, and its tick, if it goes on.

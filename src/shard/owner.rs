@@ -109,10 +109,7 @@ impl<T> Owner<T> {
     ) -> Turn {
         let mut turn = self.begin_turn(now, budget).expect("no handler is running");
         while let Some(fired) = self.next_fired(&mut turn) {
-            if !self.confirm(&mut turn, &fired) {
-                crate::contain::drop_payload(fired.payload);
-                continue;
-            }
+            let Some(fired) = self.confirm(&mut turn, fired) else { continue };
             fire(fired);
             self.finish_call(|| crate::time::Time::from_nanos(now));
         }

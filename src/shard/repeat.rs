@@ -78,37 +78,47 @@ impl<T> Owner<T> {
         self.file_new(armed, deadline)
     }
 
-    /// Directly before the handler is called for a timer that fired; false if it is a periodic one that somebody has
-    /// ended since: then drop it quietly. Nothing of the user's may run between this and the handler.
-    #[inline]
+    /// Directly before the handler is called for a timer that fired; nothing if it is a periodic one that somebody has
+    /// ended since, or moved. Nothing of the user's may run between this and the handler.
+    #[inline(always)] // as `next_fired`
     #[must_use]
-    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: &Fired<T>) -> bool {
-        !fired.periodic || self.confirm_call(turn, fired.key.index())
+    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
+        if fired.periodic { self.confirm_call(turn, fired) } else { Some(fired) }
     }
 
     #[cold]
     #[inline(never)]
-    fn confirm_call(&mut self, turn: &mut TurnState, index: u32) -> bool {
+    fn confirm_call(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
         let Self { handle, thread, calling, .. } = self;
+        let index = fired.key.index();
         // The next call is counted before this one counts as over, so that the timer always counts as pending. If it
         // is the last call after all, nobody has been told of it.
-        match handle.table.confirm_call(&thread.cache, index) {
-            Call::Begins => {
+        match handle.table.confirm_call(&thread.cache, fired, turn.now) {
+            Call::Begins(fired) => {
                 handle.counters.own_scheduled.bump();
+                handle.counters.fired.bump();
+                return Some(fired);
             }
-            Call::Last => {
+            Call::Last(fired) => {
                 *calling = None;
+                handle.counters.fired.bump();
                 handle.counters.panics.bump();
                 handle.release_permit(thread);
+                return Some(fired);
             }
-            Call::Ended => {
+            Call::Moved(filed) => {
                 *calling = None;
-                turn.fired -= 1;
-                return false;
+                if let Some((deadline, mark)) = filed {
+                    self.file(Entry { deadline, index, mark });
+                }
+            }
+            Call::Ended(payload) => {
+                *calling = None;
+                contain::drop_payload(payload);
             }
         }
-        handle.counters.fired.bump();
-        true
+        turn.fired -= 1;
+        None
     }
 
     /// Whether a periodic timer is at a call.

@@ -13,4 +13,4 @@ mod word;
 
 pub(crate) use pure::{Phase, State};
 #[cfg(feature = "shard")]
-pub(crate) use word::{Arrival, Ending, Finished, Moved, StateWord};
+pub(crate) use word::{Arrival, Confirmed, Ending, Finished, Moved, StateWord};

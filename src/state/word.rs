@@ -59,6 +59,17 @@ pub(crate) enum Finished {
     Ended,
 }
 
+/// What became of a call of a periodic timer that its owner was about to begin.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Confirmed {
+    Begins,
+    /// Somebody has moved the timer: take the deadline over and look again.
+    Moved,
+    /// Somebody has ended it: let go.
+    Ended,
+}
+
 /// The atomic state of one node.
 #[derive(Debug)]
 pub(crate) struct StateWord(AtomicU64);
@@ -311,28 +322,28 @@ impl StateWord {
         }
     }
 
-    /// Owner: directly before the handler is called; false if the timer has been ended.
-    pub(crate) fn confirm_call(&self) -> bool {
-        let mut seen = self.load();
-        while seen.is_live() {
-            match self.step(seen, seen.in_phase(Phase::Running)) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
+    /// Owner: directly before the handler is called.
+    pub(crate) fn confirm_call(&self) -> Confirmed {
+        self.confirm(|seen| seen.in_phase(Phase::Running))
     }
 
-    /// Owner: ends the timer whose last call is about to begin; false if somebody else has ended it.
-    pub(crate) fn end_by_call(&self) -> bool {
+    /// Owner: as [`confirm_call`](Self::confirm_call), but ends the timer, whose last call is about to begin.
+    pub(crate) fn end_by_call(&self) -> Confirmed {
+        self.confirm(|seen| seen.ended(Phase::Fired).with(TAKING))
+    }
+
+    fn confirm(&self, to: impl Fn(State) -> State) -> Confirmed {
         let mut seen = self.load();
         while seen.is_live() {
-            match self.step(seen, seen.ended(Phase::Fired).with(TAKING)) {
-                Ok(_) => return true,
+            if seen.is_moved() {
+                return Confirmed::Moved;
+            }
+            match self.step(seen, to(seen)) {
+                Ok(_) => return Confirmed::Begins,
                 Err(now) => seen = now,
             }
         }
-        false
+        Confirmed::Ended
     }
 
     /// Owner: is done with a periodic timer, and lets go of it if it goes on. `called`: its handler was called.

@@ -3,6 +3,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
+//! | `before_the_call` | cancels and moves between the decision that a periodic timer is due and its call |
 //! | `handles` | owned handles, weak timers, guards: who keeps an engine |
 //! | `periodic` | periodic timers, of the engine and of event loops |
 //! | `periodic_payloads` | periodic timers whose users do what they like in copies, drops and clocks |
@@ -30,6 +31,7 @@ mod support {
     pub(crate) mod ticks;
 }
 
+mod before_the_call;
 mod handles;
 mod long_uptime;
 mod manual;
