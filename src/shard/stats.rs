@@ -91,9 +91,14 @@ impl ShardStats {
     /// What the shard behind `handle` has counted by `now`. O(threads).
     pub(crate) fn of<T>(handle: &ShardHandle<T>, rate: &TickRate, now: Time) -> Self {
         let counters = handle.counters();
-        let entries = counters.entries.get();
+        // Parts before what they are parts of, so that none is the larger.
+        let (lateness, handler_time) =
+            (counters.lateness.snapshot(), counters.handler_time.snapshot());
+        let (panics, refused_by_executor) =
+            (counters.panics.get(), counters.refused_by_executor.get());
+        let (cut_short, wakes) = (counters.cut_short.get(), counters.wakes.get());
         let sums = handle.sums();
-        let pending = sums.pending();
+        let (entries, pending) = (counters.entries.get(), sums.pending());
         Self {
             shard: usize::from(handle.id),
             pinning: PinState::unpack(counters.pinning.get()),
@@ -104,12 +109,12 @@ impl ShardStats {
             scheduled: sums.scheduled,
             pending,
             rescheduled: handle.moved(),
-            panics: counters.panics.get(),
-            refused_by_executor: counters.refused_by_executor.get(),
+            panics,
+            refused_by_executor,
             turns: counters.turns.get(),
-            cut_short: counters.cut_short.get(),
+            cut_short,
             parks: counters.parks.get(),
-            wakes: counters.wakes.get(),
+            wakes,
             inbox: handle.unread(),
             lag: now.saturating_duration_since(rate.start_of(handle.earliest())),
             entries,
@@ -118,8 +123,8 @@ impl ShardStats {
             swept: counters.swept.get(),
             dropped: counters.dropped.get(),
             cancelled_in_inbox: counters.cancelled_in_inbox.get(),
-            lateness: counters.lateness.snapshot(),
-            handler_time: counters.handler_time.snapshot(),
+            lateness,
+            handler_time,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::ledger::Ledger;
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, one_shard, secs, stress, us, wait_until};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use tickwheel::{Expired, IdleStrategy, Key, ScheduleErrorKind, Timeout, Timer};
@@ -384,4 +384,34 @@ fn a_short_timer_fires_although_the_worker_goes_to_sleep_at_that_moment() {
         }
     }
     assert!(timer.stop().unwrap().is_empty());
+}
+
+/// Snapshots are taken while the engine counts: a part is never larger than what it is a part of.
+#[test]
+fn no_snapshot_shows_a_part_that_is_more_than_the_whole() {
+    let timer = one_shard()
+        .on_panic(|_| ())
+        .build_with(|_: Expired<u32>| std::panic::resume_unwind(Box::new("quietly")))
+        .unwrap();
+    std::thread::scope(|scope| {
+        let over = Arc::new(AtomicBool::new(false));
+        let (producer, ends) = (timer.clone(), Arc::clone(&over));
+        scope.spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                producer.schedule_key(Duration::ZERO, 1).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let looks = std::iter::repeat_with(|| timer.stats());
+        let mut looks = looks.take_while(|stats| stats.fired() < stress(5_000));
+        let wrong = looks.find(|stats| {
+            stats.panics() > stats.fired()
+                || stats.lateness().count() > stats.fired()
+                || stats.wakes() > stats.parks()
+                || stats.cut_short() > stats.shards[0].turns
+        });
+        over.store(true, Ordering::Relaxed);
+        assert!(wrong.is_none(), "{wrong:?}");
+    });
+    timer.stop().unwrap();
 }
