@@ -2,6 +2,8 @@
 //!
 //! A program of its own with a single test, because logger and count belong to the process.
 
+#![cfg(not(feature = "tracing"))] // there are no log records then
+
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::sync::Mutex;
 use tickwheel::{Builder, Drive, Expired, Timer};

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock,
-    MonotonicClock, Period, Pinning, SlowHandler, Time, Timer, When,
+    MonotonicClock, Period, Pinning, Routing, SlowHandler, Time, Timer, When, executor_fn,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -398,4 +398,40 @@ fn a_slow_handler_is_told_and_all_are_counted() {
     let (timer, _) = engine(standing());
     timer.schedule(Duration::ZERO, 1).unwrap();
     assert_eq!((timer.turn(), timer.stats().shards[0].handler_time.count()), (Ok(1), 0));
+}
+
+/// An engine of two shards, each of which sleeps, is woken, and meets an executor that takes nothing.
+#[test]
+fn the_engines_numbers_are_the_sums_of_its_shards() {
+    let refuse = |expired: Expired<u64>| Err(expired);
+    let builder = Builder::new().shards(2).pinning(Pinning::Off).routing(Routing::Spread);
+    let timer = builder.build_on(executor_fn(refuse, drop)).unwrap();
+    // One thread's timers go to each in turn.
+    (0..2).for_each(|id| drop(timer.schedule_key(MS, id).unwrap()));
+    let end = Instant::now() + 60 * Duration::from_secs(1);
+    while timer.stats().refused_by_executor() < 2 && Instant::now() < end {
+        std::thread::yield_now();
+    }
+    timer.stop().unwrap();
+    let stats = timer.stats();
+    assert_eq!((stats.fired(), stats.refused_by_executor()), (2, 2));
+    let sum = |of: fn(&tickwheel::ShardStats) -> u64| stats.shards.iter().map(of).sum::<u64>();
+    assert_eq!(stats.parks(), sum(|shard| shard.parks));
+    assert_eq!(stats.wakes(), sum(|shard| shard.wakes));
+}
+
+#[test]
+fn a_timer_says_what_it_was_made_with_and_takes_another_budget() {
+    let local = LocalTimer::<u64>::new(3 * MS).unwrap();
+    assert_eq!(local.tick(), 3 * MS);
+    let mut fixed = FixedTimer::new(5 * MS / 2);
+    assert_eq!((fixed.delay(), fixed.poll_timeout_ms(NOW)), (5 * MS / 2, -1));
+    fixed.schedule(NOW, 1).unwrap();
+    assert_eq!(fixed.poll_timeout_ms(NOW), 3, "rounded up");
+
+    let mut timer = event_loop(standing());
+    (0..5).for_each(|id| drop(timer.schedule(NOW, Duration::ZERO, id).unwrap()));
+    timer.set_budget(Budget { fire: 2, ..Budget::default() });
+    let polled = timer.poll(NOW, |_| ());
+    assert!((1..=2).contains(&polled.fired) && polled.more, "{polled:?}");
 }
