@@ -57,7 +57,8 @@ pub(crate) const REDELIVER_AFTER: Duration = Duration::from_millis(1500);
 pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool, Failure> {
     let circumstances = Circumstances::now("delayed-jobs");
     let (page, json) = (settings.report.clone(), settings.json.clone());
-    let outputs = Outputs::open(&Destination { page, json, quiet: settings.quiet })?;
+    let outputs = Destination { page, json, workload: None, quiet: settings.quiet };
+    let outputs = Outputs::open(&outputs)?;
     let report = run(settings, program).await?;
     let ok = report.is_ok();
     outputs.deliver(&report, &circumstances)?;

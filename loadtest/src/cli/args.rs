@@ -1,6 +1,6 @@
 //! The options, as clap reads them and shows them in `--help`, and the defaults behind them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -228,10 +228,12 @@ impl EngineArgs {
 }
 
 impl ReportArgs {
-    pub(super) fn destination(&self) -> Destination {
+    /// Beside `workload`, the file that is replayed or recorded.
+    pub(super) fn destination(&self, workload: Option<&Path>) -> Destination {
         Destination {
             page: (!self.no_report).then(|| self.report.clone().unwrap_or_else(default_page)),
             json: self.json.clone(),
+            workload: workload.map(Path::to_owned),
             quiet: self.quiet,
         }
     }

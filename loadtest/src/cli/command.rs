@@ -31,10 +31,12 @@ pub fn main() -> ExitCode {
 
 /// Runs the chosen command; whether its verdict is ok.
 fn dispatch(cli: &Cli) -> Result<bool, Failure> {
-    let results = match &cli.command {
-        None => &cli.report,
-        Some(Command::Replay { report, .. } | Command::Record { report, .. }) => report,
-        Some(Command::Server { report, .. }) => report,
+    let (results, workload) = match &cli.command {
+        None => (&cli.report, None),
+        Some(Command::Replay { report, file, .. } | Command::Record { report, file, .. }) => {
+            (report, Some(file.as_path()))
+        }
+        Some(Command::Server { report, .. }) => (report, None),
         Some(Command::Diff { old, new, tolerance }) => return diff(old, new, *tolerance),
         Some(Command::HostServer { host: settings }) => {
             // Ctrl-C is for the clients, which then stop this process in good order.
@@ -43,7 +45,7 @@ fn dispatch(cli: &Cli) -> Result<bool, Failure> {
     };
     let interrupt = Interrupt::on_ctrl_c()?;
     let circumstances = Circumstances::now("loadtest");
-    let outputs = Outputs::open(&results.destination())?;
+    let outputs = Outputs::open(&results.destination(workload))?;
     let quiet = results.quiet;
     let report = match &cli.command {
         Some(Command::Replay { file, fast, linger, engine, .. }) => {

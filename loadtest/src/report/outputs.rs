@@ -17,6 +17,8 @@ pub struct Destination {
     pub page: Option<PathBuf>,
     /// The results for machines.
     pub json: Option<PathBuf>,
+    /// The workload file that the run reads or writes, which has to be another one.
+    pub workload: Option<PathBuf>,
     /// Only the verdict on the terminal.
     pub quiet: bool,
 }
@@ -39,10 +41,11 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// A file that cannot be written.
+    /// A file that cannot be written, or that two options name.
     pub fn open(destination: &Destination) -> Result<Self, Failure> {
         let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
         let (page, json) = (open(&destination.page)?, open(&destination.json)?);
+        distinct(destination)?;
         Ok(Self { page, json, quiet: destination.quiet })
     }
 
@@ -73,6 +76,40 @@ impl Outputs {
         print(&written);
         Ok(())
     }
+}
+
+/// Fails if two options name one file. Asked when those that are written first are there: what has no identity by
+/// then is none of them.
+fn distinct(destination: &Destination) -> Result<(), Failure> {
+    let Destination { page, json, workload, .. } = destination;
+    let named = [("--report", page), ("--json", json), ("the workload FILE", workload)];
+    let named = named.map(|(name, path)| path.as_deref().map(|path| (name, path, identity(path))));
+    let named: Vec<_> = named.into_iter().flatten().collect();
+    for (at, (name, path, this)) in named.iter().enumerate() {
+        let mut others = named[at + 1..].iter();
+        if let Some((other, second, _)) = others.find(|(_, _, id)| this.is_some() && id == this) {
+            return Err(Failure::Options(format!(
+                "{name} {} and {other} {} are the same file; name another one for either",
+                path.display(),
+                second.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What two names of one file have in common; `None` if there is none, or a device, which takes from many.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Elsewhere the path without links.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    path.is_file().then(|| path.canonicalize().ok())?
 }
 
 /// One file; removed again if it is new and nothing was written.
@@ -112,8 +149,8 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if self.remove {
-            // It was made by this run and is empty; whoever removed it before has done the same.
-            let _ = std::fs::remove_file(&self.path);
+            // It was made by this run and is empty; whoever removed it before has done the same. A link was there.
+            let _ = self.path.canonicalize().and_then(std::fs::remove_file);
         }
     }
 }

@@ -206,6 +206,55 @@ fn a_file_that_cannot_be_written_is_found_before_the_run() {
     assert!(left.is_empty(), "a run that does not begin leaves no files: {left:?}");
 }
 
+/// Two results in one file, or one in the file that is replayed or recorded: whatever comes last would be all there is.
+#[test]
+fn files_that_are_one_are_refused_before_the_run() {
+    let folder = folder();
+    let workload = std::fs::read(recording()).unwrap();
+    std::fs::write(folder.path().join("w.csv"), &workload).unwrap();
+    for (arguments, names) in [
+        (&["--report", "x", "--json", "./x"][..], ["--report x", "--json ./x"]),
+        (&["server", "--report", "x", "--json", "x"], ["--report x", "--json x"]),
+        (&["record", "x", "--no-report", "--json", "x"], ["--json x", "FILE x"]),
+        (&["record", "x", "--report", "x"], ["--report x", "FILE x"]),
+        (
+            &["record", "tickwheel-report.html"],
+            ["--report tickwheel-report", "FILE tickwheel-report"],
+        ),
+        (&["replay", "w.csv", "--no-report", "--json", "w.csv"], ["--json w.csv", "FILE w.csv"]),
+        (&["replay", "w.csv", "--fast", "--report", "w.csv"], ["--report w.csv", "FILE w.csv"]),
+    ] {
+        let output = loadtest(&folder, arguments);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+        assert!(names.iter().all(|name| err.contains(name)), "{arguments:?}: {err}");
+        assert!(output.stdout.is_empty(), "nothing was run");
+    }
+    assert_eq!(std::fs::read(folder.path().join("w.csv")).unwrap(), workload);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no other file is left");
+}
+
+/// A link to a file is that file, also where it is not there yet.
+#[cfg(unix)]
+#[test]
+fn links_to_one_file_are_refused() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("old"), "old").unwrap();
+    std::fs::hard_link(path("old"), path("hard")).unwrap();
+    std::os::unix::fs::symlink("new", path("soft")).unwrap();
+    for [page, json] in [["old", "hard"], ["soft", "new"], ["new", "soft"]] {
+        let output = loadtest(&folder, &["--report", page, "--json", json]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains(&format!("--report {page} and --json {json}")), "{err}");
+    }
+    assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
+    assert!(!path("new").exists() && path("soft").is_symlink(), "the file is gone, the link stays");
+    let run = ["--duration", "100ms", "--report", "/dev/null", "--json", "/dev/null"];
+    assert_eq!(loadtest(&folder, &run).status.code(), Some(0), "a device takes both");
+}
+
 #[test]
 fn results_replace_older_ones_and_may_go_to_a_device() {
     let folder = folder();
