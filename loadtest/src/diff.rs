@@ -74,7 +74,7 @@ pub(crate) fn diff(old: &Path, new: &Path, tolerance: f64) -> Result<bool, Failu
     for note in notes(&old, &new) {
         let _ = writeln!(text, "note: {note}");
     }
-    let verdict = verdict(&new, &rows);
+    let verdict = verdict(&old, &new, &rows);
     let _ = writeln!(text, "verdict: {verdict}");
     print(&text);
     Ok(verdict == "NO WORSE")
@@ -169,10 +169,11 @@ fn notes(old: &Results, new: &Results) -> Vec<String> {
     notes
 }
 
-fn verdict(new: &Results, rows: &[Row]) -> &'static str {
-    if new.verdict != "ok" {
+fn verdict(old: &Results, new: &Results, rows: &[Row]) -> &'static str {
+    let is_empty = |run: &Results| run.verdict == "nothing was run";
+    if new.verdict != "ok" && !is_empty(new) {
         "BREACH"
-    } else if rows.is_empty() {
+    } else if rows.is_empty() || is_empty(old) || is_empty(new) {
         "NOTHING TO COMPARE"
     } else if rows.iter().any(|row| row.worse) {
         "WORSE"
@@ -208,7 +209,7 @@ mod tests {
     }
 
     fn judged(old: &Results, new: &Results) -> &'static str {
-        verdict(new, &compare(old, new, 0.1))
+        verdict(old, new, &compare(old, new, 0.1))
     }
 
     #[test]
@@ -219,6 +220,9 @@ mod tests {
         assert_eq!(judged(&old, &results(880.0, 5000.0, "ok")), "WORSE");
         assert_eq!(judged(&old, &results(1000.0, 5600.0, "ok")), "WORSE");
         assert_eq!(judged(&old, &results(1000.0, 5000.0, "breach")), "BREACH");
+        let empty = results(0.0, 0.0, "nothing was run");
+        assert_eq!(judged(&old, &empty), "NOTHING TO COMPARE");
+        assert_eq!(judged(&empty, &old), "NOTHING TO COMPARE");
         let mut other = results(1000.0, 5000.0, "ok");
         other.phases[0].name = "full speed".to_owned();
         assert_eq!(judged(&old, &other), "NOTHING TO COMPARE");

@@ -1,4 +1,4 @@
-//! Why the program ends without a verdict, and with which exit code.
+//! Why the program ends without an OK, and with which exit code.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +9,8 @@ pub(crate) const BREACH: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// Exit code for trouble with the system: a file that cannot be written, a thread that cannot start.
 pub(crate) const SYSTEM: u8 = 3;
+/// Exit code of a run that ended before anything began, by Ctrl-C for example: it has shown nothing.
+pub(crate) const NOTHING: u8 = 4;
 
 /// An end without a verdict. The text says what to change.
 #[derive(Debug, thiserror::Error)]

@@ -63,6 +63,7 @@ impl Outcome<'_> {
         let ended = found.fired + found.cancelled + found.returned;
         let equals = if ended == found.accepted { "=" } else { "≠" };
         Verdict {
+            began: found.accepted,
             balance: format!(
                 "accepted {} {equals} fired {} + cancelled {} + returned {}",
                 count(found.accepted),

@@ -69,6 +69,7 @@ fn verdict(audit: &Audit) -> Verdict {
         balance.push_str(&format!("; {} requests without an answer", audit.unsure));
     }
     Verdict {
+        began: audit.accepted,
         balance,
         counts: vec![
             ("accepted", audit.accepted),

@@ -25,7 +25,8 @@ use crate::settings::parse::{count, duration, share, some_duration, threads};
     version,
     args_conflicts_with_subcommands = true,
     after_help = "Exit codes: 0 verdict ok, 1 breach (diff: worse), 2 bad options or input file \
-                  (nothing was run), 3 the system refused something.\n\
+                  (nothing was run), 3 the system refused something, 4 ended before anything \
+                  began.\n\
                   Ctrl-C ends a run early with its full verdict; a second Ctrl-C aborts."
 )]
 pub(super) struct Cli {

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::args::{Cli, Command, RECORD, RUN};
 use crate::diff::diff;
-use crate::failure::{BREACH, Failure};
+use crate::failure::{BREACH, Failure, NOTHING};
 use crate::host::host;
 use crate::interrupt::Interrupt;
 use crate::replay::{Plan, replay};
@@ -20,8 +20,7 @@ pub fn main() -> ExitCode {
     // Clap prints its own errors, which name the allowed values, and exits with code 2.
     let cli = Cli::parse();
     match dispatch(&cli) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(BREACH),
+        Ok(code) => ExitCode::from(code),
         Err(failure) => {
             eprintln!("error: {failure}");
             failure.exit_code()
@@ -29,18 +28,23 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs the chosen command; whether its verdict is ok.
-fn dispatch(cli: &Cli) -> Result<bool, Failure> {
+/// Exit code of a verdict that is ok.
+const OK: u8 = 0;
+
+/// Runs the chosen command; the exit code that its verdict has.
+fn dispatch(cli: &Cli) -> Result<u8, Failure> {
     let (results, workload) = match &cli.command {
         None => (&cli.report, None),
         Some(Command::Replay { report, file, .. } | Command::Record { report, file, .. }) => {
             (report, Some(file.as_path()))
         }
         Some(Command::Server { report, .. }) => (report, None),
-        Some(Command::Diff { old, new, tolerance }) => return diff(old, new, *tolerance),
+        Some(Command::Diff { old, new, tolerance }) => {
+            return Ok(if diff(old, new, *tolerance)? { OK } else { BREACH });
+        }
         Some(Command::HostServer { host: settings }) => {
             // Ctrl-C is for the clients, which then stop this process in good order.
-            return host(&settings.settings()).map(|()| true);
+            return host(&settings.settings()).map(|()| OK);
         }
     };
     let interrupt = Interrupt::on_ctrl_c()?;
@@ -61,11 +65,15 @@ fn dispatch(cli: &Cli) -> Result<bool, Failure> {
         _ => run::run(&cli.engine.settings(), &cli.load.settings(&RUN), quiet, &interrupt)?,
     };
     match outputs.deliver(&report, &circumstances) {
-        // A breach outranks a report that could not be written.
+        // A verdict that is not ok outranks a report that could not be written.
         Err(failure) if !report.is_ok() => eprintln!("error: {failure}"),
         delivered => delivered?,
     }
-    Ok(report.is_ok())
+    Ok(match () {
+        () if report.is_ok() => OK,
+        () if report.is_breach() => BREACH,
+        () => NOTHING,
+    })
 }
 
 #[cfg(test)]

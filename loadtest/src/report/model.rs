@@ -21,14 +21,23 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing at all was found.
+    /// Whether something was run, and nothing at all was found.
     pub fn is_ok(&self) -> bool {
-        self.phases.iter().all(|phase| phase.verdict.is_ok())
+        self.phases.iter().any(|phase| phase.verdict.began > 0) && !self.is_breach()
     }
 
-    /// "ok" or "breach".
+    /// Whether anything was found.
+    pub fn is_breach(&self) -> bool {
+        !self.phases.iter().all(|phase| phase.verdict.is_ok())
+    }
+
+    /// "ok", "breach", or "nothing was run" if it ended before anything began.
     pub fn word(&self) -> &'static str {
-        if self.is_ok() { "ok" } else { "breach" }
+        match (self.is_ok(), self.is_breach()) {
+            (true, _) => "ok",
+            (_, true) => "breach",
+            _ => "nothing was run",
+        }
     }
 
     /// Seconds of load in all phases.
@@ -81,6 +90,8 @@ pub struct Phase {
 /// The judgement over a phase.
 #[derive(Clone, Debug)]
 pub struct Verdict {
+    /// How many began of what is judged: a run in which nothing did shows nothing.
+    pub began: u64,
     /// Where everything that began has ended, in one line.
     pub balance: String,
     /// What was counted, by name.

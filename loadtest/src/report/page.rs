@@ -48,7 +48,7 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
 fn verdict(report: &Report) -> Markup {
     let many = report.phases.len() > 1;
     html! {
-        div class={ "card verdict " (report.word()) } {
+        div class={ "card verdict " (report.word().replace(' ', "-")) } {
             strong { "Verdict " (report.word().to_uppercase()) }
             (terminal::breaches(report))
             ul {

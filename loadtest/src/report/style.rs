@@ -32,6 +32,7 @@ p { margin: 0 0 8px; }
 .note ul { margin: 4px 0 0; padding-left: 18px; }
 .verdict { color: var(--on); border: 0; }
 .verdict.ok { background: #1a7f4b; } .verdict.breach { background: #b3232a; }
+.verdict.nothing-was-run { background: #6b6b6b; }
 .verdict strong { font-size: 20px; margin-right: 10px; }
 .verdict ul { margin: 8px 0 0; padding-left: 18px; font: 13px/1.5 ui-monospace, monospace; }
 .tiles { display: grid; gap: 12px; margin-top: 16px;

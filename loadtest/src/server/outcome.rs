@@ -63,6 +63,7 @@ impl Outcome {
         let found = &self.verdict;
         let equals = if found.closed + found.open == found.opened { "=" } else { "≠" };
         Verdict {
+            began: found.opened,
             balance: format!(
                 "opened {} {equals} closed by the server {} + open at the end {}",
                 count(found.opened),

@@ -53,9 +53,14 @@ fn assert_page(folder: &TempDir, charts: usize) {
     assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
 }
 
-/// The first Ctrl-C ends a run early, and everything is judged and written all the same: what `out.json` says.
+/// The first Ctrl-C ends a run early, and everything is judged and written all the same: the exit code, and what
+/// `out.json` says.
 #[cfg(unix)]
-fn interrupted(folder: &TempDir, arguments: &[&str], after: std::time::Duration) -> Value {
+fn interrupted(
+    folder: &TempDir,
+    arguments: &[&str],
+    after: std::time::Duration,
+) -> (Option<i32>, Value) {
     use std::process::Stdio;
 
     let run = program(folder).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -65,9 +70,10 @@ fn interrupted(folder: &TempDir, arguments: &[&str], after: std::time::Duration)
     assert!(sent.expect("kill runs").success());
     let output = child.wait_with_output().expect("the program ends");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{out}{err}");
-    assert!(out.contains("ended early by request"), "{out}");
+    assert!(out.contains("ended early by request"), "{out}{err}");
     let json = json(folder, "out.json");
     assert_eq!(json["interrupted"], true);
-    json
+    let verdict = json["verdict"].as_str().unwrap().to_uppercase();
+    assert!(out.contains(&format!("verdict: {verdict}\n")), "{out}");
+    (output.status.code(), json)
 }

@@ -269,5 +269,29 @@ fn results_replace_older_ones_and_may_go_to_a_device() {
 #[test]
 fn ctrl_c_ends_a_run_with_its_full_verdict() {
     let run = ["--duration", "1h", "--json", "out.json", "--rate", "10k"];
-    assert_sound(&super::interrupted(&folder(), &run, std::time::Duration::from_millis(700)));
+    let (code, json) = super::interrupted(&folder(), &run, std::time::Duration::from_millis(700));
+    assert_eq!(code, Some(0));
+    assert_sound(&json);
+}
+
+/// What ends before its first timer has shown nothing: that is no OK.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_before_the_first_timer_is_not_ok() {
+    let folder = folder();
+    let workload = "time_us,op,id,delay_us\n3600000000,schedule,1,5\n";
+    std::fs::write(folder.path().join("late.csv"), workload).unwrap();
+    let run = ["replay", "late.csv", "--json", "out.json"];
+    let (code, json) = super::interrupted(&folder, &run, std::time::Duration::from_millis(700));
+    assert_eq!((code, number(&json, "accepted")), (Some(4), 0));
+    assert_eq!(json["verdict"], "nothing was run");
+    let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
+    assert!(page.contains("Verdict NOTHING WAS RUN"), "{page}");
+    let same = loadtest(&folder, &["diff", "out.json", "out.json"]);
+    assert_eq!(same.status.code(), Some(1));
+    assert!(
+        text(&same.stdout).ends_with("verdict: NOTHING TO COMPARE\n"),
+        "{}",
+        text(&same.stdout)
+    );
 }

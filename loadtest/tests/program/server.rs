@@ -120,7 +120,8 @@ fn a_low_file_limit_is_named_and_used_up() {
 #[test]
 fn ctrl_c_ends_a_run_with_its_verdict() {
     let run = SMALL.map(|argument| if argument == "400ms" { "1h" } else { argument });
-    let json = super::interrupted(&folder(), &run, Duration::from_millis(1500));
+    let (code, json) = super::interrupted(&folder(), &run, Duration::from_millis(1500));
+    assert_eq!(code, Some(0));
     assert_sound(&json);
     let counts = &json["counts"];
     let ended = number(counts, "closed") + number(counts, "open_at_end");
