@@ -46,6 +46,14 @@ impl Failure {
         move |source| Self::File { what, path, source }
     }
 
+    /// A closure for `map_err`: the system refuses the memory for `what`; `cure` says which option to change.
+    pub(crate) fn memory<E>(
+        what: impl std::fmt::Display,
+        cure: &'static str,
+    ) -> impl FnOnce(E) -> Self {
+        move |_| Self::System(format!("there is no memory for {what}; {cure}"))
+    }
+
     /// The exit code that tells a script what kind of failure this is.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

@@ -8,6 +8,7 @@ use tickwheel::ManualClock;
 
 use super::breach::Breach;
 use super::slot::Slot;
+use crate::failure::Failure;
 use crate::findings::Findings;
 use crate::measure::{LiveCount, histogram, nanos};
 
@@ -52,28 +53,34 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Opens a ledger for `writers` producers of at most `slots_per_writer` timers each.
+    /// Opens a ledger for `writers` producers of at most `slots_per_writer` timers each. `cure` says what to change
+    /// if these are too many.
     ///
     /// # Errors
     ///
-    /// A text with the limit if a ticket could not number that many slots.
+    /// A ticket could not number that many slots, or there is no memory for them.
     pub(crate) fn open(
         clock: LedgerClock,
         writers: usize,
         slots_per_writer: usize,
         shards: usize,
-    ) -> Result<Self, String> {
-        let slots = writers.checked_mul(slots_per_writer).and_then(|all| u32::try_from(all).ok());
-        let (Some(slots), Ok(slots_per_writer)) = (slots, u32::try_from(slots_per_writer)) else {
-            return Err(format!(
+        cure: &'static str,
+    ) -> Result<Self, Failure> {
+        let all = writers.checked_mul(slots_per_writer).and_then(|all| u32::try_from(all).ok());
+        let (Some(all), Ok(slots_per_writer)) = (all, u32::try_from(slots_per_writer)) else {
+            return Err(Failure::Options(format!(
                 "{writers} producers with {slots_per_writer} timers each exceed the {} timers that the \
-                 ledger can follow; lower --in-flight or --producers",
+                 ledger can follow; {cure}",
                 u32::MAX
-            ));
+            )));
         };
+        let mut slots = Vec::new();
+        let room = slots.try_reserve_exact(all as usize);
+        room.map_err(Failure::memory(format_args!("a ledger of {all} timers"), cure))?;
+        slots.resize_with(all as usize, Slot::default);
         Ok(Self {
             clock,
-            slots: (0..slots).map(|_| Slot::default()).collect(),
+            slots: slots.into_boxed_slice(),
             slots_per_writer,
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             fired_live: (0..shards).map(|_| Default::default()).collect(),

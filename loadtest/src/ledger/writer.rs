@@ -1,5 +1,6 @@
 //! The producer's side of the ledger: one thread, its own slots, plain loads and stores.
 
+use std::collections::TryReserveError;
 use std::sync::Arc;
 
 use super::breach::Breach;
@@ -14,12 +15,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// The writer of producer `producer`. Each may be taken once.
-    pub(crate) fn new(ledger: &Arc<Ledger>, producer: usize) -> Self {
+    /// The writer of producer `producer`. Each may be taken once. Fails if there is no memory for its list of slots.
+    pub(crate) fn new(ledger: &Arc<Ledger>, producer: usize) -> Result<Self, TryReserveError> {
         let per_writer = ledger.slots_per_writer;
         let first = u32::try_from(producer).expect("the ledger number every slot") * per_writer;
-        let free = (first..first + per_writer).rev().collect();
-        Self { ledger: Arc::clone(ledger), free }
+        let mut free = Vec::new();
+        free.try_reserve_exact(per_writer as usize)?;
+        free.extend((first..first + per_writer).rev());
+        Ok(Self { ledger: Arc::clone(ledger), free })
     }
 
     /// The ledger this writer belongs to.

@@ -41,9 +41,9 @@ pub(super) fn open_ledger(
     timers: usize,
     engine: &EngineSettings,
 ) -> Result<(Arc<Ledger>, Writer), Failure> {
-    let ledger = Ledger::open(clock, 1, timers, engine.shards).map(Arc::new);
-    let ledger = ledger.map_err(Failure::Options)?;
-    let writer = Writer::new(&ledger, 0);
+    const CURE: &str = "use a shorter workload file";
+    let ledger = Arc::new(Ledger::open(clock, 1, timers, engine.shards, CURE)?);
+    let writer = Writer::new(&ledger, 0).map_err(Failure::memory("the ledger", CURE))?;
     Ok((ledger, writer))
 }
 

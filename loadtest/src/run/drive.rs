@@ -1,5 +1,6 @@
 //! Runs the phases of a load run one after the other, each with an engine and a ledger of its own.
 
+use std::collections::TryReserveError;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -98,21 +99,23 @@ fn drive<L: Load, G: Grip<L::Payload>>(session: &Session<'_>) -> Result<PhaseEnd
     let origin = Instant::now();
     // Timers whose cancel came too late wait for their handler in slots beyond the two groups.
     let slots = load.in_flight.saturating_add(load.max_left(engine)).saturating_add(SPARE_SLOTS);
-    let ledger = Ledger::open(LedgerClock::Real(origin), load.producers, slots, engine.shards)
-        .map(Arc::new)
-        .map_err(Failure::Options)?;
+    let clock = LedgerClock::Real(origin);
+    let ledger = Ledger::open(clock, load.producers, slots, engine.shards, CURE).map(Arc::new)?;
     let timer = L::build(engine.builder(), &ledger)
         .map_err(|error| Failure::Options(engine.explain(&error)))?;
 
     let live: Vec<Arc<Live>> = (0..load.producers).map(|_| Arc::default()).collect();
+    let producers = live.iter().enumerate().map(|(number, live)| {
+        let (link, live) = (Arc::new(Link::new(&ledger)), Arc::clone(live));
+        let writer = Writer::new(&ledger, number)?;
+        Producer::<L, G>::new(timer.clone(), writer, link, live, session, number)
+    });
+    let producers = producers.collect::<Result<Vec<_>, TryReserveError>>();
+    let producers = producers.map_err(Failure::memory("the timers of all producers", CURE))?;
     let halt = Interrupt::default();
     let mut threads = Vec::with_capacity(load.producers);
     let (usage, surroundings) = (Usage::now(), Surroundings::now());
-    for (number, live) in live.iter().enumerate() {
-        let link = Arc::new(Link::new(&ledger));
-        let writer = Writer::new(&ledger, number);
-        let live = Arc::clone(live);
-        let producer = Producer::<L, G>::new(timer.clone(), writer, link, live, session, number);
+    for (number, producer) in producers.into_iter().enumerate() {
         let until = halt.clone();
         let thread = std::thread::Builder::new()
             .name(format!("producer-{number}"))
@@ -136,6 +139,9 @@ fn drive<L: Load, G: Grip<L::Payload>>(session: &Session<'_>) -> Result<PhaseEnd
     let watched = Watched { monitor, cost, disturbance, interrupted };
     finish::<L, G>(session, &ledger, &timer, threads, &halt, watched, &mut progress)
 }
+
+/// What to do where there is no memory for the timers.
+const CURE: &str = "lower --in-flight or --producers";
 
 /// Slots beyond those the settings speak of.
 const SPARE_SLOTS: usize = 1024;

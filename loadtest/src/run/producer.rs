@@ -3,7 +3,7 @@
 //! Each step ends the oldest timer in flight and schedules a new one. A share of the new ones is left
 //! to fire; those wait in a second queue until the ledger shows that their handler has run.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,7 @@ pub(crate) struct Producer<L: Load, G> {
 }
 
 impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
+    /// Fails if there is no memory for the timers in flight.
     pub(crate) fn new(
         timer: Timer<L::Payload>,
         writer: Writer,
@@ -96,16 +97,18 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
         live: Arc<Live>,
         session: &Session<'_>,
         number: usize,
-    ) -> Self {
+    ) -> Result<Self, TryReserveError> {
         let load = session.load;
+        let mut young = VecDeque::new();
+        young.try_reserve_exact(load.in_flight.saturating_add(1))?;
         let mut rng = fastrand::Rng::with_seed(load.seed.wrapping_add(number as u64));
         let delays = DelayTable::new(&load.delays, &mut rng);
-        Self {
+        Ok(Self {
             timer,
             writer,
             link,
             live,
-            young: VecDeque::with_capacity(load.in_flight.min(1 << 20) + 1),
+            young,
             left: VecDeque::new(),
             in_flight: load.in_flight,
             max_left: load.max_left(session.engine),
@@ -121,7 +124,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
             cancel: histogram(),
             log: session.record.then(Vec::new),
             trouble: None,
-        }
+        })
     }
 
     /// Produces until the engine is stopped or `halt` is raised.

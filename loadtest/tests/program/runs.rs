@@ -191,6 +191,24 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
     }
 }
 
+/// The ledger has a slot for each timer in flight: 22 GiB here.
+#[cfg(target_os = "linux")]
+#[test]
+fn timers_that_no_memory_has_room_for_are_refused_before_the_run() {
+    let folder = folder();
+    let program = env!("CARGO_BIN_EXE_loadtest");
+    let script =
+        format!("ulimit -v 3000000; exec '{program}' --in-flight 1000000000 --producers 1");
+    let output =
+        std::process::Command::new("sh").args(["-c", &script]).current_dir(&folder).output();
+    let output = output.unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("no memory") && err.contains("lower --in-flight"), "{err}");
+    assert!(output.stdout.is_empty(), "nothing was run");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "no file is left");
+}
+
 #[test]
 fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let folder = folder();

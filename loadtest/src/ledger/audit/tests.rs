@@ -20,8 +20,9 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let clock = ManualClock::new();
-        let ledger = Arc::new(Ledger::open(LedgerClock::Manual(clock.clone()), 1, 4, 1).unwrap());
-        let writer = Writer::new(&ledger, 0);
+        let ledger =
+            Arc::new(Ledger::open(LedgerClock::Manual(clock.clone()), 1, 4, 1, "").unwrap());
+        let writer = Writer::new(&ledger, 0).unwrap();
         let totals = Totals { accepted: vec![0], ..Totals::default() };
         Self { ledger, writer, clock, totals }
     }
@@ -230,6 +231,6 @@ fn a_moved_timer_is_early_only_before_the_bound_that_holds() {
 #[test]
 fn books_refuse_more_slots_than_tickets_can_number() {
     let clock = LedgerClock::Manual(ManualClock::new());
-    let error = Ledger::open(clock, 1 << 20, 1 << 20, 1).err().unwrap();
-    assert!(error.contains("--in-flight"));
+    let error = Ledger::open(clock, 1 << 20, 1 << 20, 1, "take fewer").err().unwrap().to_string();
+    assert!(error.ends_with("can follow; take fewer"), "{error}");
 }
