@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/columns.rs"]
 mod columns;
+#[path = "tidy/models.rs"]
+mod models;
 #[path = "tidy/names.rs"]
 mod names;
 #[path = "tidy/words.rs"]

@@ -39,6 +39,13 @@ fn is_path(text: &str) -> bool {
     is_plain(text) && FOLDERS.iter().any(|folder| text.starts_with(folder))
 }
 
+/// `room/file.rs` or `room/file.rs:7`, as a page may call a file of the library: the end of its path.
+fn end_of_path(text: &str) -> Option<String> {
+    let file = text.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim_end_matches(':');
+    let is_file = is_plain(file) && file.contains('/') && file.ends_with(".rs");
+    is_file.then(|| format!("/{file}"))
+}
+
 /// `room::test` in small letters, as tests and models are named.
 fn is_test(text: &str) -> bool {
     let small = |part: &str| {
@@ -67,7 +74,7 @@ fn known() -> BTreeSet<String> {
 
 #[test]
 fn pages_name_what_exists() {
-    let known = known();
+    let (known, library) = (known(), files_below("src"));
     let mut found = Vec::new();
     let (mut paths, mut tests) = (0, 0);
     for page in PAGES {
@@ -76,6 +83,9 @@ fn pages_name_what_exists() {
                 let missing = if is_path(name) {
                     paths += 1;
                     !root().join(name.trim_end_matches('/')).exists()
+                } else if let Some(end) = end_of_path(name) {
+                    paths += 1;
+                    !library.iter().any(|path| path.ends_with(&end))
                 } else if is_test(name) && !name.starts_with("tokio") {
                     tests += 1;
                     name.rsplit("::").next().is_some_and(|last| !known.contains(last))
