@@ -1,7 +1,8 @@
 //! Where an engine stands: one word for the whole engine, and why a shard has ended before its time.
 //!
 //! The word is read by every schedule and written under the lifecycle's lock only. It lies in memory that a forked
-//! child finds zero: `Init`, which leads a schedule to the start, where the process is asked for its number.
+//! child finds zero: `Init`, which leads a schedule to the start. There a second byte of that kind tells whether the
+//! workers are this process's threads. The number of the process does not: in another namespace it may be the same.
 
 use crate::sync::atomic::Ordering;
 use crate::sync::process::AtomicU32;
@@ -56,7 +57,9 @@ pub(crate) enum Phase {
 /// See the module.
 pub(crate) struct Standing {
     word: WipedByte,
-    /// The process whose threads the workers are; 0 while there are none.
+    /// 1 in the process whose threads the workers are.
+    here: WipedByte,
+    /// The number of that process; 0 while there are no workers.
     home: AtomicU32,
     /// Why each shard has ended before its time.
     failures: Box<[OnceLock<String>]>,
@@ -65,7 +68,8 @@ pub(crate) struct Standing {
 impl Standing {
     pub(crate) fn new(shards: usize) -> Self {
         let failures = (0..shards).map(|_| OnceLock::new()).collect();
-        Self { word: WipedByte::new(), home: AtomicU32::new(0), failures }
+        let (word, here) = (WipedByte::new(), WipedByte::new());
+        Self { word, here, home: AtomicU32::new(0), failures }
     }
 
     #[inline]
@@ -91,15 +95,22 @@ impl Standing {
 
     /// The calling process is the one whose threads the workers are.
     pub(super) fn live_here(&self) {
-        // ORDERING: Relaxed: read by the same process, which knows that it has started, or by its fork.
-        self.home.store(std::process::id(), Ordering::Relaxed);
+        // ORDERING: Relaxed: published by the next store.
+        self.here.get().store(1, Ordering::Relaxed);
+        // ORDERING: Release: whoever sees that there are workers sees where. [P12]
+        self.home.store(std::process::id(), Ordering::Release);
     }
 
-    /// Whether the workers are another process's threads. A system call once there are workers.
+    /// Whether the workers are another process's threads. A system call once there are workers, where nothing is wiped.
     pub(super) fn is_forked(&self) -> bool {
-        // ORDERING: Relaxed: as above.
-        let home = self.home.load(Ordering::Relaxed);
-        home != 0 && home != std::process::id()
+        // ORDERING: Acquire pairs with `live_here`. [P12]
+        let home = self.home.load(Ordering::Acquire);
+        if self.here.is_wiped() {
+            // ORDERING: Relaxed: published by `home`.
+            home != 0 && self.here.get().load(Ordering::Relaxed) == 0
+        } else {
+            home != 0 && home != std::process::id()
+        }
     }
 
     /// Notes why a shard has ended; the first reason stays.
@@ -125,5 +136,24 @@ impl Standing {
             Phase::Draining => EngineState::Draining,
             Phase::Firing | Phase::Stopped => EngineState::Stopped,
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_is_told_whatever_its_number() {
+        let standing = Standing::new(1);
+        standing.live_here();
+        standing.set(Phase::Started);
+        assert!(!standing.is_forked());
+        for wiped in [&standing.word, &standing.here] {
+            // ORDERING: Relaxed: one thread.
+            wiped.get().store(0, Ordering::Relaxed);
+        }
+        assert!(standing.is_forked());
+        assert_eq!(standing.told(), EngineState::Forked);
     }
 }

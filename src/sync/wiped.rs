@@ -5,7 +5,7 @@
 //! copies the process (`MADV_WIPEONFORK`, Linux 4.14).
 //!
 //! All bytes of a process share pages, so that engines do not use up the kernel's limit on mappings. Where there is
-//! no such page a byte lives in a box, and a fork goes unnoticed.
+//! no such page a byte lives in a box, which a fork copies as it is.
 //!
 //! Any thread. The lock is taken when a byte is made and when it is dropped.
 
@@ -36,6 +36,11 @@ impl WipedByte {
             Storage::Page(byte) => byte,
             Storage::Box(byte) => byte,
         }
+    }
+
+    /// Whether a fork clears it; one in a box stays as it was.
+    pub(crate) const fn is_wiped(&self) -> bool {
+        !matches!(self.0, Storage::Box(_))
     }
 }
 

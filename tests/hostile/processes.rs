@@ -26,6 +26,12 @@ fn a_fork_is_refused_and_told() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_fork_with_the_same_process_id_is_told() {
+    alone("child_that_forks_into_another_namespace", &[]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn an_engine_opens_no_descriptor() {
     alone("child_that_counts_descriptors", &[]);
 }
@@ -45,6 +51,8 @@ fn forked(run: impl FnOnce() -> bool) -> i32 {
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no fork");
     if child == 0 {
+        // SAFETY: nothing is left of a child that hangs.
+        unsafe { libc::alarm(20) };
         let fine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(false);
         // SAFETY: ends the child without running anything of the parent's.
         unsafe { libc::_exit(i32::from(!fine)) };
@@ -101,6 +109,41 @@ fn child_that_forks() {
     last.schedule_key(HOUR, 6).unwrap();
     let mut last = Some(last);
     assert_eq!(forked(|| last.take().is_some()), 0);
+}
+
+/// The first process of a container is number 1, and so is that of a container which it makes by a fork.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by a_fork_with_the_same_process_id_is_told, alone in its process"]
+fn child_that_forks_into_another_namespace() {
+    // SAFETY: a system call about numbers; what it may say is that it is not allowed.
+    let may_be_first = |flags| unsafe { libc::unshare(flags) } == 0;
+    let status = forked(|| {
+        if !may_be_first(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) {
+            eprintln!("skipped: no namespaces");
+            return true;
+        }
+        let outer = forked(|| {
+            let (timer, fired) = recording(one_shard());
+            arm(&timer, us(1), 1);
+            wait_until("it has fired", || fired.len() == 1);
+            let own = std::process::id();
+            if !may_be_first(libc::CLONE_NEWPID) {
+                eprintln!("skipped: no namespace within another one");
+                return true;
+            }
+            let inner = forked(|| {
+                let refused = timer.schedule_key(us(1), 2).unwrap_err();
+                std::process::id() == own
+                    && refused.kind() == &ScheduleErrorKind::Start(StartError::Forked)
+                    && timer.state() == EngineState::Forked
+                    && timer.stop() == Err(StopError::Forked)
+            });
+            inner == 0
+        });
+        outer == 0
+    });
+    assert_eq!(status, 0);
 }
 
 #[cfg(target_os = "linux")]
