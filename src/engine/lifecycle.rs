@@ -95,6 +95,10 @@ impl<T> Inner<T> {
         if let Err(message) = driven {
             self.fail(shard.shard, message);
         }
+        if self.standing.is_forked() {
+            // The child's copy of this thread: what is pending is not its to drop or to wake.
+            return std::mem::forget(shard);
+        }
         self.retire(shard);
     }
 

@@ -17,6 +17,24 @@ use crate::types::{Expired, Unfired};
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
 
+impl<T> Inner<T> {
+    /// Whether the calling thread, which drives a shard, may fire another timer.
+    #[inline]
+    fn may_fire(&self) -> bool {
+        self.phase() == Phase::Started || self.may_fire_unless_started()
+    }
+
+    #[cold]
+    fn may_fire_unless_started(&self) -> bool {
+        match self.phase() {
+            Phase::Stopped => false,
+            // A handler has forked and come back: this is the child's copy of a worker.
+            Phase::Init => !self.standing.is_forked(),
+            Phase::Started | Phase::Draining | Phase::Firing => true,
+        }
+    }
+}
+
 impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     ///
@@ -40,7 +58,7 @@ impl<T> ShardWorker<T> {
     pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
         let mut turn = self.turn(inner, false);
         let mut fired = turn.fired;
-        while turn.more && inner.phase() != Phase::Stopped {
+        while turn.more && inner.may_fire() {
             turn = self.turn(inner, true);
             fired += turn.fired;
         }
@@ -50,7 +68,7 @@ impl<T> ShardWorker<T> {
     /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
     pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
         let mut goes_on = false;
-        while inner.phase() != Phase::Stopped {
+        while inner.may_fire() {
             // At the end of time everything is due.
             if !self.turn_at(inner, inner.worker_now(), u64::MAX, goes_on).more {
                 return;
@@ -81,7 +99,7 @@ impl<T> ShardWorker<T> {
                 self.handle_in_turn(inner, expired);
             }
             // A stop waits for the handler that runs, not for all that is due.
-            if inner.phase() == Phase::Stopped {
+            if !inner.may_fire() {
                 break;
             }
         }

@@ -32,6 +32,12 @@ fn a_fork_with_the_same_process_id_is_told() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_handler_that_comes_back_in_a_fork_is_the_last_one_there() {
+    alone("child_whose_handler_forks", &[]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn an_engine_opens_no_descriptor() {
     alone("child_that_counts_descriptors", &[]);
 }
@@ -144,6 +150,53 @@ fn child_that_forks_into_another_namespace() {
         outer == 0
     });
     assert_eq!(status, 0);
+}
+
+/// Its timers fire in their own process, those of the same turn as well as later ones.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by a_handler_that_comes_back_in_a_fork.., alone in its process"]
+fn child_whose_handler_forks() {
+    use std::io::{Read, Write};
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::sync::{Arc, Mutex};
+    // Shared by both processes, as a list in memory is not.
+    let (mut told, tell) = std::os::unix::net::UnixStream::pair().unwrap();
+    let child = Arc::new(AtomicI32::new(0));
+    let (forks, tell) = (Arc::clone(&child), Mutex::new(Some(tell)));
+    let timer = one_shard()
+        .build_with(move |expired: tickwheel::Expired<u8>| {
+            let mut tell = tell.lock().unwrap();
+            if expired.payload > 0 {
+                tell.as_mut().unwrap().write_all(&[expired.payload]).unwrap();
+                if expired.payload == 9 {
+                    *tell = None;
+                }
+                return;
+            }
+            // SAFETY: no other thread of this process holds a lock that the child's copy of this one takes.
+            let pid = unsafe { libc::fork() };
+            // SAFETY: nothing is left of a child that hangs.
+            let _ = pid == 0 && unsafe { libc::alarm(20) } > 0;
+            forks.store(pid, Ordering::SeqCst);
+        })
+        .unwrap();
+    let start = timer.now() + Duration::from_millis(50);
+    for (n, at) in (0..9).map(|n| (n, start)).chain([(9, start + Duration::from_millis(300))]) {
+        timer.schedule_key(at, n).unwrap();
+    }
+    wait_until("it has forked", || child.load(Ordering::SeqCst) > 0);
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    let ended = unsafe { libc::waitpid(child.load(Ordering::SeqCst), &mut status, 0) };
+    assert!(
+        ended > 0 && libc::WIFEXITED(status),
+        "the child's copy of the worker has ended: {status}"
+    );
+    let mut fired = Vec::new();
+    told.read_to_end(&mut fired).unwrap();
+    assert_eq!(fired, [1, 2, 3, 4, 5, 6, 7, 8, 9], "each fires once");
+    timer.stop().unwrap();
 }
 
 #[cfg(target_os = "linux")]
