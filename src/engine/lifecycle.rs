@@ -247,7 +247,7 @@ impl<T> Inner<T> {
     fn borrow(&self, shard: usize) -> Result<Option<ShardWorker<T>>, TurnError> {
         let mut state = self.lifecycle.lock();
         loop {
-            if self.phase() > Phase::Started {
+            if self.standing.lasting_phase() > Phase::Started {
                 return Err(TurnError::Stopped);
             }
             if let Some(shard) = state.idle[shard].take() {
@@ -319,7 +319,7 @@ impl<T: Send + 'static> Inner<T> {
 
     #[cold]
     pub(super) fn start(&self) -> Result<(), StartError> {
-        match self.phase() {
+        match self.standing.lasting_phase() {
             Phase::Started => return Ok(()),
             Phase::Init => {}
             _ => return Err(StartError::Stopped),

@@ -4,7 +4,7 @@
 //! child finds zero: `Init`, which leads a schedule to the start. There a second byte of that kind tells whether the
 //! workers are this process's threads. The number of the process does not: in another namespace it may be the same.
 
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::process::AtomicU32;
 use crate::sync::wiped::WipedByte;
 use std::sync::OnceLock;
@@ -61,6 +61,8 @@ pub(crate) struct Standing {
     here: WipedByte,
     /// The number of that process; 0 while there are no workers.
     home: AtomicU32,
+    /// The engine has been told to end, in this process or before a fork.
+    ended: AtomicBool,
     /// Why each shard has ended before its time.
     failures: Box<[OnceLock<String>]>,
 }
@@ -69,7 +71,7 @@ impl Standing {
     pub(crate) fn new(shards: usize) -> Self {
         let failures = (0..shards).map(|_| OnceLock::new()).collect();
         let (word, here) = (WipedByte::new(), WipedByte::new());
-        Self { word, here, home: AtomicU32::new(0), failures }
+        Self { word, here, home: AtomicU32::new(0), ended: AtomicBool::new(false), failures }
     }
 
     #[inline]
@@ -88,8 +90,19 @@ impl Standing {
     /// Goes on to a later phase; does nothing if the engine is there already. Under the lifecycle's lock.
     pub(crate) fn set(&self, phase: Phase) {
         if self.phase() < phase {
+            // ORDERING: Relaxed: read together with the word, which follows, or in a fork.
+            self.ended.store(phase > Phase::Started, Ordering::Relaxed);
             // ORDERING: Release as in `phase`. [P12]
             self.word.get().store(phase as u8, Ordering::Release);
+        }
+    }
+
+    /// As [`phase`](Self::phase), but that no fork forgets an end. For what is rare.
+    pub(super) fn lasting_phase(&self) -> Phase {
+        match self.phase() {
+            // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
+            Phase::Init if self.ended.load(Ordering::Relaxed) => Phase::Stopped,
+            phase => phase,
         }
     }
 
@@ -128,7 +141,7 @@ impl Standing {
     /// What the user is told.
     pub(super) fn told(&self) -> EngineState {
         let failed = || self.failures.iter().any(|failure| failure.get().is_some());
-        match self.phase() {
+        match self.lasting_phase() {
             Phase::Init if self.is_forked() => EngineState::Forked,
             Phase::Init => EngineState::Init,
             Phase::Started if failed() => EngineState::Failed,

@@ -4,7 +4,7 @@ use crate::arm;
 use crate::support::setup::{HOUR, one_shard, recording, us, wait_until};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, EngineState, ScheduleErrorKind, StartError, StopError};
+use tickwheel::{Builder, Drive, EngineState, ScheduleErrorKind, StartError, StopError, TurnError};
 
 /// Runs one of the tests below in a process of its own.
 fn alone(test: &str, environment: &[(&str, &std::ffi::OsStr)]) {
@@ -28,6 +28,12 @@ fn a_fork_is_refused_and_told() {
 #[test]
 fn a_fork_with_the_same_process_id_is_told() {
     alone("child_that_forks_into_another_namespace", &[]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
+    alone("child_that_forks_beside_engines_without_workers", &[]);
 }
 
 #[cfg(target_os = "linux")]
@@ -148,6 +154,38 @@ fn child_that_forks_into_another_namespace() {
             inner == 0
         });
         outer == 0
+    });
+    assert_eq!(status, 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by an_engine_that_is_turned_by_hand_goes_along_with_a_fork, alone in its process"]
+fn child_that_forks_beside_engines_without_workers() {
+    let (running, fired) = recording(one_shard().drive(Drive::Manual));
+    let (stopped, _fired) = recording(one_shard().drive(Drive::Manual));
+    for timer in [&running, &stopped] {
+        arm(timer, Duration::ZERO, 1);
+        arm(timer, HOUR, 2);
+    }
+    assert_eq!(stopped.stop().unwrap().len(), 2);
+    let status = forked(|| {
+        running.turn() == Ok(1)
+            && running.schedule_key(Duration::ZERO, 3).is_ok()
+            && running.turn() == Ok(1)
+            && running.state() == EngineState::Started
+            && running.stop().unwrap().len() == 1
+            && running.turn() == Err(TurnError::Stopped)
+    });
+    assert_eq!(status, 0);
+    assert_eq!((running.pending(), fired.len()), (2, 0), "the child's calls are its own");
+    let status = forked(|| {
+        let refused = stopped.schedule_key(HOUR, 3).unwrap_err();
+        stopped.is_stopped()
+            && refused.kind() == &ScheduleErrorKind::Stopped
+            && stopped.start() == Err(StartError::Stopped)
+            && stopped.turn() == Err(TurnError::Stopped)
+            && stopped.stop() == Ok(Vec::new())
     });
     assert_eq!(status, 0);
 }
