@@ -8,7 +8,8 @@
 //! | `panics` | destructors, clones, handlers, executors, hooks, wakers that panic |
 //! | `clocks` | clocks that panic |
 //! | `endings` | shutdown and its modes; drops that must not wait |
-//! | `processes` | what needs a process of its own: a fork, a slewed clock, descriptors |
+//! | `processes` | what needs a process of its own: a slewed clock, descriptors |
+//! | `forks` | a fork, which does too |
 
 #[allow(
     dead_code,
@@ -22,6 +23,8 @@ mod support {
 
 mod clocks;
 mod endings;
+#[cfg(target_os = "linux")]
+mod forks;
 mod panics;
 mod processes;
 

@@ -1,0 +1,204 @@
+//! A process that forks with engines in it: the child gets their memory, and none of their threads.
+
+use crate::arm;
+use crate::processes::alone;
+use crate::support::setup::{HOUR, one_shard, recording, us, wait_until};
+use std::time::Duration;
+use tickwheel::{Drive, EngineState, ScheduleErrorKind, StartError, StopError, TurnError};
+
+#[test]
+fn a_fork_is_refused_and_told() {
+    alone("forks::child_that_forks", &[]);
+}
+
+#[test]
+fn a_fork_with_the_same_process_id_is_told() {
+    alone("forks::child_that_forks_into_another_namespace", &[]);
+}
+
+#[test]
+fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
+    alone("forks::child_that_forks_beside_engines_without_workers", &[]);
+}
+
+#[test]
+fn a_handler_that_comes_back_in_a_fork_is_the_last_one_there() {
+    alone("forks::child_whose_handler_forks", &[]);
+}
+
+/// The exit status of `run` in a fork of this process.
+fn forked(run: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child runs on this thread alone; the allocator of the system survives a fork, and no lock that the
+    // child takes is held by another thread here.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "no fork");
+    if child == 0 {
+        // SAFETY: nothing is left of a child that hangs.
+        unsafe { libc::alarm(20) };
+        let fine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(false);
+        // SAFETY: ends the child without running anything of the parent's.
+        unsafe { libc::_exit(i32::from(!fine)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+}
+
+#[test]
+#[ignore = "run by a_fork_is_refused_and_told, alone in its process"]
+fn child_that_forks() {
+    let (timer, fired) = recording(one_shard().shards(2));
+    timer.schedule_key(HOUR, 1).unwrap();
+    let kept = timer.schedule(HOUR, 2).unwrap();
+    let status = forked(|| {
+        let refused = timer.schedule_key(Duration::ZERO, 3).unwrap_err();
+        let forked = ScheduleErrorKind::Start(StartError::Forked);
+        refused.kind() == &forked
+            && *refused.payload() == 3
+            && timer.state() == EngineState::Forked
+            && timer.start() == Err(StartError::Forked)
+            && timer.stop() == Err(StopError::Forked)
+            && {
+                timer.wait_idle();
+                // Its memory is whole: what was pending can be taken back here, too.
+                kept.cancel().won()
+            }
+            && {
+                let handle = timer.clone();
+                drop(handle);
+                true
+            }
+    });
+    assert_eq!(status, 0);
+    // Nothing of that has reached the engine's own process.
+    assert_eq!(timer.state(), EngineState::Started);
+    timer.schedule_key(Duration::ZERO, 4).unwrap();
+    wait_until("it has fired", || fired.len() == 1);
+    assert_eq!(timer.stop().unwrap().len(), 2);
+    // An engine that has no workers yet may be taken along: a daemon forks before it starts anything.
+    let (unstarted, fired) = recording(one_shard());
+    let status = forked(|| {
+        unstarted.schedule_key(Duration::ZERO, 5).unwrap();
+        wait_until("it has fired", || fired.len() == 1);
+        unstarted.stop().is_ok()
+    });
+    assert_eq!(status, 0);
+    unstarted.stop().unwrap();
+    // The last handle dropped in a child waits for nobody.
+    let (last, _fired) = recording(one_shard());
+    last.schedule_key(HOUR, 6).unwrap();
+    let mut last = Some(last);
+    assert_eq!(forked(|| last.take().is_some()), 0);
+}
+
+/// The first process of a container is number 1, and so is that of a container which it makes by a fork.
+#[test]
+#[ignore = "run by a_fork_with_the_same_process_id_is_told, alone in its process"]
+fn child_that_forks_into_another_namespace() {
+    // SAFETY: a system call about numbers; what it may say is that it is not allowed.
+    let may_be_first = |flags| unsafe { libc::unshare(flags) } == 0;
+    let status = forked(|| {
+        if !may_be_first(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) {
+            eprintln!("skipped: no namespaces");
+            return true;
+        }
+        let outer = forked(|| {
+            let (timer, fired) = recording(one_shard());
+            arm(&timer, us(1), 1);
+            wait_until("it has fired", || fired.len() == 1);
+            let own = std::process::id();
+            if !may_be_first(libc::CLONE_NEWPID) {
+                eprintln!("skipped: no namespace within another one");
+                return true;
+            }
+            let inner = forked(|| {
+                let refused = timer.schedule_key(us(1), 2).unwrap_err();
+                std::process::id() == own
+                    && refused.kind() == &ScheduleErrorKind::Start(StartError::Forked)
+                    && timer.state() == EngineState::Forked
+                    && timer.stop() == Err(StopError::Forked)
+            });
+            inner == 0
+        });
+        outer == 0
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
+#[ignore = "run by an_engine_that_is_turned_by_hand_goes_along_with_a_fork, alone in its process"]
+fn child_that_forks_beside_engines_without_workers() {
+    let (running, fired) = recording(one_shard().drive(Drive::Manual));
+    let (stopped, _fired) = recording(one_shard().drive(Drive::Manual));
+    for timer in [&running, &stopped] {
+        arm(timer, Duration::ZERO, 1);
+        arm(timer, HOUR, 2);
+    }
+    assert_eq!(stopped.stop().unwrap().len(), 2);
+    let status = forked(|| {
+        running.turn() == Ok(1)
+            && running.schedule_key(Duration::ZERO, 3).is_ok()
+            && running.turn() == Ok(1)
+            && running.state() == EngineState::Started
+            && running.stop().unwrap().len() == 1
+            && running.turn() == Err(TurnError::Stopped)
+    });
+    assert_eq!(status, 0);
+    assert_eq!((running.pending(), fired.len()), (2, 0), "the child's calls are its own");
+    let status = forked(|| {
+        let refused = stopped.schedule_key(HOUR, 3).unwrap_err();
+        stopped.is_stopped()
+            && refused.kind() == &ScheduleErrorKind::Stopped
+            && stopped.start() == Err(StartError::Stopped)
+            && stopped.turn() == Err(TurnError::Stopped)
+            && stopped.stop() == Ok(Vec::new())
+    });
+    assert_eq!(status, 0);
+}
+
+/// Its timers fire in their own process, those of the same turn as well as later ones.
+#[test]
+#[ignore = "run by a_handler_that_comes_back_in_a_fork.., alone in its process"]
+fn child_whose_handler_forks() {
+    use std::io::{Read, Write};
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::sync::{Arc, Mutex};
+    // Shared by both processes, as a list in memory is not.
+    let (mut told, tell) = std::os::unix::net::UnixStream::pair().unwrap();
+    let child = Arc::new(AtomicI32::new(0));
+    let (forks, tell) = (Arc::clone(&child), Mutex::new(Some(tell)));
+    let timer = one_shard()
+        .build_with(move |expired: tickwheel::Expired<u8>| {
+            let mut tell = tell.lock().unwrap();
+            if expired.payload > 0 {
+                tell.as_mut().unwrap().write_all(&[expired.payload]).unwrap();
+                if expired.payload == 9 {
+                    *tell = None;
+                }
+                return;
+            }
+            // SAFETY: no other thread of this process holds a lock that the child's copy of this one takes.
+            let pid = unsafe { libc::fork() };
+            // SAFETY: nothing is left of a child that hangs.
+            let _ = pid == 0 && unsafe { libc::alarm(20) } > 0;
+            forks.store(pid, Ordering::SeqCst);
+        })
+        .unwrap();
+    let start = timer.now() + Duration::from_millis(50);
+    for (n, at) in (0..9).map(|n| (n, start)).chain([(9, start + Duration::from_millis(300))]) {
+        timer.schedule_key(at, n).unwrap();
+    }
+    wait_until("it has forked", || child.load(Ordering::SeqCst) > 0);
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    let ended = unsafe { libc::waitpid(child.load(Ordering::SeqCst), &mut status, 0) };
+    assert!(
+        ended > 0 && libc::WIFEXITED(status),
+        "the child's copy of the worker has ended: {status}"
+    );
+    let mut fired = Vec::new();
+    told.read_to_end(&mut fired).unwrap();
+    assert_eq!(fired, [1, 2, 3, 4, 5, 6, 7, 8, 9], "each fires once");
+    timer.stop().unwrap();
+}
