@@ -10,8 +10,8 @@
 //! | exchanges the waker | the owner looks again a tick later; `stop` leaves the waker, and the future sees the end |
 //! | drops it | one compare-and-swap decides who takes the waker |
 //!
-//! Which waker the node carries the future remembers itself, as two words: a poll with the same one reads the state
-//! and writes nothing.
+//! Which waker the node carries the future remembers itself, as two words: a poll with the same one reads the states
+//! of timer and engine and writes nothing.
 //!
 //! Not shared between threads; moves from one to the next.
 
@@ -120,6 +120,9 @@ impl Alarm {
         let Some(armed) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
         let mut phase = self.engine.phase_of(armed.key);
         if phase == Phase::Pending {
+            if self.engine.phase() == super::state::Phase::Init {
+                return self.poll_in_a_fork(waker);
+            }
             if armed.waker == Identity::of(waker) {
                 return Poll::Pending;
             }
@@ -131,6 +134,19 @@ impl Alarm {
         let kind = (phase != Phase::Fired).then(|| self.engine.why_closed(armed.key.shard()));
         self.disarm();
         Poll::Ready(kind.map_or(Ok(()), Err))
+    }
+
+    /// As [`poll`](Self::poll), of a timer that was armed before a fork: nobody fires it here, unless this process does
+    /// by hand.
+    #[cold]
+    fn poll_in_a_fork(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
+        match self.engine.ready() {
+            Ok(()) => self.poll(waker),
+            Err(kind) => {
+                self.disarm();
+                Poll::Ready(Err(kind))
+            }
+        }
     }
 
     /// Whether the timer is armed and has fired.

@@ -239,6 +239,9 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// Pushing a deadline out moves nothing in the wheel and sends nothing to the worker; pulling it in
     /// costs about as much as a schedule. The key stays valid.
+    ///
+    /// It asks for the timer, not for the engine: in a forked child of the process that started the engine the timer
+    /// moves, in the child's copy of it, and never fires there ([`state`](Self::state) says so).
     #[inline]
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
         self.inner.reschedule(key, self.inner.tick(when))

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 ///   costs none, nor does one whose delay is zero, or whose point in time has passed by then. The clock is read once.
 /// * Dropping the future cancels its timer: one compare-and-swap. So does [`reset`](Self::reset), if it must; pushing
 ///   the deadline out writes two words, and tells the worker nothing.
-/// * A poll with the waker of the poll before reads one word. Another waker takes its place in the timer.
+/// * A poll with the waker of the poll before reads two words. Another waker takes its place in the timer.
 /// * Once ready it stays ready, until it is reset.
 ///
 /// The worker of a shard wakes. A waker that panics there counts as a handler's panic.
@@ -43,7 +43,8 @@ use std::time::{Duration, Instant};
 ///
 /// The output is an error if the timer is not accepted (the engine is full or stopped), or if the engine is stopped
 /// meanwhile: then the future is woken at once, although its time has not come. A
-/// [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready.
+/// [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child, where the engine's workers are not,
+/// the next poll is told so; nobody wakes for it.
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep {
     alarm: Alarm,

@@ -3,8 +3,11 @@
 use crate::arm;
 use crate::processes::alone;
 use crate::support::setup::{HOUR, one_shard, recording, us, wait_until};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tickwheel::{Drive, EngineState, ScheduleErrorKind, StartError, StopError, TurnError};
+use tickwheel::{Drive, EngineState, ScheduleErrorKind, SleepError, StartError, StopError};
+use tickwheel::{Timer, TurnError};
 
 #[test]
 fn a_fork_is_refused_and_told() {
@@ -19,6 +22,11 @@ fn a_fork_with_the_same_process_id_is_told() {
 #[test]
 fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
     alone("forks::child_that_forks_beside_engines_without_workers", &[]);
+}
+
+#[test]
+fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
+    alone("forks::child_that_forks_with_futures", &[]);
 }
 
 #[test]
@@ -155,6 +163,44 @@ fn child_that_forks_beside_engines_without_workers() {
             && stopped.stop() == Ok(Vec::new())
     });
     assert_eq!(status, 0);
+}
+
+#[test]
+#[ignore = "run by a_future_that_was_armed_before_a_fork.., alone in its process"]
+fn child_that_forks_with_futures() {
+    struct Quiet;
+    impl Wake for Quiet {
+        fn wake(self: Arc<Self>) {}
+    }
+    let other = Waker::from(Arc::new(Quiet));
+    let [mut same, mut other] = [Waker::noop(), &other].map(Context::from_waker);
+    let is_told = |polled| {
+        matches!(polled, Poll::Ready(Err(error))
+            if SleepError::kind(&error) == &ScheduleErrorKind::Start(StartError::Forked))
+    };
+    let workers: Timer = one_shard().build().unwrap();
+    let by_hand: Timer = one_shard().drive(Drive::Manual).build().unwrap();
+    let mut sleeps = [(); 3].map(|()| workers.sleep(HOUR));
+    let mut goes_along = by_hand.sleep(HOUR);
+    for sleep in sleeps.iter_mut().chain([&mut goes_along]) {
+        assert!(sleep.poll_sleep(&mut same).is_pending());
+    }
+    let status = forked(|| {
+        let [polled, of_another, reset] = &mut sleeps;
+        reset.reset(us(1));
+        is_told(polled.poll_sleep(&mut same))
+            && is_told(of_another.poll_sleep(&mut other))
+            && is_told(reset.poll_sleep(&mut same))
+            && workers.pending() == 0
+            && {
+                polled.reset(HOUR);
+                is_told(polled.poll_sleep(&mut same))
+            }
+            && goes_along.poll_sleep(&mut other).is_pending()
+            && by_hand.pending() == 1
+    });
+    assert_eq!(status, 0);
+    assert_eq!(workers.pending(), 3);
 }
 
 /// Its timers fire in their own process, those of the same turn as well as later ones.
