@@ -18,7 +18,8 @@ const MOST_SHARDS: usize = 4;
 /// wants other settings calls [`Builder::build_global`] before; otherwise the engine has a shard per core, four at
 /// most, and workers that are not pinned. Its workers start with the first timer.
 ///
-/// The engine lives as long as the process. Whoever stops it stops it for everybody, for good.
+/// The engine lives as long as the process. Whoever stops it stops it for everybody, for good. Once it has started it
+/// is [`Forked`](crate::EngineState::Forked) for good in a forked child, which needs an engine of its own.
 ///
 /// ```
 /// use std::time::Duration;

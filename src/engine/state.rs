@@ -37,7 +37,8 @@ pub enum EngineState {
     Draining,
     /// Stopped, which is final.
     Stopped,
-    /// Started by another process, of which this one is a fork: the workers are not here.
+    /// Started by another process, of which this one is a fork: the workers are not here. Noticed on Linux, from 4.14
+    /// on.
     Forked,
 }
 
