@@ -34,7 +34,11 @@ impl Engine {
         let bell = Bell::default();
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let rung = bell.clone();
-        let owner = Owner::new(0, wheel, None, Box::new(move || rung.ring()));
+        let wake = move || {
+            rung.ring();
+            true
+        };
+        let owner = Owner::new(0, wheel, None, Box::new(wake));
         Self { owner, ledger: Ledger::of_payloads(), bell, fired: Vec::new() }
     }
 

@@ -30,7 +30,7 @@ impl Engine {
     fn new() -> Self {
         let limit = Arc::new(Limit::new(10, 1));
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner = Owner::new(0, wheel, Some(Arc::clone(&limit)), Box::new(|| ()));
+        let owner = Owner::new(0, wheel, Some(Arc::clone(&limit)), Box::new(|| true));
         Self { owner, ledger: Ledger::of_payloads(), limit }
     }
 

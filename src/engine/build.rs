@@ -209,8 +209,11 @@ impl Builder {
             let wheel = AnyWheel::new(self.settings.wheel, rate.tick_ns())?;
             let (parker, unparker) = Parker::new();
             // A shard number is below 1024 (`check_shards`).
-            let owner =
-                Owner::new(shard as u16, wheel, limit.clone(), Box::new(move || unparker.wake()));
+            let wake = move || {
+                unparker.wake();
+                true
+            };
+            let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(wake));
             let handler = Contained::new("a handler", handler(shard));
             let starvation = pinning::Starvation::of(&self.pinning);
             let gathered = VecDeque::new();

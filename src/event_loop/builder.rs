@@ -137,12 +137,13 @@ impl EventLoopBuilder {
     ) -> Result<EventLoopTimer<T>, BuildError> {
         // The remotes do not keep the waker: a loop that is gone takes it with it.
         let weak = Arc::downgrade(&waker);
-        let wake = move || {
-            if let Some(Err(error)) = weak.upgrade().map(|waker| waker.wake()) {
-                contain::error(format_args!(
-                    "an event loop could not be woken for its timers: {error}"
-                ));
+        let wake = move || match weak.upgrade().map(|waker| waker.wake()) {
+            Some(Err(error)) => {
+                let text = "an event loop could not be woken for its timers";
+                contain::error(format_args!("{text}: {error}"));
+                false
             }
+            _ => true,
         };
         self.build(Box::new(wake), Some(waker))
     }
@@ -151,7 +152,9 @@ impl EventLoopBuilder {
     ///
     /// `wake` must end the loop's current sleep, or its next one if it does not sleep yet: writing to an
     /// eventfd or a pipe, unparking a thread, posting a message. It is called from any thread and must
-    /// not block. For a loop that never sleeps, or has no remotes, it may do nothing.
+    /// not block. One that panics has woken nobody: the error is logged, the timer stays accepted, and the next
+    /// remote that has something earlier than the sleep's end calls again. For a loop that never sleeps, or has no
+    /// remotes, it may do nothing.
     ///
     /// # Errors
     ///
@@ -161,10 +164,9 @@ impl EventLoopBuilder {
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<EventLoopTimer<T>, BuildError> {
         let wake = Contained::new("a waker", wake);
+        // On the way of a producer whose timer is accepted already: a panic must not take its key away.
         let wake_owner = move || {
-            let Some(wake) = wake.get() else { return };
-            // On the way of a producer whose timer is accepted already: a panic must not take its key away.
-            contain::quietly("the waker of an event loop", wake);
+            wake.get().and_then(|wake| contain::quietly("an event loop's waker", wake)).is_some()
         };
         self.build(Box::new(wake_owner), None)
     }

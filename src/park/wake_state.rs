@@ -59,7 +59,7 @@ struct Words {
     sleep: AtomicU64,
     /// The last sleep that a producer has set out to end.
     calling: AtomicU64,
-    /// The last sleep for which a producer's wake call has returned.
+    /// The last sleep for which a producer's wake call has returned, and not failed.
     called: AtomicU64,
 }
 
@@ -133,7 +133,7 @@ impl WakeState {
         Wake::Needed(Call(sleep))
     }
 
-    /// Producer: the wake call that `notify` asked for has returned, so others may rely on it.
+    /// Producer: the wake that `notify` asked for has succeeded, so others may rely on it.
     pub(crate) fn called(&self, call: Call) {
         // ORDERING: Relaxed: as in `raise`.
         self.words.called.store(call.0, Ordering::Relaxed);

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn what_a_stop_has_left_of_a_batch_comes_back_in_the_order_in_which_it_came() {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| ()));
+        let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| true));
         let handle = owner.handle();
         let thread = handle.thread(0);
         let armed = handle.schedule_batch(thread, (0..5).map(|n| (100 + n, n)).collect());

@@ -20,8 +20,9 @@ use std::sync::Arc;
 /// A thread looks at the zombie bound every so many of its cancels.
 pub(super) const CANCELS_PER_LOOK: u64 = 4096;
 
-/// How a producer ends the owner's sleep: the current one, or the next if the owner is not asleep yet. Must not block.
-pub(crate) type WakeOwner = Box<dyn Fn() + Send + Sync>;
+/// How a producer ends the owner's sleep: the current one, or the next if the owner is not asleep yet. Says whether it
+/// has: if not, others try. Neither blocks nor unwinds.
+pub(crate) type WakeOwner = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Beginnings and ends of a shard's timers: no end is among them without its beginning.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
-//! The waker of a timer on a `mio` poll: whose it is, how long it lives, and what a poll refuses.
+//! A timer's waker: whose it is, how long it lives, what it may do, and what a `mio` poll refuses.
 
 use mio::{Events, Poll, Token, Waker};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{BuildError, EventLoopTimer, ScheduleErrorKind};
+use tickwheel::{BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -66,4 +67,30 @@ fn a_shared_waker_ends_the_sleep_for_a_remote() {
             fired += timer.poll(now, |expired| assert_eq!(expired.payload, 17)).fired;
         }
     });
+}
+
+#[test]
+fn a_waker_that_panics_has_woken_nobody_and_others_try() {
+    let (clock, calls) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&calls);
+    let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+        .clock(clock.clone())
+        .build_with_waker(move || {
+            assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "the first call panics");
+        })
+        .unwrap();
+    let remote = timer.remote();
+    assert_eq!(timer.poll_timeout(timer.now()), None);
+    remote.schedule(HOUR, 1).unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| remote.schedule(Duration::ZERO, 2).unwrap());
+    });
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "the loop would sleep on");
+    remote.schedule(Duration::ZERO, 3).unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "one call that returned is enough");
+    let mut fired = Vec::new();
+    timer.poll(timer.now(), |expired| fired.push(expired.payload));
+    fired.sort_unstable();
+    assert_eq!((fired, timer.pending()), (vec![2, 3], 1));
 }
