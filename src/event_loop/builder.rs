@@ -1,8 +1,8 @@
 //! The settings of an event-loop timer.
 
-use super::timer::EventLoopTimer;
+use super::timer::{EventLoopTimer, Waker};
 use crate::contain::{self, Contained};
-use crate::shard::{Limit, Owner, WakeOwner};
+use crate::shard::{Limit, Owner};
 use crate::time::{Clock, TimeSource};
 use crate::types::{Budget, BuildError, Settings, WheelKind};
 use crate::wheel::AnyWheel;
@@ -135,22 +135,21 @@ impl EventLoopBuilder {
         self,
         waker: Arc<mio::Waker>,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        // The remotes do not keep the waker: a loop that is gone takes it with it.
-        let weak = Arc::downgrade(&waker);
-        let wake = move || match weak.upgrade().map(|waker| waker.wake()) {
-            Some(Err(error)) => {
+        self.build(Arc::new(move || match waker.wake() {
+            Ok(()) => true,
+            Err(error) => {
                 let text = "an event loop could not be woken for its timers";
                 contain::error(format_args!("{text}: {error}"));
                 false
             }
-            _ => true,
-        };
-        self.build(Box::new(wake), Some(waker))
+        }))
     }
 
     /// A timer whose remotes call `wake` when the loop has to look at its timers earlier than it planned.
     ///
-    /// `wake` must end the loop's current sleep, or its next one if it does not sleep yet: writing to an
+    /// The timer keeps `wake` as long as it lives; its remotes do not.
+    ///
+    /// It must end the loop's current sleep, or its next one if it does not sleep yet: writing to an
     /// eventfd or a pipe, unparking a thread, posting a message. It is called from any thread and must
     /// not block. One that panics has woken nobody: the error is logged, the timer stays accepted, and the next
     /// remote that has something earlier than the sleep's end calls again. For a loop that never sleeps, or has no
@@ -165,24 +164,22 @@ impl EventLoopBuilder {
     ) -> Result<EventLoopTimer<T>, BuildError> {
         let wake = Contained::new("a waker", wake);
         // On the way of a producer whose timer is accepted already: a panic must not take its key away.
-        let wake_owner = move || {
+        self.build(Arc::new(move || {
             wake.get().and_then(|wake| contain::quietly("an event loop's waker", wake)).is_some()
-        };
-        self.build(Box::new(wake_owner), None)
+        }))
     }
 
-    fn build<T: Send + 'static>(
-        self,
-        wake_owner: WakeOwner,
-        kept: Option<Arc<mio::Waker>>,
-    ) -> Result<EventLoopTimer<T>, BuildError> {
+    fn build<T: Send + 'static>(self, waker: Waker) -> Result<EventLoopTimer<T>, BuildError> {
         let Self { settings, clock } = self;
         let rate = settings.check()?;
         let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max, 1)));
         let wheel = AnyWheel::new(settings.wheel, rate.tick_ns())?;
-        let owner = Owner::new(0, wheel, limit, wake_owner);
+        // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
+        let weak = Arc::downgrade(&waker);
+        let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
+        let owner = Owner::new(0, wheel, limit, Box::new(wake_owner));
         let source = Arc::new(TimeSource::of(clock));
-        Ok(EventLoopTimer::new(owner, rate, &settings, source, kept))
+        Ok(EventLoopTimer::new(owner, rate, &settings, source, waker))
     }
 }
 

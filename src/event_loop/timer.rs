@@ -94,8 +94,11 @@ pub struct EventLoopTimer<T> {
     /// A sleep has been announced to the remotes.
     asleep: bool,
     /// The remotes wake through it and do not keep it.
-    _waker: Option<Arc<mio::Waker>>,
+    _waker: Waker,
 }
+
+/// Wakes the loop, and says whether it has.
+pub(super) type Waker = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl<T: Send + 'static> EventLoopTimer<T> {
     pub(super) fn new(
@@ -103,7 +106,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         rate: TickRate,
         settings: &Settings,
         source: Arc<TimeSource>,
-        waker: Option<Arc<mio::Waker>>,
+        waker: Waker,
     ) -> Self {
         let (budget, slack) = (settings.budget, settings.slack);
         Self { owner, rate, budget, slack, source, asleep: false, _waker: waker }

@@ -33,7 +33,7 @@ mod store;
 pub(crate) mod thread_state;
 
 pub(crate) use crate::drive::Fired;
-pub(crate) use handle::{ShardHandle, WakeOwner};
+pub(crate) use handle::ShardHandle;
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};

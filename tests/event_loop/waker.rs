@@ -70,6 +70,25 @@ fn a_shared_waker_ends_the_sleep_for_a_remote() {
 }
 
 #[test]
+fn a_closure_as_a_waker_dies_with_the_timer_too() {
+    let held = Arc::new(());
+    for closed in [true, false] {
+        let inside = Arc::clone(&held);
+        let timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+            .build_with_waker(move || assert_eq!(Arc::strong_count(&inside), 2))
+            .unwrap();
+        let remote = timer.remote();
+        if closed {
+            assert!(timer.close().is_empty());
+        } else {
+            drop(timer);
+        }
+        assert_eq!(Arc::strong_count(&held), 1, "a remote does not keep it");
+        assert!(remote.schedule(HOUR, 2).is_err());
+    }
+}
+
+#[test]
 fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     let (clock, calls) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&calls);

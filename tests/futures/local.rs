@@ -241,6 +241,18 @@ fn other_threads_wake_by_a_remote() {
 }
 
 #[test]
+fn a_remote_does_not_keep_the_drivers_waker() {
+    let (rig, bell) = (Rig::new(), Bell::new());
+    let remote = rig.sleeps.remote();
+    let mut driving = Box::pin(rig.sleeps.drive(|_| std::future::pending::<()>()));
+    assert!(poll(&mut driving, &bell).is_pending());
+    drop(driving);
+    drop(rig);
+    assert_eq!(wakers(&bell), 0);
+    assert!(remote.schedule(HOUR, Waker::noop().clone()).is_err());
+}
+
+#[test]
 fn a_timer_of_a_loop_of_its_own_is_taken_over() {
     let clock = ManualClock::new();
     let timer: EventLoopTimer<Waker> =
