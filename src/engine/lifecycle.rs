@@ -14,17 +14,17 @@ use super::state::Phase;
 use super::worker;
 use crate::contain;
 use crate::shard::ShardHandle;
-use crate::sync::process::{AtomicUsize, Ordering};
+use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
 use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::cell::RefCell;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Engines alive in this process; many of them are usually a mistake.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
-/// One warning per process is enough.
-static WARNED: Once = Once::new();
+/// One warning per process is enough. Not a lock: the logger may build an engine.
+static WARNED: AtomicBool = AtomicBool::new(false);
 /// As in the reference timers.
 const MANY_ENGINES: usize = 64;
 
@@ -38,13 +38,12 @@ impl<T> Lifecycle<T> {
     pub(super) fn new(shards: Vec<ShardWorker<T>>) -> Self {
         // ORDERING: Relaxed: a number for a warning.
         let many = ALIVE.fetch_add(1, Ordering::Relaxed) + 1;
-        if many > MANY_ENGINES {
-            WARNED.call_once(|| {
-                contain::warn(format_args!(
-                    "{many} timer engines are alive in this process; one is enough for a whole program: \
-                     share it by cloning the Timer"
-                ));
-            });
+        // ORDERING: Relaxed: one thread finds it unset, and tells nothing by it.
+        if many > MANY_ENGINES && !WARNED.swap(true, Ordering::Relaxed) {
+            contain::warn(format_args!(
+                "{many} timer engines are alive in this process; one is enough for a whole program: \
+                 share it by cloning the Timer"
+            ));
         }
         let alive = shards.len();
         let idle = shards.into_iter().map(Some).collect();

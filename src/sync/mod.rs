@@ -62,6 +62,6 @@ pub(crate) mod lock {
 /// execution, and it knows no futex and no timed park.
 pub(crate) mod process {
     #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
-    pub(crate) use core::sync::atomic::{AtomicBool, fence};
-    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use core::sync::atomic::fence;
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
