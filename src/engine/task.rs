@@ -12,7 +12,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, TryLockError};
 #[cfg(feature = "futures")]
 use std::task::Waker;
 
@@ -119,7 +119,7 @@ unsafe fn never_again(_storage: *const Storage) -> Option<Task> {
     None
 }
 
-/// A closure that runs once per period. The lock is free unless the closure was cancelled and is run by hand.
+/// A closure that runs once per period. Nobody waits for the lock: whoever finds it taken finds the closure at work.
 struct Repeating<F>(Arc<Mutex<F>>);
 
 impl<F: FnMut() + Send + 'static> Repeating<F> {
@@ -138,8 +138,12 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
     unsafe fn run(storage: *mut Storage) {
         // SAFETY: the function's contract.
         let this = unsafe { storage.cast::<Self>().read() };
-        // A closure that panicked in an earlier period runs again.
-        (this.0.lock().unwrap_or_else(PoisonError::into_inner))();
+        match this.0.try_lock() {
+            Ok(mut run) => run(),
+            // A closure that panicked in an earlier period runs again.
+            Err(TryLockError::Poisoned(run)) => run.into_inner()(),
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
 
     /// # Safety
@@ -237,6 +241,10 @@ impl Task {
     }
 
     /// Runs the closure.
+    ///
+    /// That of a periodic timer ([`Timer::repeat`](crate::Timer::repeat)) lies in several tasks, one after the other,
+    /// and runs in one of them at a time: while it does, on whichever thread, running another one does nothing. If it
+    /// has panicked in one of them it runs in the next one all the same.
     ///
     /// # Panics
     ///

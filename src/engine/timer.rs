@@ -111,6 +111,10 @@ impl Timer<Task> {
     /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
+    /// It never runs twice at a time and nobody waits for it. A call that comes while the closure still runs on another
+    /// thread, or from within itself, does nothing: on an executor's thread the call of a later period, elsewhere a
+    /// task that [`cancel`](Timer::cancel) has handed back and that is [run](Task::run) by hand.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickwheel::{MissedTicks, Period, Timer};

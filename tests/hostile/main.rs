@@ -8,6 +8,7 @@
 //! | `panics` | destructors, clones, handlers, executors, hooks, wakers that panic |
 //! | `clocks` | clocks that panic |
 //! | `endings` | shutdown and its modes; drops that must not wait |
+//! | `reentrant` | calls out of a closure that runs already |
 //! | `processes` | what needs a process of its own: a slewed clock, descriptors |
 //! | `forks` | a fork, which does too |
 
@@ -27,6 +28,7 @@ mod endings;
 mod forks;
 mod panics;
 mod processes;
+mod reentrant;
 
 use std::sync::Arc;
 use std::sync::Once;

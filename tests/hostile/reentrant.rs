@@ -1,0 +1,86 @@
+//! Calls from where one does not expect them: out of a closure that runs already.
+
+use crate::install_logger;
+use crate::support::setup::{ms, one_shard, rate, secs};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use tickwheel::{Drive, Key, Task};
+
+/// Runs `test` on a thread of its own; fails if it does not end.
+#[track_caller]
+fn must_end(test: impl FnOnce() + Send + 'static) {
+    let (done, ended) = channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        done.send(()).unwrap();
+    });
+    assert!(ended.recv_timeout(secs(20)).is_ok(), "it hangs, or has panicked");
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_repeating_closure_that_cancels_itself_and_runs_itself_by_hand() {
+    install_logger();
+    for drive in [Drive::Manual, Drive::Workers] {
+        must_end(move || {
+            let timer = one_shard().drive(drive).build().unwrap();
+            let (own, calls) = (Arc::new(OnceLock::<Key<Task>>::new()), Arc::new(Mutex::new(0)));
+            let (key, counted, weak) = (Arc::clone(&own), Arc::clone(&calls), timer.downgrade());
+            let (tell, told) = channel();
+            let run = move || {
+                *counted.lock().unwrap() += 1;
+                let timer = weak.upgrade().expect("the test has it");
+                // The closure is at work: once more within itself is nothing.
+                timer.cancel(*key.wait_for()).payload().expect("it repeats").run();
+                tell.send(()).unwrap();
+            };
+            let key = timer.repeat(Duration::ZERO, rate(ms(1)), run).unwrap();
+            own.set(key).unwrap();
+            // At the next tick, with a worker or by hand.
+            std::thread::sleep(ms(3));
+            let _ = timer.turn();
+            told.recv_timeout(secs(10)).unwrap();
+            assert_eq!(*calls.lock().unwrap(), 1);
+            assert!(timer.stop().unwrap().is_empty());
+        });
+    }
+}
+
+/// A cell that is filled a moment later, by the thread that has just made the timer.
+trait WaitFor<T> {
+    fn wait_for(&self) -> &T;
+}
+
+impl<T> WaitFor<T> for OnceLock<T> {
+    fn wait_for(&self) -> &T {
+        loop {
+            match self.get() {
+                Some(value) => return value,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repeating_closure_that_runs_elsewhere_is_not_waited_for() {
+    install_logger();
+    must_end(|| {
+        let timer = one_shard().build().unwrap();
+        let lock = Arc::new(Mutex::new(0));
+        let (inside, (entered, has_entered)) = (Arc::clone(&lock), channel());
+        let held = lock.lock().unwrap();
+        let run = move || {
+            entered.send(()).unwrap();
+            *inside.lock().unwrap() += 1;
+        };
+        let key = timer.repeat(Duration::ZERO, rate(ms(1)), run).unwrap();
+        has_entered.recv().unwrap();
+        // The worker waits for the lock, and this must not wait for the worker.
+        timer.cancel(key).payload().expect("it repeats").run();
+        drop(held);
+        assert!(timer.stop().unwrap().is_empty());
+        assert_eq!(*lock.lock().unwrap(), 1);
+    });
+}
