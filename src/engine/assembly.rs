@@ -53,7 +53,7 @@ impl Builder {
             thread_name: self.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: Earliest::never(),
-            lifecycle: Lifecycle::new(workers),
+            lifecycle: Arc::new(Lifecycle::new(workers)),
             _hook: hook,
             timers: CachePadded::default(),
             hold,

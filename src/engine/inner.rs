@@ -22,7 +22,6 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::task::Waker;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
@@ -45,7 +44,7 @@ pub(super) struct Inner<T> {
     pub(super) rejected: CachePadded<AtomicU64>,
     /// When a drain gives up.
     pub(super) drain_until: Earliest,
-    pub(super) lifecycle: Lifecycle<T>,
+    pub(super) lifecycle: Arc<Lifecycle<T>>,
     /// What the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines that
     /// are gone.
     pub(super) _hook: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -101,7 +100,6 @@ pub(super) struct State<T> {
     pub(super) idle: Vec<Option<ShardWorker<T>>>,
     /// Shards that have not ended.
     pub(super) alive: usize,
-    pub(super) workers: Vec<JoinHandle<()>>,
     /// What ended shards have left and nobody has been given yet.
     pub(super) unfired: Vec<Unfired<T>>,
     /// The last `Timer` is gone: nobody will ask.

@@ -7,7 +7,7 @@
 
 use super::events;
 use super::hooks::WorkerFailure;
-use super::inner::{Inner, Lifecycle, ShardWorker, State};
+use super::inner::{Hold, Inner, Lifecycle, ShardWorker, State};
 use super::settings::Drive;
 use super::shutdown::Shutdown;
 use super::state::Phase;
@@ -18,7 +18,6 @@ use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
 use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Engines alive in this process; many of them are usually a mistake.
@@ -47,13 +46,18 @@ impl<T> Lifecycle<T> {
         }
         let alive = shards.len();
         let idle = shards.into_iter().map(Some).collect();
-        let (workers, unfired) = (Vec::new(), Vec::new());
-        let state = State { idle, alive, workers, unfired, abandoned: false };
+        let state = State { idle, alive, unfired: Vec::new(), abandoned: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing of a shard is left to be done.
+    fn one_has_ended(&self) {
+        self.lock().alive -= 1;
+        self.changed.notify_all();
     }
 }
 
@@ -86,19 +90,23 @@ impl<T> Inner<T> {
         INSIDE.try_with(|engines| engines.borrow().contains(&self.id)).unwrap_or(false)
     }
 
-    /// The whole life of a worker's thread.
-    fn work(&self, mut shard: ShardWorker<T>) {
+    /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.
+    fn work(engine: Arc<Hold<T>>, mut shard: ShardWorker<T>) {
         // To the thread's very end: what its thread-locals drop is inside, too.
-        std::mem::forget(Inside::enter(self.id));
-        let driven = contain::call(|| worker::drive(self, &mut shard));
+        std::mem::forget(Inside::enter(engine.id));
+        let driven = contain::call(|| worker::drive(&engine, &mut shard));
         if let Err(message) = driven {
-            self.fail(shard.shard, message);
+            engine.fail(shard.shard, message);
         }
-        if self.standing.is_forked() {
+        if engine.standing.is_forked() {
             // The child's copy of this thread: what is pending is not its to drop or to wake.
             return std::mem::forget(shard);
         }
-        self.retire(shard);
+        engine.collect(shard);
+        let lifecycle = Arc::clone(&engine.lifecycle);
+        // Whoever has waited for the end, and then drops the last `Timer`, finds no worker that still keeps the engine.
+        drop(engine);
+        lifecycle.one_has_ended();
     }
 
     /// A shard has ended before its time.
@@ -112,8 +120,14 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Ends a shard, and keeps what it returns for whoever stops the engine.
+    /// Ends a shard on this thread.
     fn retire(&self, shard: ShardWorker<T>) {
+        self.collect(shard);
+        self.lifecycle.one_has_ended();
+    }
+
+    /// Closes a shard, and keeps what it returns for whoever stops the engine.
+    fn collect(&self, shard: ShardWorker<T>) {
         let mut unfired = shard.close(self);
         let mut state = self.lifecycle.lock();
         if !state.abandoned {
@@ -121,8 +135,6 @@ impl<T> Inner<T> {
         }
         drop(state);
         contain::drop_each("a timer's payload", unfired);
-        self.lifecycle.lock().alive -= 1;
-        self.lifecycle.changed.notify_all();
     }
 
     pub(super) fn shutdown(
@@ -187,14 +199,7 @@ impl<T> Inner<T> {
                 }
             };
         }
-        let unfired = std::mem::take(&mut state.unfired);
-        let workers = std::mem::take(&mut state.workers);
-        drop(state);
-        for worker in workers {
-            // Nothing of the user's runs there any more but destructors of thread-locals.
-            let _ = worker.join();
-        }
-        Ok(unfired)
+        Ok(std::mem::take(&mut state.unfired))
     }
 
     /// The last `Timer` is gone: the workers end by themselves and drop what is left. Waits for nobody.
@@ -335,23 +340,17 @@ impl<T: Send + 'static> Inner<T> {
         }
         if self.drive == Drive::Workers {
             self.standing.live_here();
-            let State { idle, workers, .. } = &mut *state;
-            for shard in idle.iter_mut().filter(|shard| shard.is_some()) {
-                workers.extend(self.spawn(shard)?);
-            }
+            state.idle.iter_mut().try_for_each(|shard| self.spawn(shard))?;
         }
         self.standing.set(Phase::Started);
         Ok(())
     }
 
     /// Gives a shard its thread. On failure `worker` holds it again, for another attempt.
-    fn spawn(
-        &self,
-        worker: &mut Option<ShardWorker<T>>,
-    ) -> Result<Option<JoinHandle<()>>, StartError> {
+    fn spawn(&self, worker: &mut Option<ShardWorker<T>>) -> Result<(), StartError> {
         // Never missing: whoever starts the engine has a `Timer`, or is one of its workers.
-        let Some(inner) = self.hold() else { return Err(StartError::Stopped) };
-        let Some(shard) = worker.take() else { return Ok(None) };
+        let Some(engine) = self.hold() else { return Err(StartError::Stopped) };
+        let Some(shard) = worker.take() else { return Ok(()) };
         let name = format!("{}-{}", self.thread_name, shard.shard);
         let number = shard.shard;
         // It stays in here if there is no thread to take it out.
@@ -362,11 +361,11 @@ impl<T: Send + 'static> Inner<T> {
         let inside = Arc::clone(&handover);
         let run = move || {
             if let Some(shard) = take(&inside) {
-                inner.work(shard);
+                Inner::work(engine, shard);
             }
         };
-        let spawned = std::thread::Builder::new().name(name).spawn(run);
-        spawned.map(Some).map_err(|error| {
+        // Nobody joins it: its end is told (`await_end`), and destructors of thread-locals may take for ever.
+        std::thread::Builder::new().name(name).spawn(run).map(drop).map_err(|error| {
             *worker = take(&handover);
             StartError::Spawn { shard: number, message: error.to_string() }
         })

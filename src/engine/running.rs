@@ -61,9 +61,12 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Stops the engine and returns every timer that has not ended, due ones included.
     ///
-    /// Waits until the handlers that run right now return. Timers that other threads schedule meanwhile
-    /// are either returned here or refused there, never lost. A second call returns nothing. Afterwards
+    /// Waits until the handlers that run right now return, and drops them. Timers that other threads schedule
+    /// meanwhile are either returned here or refused there, never lost. A second call returns nothing. Afterwards
     /// [`pending`](Self::pending) is 0, and the returned timers count as cancelled.
+    ///
+    /// No worker keeps the engine then. Their threads end by themselves, a moment later: what handlers have left there
+    /// in thread-locals is destroyed after this, and not waited for.
     ///
     /// # Errors
     ///
@@ -73,10 +76,11 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.shutdown(Shutdown::ReturnUnfired, None)
     }
 
-    /// Ends the engine in the given way, waits for its workers, and returns every timer that has not fired.
+    /// Ends the engine in the given way, waits for its shards, and returns every timer that has not fired.
     ///
     /// Waits for `limit` at most (`Duration::MAX` means for ever); for handlers that run, and in the modes other
-    /// than [`Shutdown::ReturnUnfired`] for the timers that still fire. Several calls do not disturb each other: the
+    /// than [`Shutdown::ReturnUnfired`] for the timers that still fire. An engine that its caller turns fires them in
+    /// this call, on this thread, however long that takes. Several calls do not disturb each other: the
     /// stricter mode counts, [`stop`](Self::stop) being the strictest, and each timer is returned by one of them.
     ///
     /// ```

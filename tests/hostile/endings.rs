@@ -4,7 +4,8 @@ use crate::support::setup::{
     HOUR, ms, one_shard, recording, reflexive, secs, set_of, sorted, wait_until,
 };
 use crate::{arm, install_logger};
-use std::sync::mpsc::channel;
+use std::cell::Cell;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
@@ -212,4 +213,42 @@ fn waiting_for_a_spinning_engine_to_be_idle_ends() {
         assert_eq!(fired.take().len(), 4, "all handlers have returned");
     }
     timer.stop().unwrap();
+}
+
+thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
+
+/// Holds its thread's end up until it is let go.
+struct Late(Receiver<()>);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        let _ = self.0.recv();
+    }
+}
+
+/// A shard has ended when its worker has done its part, whatever the handlers have left in that thread.
+#[test]
+fn the_thread_locals_of_a_worker_are_not_waited_for() {
+    install_logger();
+    for limit in [Some(secs(20)), None] {
+        let (let_go, gate) = channel();
+        let (running, runs) = channel();
+        let timer = one_shard().build().unwrap();
+        let keep = move || {
+            LATE.set(Some(Late(gate)));
+            running.send(()).unwrap();
+        };
+        let _ = timer.run_after(Duration::ZERO, keep).unwrap();
+        runs.recv_timeout(secs(20)).unwrap();
+        let (done, stopped) = channel();
+        std::thread::spawn(move || {
+            let rest = match limit {
+                Some(limit) => timer.shutdown(Shutdown::ReturnUnfired, limit),
+                None => timer.stop(),
+            };
+            done.send(rest.map(|rest| rest.len())).unwrap();
+        });
+        assert_eq!(stopped.recv_timeout(secs(20)), Ok(Ok(0)));
+        drop(let_go);
+    }
 }
