@@ -8,6 +8,7 @@
 use super::events;
 use super::hooks::WorkerFailure;
 use super::inner::{Hold, Inner, Lifecycle, ShardWorker, State};
+use super::inside::{self, Inside};
 use super::settings::Drive;
 use super::shutdown::Shutdown;
 use super::state::Phase;
@@ -16,7 +17,6 @@ use crate::contain;
 use crate::shard::ShardHandle;
 use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
 use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
-use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,12 +26,6 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 static WARNED: AtomicBool = AtomicBool::new(false);
 /// As in the reference timers.
 const MANY_ENGINES: usize = 64;
-
-thread_local! {
-    /// The engines whose handlers run on this thread at the moment: more than one when a handler turns
-    /// another engine by hand.
-    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
 
 impl<T> Lifecycle<T> {
     pub(super) fn new(shards: Vec<ShardWorker<T>>) -> Self {
@@ -68,26 +62,9 @@ impl<T> Drop for Lifecycle<T> {
     }
 }
 
-/// Marks the calling thread as one that runs the engine's handlers, until dropped.
-struct Inside;
-
-impl Inside {
-    fn enter(engine: u64) -> Self {
-        INSIDE.with_borrow_mut(|engines| engines.push(engine));
-        Self
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        let _ = INSIDE.try_with(|engines| engines.borrow_mut().pop());
-    }
-}
-
 impl<T> Inner<T> {
     fn is_inside(&self) -> bool {
-        // Without the thread-local (the thread is being torn down) no handler runs.
-        INSIDE.try_with(|engines| engines.borrow().contains(&self.id)).unwrap_or(false)
+        inside::is_inside(self.id)
     }
 
     /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.

@@ -17,6 +17,7 @@
 //! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
 //! | `lifecycle` | start, end, turning by hand |
+//! | `inside` | which engines' handlers run on the calling thread |
 //! | `shutdown` | the ways in which an engine ends |
 //! | `shard_worker` | what drives one shard, on whichever thread |
 //! | `gather` | wakers of one turn, called together |
@@ -43,6 +44,7 @@ mod handler;
 mod hold;
 mod hooks;
 mod inner;
+mod inside;
 mod lifecycle;
 pub(crate) mod linger;
 

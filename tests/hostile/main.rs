@@ -8,7 +8,7 @@
 //! | `panics` | destructors, clones, handlers, executors, hooks, wakers that panic |
 //! | `clocks` | clocks that panic |
 //! | `endings` | shutdown and its modes; drops that must not wait |
-//! | `reentrant` | calls out of a closure that runs already |
+//! | `reentrant` | calls out of a closure that runs already, and out of the end of a thread |
 //! | `processes` | what needs a process of its own: a slewed clock, descriptors |
 //! | `forks` | a fork, which does too |
 

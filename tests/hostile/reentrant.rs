@@ -1,11 +1,12 @@
-//! Calls from where one does not expect them: out of a closure that runs already.
+//! Calls from where one does not expect them: out of a closure that runs already, out of the end of a thread.
 
 use crate::install_logger;
-use crate::support::setup::{ms, one_shard, rate, secs};
+use crate::support::setup::{HOUR, ms, one_shard, rate, secs};
+use std::cell::RefCell;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tickwheel::{Drive, Key, Task};
+use tickwheel::{Drive, Key, Task, Timer, TurnError};
 
 /// Runs `test` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -83,4 +84,48 @@ fn a_repeating_closure_that_runs_elsewhere_is_not_waited_for() {
         assert!(timer.stop().unwrap().is_empty());
         assert_eq!(*lock.lock().unwrap(), 1);
     });
+}
+
+thread_local!(static KEPT: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) });
+
+/// Does the rest of a thread's work with an engine while the thread's values are destroyed.
+struct AtTheEnd {
+    timer: Timer,
+    work: fn(&Timer),
+}
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        (self.work)(&self.timer);
+    }
+}
+
+#[test]
+fn the_last_timer_of_an_engine_in_a_thread_local() {
+    install_logger();
+    let works: [fn(&Timer); 3] = [
+        |_| (),
+        |timer| assert!(timer.stop().is_ok()),
+        |timer| {
+            assert!(matches!(timer.turn(), Ok(0) | Err(TurnError::DrivenByWorkers)));
+            timer.wait_idle();
+        },
+    ];
+    for work in works {
+        for (drive, starts) in
+            [(Drive::Manual, true), (Drive::Workers, true), (Drive::Workers, false)]
+        {
+            must_end(move || {
+                // Used before the engine is, so it is destroyed after all that the engine keeps for this thread.
+                KEPT.with_borrow(|kept| assert!(kept.is_none()));
+                let timer = one_shard().drive(drive).build().unwrap();
+                if starts {
+                    let _ = timer.run_after(HOUR, || ()).unwrap();
+                }
+                timer.wait_idle();
+                let _ = timer.turn();
+                KEPT.set(Some(AtTheEnd { timer, work }));
+            });
+        }
+    }
 }
