@@ -124,7 +124,7 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
     let timeout = timeout.expect("there is a place");
     let floor = if after.is_some() { now } else { Time::ZERO };
     rounded(timeout.deadline(), floor, deadline, ticks);
-    let due = if after.is_some() { ticks.deadline(now, deadline) } else { ticks.at(deadline) };
+    let due = after.map_or(ticks.at(deadline), |delay| ticks.deadline(now, delay));
     assert_eq!(timeout.deadline(), ticks.start(due));
     let before = fired.load(Ordering::SeqCst);
     if timeout.deadline() > now {

@@ -140,9 +140,9 @@ impl<T> Steps for LocalTimer<T> {
 
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
-        let now = self.latest.max(now);
+        let now = self.latest.present(now);
         let turn = self.contents.driver.begin(self.rate.current(now), self.contents.budget.fire)?;
-        self.latest = now;
+        self.latest.reach(now);
         Some(Poll::new(turn, now))
     }
 

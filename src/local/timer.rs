@@ -2,7 +2,7 @@
 use super::common::{Contents, until};
 use super::table::Rescheduled;
 use crate::state::Phase;
-use crate::time::{Course, Period, Repeat, TickRate, Time, When, whole_ms};
+use crate::time::{Course, Deadline, Latest, Period, Repeat, TickRate, Time, When, whole_ms};
 use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
 use crate::wheel::AnyWheel;
 use core::fmt;
@@ -70,13 +70,13 @@ use core::time::Duration;
 pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
     pub(super) contents: Contents<T, AnyWheel, false>,
-    /// The latest time that a poll was told.
-    pub(super) latest: Time,
+    /// Of polls, and of what was scheduled for a point in time that had passed.
+    pub(super) latest: Latest,
 }
 
 impl<T> LocalTimer<T> {
     pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, settings: &Settings) -> Self {
-        Self { rate, contents: Contents::new(wheel, settings), latest: Time::ZERO }
+        Self { rate, contents: Contents::new(wheel, settings), latest: Latest::NONE }
     }
 
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
@@ -96,33 +96,15 @@ impl<T> LocalTimer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.tick_of(now, when.into().time_from(now));
+        let Deadline { tick, .. } = self.deadline_of(now, when.into());
         self.contents.schedule(tick, payload)
     }
 
-    /// The tick of a deadline: rounded up, unless it has passed.
+    /// The deadline of a timer that is set at `now`; an instant counts on the machine's clock.
     #[inline(always)]
-    fn tick_of(&mut self, now: Time, deadline: Time) -> u64 {
-        if deadline > self.latest.max(now) {
-            return self.rate.deadline_at(deadline);
-        }
-        self.tick_of_passed(now, deadline)
-    }
-
-    /// The tick of a deadline that has passed, or of a zero delay: it is due, however long a tick is.
-    #[cold]
-    #[inline(never)]
-    fn tick_of_passed(&mut self, now: Time, deadline: Time) -> u64 {
-        if deadline == now {
-            return self.rate.current(now);
-        }
-        let present = self.latest.max(now);
-        let (tick, current) = (self.rate.deadline_at(deadline), self.rate.current(present));
-        if tick > current {
-            // Polls know of this present, too: a clock that goes back must not make the timer early.
-            self.latest = present;
-        }
-        tick.min(current)
+    fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
+        let Self { rate, latest, .. } = self;
+        when.deadline(rate, || now, Time::from, |point| latest.tick_of(rate, now, point))
     }
 
     /// Schedules a timer that fires at `first` and then once per `period`, until it is cancelled.
@@ -175,9 +157,8 @@ impl<T> LocalTimer<T> {
     where
         T: Recurring,
     {
-        let first = first.into().time_from(now);
-        let course = Course::new(first, period, self.rate);
-        let tick = self.tick_of(now, first);
+        let Deadline { nominal, tick } = self.deadline_of(now, first.into());
+        let course = Course::new(nominal, period, self.rate);
         self.contents.schedule_periodic(tick, Repeat { payload, clone: T::clone, course })
     }
 
@@ -198,8 +179,7 @@ impl<T> LocalTimer<T> {
     /// counts as a cancel towards what has to be swept.
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        let nominal = when.into().time_from(now);
-        let tick = self.tick_of(now, nominal);
+        let Deadline { nominal, tick } = self.deadline_of(now, when.into());
         match self.contents.table.reschedule(key, tick, nominal) {
             Rescheduled::Gone => return Reschedule::Gone,
             Rescheduled::Later => {}

@@ -11,6 +11,7 @@
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
 //! | `timeout` | timeouts as the system calls of event loops take them |
 //! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
+//! | `latest` | the present of a timer that is told the time |
 //! | `slack` | how long an owner may sleep, and where a deadline may move to, if being late is no harm |
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
@@ -22,6 +23,7 @@
 #[cfg(feature = "shard")]
 mod boot;
 mod clock;
+mod latest;
 #[cfg(feature = "std")]
 mod manual;
 #[cfg(feature = "std")]
@@ -41,6 +43,7 @@ mod when;
 #[cfg(feature = "shard")]
 pub use boot::BootClock;
 pub use clock::Clock;
+pub(crate) use latest::Latest;
 #[cfg(feature = "std")]
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
@@ -55,4 +58,5 @@ pub(crate) use repeat::{Course, Repeat};
 pub(crate) use source::TimeSource;
 pub(crate) use tick::TickRate;
 pub(crate) use timeout::whole_ms;
+pub(crate) use when::Deadline;
 pub use when::When;

@@ -10,7 +10,7 @@
 //! Arithmetic saturates: the far end of either scale, [`Time::MAX`] and [`NEVER`], means
 //! "practically never".
 
-use super::Time;
+use super::{Time, saturating_ns};
 use core::time::Duration;
 
 /// The tick that never comes: the deadline of every timer whose time does not fit the scale.
@@ -75,14 +75,13 @@ impl TickRate {
     /// The tick at which a timer of `delay` set at `now` may fire.
     ///
     /// Rounds up: the tick begins at `now + delay` or later. A zero delay gives the current tick,
-    /// which is due at once. A sum beyond the scale gives [`NEVER`].
+    /// which is due at once. A sum beyond the scale gives [`NEVER`], at the end of the scale as well.
     #[inline]
     pub(crate) const fn deadline(&self, now: Time, delay: Duration) -> u64 {
-        let deadline = now.saturating_add(delay);
-        if deadline.as_nanos() <= now.as_nanos() {
-            return self.current(now);
+        match saturating_ns(delay) {
+            0 => self.current(now),
+            nanos => self.ceil(now.as_nanos().saturating_add(nanos)),
         }
-        self.ceil(deadline.as_nanos())
     }
 
     /// The tick at which a timer for the time `deadline` may fire: rounds up, whether or not that
@@ -92,6 +91,17 @@ impl TickRate {
         match deadline.as_nanos() {
             0 => 0,
             nanos => self.ceil(nanos),
+        }
+    }
+
+    /// The tick of a timer for the time `deadline` that is set at `present`: rounded up, unless that time has passed.
+    /// Then it is no later than the present one, and so due at once, however long a tick is. The end of the scale
+    /// never passes.
+    #[inline]
+    pub(crate) fn due(&self, deadline: Time, present: Time) -> u64 {
+        match self.deadline_at(deadline) {
+            tick if deadline > present || tick == NEVER => tick,
+            tick => tick.min(self.current(present)),
         }
     }
 
@@ -187,13 +197,12 @@ mod tests {
             let expected = if delay.is_zero() {
                 now_ns / tick_ns
             } else if sum >= u128::from(u64::MAX) {
-                // At the last nanosecond there is no time after `now` left, so all is due at once.
-                if now == Time::MAX { now_ns / tick_ns } else { NEVER }
+                NEVER
             } else {
                 u64::try_from(sum.div_ceil(u128::from(tick_ns))).unwrap()
             };
             prop_assert_eq!(rate.deadline(now, delay), expected);
-            if !delay.is_zero() && now != Time::MAX {
+            if !delay.is_zero() {
                 prop_assert_eq!(rate.deadline_at(now + delay), expected);
             }
             prop_assert_eq!(rate.current(now), now_ns / tick_ns);
@@ -206,7 +215,7 @@ mod tests {
             let rate = TickRate::new(tick_ns);
             let now = Time::from_nanos(now_ns);
             let deadline = rate.deadline(now, delay);
-            if now + delay == now {
+            if delay.is_zero() {
                 prop_assert_eq!(deadline, rate.current(now));
             } else {
                 prop_assert!(rate.start_of(deadline) >= now + delay);
@@ -215,6 +224,24 @@ mod tests {
                     prop_assert!(rate.start_of(deadline - 1) < now + delay);
                 }
             }
+        }
+
+        #[test]
+        fn a_time_that_has_passed_is_due_and_none_before(
+            tick_ns in tick_ns(),
+            deadline in any_size(), present in any_size(), later in any_size(),
+        ) {
+            let rate = TickRate::new(tick_ns);
+            let [deadline, present] = [deadline, present].map(Time::from_nanos);
+            let tick = rate.due(deadline, present);
+            prop_assert!(tick <= rate.deadline_at(deadline));
+            if deadline <= present && deadline < Time::MAX {
+                prop_assert!(tick <= rate.current(present), "it has passed and is not due");
+            } else {
+                prop_assert_eq!(tick, rate.deadline_at(deadline));
+            }
+            let later = present.max(Time::from_nanos(later));
+            prop_assert!(tick > rate.current(later) || deadline <= later, "due and has not passed");
         }
 
         #[test]
@@ -250,6 +277,8 @@ mod tests {
             "up, whether or not it has passed"
         );
         assert_eq!(rate.deadline(Time::ZERO, Duration::MAX), NEVER);
+        assert_eq!(rate.deadline(Time::MAX, Duration::from_nanos(1)), NEVER);
+        assert_eq!(rate.deadline(Time::MAX, Duration::ZERO), rate.current(Time::MAX));
         assert_eq!(rate.deadline_at(Time::MAX), NEVER);
         assert_eq!(rate.start_of(NEVER), Time::MAX);
         assert_eq!((rate.tick(), rate.tick_ns()), (ms(1), 1_000_000));

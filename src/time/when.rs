@@ -61,6 +61,14 @@ enum Kind {
     AtInstant(Grid, Instant),
 }
 
+/// When a timer is to fire, on its own scales.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    /// Before it is rounded to a tick.
+    pub(crate) nominal: Time,
+    pub(crate) tick: u64,
+}
+
 impl When {
     /// The same, for a timer that may be late by as much as `slack`: its deadline moves up to the next of the points
     /// that all timers of this slack share, so that those of one thread or loop fire in one go, with one wake-up.
@@ -99,6 +107,32 @@ impl When {
             Kind::At(_, time) => Kind::At(grid, time),
             Kind::AtInstant(_, instant) => Kind::AtInstant(grid, instant),
         })
+    }
+
+    /// The deadline, and its tick. `start` gives what a delay counts from, `time_of` translates an instant, `tick_of`
+    /// gives the tick of a point in time: see [`TickRate::due`].
+    #[inline(always)] // so that the usual kind, which is known at compile time, costs no branch
+    pub(crate) fn deadline(
+        self,
+        rate: &TickRate,
+        start: impl FnOnce() -> Time,
+        time_of: impl FnOnce(Instant) -> Time,
+        tick_of: impl FnOnce(Time) -> u64,
+    ) -> Deadline {
+        let point = match self.0 {
+            Kind::After(Grid::EXACT, delay) => {
+                let start = start();
+                let (nominal, tick) = (start.saturating_add(delay), rate.deadline(start, delay));
+                return Deadline { nominal, tick };
+            }
+            Kind::After(grid, delay) => {
+                let nominal = grid.round_up(start().saturating_add(delay));
+                return Deadline { nominal, tick: rate.deadline_at(nominal) };
+            }
+            Kind::At(grid, time) => grid.round_up(time),
+            Kind::AtInstant(grid, instant) => grid.round_up(time_of(instant)),
+        };
+        Deadline { nominal: point, tick: tick_of(point) }
     }
 
     /// The deadline's tick. `start` gives what a delay counts from, `time_of` translates an instant.

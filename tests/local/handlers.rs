@@ -203,6 +203,29 @@ fn a_deadline_that_has_passed_is_due_in_the_next_poll_whatever_the_tick() {
     }
 }
 
+/// 90 minutes is said to be now, so a poll that is told of an earlier time counts as one at 90 minutes.
+#[test]
+fn a_deadline_of_now_is_not_early_if_the_clock_goes_back() {
+    let at = |minutes: u64| ms(minutes * 60_000);
+    for deadline in [at(90), at(70)] {
+        let mut timer = LocalTimer::new(for_ms(3_600_000)).unwrap();
+        timer.schedule(at(90), deadline, 0).unwrap();
+        let mut lateness = None;
+        timer.poll(at(60), |expired| lateness = Some(expired.lateness));
+        assert_eq!(lateness, Some(at(90) - at(60)));
+    }
+}
+
+#[test]
+fn at_the_end_of_the_scale_only_a_delay_of_zero_is_due() {
+    for mut timer in timers() {
+        timer.schedule(Time::MAX, for_ms(1), 1).unwrap();
+        timer.schedule(Time::MAX, Time::MAX, 2).unwrap();
+        timer.schedule(Time::MAX, Duration::ZERO, 3).unwrap();
+        assert_eq!(timer.poll(Time::MAX, |expired| assert_eq!(expired.payload, 3)).fired, 1);
+    }
+}
+
 /// One call of a handler that moves a timer to and fro, to deadlines that have come.
 #[test]
 fn moves_within_one_handler_leave_a_bounded_number_of_entries() {

@@ -2,7 +2,7 @@
 
 use super::choices::{Act, Span};
 use super::ledger::{Ledger, Payload};
-use super::ticks::{NEVER, Ticks, later};
+use super::ticks::{NEVER, Ticks};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,7 +171,7 @@ impl Book {
         match act {
             Act::Schedule { by, delay } => {
                 let delay = delay.duration(self.ticks);
-                let due = self.ticks.deadline(subject.now(by), later(subject.now(by), delay));
+                let due = self.ticks.deadline(subject.now(by), delay);
                 let payload = self.ledger.payload(self.records.len() as u64);
                 let armed = subject.schedule(by, delay, payload);
                 self.armed(subject, by, due, armed)
@@ -198,7 +198,7 @@ impl Book {
             Act::Reschedule { by, pick, delay } => {
                 let Some(id) = self.pick(pick) else { return Effect::Nothing };
                 let delay = delay.duration(self.ticks);
-                let due = self.ticks.deadline(subject.now(by), later(subject.now(by), delay));
+                let due = self.ticks.deadline(subject.now(by), delay);
                 let moved = subject.reschedule(by, id, self.record(id).key, delay);
                 self.moved(id, due, moved)
             }
@@ -224,17 +224,15 @@ impl Book {
 
     fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
         let deadline = offset.from(subject.now(by), back, self.ticks);
-        let due = self.ticks.at(deadline);
-        let passed = subject.polled().filter(|polled| deadline <= *polled);
-        (deadline, passed.map_or(due, |polled| due.min(self.ticks.current(polled))))
+        let due = subject.polled().map(|polled| self.ticks.point(deadline, polled));
+        (deadline, due.unwrap_or(self.ticks.at(deadline)))
     }
 
     /// Schedules a timer for each delay in one call: those before the first refusal are accepted, the others come
     /// back, all in the order in which they were given.
     fn batch<S: Subject>(&mut self, subject: &mut S, by: S::By, delays: Vec<Duration>) -> Effect {
         let (now, first) = (subject.now(by), self.records.len());
-        let due: Vec<u64> =
-            delays.iter().map(|delay| self.ticks.deadline(now, later(now, *delay))).collect();
+        let due: Vec<u64> = delays.iter().map(|delay| self.ticks.deadline(now, *delay)).collect();
         let payloads = (first as u64..).map(|id| self.ledger.payload(id));
         let timers = delays.into_iter().zip(payloads).collect();
         let Some(batched) = subject.schedule_batch(by, timers) else { return Effect::Nothing };

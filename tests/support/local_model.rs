@@ -157,10 +157,7 @@ impl World {
         match timer.schedule_periodic(Time::ZERO, first, period, self.book.ledger.payload(id)) {
             Err(error) => self.book.refused(id, &error),
             Ok(key) => {
-                let due = self.book.ticks.at(first);
-                let has_passed = first <= self.latest;
-                let due =
-                    if has_passed { due.min(self.book.ticks.current(self.latest)) } else { due };
+                let due = self.book.ticks.point(first, self.latest);
                 self.next_periodic += 1;
                 self.book.others += 1;
                 self.touched.insert(id);
@@ -200,9 +197,10 @@ impl World {
         let Some(id) = self.pick_periodic(pick) else { return };
         let (now, ticks) = (self.clock.now(), self.book.ticks);
         let Some(periodic) = self.periodics.get_mut(&id) else { return };
-        assert!(timer.reschedule(now, periodic.key, delay.duration(ticks)).moved());
-        periodic.nominal = later(now, delay.duration(ticks));
-        periodic.due = ticks.deadline(now, periodic.nominal);
+        let delay = delay.duration(ticks);
+        assert!(timer.reschedule(now, periodic.key, delay).moved());
+        periodic.nominal = later(now, delay);
+        periodic.due = ticks.deadline(now, delay);
         self.touched.insert(id);
         self.book.has_zombies = true;
     }

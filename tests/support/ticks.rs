@@ -31,15 +31,23 @@ impl Ticks {
         now.as_nanos() / self.0
     }
 
-    /// The tick of a timer whose delay, counted from `now`, ends at `deadline`: rounded up; the current one for
-    /// no delay.
-    pub(crate) fn deadline(self, now: Time, deadline: Time) -> u64 {
-        if deadline <= now { self.current(now) } else { self.at(deadline) }
+    /// The tick of a timer for `delay`, counted from `now`: rounded up; the current one for no delay.
+    pub(crate) fn deadline(self, now: Time, delay: Duration) -> u64 {
+        if delay.is_zero() { self.current(now) } else { self.at(later(now, delay)) }
     }
 
     /// The tick of a timer for `deadline`: rounded up, whether or not that has passed.
     pub(crate) fn at(self, deadline: Time) -> u64 {
         if deadline == Time::MAX { NEVER } else { deadline.as_nanos().div_ceil(self.0) }
+    }
+
+    /// The tick of a timer for `deadline` that is set at `present`: rounded up, unless that has passed, which the end
+    /// of the scale never does.
+    pub(crate) fn point(self, deadline: Time, present: Time) -> u64 {
+        match self.at(deadline) {
+            tick if tick == NEVER || deadline > present => tick,
+            tick => tick.min(self.current(present)),
+        }
     }
 
     /// When `tick` begins.
