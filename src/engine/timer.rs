@@ -48,7 +48,8 @@ use std::mem::ManuallyDrop;
 /// * Every accepted timer ends exactly once: fired, cancelled, or returned by `stop`.
 /// * `schedule`, `cancel` and `reschedule` take no lock and never wait for a worker or for each other.
 ///   (A thread's very first operation, the lazy start, and growth of the node table are the exceptions:
-///   the first two take a lock once, the last one allocates.)
+///   the first two take a lock once, the last one allocates. And three threads that are stopped while they
+///   move one and the same timer keep a fourth one waiting that moves it.)
 ///
 /// # Complexity
 ///

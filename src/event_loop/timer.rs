@@ -213,7 +213,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.budget = budget.at_least_one();
     }
 
-    /// Bytes that nodes and wheel hold, as of the last poll.
+    /// Bytes that nodes and wheel hold, as of the last poll. What other threads have sent since then is not in it: 16
+    /// bytes for each message that [`ShardStats::inbox`] counts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)

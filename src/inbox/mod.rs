@@ -39,8 +39,8 @@
 //!
 //! A thread that ends leaves its block to the thread that inherits its place (`sync::slot`), which goes on with it. A
 //! thread that stops costs each drain one look at the next slot of its block, and holds back nobody's messages; only if
-//! it stops in the middle of a hand-over, it holds the epoch, and blocks are allocated instead of used again until
-//! it goes on.
+//! it stops in the middle of a hand-over, it holds the epoch, which is one for all engines of the process: in all of
+//! them blocks are allocated instead of used again until it goes on.
 //!
 //! Bound on memory: unread messages, plus what the epoch still holds, plus 16 blocks at rest (512 KiB), plus one
 //! open block per thread: of 8 slots at first, of 32, 128 and 512 then, and of 2048 for threads that have sent more.
