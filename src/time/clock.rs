@@ -66,7 +66,7 @@ pub trait Clock: Send + Sync + 'static {
         None
     }
 
-    /// True where time moves only by hand.
+    /// True where time moves only by hand. Asked once, when a timer is built.
     ///
     /// Workers of such a clock sleep without a timeout and rely on the hooks to learn that time
     /// moved.

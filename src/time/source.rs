@@ -28,6 +28,8 @@ pub(crate) enum TimeSource {
         last_words: OnceLock<String>,
         /// What the clock says that a sleep may last.
         longest_sleep: Option<Duration>,
+        /// Whether the clock says that its time moves only by hand.
+        is_virtual: bool,
     },
 }
 
@@ -37,13 +39,19 @@ impl TimeSource {
         Self::Monotonic { clock, quick: QuickClock::new(clock) }
     }
 
-    /// The user's clock, or the machine's.
+    /// The user's clock, or the machine's. A clock that panics when it is asked what it is like is an ordinary one.
     pub(crate) fn of(clock: Option<Arc<dyn Clock>>) -> Self {
         let Some(clock) = clock else { return Self::monotonic() };
-        let longest_sleep = contain::call(|| clock.longest_sleep()).unwrap_or(None);
-        let clock = Contained::new("a clock", clock);
-        let (latest, panics) = (AtomicU64::new(0), AtomicU32::new(0));
-        Self::Custom { clock, latest, panics, last_words: OnceLock::new(), longest_sleep }
+        Self::Custom {
+            longest_sleep: contain::quietly("Clock::longest_sleep", || clock.longest_sleep())
+                .flatten(),
+            is_virtual: contain::quietly("Clock::is_virtual", || clock.is_virtual())
+                .unwrap_or(false),
+            clock: Contained::new("a clock", clock),
+            latest: AtomicU64::new(0),
+            panics: AtomicU32::new(0),
+            last_words: OnceLock::new(),
+        }
     }
 
     #[inline]
@@ -198,7 +206,7 @@ impl TimeSource {
     pub(crate) fn is_virtual(&self) -> bool {
         match self {
             Self::Monotonic { .. } => false,
-            Self::Custom { clock, .. } => clock.get().is_some_and(|clock| clock.is_virtual()),
+            Self::Custom { is_virtual, .. } => *is_virtual,
         }
     }
 
@@ -212,7 +220,9 @@ impl TimeSource {
 
     pub(crate) fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         if let Self::Custom { clock, .. } = self {
-            clock.get().inspect(|clock| clock.on_advance(wake));
+            contain::quietly("Clock::on_advance", || {
+                clock.get().inspect(|clock| clock.on_advance(wake))
+            });
         }
     }
 }

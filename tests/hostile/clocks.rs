@@ -4,10 +4,11 @@ use crate::support::setup::{HOUR, ms, one_shard, secs, set_of, wait_until};
 use crate::{arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Expired, ScheduleErrorKind, Time, Timer, TurnError,
+    Builder, Clock, Drive, EngineState, Expired, MonotonicClock, ScheduleErrorKind, Time, Timer,
+    TurnError,
 };
 
 /// A clock that panics on the engine's workers on demand.
@@ -48,6 +49,49 @@ fn a_clock_that_panics_now_and_then_stands_still_meanwhile() {
     }
     assert_eq!(timer.state(), EngineState::Started);
     assert!(timer.stop().unwrap().is_empty());
+}
+
+/// It is asked for nothing but the time once the engine is built.
+#[test]
+fn a_clock_whose_other_answers_panic() {
+    install_logger();
+    struct Silent(MonotonicClock);
+    impl Clock for Silent {
+        fn now(&self) -> Time {
+            self.0.now()
+        }
+        fn longest_sleep(&self) -> Option<Duration> {
+            panic!("the longest sleep")
+        }
+        fn is_virtual(&self) -> bool {
+            panic!("whether it is virtual")
+        }
+    }
+    struct Deaf;
+    impl Clock for Deaf {
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+        fn is_virtual(&self) -> bool {
+            true
+        }
+        fn on_advance(&self, _: Weak<dyn Fn() + Send + Sync>) {
+            panic!("the hook")
+        }
+    }
+    fn fires(builder: Builder, delays: &[Duration]) -> bool {
+        let (sender, receiver) = channel();
+        let timer = builder.build_with(move |e: Expired<u64>| sender.send(e).unwrap()).unwrap();
+        timer.schedule_key(HOUR, 1).unwrap();
+        for delay in delays {
+            timer.schedule_key(*delay, 2).unwrap();
+            assert_eq!(receiver.recv_timeout(secs(20)).unwrap().payload, 2);
+        }
+        timer.state() == EngineState::Started && timer.stop().unwrap().len() == 1
+    }
+    let silent = one_shard().clock(Silent(MonotonicClock::new()));
+    assert!(fires(silent, &[Duration::ZERO, ms(2), ms(2)]));
+    assert!(fires(one_shard().clock(Deaf), &[Duration::ZERO, Duration::ZERO]));
 }
 
 #[test]
