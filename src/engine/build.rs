@@ -217,8 +217,17 @@ impl Builder {
             let handler = Contained::new("a handler", handler(shard));
             let starvation = pinning::Starvation::of(&self.pinning);
             let gathered = VecDeque::new();
-            let worker = ShardWorker { owner, parker, handler, shard, core, starvation, gathered };
-            workers.push(worker);
+            let clock_failures = 0;
+            workers.push(ShardWorker {
+                owner,
+                parker,
+                handler,
+                shard,
+                core,
+                starvation,
+                clock_failures,
+                gathered,
+            });
         }
         Ok(Timer::from_ref(TimerRef::first(&self.engine(rate, workers))))
     }

@@ -73,6 +73,8 @@ pub(super) struct ShardWorker<T> {
     /// The core to pin the worker to.
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
+    /// Turns in a row that began with a panic of the clock.
+    pub(super) clock_failures: u32,
     /// Wakers that have fired and are to be called together; see `gather`.
     pub(super) gathered: VecDeque<Expired<T>>,
 }

@@ -11,8 +11,12 @@ use super::state::Phase;
 use crate::contain;
 use crate::drive::TurnState;
 use crate::shard::{Fired, Turn};
-use crate::time::{Time, saturating_ns};
+use crate::time::{Broken, Time, saturating_ns};
 use crate::types::{Expired, Unfired};
+
+/// Turns in a row that began with a panic of the clock after which it is given up. A worker waits a millisecond after
+/// each of them, so that is a tenth of a second.
+const GIVE_UP: u32 = 100;
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
@@ -45,12 +49,27 @@ impl<T> ShardWorker<T> {
     /// If the clock has been given up: here and not where it is read, because no timer is in hand yet, whose
     /// destructor would run while this unwinds.
     pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
-        let now = inner.worker_now();
-        if let Some(failure) = inner.source.failure() {
-            // Without the panic hook: it has heard of the clock's panics.
-            std::panic::resume_unwind(Box::new(failure.to_owned()));
-        }
+        let now = match inner.source.reading() {
+            Ok(now) => {
+                self.clock_failures = 0;
+                now
+            }
+            Err(broken) => self.clock_failed(broken, goes_on),
+        };
         self.turn_at(inner, now, inner.rate.current(now), goes_on)
+    }
+
+    /// A turn begins, and the clock panics: time stands still, but not for ever.
+    #[cold]
+    fn clock_failed(&mut self, broken: Broken, goes_on: bool) -> Time {
+        // A turn that is cut into pieces counts once.
+        self.clock_failures += u32::from(!goes_on);
+        if self.clock_failures > GIVE_UP {
+            let failure = format!("the clock only panics: {}", broken.message);
+            // Without the panic hook: it has heard of the clock's panics.
+            std::panic::resume_unwind(Box::new(failure));
+        }
+        broken.stands_at
     }
 
     /// Turns until nothing more is due now; how many timers fired. What the handlers schedule is left for the next

@@ -35,9 +35,10 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
             Phase::Draining | Phase::Stopped => return,
             Phase::Firing => return shard.fire_all(inner),
         }
+        let panics = inner.source.panics();
         let turn = shard.turn(inner, false);
         // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
-        if inner.source.has_panicked() {
+        if inner.source.panics() != panics {
             shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
         } else if !turn.more && inner.phase() == phase {
             let end = if phase == Phase::Draining {
@@ -94,8 +95,8 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
 /// Spins until `until`; true if the inbox called before that.
 fn spin_until<T>(inner: &Inner<T>, shard: &ShardWorker<T>, until: Time) -> bool {
     loop {
-        let now = inner.worker_now();
-        if now >= until || inner.source.has_panicked() {
+        let Ok(now) = inner.source.reading() else { return false };
+        if now >= until {
             return false;
         }
         let tick = inner.rate.current(now);
@@ -114,6 +115,7 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
         return;
     }
     let until = inner.rate.with_slack(until, inner.slack);
+    let panics = inner.source.panics();
     let mut timeout = if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
         (inner.rate.current(inner.worker_now()) >= next).then_some(Duration::ZERO)
@@ -128,7 +130,7 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
     if phase == Phase::Draining {
         at_most(DRAINING_SLEEP);
     }
-    if inner.source.has_panicked() {
+    if inner.source.panics() != panics {
         // The time that the sleep was reckoned from may be long past.
         at_most(AFTER_CLOCK_PANIC);
     }

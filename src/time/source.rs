@@ -4,13 +4,10 @@
 
 use super::{Clock, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::{self, Contained};
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::cell::OnceCell;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-
-/// Panics in a row after which a clock is given up. A worker waits a millisecond after each turn that met one.
-const GIVE_UP: u32 = 100;
 
 /// See the module.
 pub(crate) enum TimeSource {
@@ -22,10 +19,10 @@ pub(crate) enum TimeSource {
         clock: Contained<Arc<dyn Clock>>,
         /// The latest reading, in nanoseconds: a clock that goes back stands still.
         latest: AtomicU64,
-        /// Readings in a row that panicked, among those of the workers.
-        panics: AtomicU32,
-        /// What the panic said that made them too many.
-        last_words: OnceLock<String>,
+        /// Readings that panicked, among those of the workers.
+        panics: AtomicU64,
+        /// The latest one of them did.
+        stands: AtomicBool,
         /// What the clock says that a sleep may last.
         longest_sleep: Option<Duration>,
         /// Whether the clock says that its time moves only by hand.
@@ -49,8 +46,8 @@ impl TimeSource {
                 .unwrap_or(false),
             clock: Contained::new("a clock", clock),
             latest: AtomicU64::new(0),
-            panics: AtomicU32::new(0),
-            last_words: OnceLock::new(),
+            panics: AtomicU64::new(0),
+            stands: AtomicBool::new(false),
         }
     }
 
@@ -76,57 +73,44 @@ impl TimeSource {
     /// with a payload in hand.
     #[inline]
     pub(crate) fn worker_now(&self) -> Time {
+        self.reading().unwrap_or_else(|broken| broken.stands_at)
+    }
+
+    /// As [`worker_now`](Self::worker_now), for those who want to know whether the clock panicked.
+    #[inline]
+    pub(crate) fn reading(&self) -> Result<Time, Broken> {
         match self {
-            Self::Monotonic { clock, .. } => Clock::now(clock),
-            Self::Custom { latest, panics, last_words, .. } => match contain::call(|| self.now()) {
+            Self::Monotonic { clock, .. } => Ok(Clock::now(clock)),
+            Self::Custom { latest, panics, stands, .. } => match contain::call(|| self.now()) {
                 Ok(now) => {
-                    // ORDERING: Relaxed, here and below: a count of one word.
-                    if panics.load(Ordering::Relaxed) != 0 {
-                        panics.store(0, Ordering::Relaxed);
+                    // ORDERING: Relaxed, here and below: one word each, by which nothing is published.
+                    if stands.load(Ordering::Relaxed) {
+                        stands.store(false, Ordering::Relaxed);
                     }
-                    now
+                    Ok(now)
                 }
                 Err(message) => {
-                    Self::note_panic(panics, last_words, message);
-                    // ORDERING: Relaxed, as in `now`.
-                    Time::from_nanos(latest.load(Ordering::Relaxed))
+                    panics.fetch_add(1, Ordering::Relaxed);
+                    if !stands.swap(true, Ordering::Relaxed) {
+                        contain::error(format_args!(
+                            "the clock panicked and stands still: {message}"
+                        ));
+                    }
+                    let stands_at = Time::from_nanos(latest.load(Ordering::Relaxed));
+                    Err(Broken { stands_at, message })
                 }
             },
         }
     }
 
-    #[cold]
-    fn note_panic(panics: &AtomicU32, last_words: &OnceLock<String>, message: String) {
-        // ORDERING: Relaxed: a count of one word.
-        let before = panics.fetch_add(1, Ordering::Relaxed);
-        if before == 0 {
-            contain::error(format_args!("the clock panicked and stands still: {message}"));
-        }
-        if before >= GIVE_UP {
-            last_words.get_or_init(|| format!("the clock only panics: {message}"));
-        }
-    }
-
-    /// Why a worker cannot go on with this clock, if it has done nothing but panic for a hundred readings.
+    /// How many readings of workers have panicked so far: whoever finds the same number before and after its own ones
+    /// knows that none of those did.
     #[inline]
-    pub(crate) fn failure(&self) -> Option<&str> {
+    pub(crate) fn panics(&self) -> u64 {
         match self {
-            Self::Monotonic { .. } => None,
-            // ORDERING: Relaxed: a count of one word.
-            Self::Custom { panics, last_words, .. } if panics.load(Ordering::Relaxed) > GIVE_UP => {
-                last_words.get().map(String::as_str)
-            }
-            Self::Custom { .. } => None,
-        }
-    }
-
-    /// Whether the latest reading of a worker has panicked.
-    #[inline]
-    pub(crate) fn has_panicked(&self) -> bool {
-        match self {
-            Self::Monotonic { .. } => false,
-            // ORDERING: Relaxed: a count of one word.
-            Self::Custom { panics, .. } => panics.load(Ordering::Relaxed) != 0,
+            Self::Monotonic { .. } => 0,
+            // ORDERING: Relaxed: a thread sees its own ones.
+            Self::Custom { panics, .. } => panics.load(Ordering::Relaxed),
         }
     }
 
@@ -225,6 +209,13 @@ impl TimeSource {
             });
         }
     }
+}
+
+/// A clock has panicked.
+pub(crate) struct Broken {
+    /// The latest time that it has told.
+    pub(crate) stands_at: Time,
+    pub(crate) message: String,
 }
 
 /// Timers of a batch: their ticks and payloads.

@@ -94,6 +94,49 @@ fn a_clock_whose_other_answers_panic() {
     assert!(fires(one_shard().clock(Deaf), &[Duration::ZERO, Duration::ZERO]));
 }
 
+/// What counts is how often a worker finds it broken, not how often it is read meanwhile.
+#[test]
+fn a_clock_that_is_out_of_order_for_a_moment_ends_no_worker() {
+    install_logger();
+    struct Outage(MonotonicClock, Arc<Mutex<Option<Instant>>>);
+    impl Clock for Outage {
+        fn now(&self) -> Time {
+            let until = *self.1.lock().unwrap();
+            if until.is_some_and(|until| Instant::now() < until) {
+                std::panic::resume_unwind(Box::new("an outage"));
+            }
+            self.0.now()
+        }
+    }
+    for shards in [1, 16] {
+        let until = Arc::new(Mutex::new(None));
+        let (begin, fired) = (Arc::clone(&until), Arc::new(AtomicU32::new(0)));
+        let count = Arc::clone(&fired);
+        let timer = one_shard()
+            .shards(shards)
+            .routing(tickwheel::Routing::Spread)
+            .clock(Outage(MonotonicClock::new(), until))
+            .on_slow_handler(HOUR, |_| ())
+            .build_with(move |expired: Expired<u64>| {
+                if expired.payload == 0 {
+                    *begin.lock().unwrap() = Some(Instant::now() + ms(20));
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
+        timer.start().unwrap();
+        let due = timer.now() + ms(50);
+        for id in 0..1000 {
+            timer.schedule_key(due, id).unwrap();
+        }
+        wait_until("all have fired, or a worker has ended", || {
+            fired.load(Ordering::SeqCst) == 1000 || timer.state() != EngineState::Started
+        });
+        assert_eq!(timer.state(), EngineState::Started, "{:?}", timer.stats().shards);
+        assert!(timer.stop().unwrap().is_empty());
+    }
+}
+
 #[test]
 fn no_sleep_is_reckoned_from_what_a_clock_said_before_it_panicked() {
     install_logger();
