@@ -91,7 +91,9 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 
 /// A value of the user's whose destructor is contained, whoever drops it and when.
 ///
-/// It is there until then: `Option` only lets the destructor take it out without unsafe code.
+/// It is there until then: `Option` only lets the destructor take it out without unsafe code. Whoever owns several
+/// such values has one of these for each: a second panic among the destructors of one value ends the process.
+#[derive(Clone)]
 pub(crate) struct Contained<V> {
     value: Option<V>,
     what: &'static str,

@@ -119,7 +119,7 @@ impl Builder {
         F: FnMut(usize) -> H,
         H: FnMut(Expired<T>) + Send + 'static,
     {
-        self.build_per_shard_with_timer(|shard| {
+        self.build_per_shard_with_timer(move |shard| {
             let mut handler = factory(shard);
             move |_timer: &Timer<T>, expired| handler(expired)
         })
@@ -154,7 +154,7 @@ impl Builder {
         F: FnMut(usize) -> H,
         H: FnMut(&Timer<T>, Expired<T>) + Send + 'static,
     {
-        self.build_handlers(|shard| {
+        self.build_handlers(move |shard| {
             let mut handler = factory(shard);
             Box::new(move |engine, expired| {
                 Timer::lend(engine, |timer| handler(timer, expired));
@@ -189,13 +189,16 @@ impl Builder {
         E: Executor<T>,
     {
         let executor = Arc::new(executor);
-        self.build_handlers(|_| through_executor(Arc::clone(&executor)))
+        self.build_handlers(move |_| through_executor(Arc::clone(&executor)))
     }
 
+    /// What the user gave is `self`'s and `factory`'s, part by part: whether this fails or not, all of it is dropped by
+    /// itself.
     fn build_handlers<T: Send + 'static>(
         self,
-        mut handler: impl FnMut(usize) -> Handler<T>,
+        factory: impl FnMut(usize) -> Handler<T>,
     ) -> Result<Timer<T>, BuildError> {
+        let mut factory = Contained::new("a handler", factory);
         let rate = self.settings.check()?;
         let cores = pinning::Cores::of_this_process();
         let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
@@ -214,7 +217,9 @@ impl Builder {
                 true
             };
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(wake));
-            let handler = Contained::new("a handler", handler(shard));
+            // It is there until it is dropped.
+            let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };
+            let handler = Contained::new("a handler", handler);
             let starvation = pinning::Starvation::of(&self.pinning);
             let gathered = VecDeque::new();
             let clock_failures = 0;

@@ -1,10 +1,11 @@
 //! `Builder`: every choice about an engine.
 
-use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure};
+use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure, a_hook};
 use super::pinning::Pinning;
 use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
-use crate::time::Clock;
+use crate::contain::Contained;
+use crate::time::{AnyClock, Clock};
 use crate::types::{Budget, Settings, WheelKind};
 use std::fmt;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ pub struct Builder {
     pub(super) pinning: Pinning,
     pub(super) idle: IdleStrategy,
     pub(super) thread_name: String,
-    pub(super) clock: Option<Arc<dyn Clock>>,
+    pub(super) clock: Option<AnyClock>,
     pub(super) routing: Routing,
     pub(super) drive: Drive,
     pub(super) hooks: Hooks,
@@ -145,7 +146,7 @@ impl Builder {
     /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
     /// [`ManualClock`](crate::ManualClock) time moves by hand, with real workers or with [`Drive::Manual`].
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.clock = Some(Contained::new("a clock", Arc::new(clock)));
         self
     }
 
@@ -181,7 +182,7 @@ impl Builder {
 
     /// Called on the worker with every panic of a handler, after it was counted and logged.
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
-        self.hooks.panic = Some(Arc::new(hook));
+        self.hooks.panic = Some(a_hook(Arc::new(hook)));
         self
     }
 
@@ -191,7 +192,7 @@ impl Builder {
         mut self,
         hook: impl Fn(&WorkerFailure) + Send + Sync + 'static,
     ) -> Self {
-        self.hooks.failure = Some(Arc::new(hook));
+        self.hooks.failure = Some(a_hook(Arc::new(hook)));
         self
     }
 
@@ -204,7 +205,7 @@ impl Builder {
         threshold: Duration,
         hook: impl Fn(&SlowHandler) + Send + Sync + 'static,
     ) -> Self {
-        self.hooks.slow = Some(Watch { threshold, hook: Arc::new(hook) });
+        self.hooks.slow = Some(Watch { threshold, hook: a_hook(Arc::new(hook)) });
         self
     }
 }

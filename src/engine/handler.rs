@@ -1,9 +1,9 @@
 //! What happens when a timer fires: handlers, executors, and what a panic comes to.
 
 use super::events;
-use super::hooks::PanicReport;
+use super::hooks::{self, PanicReport};
 use super::inner::{Handler, Inner, Outcome};
-use crate::contain;
+use crate::contain::{self, Contained};
 use crate::types::Expired;
 use std::sync::Arc;
 
@@ -91,13 +91,14 @@ where
     F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
     R: Fn(Expired<T>) + Send + Sync + 'static,
 {
-    Closures { execute, rejected }
+    Closures { execute, rejected: Contained::new("an executor", rejected) }
 }
 
 /// See [`executor_fn`].
 struct Closures<F, R> {
     execute: F,
-    rejected: R,
+    /// Its destructor may run because that of the other one panics.
+    rejected: Contained<R>,
 }
 
 impl<T, F, R> Executor<T> for Closures<F, R>
@@ -110,7 +111,9 @@ where
     }
 
     fn rejected(&self, expired: Expired<T>) {
-        (self.rejected)(expired);
+        if let Some(rejected) = self.rejected.get() {
+            rejected(expired);
+        }
     }
 }
 
@@ -139,9 +142,8 @@ pub(super) fn run_caught<T>(
         Err(message) => {
             let report = PanicReport { shard, key, message };
             events::handler_panicked(&report);
-            if let Some(hook) = inner.hooks.get().and_then(|hooks| hooks.panic.as_ref()) {
-                contain::quietly("the panic hook", || hook(&report));
-            }
+            let hook = inner.hooks.get().and_then(|hooks| hooks.panic.as_ref());
+            hooks::tell("the panic hook", hook, &report);
             None
         }
     }

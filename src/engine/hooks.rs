@@ -1,13 +1,25 @@
 //! What a user wants to be told while an engine runs.
 
-use crate::contain;
+use crate::contain::{self, Contained};
 use crate::types::RawKey;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Called with every report of one kind.
-type Hook<R> = Arc<dyn Fn(&R) + Send + Sync>;
+type Hook<R> = Contained<Arc<dyn Fn(&R) + Send + Sync>>;
+
+pub(super) fn a_hook<R>(hook: Arc<dyn Fn(&R) + Send + Sync>) -> Hook<R> {
+    Contained::new("a hook", hook)
+}
+
+/// Calls a hook, if there is one.
+#[cold]
+pub(super) fn tell<R>(what: &str, hook: Option<&Hook<R>>, report: &R) {
+    if let Some(hook) = hook.and_then(Contained::get) {
+        contain::quietly(what, || hook(report));
+    }
+}
 
 /// The hooks of one engine.
 #[derive(Clone, Default)]
@@ -126,8 +138,7 @@ impl fmt::Display for SlowHandler {
 
 impl Watch {
     /// A handler call was slow.
-    #[cold]
     pub(super) fn tell(&self, slow: &SlowHandler) {
-        contain::quietly("the hook for slow handlers", || (self.hook)(slow));
+        tell("the hook for slow handlers", Some(&self.hook), slow);
     }
 }

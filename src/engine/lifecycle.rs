@@ -6,7 +6,7 @@
 //! Who wants to see the engine's end waits until no shard is alive.
 
 use super::events;
-use super::hooks::WorkerFailure;
+use super::hooks::{self, WorkerFailure};
 use super::inner::{Hold, Inner, Lifecycle, ShardWorker, State};
 use super::inside::{self, Inside};
 use super::settings::Drive;
@@ -92,9 +92,8 @@ impl<T> Inner<T> {
         // Noted before the shard closes, so that whoever is refused by it finds the reason.
         self.standing.fail(shard, failure.message.clone());
         events::worker_failed(&failure);
-        if let Some(hook) = self.hooks.get().and_then(|hooks| hooks.failure.as_ref()) {
-            contain::quietly("the failure hook", || hook(&failure));
-        }
+        let hook = self.hooks.get().and_then(|hooks| hooks.failure.as_ref());
+        hooks::tell("the failure hook", hook, &failure);
     }
 
     /// Ends a shard on this thread.

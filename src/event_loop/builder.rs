@@ -3,7 +3,7 @@
 use super::timer::{EventLoopTimer, Waker};
 use crate::contain::{self, Contained};
 use crate::shard::{Limit, Owner};
-use crate::time::{Clock, TimeSource};
+use crate::time::{AnyClock, Clock, TimeSource};
 use crate::types::{Budget, BuildError, Settings, WheelKind};
 use crate::wheel::AnyWheel;
 use std::fmt;
@@ -41,7 +41,7 @@ use std::time::Duration;
 #[must_use = "a builder does nothing until a `build` method is called"]
 pub struct EventLoopBuilder {
     settings: Settings,
-    clock: Option<Arc<dyn Clock>>,
+    clock: Option<AnyClock>,
 }
 
 impl EventLoopBuilder {
@@ -86,7 +86,7 @@ impl EventLoopBuilder {
     /// The clock that [`EventLoopTimer::now`] and the remotes read. Default: a
     /// [`MonotonicClock`](crate::MonotonicClock).
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.clock = Some(Contained::new("a clock", Arc::new(clock)));
         self
     }
 

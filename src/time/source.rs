@@ -9,6 +9,14 @@ use std::cell::OnceCell;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+/// A clock of the user's.
+pub(crate) type AnyClock = Contained<Arc<dyn Clock>>;
+
+/// What a clock answers, unless it panics.
+fn ask<R>(clock: &AnyClock, what: &str, ask: impl FnOnce(&dyn Clock) -> R) -> Option<R> {
+    contain::quietly(what, || clock.get().map(|clock| ask(&**clock))).flatten()
+}
+
 /// See the module.
 pub(crate) enum TimeSource {
     Monotonic {
@@ -16,7 +24,7 @@ pub(crate) enum TimeSource {
         quick: QuickClock,
     },
     Custom {
-        clock: Contained<Arc<dyn Clock>>,
+        clock: AnyClock,
         /// The latest reading, in nanoseconds: a clock that goes back stands still.
         latest: AtomicU64,
         /// Readings that panicked, among those of the workers.
@@ -37,14 +45,13 @@ impl TimeSource {
     }
 
     /// The user's clock, or the machine's. A clock that panics when it is asked what it is like is an ordinary one.
-    pub(crate) fn of(clock: Option<Arc<dyn Clock>>) -> Self {
+    pub(crate) fn of(clock: Option<AnyClock>) -> Self {
         let Some(clock) = clock else { return Self::monotonic() };
+        let longest_sleep = ask(&clock, "Clock::longest_sleep", |clock| clock.longest_sleep());
         Self::Custom {
-            longest_sleep: contain::quietly("Clock::longest_sleep", || clock.longest_sleep())
-                .flatten(),
-            is_virtual: contain::quietly("Clock::is_virtual", || clock.is_virtual())
-                .unwrap_or(false),
-            clock: Contained::new("a clock", clock),
+            longest_sleep: longest_sleep.flatten(),
+            is_virtual: ask(&clock, "Clock::is_virtual", |clock| clock.is_virtual()) == Some(true),
+            clock,
             latest: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             stands: AtomicBool::new(false),
@@ -204,9 +211,7 @@ impl TimeSource {
 
     pub(crate) fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         if let Self::Custom { clock, .. } = self {
-            contain::quietly("Clock::on_advance", || {
-                clock.get().inspect(|clock| clock.on_advance(wake))
-            });
+            ask(clock, "Clock::on_advance", |clock| clock.on_advance(wake));
         }
     }
 }

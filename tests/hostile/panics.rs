@@ -5,9 +5,10 @@ use crate::{Bomb, arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Drive, EngineState, EventLoopTimer, Executor, Expired, StopError, Task, Timer,
+    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, StopError, Task, Time,
+    Timer, executor_fn,
 };
 
 /// A payload whose `Clone` and whose destructor panic on demand.
@@ -256,4 +257,95 @@ fn a_destructor_that_stops_its_own_engine_is_told_where_it_is() {
         assert_eq!(timer.stop().unwrap().len(), 1);
         assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
     }
+}
+
+/// Panics when it is dropped, also if something panics already.
+struct Stubborn(Arc<AtomicU32>);
+
+impl Stubborn {
+    /// Called by closures, which capture the whole of it for that.
+    fn stay(&self) {
+        assert!(Arc::strong_count(&self.0) > 0);
+    }
+}
+
+impl Drop for Stubborn {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        panic!("a stubborn value");
+    }
+}
+
+impl Clock for Stubborn {
+    fn now(&self) -> Time {
+        Time::from(Instant::now())
+    }
+}
+
+/// A builder with four values that panic when dropped.
+fn stubborn(drops: &Arc<AtomicU32>) -> Builder {
+    let [a, b, c] = [(); 3].map(|()| Stubborn(Arc::clone(drops)));
+    one_shard()
+        .shards(2)
+        .clock(Stubborn(Arc::clone(drops)))
+        .on_panic(move |_| a.stay())
+        .on_worker_failure(move |_| b.stay())
+        .on_slow_handler(HOUR, move |_| c.stay())
+}
+
+#[test]
+fn everything_that_an_engine_owns_panics_when_dropped() {
+    install_logger();
+    for drive in [Drive::Workers, Drive::Manual] {
+        let drops = Arc::new(AtomicU32::new(0));
+        let captured = Stubborn(Arc::clone(&drops));
+        let handler = move |_: Expired<u64>| captured.stay();
+        let timer = stubborn(&drops).drive(drive).build_with(handler).unwrap();
+        let held = timer.schedule(HOUR, 1).unwrap();
+        assert_eq!(timer.stop().unwrap().len(), 1);
+        drop(timer);
+        drop(held);
+        wait_until("all five are dropped", || drops.load(Ordering::SeqCst) == 5);
+    }
+}
+
+#[test]
+fn an_executor_of_two_closures_that_panic_when_dropped() {
+    install_logger();
+    let drops = Arc::new(AtomicU32::new(0));
+    let [a, b] = [(); 2].map(|()| Stubborn(Arc::clone(&drops)));
+    let execute = move |expired: Expired<u64>| {
+        a.stay();
+        Err(expired)
+    };
+    let timer = stubborn(&drops).build_on(executor_fn(execute, move |_| b.stay())).unwrap();
+    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    wait_until("it is refused", || timer.stats().fired() == 1);
+    assert!(timer.stop().unwrap().is_empty());
+    drop(timer);
+    wait_until("all six are dropped", || drops.load(Ordering::SeqCst) == 6);
+}
+
+#[test]
+fn a_build_that_fails_drops_what_it_was_given() {
+    install_logger();
+    let drops = Arc::new(AtomicU32::new(0));
+    let one = || Stubborn(Arc::clone(&drops));
+    let fails = || stubborn(&drops).tick(Duration::ZERO);
+    let (captured, again) = (one(), one());
+    assert!(fails().build_with(move |_: Expired<u64>| captured.stay()).is_err());
+    assert!(fails().build_with_timer(move |_, _: Expired<u64>| again.stay()).is_err());
+    let (execute, rejected) = (one(), one());
+    let execute = move |expired: Expired<u64>| {
+        execute.stay();
+        Err(expired)
+    };
+    let executor = executor_fn(execute, move |_| rejected.stay());
+    assert!(fails().build_on(executor).is_err());
+    // A builder that nobody builds with, and a second one that shares its values.
+    drop(stubborn(&drops).clone());
+    let events = EventLoopTimer::<()>::builder().clock(one()).tick(Duration::ZERO);
+    let wake = one();
+    assert!(events.build_with_waker::<u64>(move || wake.stay()).is_err());
+    assert_eq!(drops.load(Ordering::SeqCst), 4 * 4 + 4 + 2);
 }
