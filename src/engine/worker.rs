@@ -77,22 +77,34 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
     match inner.idle {
         IdleStrategy::Park => park(inner, shard, next, until, phase),
         IdleStrategy::SpinThenPark { spin } => {
-            let give_up = inner.worker_now().saturating_add(spin);
-            if !spin_until(inner, shard, until.min(give_up)) && inner.worker_now() < until {
+            let spin = if phase == Phase::Draining { spin.min(DRAINING_SLEEP) } else { spin };
+            if !spin_for(inner, shard, next, until, spin) && inner.worker_now() < until {
                 park(inner, shard, next, until, phase);
             }
         }
         IdleStrategy::BusySpin => {
             // Bounded, so that an end is seen even if no producer calls.
-            let give_up = inner.worker_now().saturating_add(Duration::from_millis(1));
-            shard.owner.begin_spin(next);
-            spin_until(inner, shard, until.min(give_up));
-            shard.owner.end_spin();
+            spin_for(inner, shard, next, until, Duration::from_millis(1));
         }
     }
 }
 
-/// Spins until `until`; true if the inbox called before that.
+/// Spins until `until`, where `next` begins, or for `spin` if that is less; true if the inbox called before that.
+fn spin_for<T>(
+    inner: &Inner<T>,
+    shard: &ShardWorker<T>,
+    next: u64,
+    until: Time,
+    spin: Duration,
+) -> bool {
+    let give_up = inner.worker_now().saturating_add(spin);
+    shard.owner.begin_spin(next);
+    let called = spin_until(inner, shard, until.min(give_up));
+    shard.owner.end_spin();
+    called
+}
+
+/// See [`spin_for`].
 fn spin_until<T>(inner: &Inner<T>, shard: &ShardWorker<T>, until: Time) -> bool {
     loop {
         let Ok(now) = inner.source.reading() else { return false };

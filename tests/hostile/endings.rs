@@ -205,14 +205,42 @@ fn a_stop_does_not_wait_for_a_long_turn() {
 #[test]
 fn waiting_for_a_spinning_engine_to_be_idle_ends() {
     install_logger();
-    let (timer, fired) =
-        recording(one_shard().shards(2).routing(Routing::Spread).idle(IdleStrategy::BusySpin));
-    for round in 1..=50 {
-        (0..4).for_each(|id| arm(&timer, Duration::ZERO, round * 4 + id));
-        timer.wait_idle();
-        assert_eq!(fired.take().len(), 4, "all handlers have returned");
+    for idle in [IdleStrategy::BusySpin, IdleStrategy::SpinThenPark { spin: HOUR }] {
+        let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
+        arm(&timer, HOUR, 0);
+        for round in 1..=50 {
+            (0..4).for_each(|id| arm(&timer, Duration::ZERO, round * 4 + id));
+            let (done, idle) = channel();
+            let waiting = timer.clone();
+            std::thread::spawn(move || {
+                waiting.wait_idle();
+                done.send(()).unwrap();
+            });
+            idle.recv_timeout(secs(20)).expect("it is idle");
+            assert_eq!(fired.take().len(), 4, "all handlers have returned");
+        }
+        timer.stop().unwrap();
     }
-    timer.stop().unwrap();
+}
+
+#[test]
+fn a_drain_of_a_spinning_engine_ends_with_its_last_timer() {
+    install_logger();
+    for idle in [IdleStrategy::BusySpin, IdleStrategy::SpinThenPark { spin: HOUR }] {
+        let (timer, _fired) = recording(one_shard().idle(idle));
+        let far = timer.schedule_key(HOUR, 1).unwrap();
+        let (done, drained) = channel();
+        let draining = timer.clone();
+        std::thread::spawn(move || {
+            let rest = draining.shutdown(Shutdown::Drain { until: Time::MAX }, Duration::MAX);
+            done.send(rest).unwrap();
+        });
+        wait_until("it drains", || timer.state() == EngineState::Draining);
+        assert!(drained.recv_timeout(ms(20)).is_err());
+        // Nobody wakes the worker for a cancel.
+        assert!(timer.cancel(far).won());
+        assert_eq!(drained.recv_timeout(secs(20)), Ok(Ok(vec![])));
+    }
 }
 
 thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
