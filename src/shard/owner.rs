@@ -334,9 +334,10 @@ impl<T> Owner<T> {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
+        // First of all: whatever becomes of the rest, nobody is told that a timer is accepted which nobody drives.
+        self.handle.wake_state.close();
         self.abandon_call();
         let Self { handle, thread, .. } = self;
-        handle.wake_state.close();
         handle.table.return_all(&thread.cache, |returned| {
             handle.counters.returned.bump();
             handle.release_permit(thread);
