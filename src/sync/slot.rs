@@ -92,11 +92,10 @@ fn with_slow<R>(f: impl FnOnce(u32) -> R) -> R {
     let lease = Lease::take();
     let slot = lease.0;
     let mut borrowed = Some(lease);
-    let kept = GUARD.try_with(|guard| guard.set(borrowed.take())).is_ok();
-    if kept {
-        let _ = CURRENT.try_with(|current| current.set(slot));
-    }
-    // `borrowed` still holds the lease when the thread is being torn down: returned after `f`.
+    let _ = GUARD.try_with(|guard| guard.set(borrowed.take()));
+    let _ = CURRENT.try_with(|current| current.set(slot));
+    // `borrowed` still holds the lease when the thread is being torn down: returned after `f`, for which the thread has
+    // this slot and no other.
     let result = f(slot);
     drop(borrowed);
     result
@@ -176,10 +175,11 @@ mod tests {
 
     #[test]
     fn works_in_a_thread_local_destructor() {
-        struct Late(std::sync::mpsc::Sender<u32>);
+        struct Late(std::sync::mpsc::Sender<(u32, u32)>);
         impl Drop for Late {
             fn drop(&mut self) {
-                self.0.send(with(|slot| slot)).unwrap();
+                self.0.send(with(|slot| (slot, with(|within| within)))).unwrap();
+                assert_eq!(CURRENT.with(Cell::get), NONE, "only for the length of the call");
             }
         }
         thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
@@ -190,7 +190,8 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert!(receiver.recv().is_ok());
+        let (slot, within) = receiver.recv().unwrap();
+        assert_eq!(slot, within, "a thread has one slot");
     }
 
     /// A slot that is kept in a thread-local outlives the one that would give it back.
