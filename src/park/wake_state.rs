@@ -27,7 +27,7 @@ pub(crate) enum Wake {
 
 /// The sleep that a producer is about to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Call(u64);
+pub(crate) struct Call(pub(super) u64);
 
 /// The answer to a producer.
 #[must_use = "the owner may have to be woken, and a closed shard takes no timers"]

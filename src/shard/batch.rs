@@ -56,7 +56,7 @@ impl<T> ShardHandle<T> {
             }
         }
         rest.reverse();
-        let is_open = accepted.is_empty() || self.tell(alarm);
+        let is_open = accepted.is_empty() || self.tell(thread, alarm);
         match refused_by {
             _ if !is_open => self.withdraw(thread, accepted, rest),
             None => Ok(accepted),

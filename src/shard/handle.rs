@@ -235,18 +235,18 @@ impl<T> ShardHandle<T> {
     fn count_cancel(&self, thread: &ThreadState) {
         self.release_permit(thread);
         if thread.cancelled.bump() % CANCELS_PER_LOOK == 0 {
-            self.look_at_zombies();
+            self.look_at_zombies(thread);
         }
     }
 
     /// The owner may sleep for an hour while everything it holds is cancelled: call it before that.
     #[cold]
-    fn look_at_zombies(&self) {
+    fn look_at_zombies(&self, thread: &ThreadState) {
         let pending = self.pending();
         let much_is_free =
             || pending < self.counters.trim_below.get() && self.table.has_much_free(pending);
         if too_many(self.counters.entries.get(), || pending) || much_is_free() {
-            self.request_turn();
+            self.request_turn_by(thread);
         }
     }
 

@@ -57,7 +57,7 @@ impl<T> ShardHandle<T> {
     /// The thread state must be prepared. Neither allocates nor unwinds.
     #[inline]
     pub(super) fn send(&self, thread: &ThreadState, tick: u64, index: u32, mark: u32) -> bool {
-        self.tell(self.publish(thread, tick, index, mark))
+        self.tell(thread, self.publish(thread, tick, index, mark))
     }
 
     /// The first half of [`send`](Self::send): writes the message. What comes back is to be told, at once or together
@@ -75,26 +75,37 @@ impl<T> ShardHandle<T> {
 
     /// The second half: one fence, one look at whether the shard is closed, one decision about a wake.
     #[inline(always)]
-    pub(super) fn tell(&self, alarm: u64) -> bool {
+    pub(super) fn tell(&self, thread: &ThreadState, alarm: u64) -> bool {
         let Announced { wake, closed } = self.wake_state.notify(alarm);
-        self.wake(wake);
+        self.wake(thread, wake);
         !closed
     }
 
-    /// Makes the owner turn now.
+    /// Makes the owner turn now. For the engine, whose workers are not woken by anything of the user's.
     pub(crate) fn request_turn(&self) {
-        self.wake(self.wake_state.request_turn());
+        if let Wake::Needed(call) = self.wake_state.request_turn() {
+            self.end_sleep(call);
+        }
+    }
+
+    /// As [`request_turn`](Self::request_turn), where the waker may be the user's.
+    pub(super) fn request_turn_by(&self, thread: &ThreadState) {
+        self.wake(thread, self.wake_state.request_turn());
     }
 
     #[inline]
-    fn wake(&self, wake: Wake) {
+    fn wake(&self, thread: &ThreadState, wake: Wake) {
         if let Wake::Needed(call) = wake {
-            self.call(call);
+            self.call(thread, call);
         }
     }
 
     #[cold]
-    fn call(&self, call: Call) {
+    fn call(&self, thread: &ThreadState, call: Call) {
+        thread.calling.once(call, |call| self.end_sleep(call));
+    }
+
+    fn end_sleep(&self, call: Call) {
         // Where it has not been woken nobody may rely on it: the next producer calls, too.
         if (self.wake_owner)() {
             self.wake_state.called(call);
@@ -119,11 +130,11 @@ impl<T> ShardHandle<T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use crate::shard::Owner;
+    use crate::shard::{Owner, ShardHandle};
     use crate::wheel::{AnyWheel, Hierarchical};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, Mutex, OnceLock, Weak};
 
     fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
@@ -155,6 +166,33 @@ mod tests {
             }
             go_on.send(()).unwrap();
         });
+    }
+
+    /// The owner is faster than its waker: it has risen and sleeps again when that sends a message of its own.
+    #[test]
+    fn a_waker_that_has_a_message_for_the_next_sleep_is_called_once_more() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let handle: Arc<OnceLock<Weak<ShardHandle<u64>>>> = Arc::default();
+        let (counted, inside) = (Arc::clone(&calls), Arc::clone(&handle));
+        let owner = sleeping(move || {
+            let call = counted.fetch_add(1, Ordering::SeqCst);
+            let handle = inside.get().and_then(Weak::upgrade).unwrap();
+            if call == 0 {
+                handle.wake_state.rise();
+                handle.wake_state.begin_drain();
+                assert!(handle.wake_state.fall_asleep(50));
+            }
+            if call < 2 {
+                let _ = handle.schedule(handle.thread(0), 3, 0, false).unwrap();
+                assert_eq!(counted.load(Ordering::SeqCst), call + 1, "not from within itself");
+            }
+            true
+        });
+        assert!(handle.set(Arc::downgrade(owner.handle())).is_ok());
+        for (tick, called) in [(5, 2), (4, 2), (2, 2)] {
+            let _ = owner.handle().schedule(owner.handle().thread(0), tick, 0, false).unwrap();
+            assert_eq!(calls.load(Ordering::SeqCst), called);
+        }
     }
 
     #[test]

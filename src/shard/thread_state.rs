@@ -9,6 +9,7 @@ use super::purse::Holder;
 use crate::inbox::Desk;
 use crate::node::magazine::ThreadCache;
 use crate::node::segments::Zeroable;
+use crate::park::Calling;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
@@ -64,6 +65,8 @@ pub(crate) struct ThreadState {
     pub(crate) handles_made: Counter,
     /// Owned handles, of any thread's timers, that this thread has dropped. Written as the last access to the engine.
     pub(crate) handles_dropped: Counter,
+    /// Whether its holder is within a call that wakes the owner.
+    pub(crate) calling: Calling,
     /// Whether the thread state has been counted among those in use.
     pub(crate) joined: AtomicBool,
     /// Where its holder has permits under `max_pending`.
