@@ -226,8 +226,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         ShardStats::of(self.owner.handle(), &self.rate, self.source.now())
     }
 
-    /// When there is something to do next: never later than the earliest pending deadline, and earlier at
-    /// most for a timer that was cancelled or pushed out. `None` if nothing is pending. O(1).
+    /// When there is something to do next: never later than the earliest pending deadline. Earlier for a timer that was
+    /// cancelled or pushed out, and [`Time::ZERO`], which is at once, for what waits for the next poll only: the rest
+    /// of a poll that ran out of budget, what a handler scheduled for now, a periodic timer that is being handled, or
+    /// whose handler has swapped this timer for another one. `None` if nothing is pending. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         match self.owner.next_tick() {
@@ -239,7 +241,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// How long the loop may sleep, `None` for ever; notifies that sleep to the remotes.
     ///
     /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that
-    /// schedules something earlier wakes the loop. Zero if something is due or was handed in just now.
+    /// schedules something earlier wakes the loop. Zero if something is due or was handed in just now, or if
+    /// [`next_deadline`](Self::next_deadline) says at once.
     ///
     /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).

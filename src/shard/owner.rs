@@ -203,7 +203,8 @@ impl<T> Owner<T> {
 
     /// The earliest tick at which there is something to do.
     pub(crate) fn next_tick(&self) -> u64 {
-        if self.draining {
+        // A periodic timer that is at a call, or whose call its handler has left over, has no entry.
+        if self.draining || self.calling.is_some() {
             return 0;
         }
         self.driver.next_tick().unwrap_or(u64::MAX).min(self.handle.wake_state.inbox_due())

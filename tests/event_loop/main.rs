@@ -16,6 +16,7 @@ mod support {
 }
 
 mod model;
+mod periodic;
 mod waker;
 
 use mio::{Events, Poll, Token};
