@@ -12,11 +12,15 @@ pub struct Poll {
     pub(crate) turn: TurnState,
     /// The time of the poll.
     pub(crate) now: Time,
-    /// The periodic timer that is being handled, with a fixed delay, and the deadline that it was sent on to.
-    pub(crate) resting: Option<(RawKey, Time)>,
+    /// The last periodic timer with a fixed delay that was handed out.
+    pub(crate) resting: Option<Resting>,
     /// Everything that is due has been taken, or the budget is used up.
     exhausted: bool,
 }
+
+/// A periodic timer with a fixed delay, and the deadline that it was sent on to: the pause counts from there unless it
+/// is told when the handler has ended.
+pub(crate) type Resting = (RawKey, Time);
 
 impl Poll {
     pub(crate) fn new(turn: TurnState, now: Time) -> Self {
@@ -37,8 +41,8 @@ mod sealed {
         /// The next timer that fires, if the poll is this timer's.
         fn next(&mut self, poll: &mut Poll) -> Option<Expired<Self::Payload>>;
 
-        /// The timer that was handed out last has been handled, at `ended` if that is known.
-        fn handled(&mut self, poll: &mut Poll, ended: Option<Time>);
+        /// The timer that was handed out last has been handled.
+        fn handled(&mut self, poll: &mut Poll);
 
         fn finish(&mut self, poll: Poll) -> Polled;
     }
@@ -136,18 +140,10 @@ impl<'a, F: Pull> Expirations<'a, F> {
         self.end()
     }
 
-    /// Whether it matters when the timer that was handed out last has been handled.
+    /// The timer, and the poll that is under way, if one is.
     #[inline]
-    pub(crate) fn is_resting(&self) -> bool {
-        self.poll.as_ref().is_some_and(|poll| poll.resting.is_some())
-    }
-
-    /// The timer that was handed out last has been handled, at `ended`.
-    #[inline]
-    pub(crate) fn handled(&mut self, ended: Time) {
-        if let Some(poll) = &mut self.poll {
-            self.timer.handled(poll, Some(ended));
-        }
+    pub(crate) fn parts(&mut self) -> (&mut F, Option<&mut Poll>) {
+        (self.timer, self.poll.as_mut())
     }
 
     /// Ends the poll, and says what it came to: how many have been taken, and whether more may be due.
@@ -158,7 +154,7 @@ impl<'a, F: Pull> Expirations<'a, F> {
     #[inline]
     fn end(&mut self) -> Polled {
         let Some(mut poll) = self.poll.take() else { return Polled { fired: 0, more: false } };
-        self.timer.handled(&mut poll, None);
+        self.timer.handled(&mut poll);
         // Left half-way: more may be due.
         poll.turn.cut_short |= !poll.exhausted;
         self.timer.finish(poll)
@@ -171,7 +167,7 @@ impl<F: Pull> Iterator for Expirations<'_, F> {
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let poll = self.poll.as_mut()?;
-        self.timer.handled(poll, None);
+        self.timer.handled(poll);
         let expired = self.timer.next(poll);
         if expired.is_none() {
             poll.exhausted = true;

@@ -360,7 +360,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     }
 
     #[inline(always)]
-    fn handled(&mut self, poll: &mut Poll, _: Option<Time>) {
+    fn handled(&mut self, poll: &mut Poll) {
         if self.owner.is_calling() {
             self.end_call(poll);
         }

@@ -346,7 +346,7 @@ impl<T> Steps for FixedTimer<T> {
     }
 
     #[inline(always)]
-    fn handled(&mut self, _: &mut Poll, _: Option<Time>) {}
+    fn handled(&mut self, _: &mut Poll) {}
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {

@@ -4,7 +4,7 @@ use super::common::{Contents, expired};
 use super::table::Due;
 use super::timer::LocalTimer;
 use crate::pull::{Expirations, Poll, Steps};
-use crate::time::{Clock, Time};
+use crate::time::{Clock, Time, read_quietly};
 use crate::types::{Expired, Key, Polled};
 
 impl<T> LocalTimer<T> {
@@ -85,7 +85,9 @@ impl<T> LocalTimer<T> {
     }
 
     /// As [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
-    /// handler of a timer with a [fixed delay](crate::Period::fixed_delay): its pause begins there.
+    /// handler of a timer with a [fixed delay](crate::Period::fixed_delay), when it returns or panics: its pause begins
+    /// there. If the handler has swapped the timer for another one, or the clock panics then, it begins at the timer's
+    /// next poll.
     ///
     /// ```
     /// use std::time::Duration;
@@ -103,7 +105,7 @@ impl<T> LocalTimer<T> {
     ///
     /// # Panics
     ///
-    /// As [`poll`](Self::poll).
+    /// As [`poll`](Self::poll), and if `clock` does before the first handler.
     pub fn poll_with_clock(
         &mut self,
         clock: &(impl Clock + ?Sized),
@@ -111,12 +113,23 @@ impl<T> LocalTimer<T> {
     ) -> Polled {
         let mut due = self.expired(clock.now());
         while let Some(expired) = due.next() {
-            handler(due.timer(), expired);
-            if due.is_resting() {
-                due.handled(clock.now());
+            if let (timer, Some(Poll { resting: resting @ Some(_), .. })) = due.parts() {
+                timer.resting = resting.take();
+                let call = Call { due: &mut due, clock };
+                handler(call.due.timer(), expired);
+            } else {
+                handler(due.timer(), expired);
             }
         }
         due.finish()
+    }
+
+    /// The pause of the timer that was handled last begins, if it has not begun.
+    #[inline]
+    fn rest(&mut self, ended: Time) {
+        if let Some((key, nominal)) = self.resting.take() {
+            self.contents.table.rest(Key::from_raw(key), nominal, ended);
+        }
     }
 
     /// Sends a periodic timer on to its next deadline and fires it for this one: in this order, so that the timer goes
@@ -135,6 +148,24 @@ impl<T> LocalTimer<T> {
     }
 }
 
+/// A handler's call, after which a pause begins, be it by a panic.
+struct Call<'c, 'a, T, C: Clock + ?Sized> {
+    due: &'c mut Expirations<'a, LocalTimer<T>>,
+    clock: &'c C,
+}
+
+impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
+    fn drop(&mut self) {
+        let (timer, poll) = self.due.parts();
+        // A handler may have put another timer in this one's place: the next poll of this one goes on with it.
+        if poll.is_some_and(|poll| timer.contents.driver.owns(&poll.turn)) {
+            if let Some(ended) = read_quietly(self.clock) {
+                timer.rest(ended);
+            }
+        }
+    }
+}
+
 impl<T> Steps for LocalTimer<T> {
     type Payload = T;
 
@@ -143,6 +174,8 @@ impl<T> Steps for LocalTimer<T> {
         let now = self.latest.present(now);
         let turn = self.contents.driver.begin(self.rate.current(now), self.contents.budget.fire)?;
         self.latest.reach(now);
+        // Left over where a handler has swapped the timer for another one, or the clock could not be read.
+        self.rest(now);
         Some(Poll::new(turn, now))
     }
 
@@ -163,14 +196,7 @@ impl<T> Steps for LocalTimer<T> {
     }
 
     #[inline(always)]
-    fn handled(&mut self, poll: &mut Poll, ended: Option<Time>) {
-        if let Some((key, nominal)) = poll.resting {
-            poll.resting = None;
-            if let Some(ended) = ended.filter(|_| self.contents.driver.owns(&poll.turn)) {
-                self.contents.table.rest(Key::from_raw(key), nominal, ended);
-            }
-        }
-    }
+    fn handled(&mut self, _: &mut Poll) {}
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {

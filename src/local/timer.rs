@@ -1,6 +1,7 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 use super::common::{Contents, until};
 use super::table::Rescheduled;
+use crate::pull::Resting;
 use crate::state::Phase;
 use crate::time::{Course, Deadline, Latest, Period, Repeat, TickRate, Time, When, whole_ms};
 use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
@@ -72,11 +73,14 @@ pub struct LocalTimer<T> {
     pub(super) contents: Contents<T, AnyWheel, false>,
     /// Of polls, and of what was scheduled for a point in time that had passed.
     pub(super) latest: Latest,
+    /// The timer whose handler is running in a poll with a clock: its pause begins when that ends.
+    pub(super) resting: Option<Resting>,
 }
 
 impl<T> LocalTimer<T> {
     pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, settings: &Settings) -> Self {
-        Self { rate, contents: Contents::new(wheel, settings), latest: Latest::NONE }
+        let contents = Contents::new(wheel, settings);
+        Self { rate, contents, latest: Latest::NONE, resting: None }
     }
 
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded

@@ -43,6 +43,7 @@ mod when;
 #[cfg(feature = "shard")]
 pub use boot::BootClock;
 pub use clock::Clock;
+pub(crate) use clock::read_quietly;
 pub(crate) use latest::Latest;
 #[cfg(feature = "std")]
 pub use manual::ManualClock;

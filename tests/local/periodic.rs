@@ -1,9 +1,11 @@
 //! Periodic timers on `LocalTimer`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Cancel, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time, WheelKind,
+    Budget, Cancel, Clock, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time,
+    WheelKind,
 };
 
 fn ms(n: u64) -> Time {
@@ -144,6 +146,88 @@ fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
             clock.advance(Duration::from_millis(1));
         });
         assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(30))));
+    }
+}
+
+#[test]
+fn with_a_clock_a_fixed_delay_counts_from_a_handlers_panic() {
+    for mut timer in timers::<&str>() {
+        let clock = ManualClock::new();
+        let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
+        clock.set(ms(10));
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            timer.poll_with_clock(&clock, |_, _| {
+                clock.advance(Duration::from_millis(7));
+                panic!("after 7 ms");
+            })
+        }));
+        assert!(polled.is_err());
+        assert_eq!((timer.deadline(key), timer.pending()), (Some(ms(27)), 1));
+        // Without a clock it counts from the poll.
+        clock.set(ms(27));
+        let polled = catch_unwind(AssertUnwindSafe(|| timer.poll(clock.now(), |_| panic!("poll"))));
+        assert!(polled.is_err());
+        assert_eq!(timer.deadline(key), Some(ms(37)));
+    }
+}
+
+/// A clock that panics when it is told to.
+struct Moody(ManualClock, AtomicBool);
+
+impl Clock for Moody {
+    fn now(&self) -> Time {
+        assert!(!self.1.load(Ordering::Relaxed), "the clock");
+        self.0.now()
+    }
+}
+
+#[test]
+fn a_fixed_delay_whose_end_the_clock_does_not_tell_counts_from_the_next_poll() {
+    for mut timer in timers::<&str>() {
+        let clock = Moody(ManualClock::new(), AtomicBool::new(false));
+        let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
+        clock.0.set(ms(10));
+        let polled = timer.poll_with_clock(&clock, |_, _| clock.1.store(true, Ordering::Relaxed));
+        assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(20))));
+        let begun = catch_unwind(AssertUnwindSafe(|| timer.poll_with_clock(&clock, |_, _| ())));
+        assert!(begun.is_err());
+        clock.1.store(false, Ordering::Relaxed);
+        clock.0.set(ms(20));
+        assert_eq!(timer.poll_with_clock(&clock, |_, _| ()).fired, 0);
+        assert_eq!(timer.deadline(key), Some(ms(30)));
+    }
+}
+
+#[test]
+fn a_fixed_delay_whose_timer_is_swapped_counts_from_that_timers_next_poll() {
+    for mut timer in timers::<&str>() {
+        let (clock, mut other) = (ManualClock::new(), LocalTimer::new(timer.tick()).unwrap());
+        for timer in [&mut timer, &mut other] {
+            timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
+        }
+        clock.set(ms(10));
+        let swap = |timer: &mut LocalTimer<_>, other: &mut LocalTimer<_>| {
+            let polled = timer.poll_with_clock(&clock, |timer, _| {
+                clock.advance(Duration::from_millis(3));
+                std::mem::swap(timer, other);
+            });
+            assert_eq!(polled.fired, 1);
+        };
+        // `timer` is swapped out at 10 and `other` at 13, by a poll that says where it would go on.
+        swap(&mut timer, &mut other);
+        assert_eq!(other.next_deadline(), Some(ms(20)));
+        assert_eq!(timer.next_deadline(), Some(ms(10)));
+        swap(&mut timer, &mut other);
+        clock.set(ms(20));
+        assert_eq!(timer.poll_with_clock(&clock, |_, _| ()).fired, 0, "10 ms after 20 at least");
+        assert_eq!(timer.next_deadline(), Some(ms(30)));
+        clock.set(ms(25));
+        assert_eq!(other.poll(clock.now(), |_| ()).fired, 0);
+        assert_eq!(other.next_deadline(), Some(ms(35)));
+        // A poll without a clock counts from its own time, swapped or not.
+        clock.set(ms(30));
+        let polled = timer.poll_with(clock.now(), |timer, _| std::mem::swap(timer, &mut other));
+        assert_eq!((polled.fired, other.poll(ms(40), |_| ()).fired), (1, 1));
     }
 }
 
