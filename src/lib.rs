@@ -192,7 +192,7 @@ pub use futures::{
     sleep, sleep_until, timeout, timeout_at,
 };
 #[cfg(all(feature = "futures", feature = "event-loop"))]
-pub use futures::{LocalSleep, LocalSleeps};
+pub use futures::{LocalSleep, LocalSleeps, Wakeup};
 pub use local::{FixedTimer, LocalBuilder, LocalTimer};
 pub use pull::{Expirations, Pull};
 #[cfg(feature = "metrics")]

@@ -134,7 +134,7 @@ mod thread_per_core {
                 // By then the loop sleeps without an end.
                 std::thread::spawn(move || {
                     std::thread::sleep(20 * MS);
-                    remote.schedule(20 * MS, waker).unwrap();
+                    remote.schedule(20 * MS, waker.into()).unwrap();
                 });
                 Poll::Pending
             })
@@ -167,7 +167,7 @@ fn a_local_executor_and_an_epoll_loop_of_ones_own_need_no_other_timer() {
                         return Poll::Ready(());
                     }
                     let (remote, waker) = (remote.clone(), cx.waker().clone());
-                    std::thread::spawn(move || remote.schedule(40 * MS, waker).unwrap());
+                    std::thread::spawn(move || remote.schedule(40 * MS, waker.into()).unwrap());
                     Poll::Pending
                 })
                 .await;

@@ -30,6 +30,6 @@ pub use delay_queue::DelayQueue;
 pub use error::{SleepError, TimeoutError};
 pub use interval::{Interval, interval, interval_at};
 #[cfg(feature = "event-loop")]
-pub use local::{LocalSleep, LocalSleeps};
+pub use local::{LocalSleep, LocalSleeps, Wakeup};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use with_timeout::{WithTimeout, timeout, timeout_at};

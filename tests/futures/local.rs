@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, EventLoopBuilder, EventLoopTimer, LocalSleep, LocalSleeps, ManualClock, Remote,
-    ScheduleErrorKind, Time, When,
+    ScheduleErrorKind, Time, Wakeup, When,
 };
 
 /// Sleeps on a clock that stands.
@@ -94,7 +94,7 @@ fn one_sleep_too_many_is_an_error_that_passes() {
 }
 
 /// A waker that arms a timer when it goes.
-struct Greedy(Remote<Waker>);
+struct Greedy(Remote<Wakeup>);
 
 impl Wake for Greedy {
     fn wake(self: Arc<Self>) {}
@@ -102,7 +102,7 @@ impl Wake for Greedy {
 
 impl Drop for Greedy {
     fn drop(&mut self) {
-        let _ = self.0.schedule(HOUR, Waker::noop().clone());
+        let _ = self.0.schedule(HOUR, Waker::noop().clone().into());
     }
 }
 
@@ -230,7 +230,7 @@ fn other_threads_wake_by_a_remote() {
         // The driver sleeps without an end by then.
         let thread = std::thread::spawn(move || {
             std::thread::sleep(ms(10));
-            remote.schedule(ms(2), waker).unwrap();
+            remote.schedule(ms(2), waker.into()).unwrap();
         });
         while bell.rings() == 0 {
             runtimes_sleep(ms(1)).await;
@@ -249,13 +249,13 @@ fn a_remote_does_not_keep_the_drivers_waker() {
     drop(driving);
     drop(rig);
     assert_eq!(wakers(&bell), 0);
-    assert!(remote.schedule(HOUR, Waker::noop().clone()).is_err());
+    assert!(remote.schedule(HOUR, Waker::noop().clone().into()).is_err());
 }
 
 #[test]
 fn a_timer_of_a_loop_of_its_own_is_taken_over() {
     let clock = ManualClock::new();
-    let timer: EventLoopTimer<Waker> =
+    let timer: EventLoopTimer<Wakeup> =
         EventLoopBuilder::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
     let sleeps = LocalSleeps::from(timer);
     let bell = Bell::new();

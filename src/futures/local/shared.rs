@@ -1,5 +1,6 @@
 //! What the sleeps of one thread share: the timer, and how the task that drives it is woken.
 
+use super::wakeup::Wakeup;
 use crate::contain;
 use crate::event_loop::{EventLoopTimer, Remote};
 use crate::time::Time;
@@ -10,9 +11,9 @@ use std::task::{Context, Poll, Waker};
 
 /// What the sleeps of a thread share.
 pub(super) struct Shared {
-    pub(super) timer: RefCell<EventLoopTimer<Waker>>,
+    pub(super) timer: RefCell<EventLoopTimer<Wakeup>>,
     /// Also the clock: it is the user's, and is read while the timer is not borrowed.
-    pub(super) remote: Remote<Waker>,
+    pub(super) remote: Remote<Wakeup>,
     /// The wakers of what has fired, and their memory in between.
     pub(super) fired: Cell<Vec<Waker>>,
     /// Until when the task that drives this sleeps; [`Time::ZERO`] if it does not.
@@ -21,14 +22,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(timer: EventLoopTimer<Waker>, bell: Arc<Bell>) -> Self {
+    pub(super) fn new(timer: EventLoopTimer<Wakeup>, bell: Arc<Bell>) -> Self {
         let remote = timer.remote();
         let planned = Cell::new(Time::ZERO);
         Self { timer: RefCell::new(timer), remote, fired: Cell::default(), planned, bell }
     }
 
     /// The timer behind a key has another deadline: the task that drives this is to see it in time.
-    pub(super) fn heed(&self, key: Key<Waker>) {
+    pub(super) fn heed(&self, key: Key<Wakeup>) {
         let due = self.timer.borrow().deadline(key);
         if due.is_some_and(|due| due < self.planned.get()) {
             self.planned.set(Time::ZERO);

@@ -1,6 +1,7 @@
 //! `LocalSleep`: a future of one thread.
 
 use super::shared::Shared;
+use super::wakeup::Wakeup;
 use crate::contain;
 use crate::engine::Identity;
 use crate::futures::error::SleepError;
@@ -43,7 +44,7 @@ pub struct LocalSleep {
     deadline: Time,
     stage: Stage,
     /// The timer, and whom it wakes.
-    armed: Option<(Key<Waker>, Identity)>,
+    armed: Option<(Key<Wakeup>, Identity)>,
 }
 
 impl LocalSleep {
@@ -64,7 +65,7 @@ impl LocalSleep {
         self.stage == Stage::Elapsed || self.armed.is_some_and(|(key, _)| !self.is_pending(key))
     }
 
-    fn is_pending(&self, key: Key<Waker>) -> bool {
+    fn is_pending(&self, key: Key<Wakeup>) -> bool {
         self.shared.timer.borrow().is_pending(key)
     }
 
@@ -118,7 +119,8 @@ impl LocalSleep {
         let identity = Identity::of(&waker);
         self.disarm();
         // A point in time: what a delay would count from does not matter.
-        let armed = self.shared.timer.borrow_mut().schedule(self.deadline, self.deadline, waker);
+        let wakeup = Wakeup::from(waker);
+        let armed = self.shared.timer.borrow_mut().schedule(self.deadline, self.deadline, wakeup);
         match armed {
             Ok(key) => {
                 self.armed = Some((key, identity));

@@ -2,6 +2,7 @@
 
 use super::shared::{Bell, Shared, wake};
 use super::sleep::LocalSleep;
+use super::wakeup::Wakeup;
 use crate::event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
 use crate::time::{Time, When};
 use crate::types::{BuildError, Polled};
@@ -11,16 +12,17 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 /// The sleeps of one thread: an [`EventLoopTimer`] inside of a runtime of one thread, one for each such thread.
 ///
 /// For servers with one runtime per core, whose tasks stay where they are: tokio's `LocalSet`, a `LocalExecutor`,
-/// monoio, a runtime on `io_uring`. Arming a sleep and cancelling it take no lock and no message, and the task is woken
-/// by its own thread. Neither this nor its sleeps can leave the thread; other threads wake by a
-/// [`remote`](Self::remote), for which the runtime's wakers must work on other threads (monoio's do with its feature
-/// `sync`).
+/// monoio, a runtime on `io_uring`. Arming a sleep and cancelling it send no message, and the task is woken by its own
+/// thread. They take no lock either, but that an arming which is earlier than all others wakes the task that drives
+/// this, whose waker lies behind a lock for a few instructions; so does a remote then. Neither this nor its sleeps can
+/// leave the thread; other threads wake by a [`remote`](Self::remote), for which the runtime's wakers must work on
+/// other threads (monoio's do with its feature `sync`).
 ///
 /// Somebody has to fire what is due: a task of the runtime with [`drive`](Self::drive), which needs one timer of the
 /// runtime for all sleeps together, or a loop of your own with [`fire`](Self::fire) and
@@ -74,7 +76,7 @@ impl LocalSleeps {
         LocalSleep::new(Rc::clone(&self.shared), when.into())
     }
 
-    /// A handle for other threads: what it schedules is a waker, which this thread wakes.
+    /// A handle for other threads: what it schedules is a waker ([`Wakeup`]), which this thread wakes.
     ///
     /// ```
     /// use std::task::Waker;
@@ -84,7 +86,7 @@ impl LocalSleeps {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
     /// let start = sleeps.now();
-    /// let (remote, waker) = (sleeps.remote(), Waker::noop().clone());
+    /// let (remote, waker) = (sleeps.remote(), Waker::noop().clone().into());
     /// let other = std::thread::spawn(move || remote.schedule(Duration::ZERO, waker).map(drop));
     /// other.join().expect("it does not panic")?;
     /// assert_eq!((sleeps.pending(), sleeps.fire().fired), (1, 1));
@@ -92,7 +94,7 @@ impl LocalSleeps {
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn remote(&self) -> Remote<Waker> {
+    pub fn remote(&self) -> Remote<Wakeup> {
         self.shared.remote.clone()
     }
 
@@ -116,7 +118,7 @@ impl LocalSleeps {
         let shared = &*self.shared;
         let now = self.now();
         let mut fired = shared.fired.take();
-        let polled = shared.timer.borrow_mut().poll(now, |expired| fired.push(expired.payload));
+        let polled = shared.timer.borrow_mut().poll(now, |due| fired.push(due.payload.into()));
         wake(fired.drain(..));
         shared.fired.set(fired);
         polled
@@ -190,8 +192,8 @@ async fn let_others_run() {
 }
 
 /// For a loop of your own: remotes wake it as the timer's builder was told, for example through its `mio` poll.
-impl From<EventLoopTimer<Waker>> for LocalSleeps {
-    fn from(timer: EventLoopTimer<Waker>) -> Self {
+impl From<EventLoopTimer<Wakeup>> for LocalSleeps {
+    fn from(timer: EventLoopTimer<Wakeup>) -> Self {
         Self { shared: Rc::new(Shared::new(timer, Arc::default())) }
     }
 }
