@@ -63,7 +63,8 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// Waits until the handlers that run right now return, and drops them. Timers that other threads schedule
     /// meanwhile are either returned here or refused there, never lost. A second call returns nothing. Afterwards
-    /// [`pending`](Self::pending) is 0, and the returned timers count as cancelled.
+    /// [`pending`](Self::pending) is 0. Statistics count what came back as returned, not as cancelled; to its handle
+    /// it is cancelled ([`Timeout::is_cancelled`](crate::Timeout::is_cancelled)).
     ///
     /// No worker keeps the engine then. Their threads end by themselves, a moment later: what handlers have left there
     /// in thread-locals is destroyed after this, and not waited for.

@@ -53,7 +53,9 @@ const COUNTERS: &[Figure<u64>] = &[
     ("tickwheel_timers_cancelled_total", "Timers cancelled", Unit::Count, |s| s.cancelled),
     ("tickwheel_timers_returned_total", "Timers returned by stop", Unit::Count, |s| s.returned),
     ("tickwheel_timers_rescheduled_total", "Deadlines moved", Unit::Count, |s| s.rescheduled),
-    ("tickwheel_handler_panics_total", "Handlers that panicked", Unit::Count, |s| s.panics),
+    ("tickwheel_handler_panics_total", "Handlers and clones that panicked", Unit::Count, |s| {
+        s.panics
+    }),
     (
         "tickwheel_executor_refusals_total",
         "Expired timers that the executor gave back",

@@ -47,7 +47,8 @@ pub struct ShardStats {
     pub pending: u64,
     /// Deadlines moved.
     pub rescheduled: u64,
-    /// Handlers that panicked.
+    /// Handlers that panicked, and periodic timers that ended because their payload's `Clone` did. The panic of a
+    /// handler in an event loop's poll is not among them: it goes on into the loop.
     pub panics: u64,
     /// Expired timers that the executor gave back.
     pub refused_by_executor: u64,
@@ -80,7 +81,8 @@ pub struct ShardStats {
     pub swept: u64,
     /// Zombies that were dropped when they came due.
     pub dropped: u64,
-    /// Cancelled timers that never reached the wheel.
+    /// Messages of other threads that were dead when the owner looked at them, so that nothing reached the wheel: new
+    /// timers that were cancelled before, and deadlines that were pulled in of timers that had ended, or moved again.
     pub cancelled_in_inbox: u64,
     /// How late timers fired.
     pub lateness: DurationHistogram,
