@@ -1,4 +1,5 @@
-//! The patterns that pages write for several loom models match one.
+//! Every loom model stands in the tables of `loom-tests/README.md`, and the patterns that pages write for several of
+//! them match one.
 
 use super::{assert_none, files_below, quoted, read};
 
@@ -22,6 +23,18 @@ fn models() -> Vec<String> {
         }
     }
     models
+}
+
+#[test]
+fn every_model_has_a_row_with_its_bound() {
+    let page = read("loom-tests/README.md");
+    let tables = page.split("\n## With the stand-in\n").nth(1).expect("the tables of bounds");
+    let table = tables.split("\n## ").next().unwrap_or(tables);
+    let models = models();
+    assert!(models.len() > 90, "only {} models were found", models.len());
+    let has_row = |model: &&String| table.contains(&format!("\n| `{model}` | "));
+    let missing: Vec<String> = models.iter().filter(|model| !has_row(model)).cloned().collect();
+    assert_none("models without a row in loom-tests/README.md", &missing);
 }
 
 #[test]
