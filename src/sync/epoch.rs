@@ -30,8 +30,12 @@ mod ours {
 
     static COLLECTOR: OnceLock<Collector> = OnceLock::new();
 
+    pub(super) fn collector() -> &'static Collector {
+        COLLECTOR.get_or_init(Collector::new)
+    }
+
     pub(super) fn register() -> LocalHandle {
-        COLLECTOR.get_or_init(Collector::new).register()
+        collector().register()
     }
 
     thread_local! {
@@ -42,6 +46,8 @@ mod ours {
 #[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]
 impl Domain {
     pub(crate) fn new() -> Self {
+        // Made here, so that no thread's first call waits for another one that makes it.
+        ours::collector();
         Self
     }
 

@@ -5,7 +5,8 @@
 //! thread at a time, which is what makes a thread state (see `node::magazine` and `shard::thread state`) single-writer,
 //! and a thread state left behind by a dead thread is simply inherited: nothing in it is lost.
 //!
-//! The lock below is taken once when a thread arrives and once when it ends, never in between.
+//! The lock below is taken once when a thread arrives and once when it ends, never in between. Nobody needs memory, or
+//! does anything else that takes long, while he has it.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -16,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Default)]
 struct Pool {
     next: u32,
+    /// Has room for all numbers below `next`.
     free: BinaryHeap<Reverse<u32>>,
 }
 
@@ -40,17 +42,25 @@ struct Lease(u32);
 
 impl Lease {
     fn take() -> Self {
-        // The mutex orders everything the slot's last thread did with its threads before what the next one does.
-        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = pool.free.pop().map_or_else(
-            || {
-                let fresh = pool.next;
+        let mut room = BinaryHeap::new();
+        loop {
+            // The mutex orders everything the slot's last thread did with its threads before what the next one does.
+            let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(Reverse(slot)) = pool.free.pop() {
+                return Self(slot);
+            }
+            if pool.free.capacity() < room.capacity() {
+                // Both are empty.
+                std::mem::swap(&mut pool.free, &mut room);
+            }
+            let fresh = pool.next;
+            if (fresh as usize) < pool.free.capacity() {
                 pool.next += 1;
-                fresh
-            },
-            |Reverse(slot)| slot,
-        );
-        Self(slot)
+                return Self(fresh);
+            }
+            drop(pool);
+            room = BinaryHeap::with_capacity(2 * fresh as usize + 64);
+        }
     }
 }
 
