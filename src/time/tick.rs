@@ -10,7 +10,7 @@
 //! Arithmetic saturates: the far end of either scale, [`Time::MAX`] and [`NEVER`], means
 //! "practically never".
 
-use super::{Time, saturating_ns};
+use super::Time;
 use core::time::Duration;
 
 /// The tick that never comes: the deadline of every timer whose time does not fit the scale.
@@ -78,10 +78,11 @@ impl TickRate {
     /// which is due at once. A sum beyond the scale gives [`NEVER`], at the end of the scale as well.
     #[inline]
     pub(crate) const fn deadline(&self, now: Time, delay: Duration) -> u64 {
-        match saturating_ns(delay) {
-            0 => self.current(now),
-            nanos => self.ceil(now.as_nanos().saturating_add(nanos)),
+        let deadline = now.saturating_add(delay);
+        if deadline.as_nanos() > now.as_nanos() {
+            return self.ceil(deadline.as_nanos());
         }
+        if delay.is_zero() { self.current(now) } else { Self::never() }
     }
 
     /// The tick at which a timer for the time `deadline` may fire: rounds up, whether or not that
