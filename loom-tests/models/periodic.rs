@@ -86,15 +86,16 @@ fn no_call_begins_at_the_old_deadline_after_a_move() {
         let mover = spawn({
             let (world, timer, moved) = (Arc::clone(&world), owner.timer, Arc::clone(&moved));
             move || {
-                assert_eq!(world.reschedule(1, timer, 2 * FIRST), Rescheduled::Later);
+                let answer = world.reschedule(1, timer, 2 * FIRST);
                 // ORDERING: Release pairs with the owner's Acquire.
                 moved.store(1, Ordering::Release);
+                answer
             }
         });
         owner.before_the_call = Some(moved);
         owner.run_to(FIRST);
-        mover.join().unwrap();
         owner.before_the_call = None;
+        owner.arrived(2 * FIRST, &mover.join().unwrap());
         owner.run_to(2 * FIRST);
         assert_eq!(owner.calls.last(), Some(&(2 * FIRST)));
         assert_eq!(world.cancel(0, owner.timer), Some(1));
