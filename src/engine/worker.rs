@@ -9,7 +9,7 @@ use crate::park::parker::ParkEnd;
 use crate::sync::slot;
 use crate::time::Time;
 use crate::types::PinState;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Looks at the inbox between two clock reads of a spinning worker.
 const SPINS_PER_CLOCK_READ: u32 = 16;
@@ -92,33 +92,41 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
 /// Spins until `until`, where `next` begins, or for `spin` if that is less; true if the inbox called before that.
 fn spin_for<T>(
     inner: &Inner<T>,
-    shard: &ShardWorker<T>,
+    shard: &mut ShardWorker<T>,
     next: u64,
     until: Time,
     spin: Duration,
 ) -> bool {
-    let give_up = inner.worker_now().saturating_add(spin);
+    let until = until.min(inner.worker_now().saturating_add(spin));
+    let begun = Instant::now();
+    let (mut looked, mut gap, mut called) = (begun, Duration::ZERO, false);
     shard.owner.begin_spin(next);
-    let called = spin_until(inner, shard, until.min(give_up));
+    while !called {
+        let now = inner.source.reading();
+        let before = std::mem::replace(&mut looked, Instant::now());
+        gap = gap.max(looked - before);
+        match now {
+            Ok(now) if now < until => called = is_called_soon(shard, inner.rate.current(now)),
+            _ => break,
+        }
+    }
     shard.owner.end_spin();
+    let ended = Instant::now();
+    if shard.starvation.has_spun(ended - begun, gap.max(ended - looked)) {
+        leave_core(shard);
+    }
     called
 }
 
-/// See [`spin_for`].
-fn spin_until<T>(inner: &Inner<T>, shard: &ShardWorker<T>, until: Time) -> bool {
-    loop {
-        let Ok(now) = inner.source.reading() else { return false };
-        if now >= until {
-            return false;
+/// Looks at the inbox for a while.
+fn is_called_soon<T>(shard: &ShardWorker<T>, tick: u64) -> bool {
+    for _ in 0..SPINS_PER_CLOCK_READ {
+        if shard.owner.is_called(tick) {
+            return true;
         }
-        let tick = inner.rate.current(now);
-        for _ in 0..SPINS_PER_CLOCK_READ {
-            if shard.owner.is_called(tick) {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
+        std::hint::spin_loop();
     }
+    false
 }
 
 fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
@@ -150,15 +158,15 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
     shard.owner.rise();
     if ended == ParkEnd::Timeout && !inner.source.is_virtual() {
         let late = inner.worker_now().saturating_duration_since(until);
-        widen_if_starved(shard, late);
+        if shard.starvation.is_one_more(late) {
+            leave_core(shard);
+        }
     }
 }
 
-/// Lets a worker leave its core, if it has waited for it too often while it could have run on another.
-fn widen_if_starved<T>(shard: &mut ShardWorker<T>, late: Duration) {
-    if !shard.starvation.is_one_more(late) {
-        return;
-    }
+/// The worker has waited for its core too often while it could have run on another.
+#[cold]
+fn leave_core<T>(shard: &mut ShardWorker<T>) {
     let Some(core) = shard.core.take() else { return };
     if pinning::unpin_current_thread() {
         shard.owner.handle().counters().pinning.set(PinState::Widened(core).pack());
