@@ -111,6 +111,10 @@ impl<T: Send + 'static> Timer<T> {
     /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
     /// returns how many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
     ///
+    /// When it returns, everything that was due has fired: a shard that another thread is turning is waited for, its
+    /// handlers included, without a limit. So this is not to be called with a lock in hand that a handler takes; and
+    /// where two threads turn engines in each other's handlers, each waits for the other.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickwheel::{Drive, Timer};
@@ -129,12 +133,17 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.turn()
     }
 
-    /// Waits until every worker has handled what is due at the clock's current time and sleeps.
+    /// Waits until every worker has handled what is due at the clock's current time and has nothing to do.
     ///
     /// A shard whose worker has failed counts as idle: nothing happens there any more.
     /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
-    /// became due has returned. On a running clock it waits for a moment in which every worker is
-    /// idle. Returns at once if the engine is not running, and on its own workers.
+    /// became due has returned. On a running clock it looks at one worker after the other until it has found each of
+    /// them idle; what a handler schedules for now on *another* shard meanwhile may not have fired. Returns at once
+    /// inside of the engine's own handlers, and of an engine that has not started, has been stopped, or is turned by
+    /// hand.
+    ///
+    /// It looks every 50 us, and has no limit: it waits for handlers that block, so it is not to be called with a lock
+    /// in hand that one of them takes, and for as long as timers come faster than their handlers return.
     ///
     /// ```
     /// use std::time::Duration;

@@ -47,9 +47,9 @@ use std::mem::ManuallyDrop;
 /// * A timer never fires before its deadline: delays are rounded *up* to the tick.
 /// * Every accepted timer ends exactly once: fired, cancelled, or returned by `stop`.
 /// * `schedule`, `cancel` and `reschedule` take no lock and never wait for a worker or for each other.
-///   (A thread's very first operation, the lazy start, and growth of the node table are the exceptions:
-///   the first two take a lock once, the last one allocates. And three threads that are stopped while they
-///   move one and the same timer keep a fourth one waiting that moves it.)
+///   (A thread's very first operation, the lazy start, growth of the node table, and a fourth thread at the move of one
+///   timer are the exceptions: the first two take a lock once, the third one allocates, and the last one spins until
+///   one of the other three is done.)
 ///
 /// # Complexity
 ///
