@@ -1,6 +1,7 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
 use super::builder::Builder;
+use super::gather;
 use super::handler::{Executor, through_executor};
 use super::hold::TimerRef;
 use super::inner::{Handler, Outcome, ShardWorker};
@@ -13,7 +14,6 @@ use crate::shard::{Limit, Owner};
 use crate::types::checks;
 use crate::types::{BuildError, Expired};
 use crate::wheel::AnyWheel;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Builder {
@@ -221,7 +221,7 @@ impl Builder {
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };
             let handler = Contained::new("a handler", handler);
             let starvation = pinning::Starvation::of(&self.pinning);
-            let gathered = VecDeque::new();
+            let gathered = gather::room();
             let clock_failures = 0;
             workers.push(ShardWorker {
                 owner,

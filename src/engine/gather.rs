@@ -13,6 +13,7 @@ use super::task::Task;
 use crate::contain;
 use crate::sync::prefetch::prefetch;
 use crate::types::Expired;
+use std::collections::VecDeque;
 use std::task::Waker;
 
 /// Wakers that are called together at most. Beyond that their tasks would push each other out of the cache, and a
@@ -28,6 +29,11 @@ pub(super) fn waker_of<T: 'static>() -> Option<fn(&T) -> Option<&Waker>> {
     }
     #[cfg(not(feature = "futures"))]
     None
+}
+
+/// Room for what a turn gathers, for payloads that may be wakers.
+pub(super) fn room<T: 'static>() -> VecDeque<Expired<T>> {
+    VecDeque::with_capacity(if waker_of::<T>().is_some() { GATHERED } else { 0 })
 }
 
 impl<T> Inner<T> {

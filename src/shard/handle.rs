@@ -62,6 +62,9 @@ impl<T> ShardHandle<T> {
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
     ) -> Self {
+        let threads = Segments::new();
+        // The places of the first threads: what some of their calls do cannot be refused.
+        threads.get_or_alloc(0);
         Self {
             id,
             table: Table::new(id, u64::MAX),
@@ -69,7 +72,7 @@ impl<T> ShardHandle<T> {
             wake_state: WakeState::new(),
             counters: Counters::default(),
             limit,
-            threads: Segments::new(),
+            threads,
             threads_end: AtomicU32::new(0),
             wake_owner,
         }
@@ -87,8 +90,8 @@ impl<T> ShardHandle<T> {
         self.table.key(index, generation)
     }
 
-    /// The thread state of the thread that holds `slot`. Ends the process if there is no memory for it: only where
-    /// nothing can be refused.
+    /// The thread state of the thread that holds `slot`. Ends the process if there is no memory for it, which only
+    /// threads beyond the first ones need: where nothing can be refused.
     #[inline]
     pub(crate) fn thread(&self, slot: u32) -> &ThreadState {
         self.try_thread(slot).unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))

@@ -3,8 +3,11 @@
 use crate::allocator::{refuse_from, refusing_from};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tickwheel::{Builder, Drive, Expired, FixedTimer, Key, LocalTimer, ManualClock, MissedTicks};
+use tickwheel::{
+    Builder, Drive, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock, MissedTicks,
+};
 use tickwheel::{Period, ScheduleError, ScheduleErrorKind, Time, Timer};
 
 const DELAY: Duration = Duration::from_secs(1);
@@ -15,9 +18,12 @@ const ALLOWED_LOCALLY: usize = 4096;
 
 type Schedule = fn(&Timer<u64>, u64) -> Result<Key<u64>, ScheduleError<u64>>;
 
+fn by_hand_builder(clock: &ManualClock) -> Builder {
+    Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual)
+}
+
 fn by_hand(clock: &ManualClock) -> Timer<u64> {
-    let builder = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual);
-    builder.build_with(|_: Expired<u64>| ()).unwrap()
+    by_hand_builder(clock).build_with(|_: Expired<u64>| ()).unwrap()
 }
 
 /// Schedules until there is no memory, at another size of the table each time.
@@ -128,7 +134,7 @@ fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
     }
 }
 
-/// The places of the first 64 threads come with the shard's first timer, those of later ones when they are needed.
+/// The places of the first 64 threads come with the shard, those of later ones when they are needed.
 #[test]
 fn a_thread_without_a_place_gets_its_timer_back() {
     let _alone = crate::alone();
@@ -157,6 +163,39 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     let refused = refused.into_inner();
     assert!((6..20).contains(&refused), "{refused} threads have no place");
     assert_eq!(timer.pending(), 2 * THREADS - refused);
+}
+
+/// What answers no error finds its place among those that the build has made.
+#[test]
+fn what_cannot_be_refused_needs_no_memory() {
+    let _alone = crate::alone();
+    let clock = ManualClock::new();
+    let [timer, elsewhere] = [by_hand(&clock), by_hand(&clock)];
+    let mut events = EventLoopTimer::builder().build_with_waker::<u64>(|| ()).unwrap();
+    let remote = events.remote();
+    // What the thread needs once, wherever it goes.
+    let key = elsewhere.schedule_key(DELAY, 0).unwrap();
+    let refused = refusing_from(1024, || {
+        assert!(!timer.cancel(key).won() && !timer.reschedule(key, DELAY).moved());
+        assert!(!remote.cancel(key).won() && !remote.reschedule(key, DELAY).moved());
+        timer.submitter().schedule(DELAY, 7).unwrap_err()
+    });
+    assert!(is_out_of_memory(&refused, 7));
+    assert_eq!(events.poll(Time::ZERO, |_| ()).fired, 0);
+
+    let closures: Timer = by_hand_builder(&clock).build().unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let polled = refusing_from(1024, || closures.sleep(DELAY).poll_sleep(&mut cx));
+    let Poll::Ready(Err(error)) = polled else { panic!("the sleep has a timer") };
+    assert_eq!(error.kind(), &ScheduleErrorKind::OutOfMemory);
+    // What a turn gathers to wake has its room, too; the wheel's is there from the timers before, and so is the block.
+    (0..100).for_each(|_| _ = closures.run_after(DELAY, || ()).unwrap());
+    clock.advance(DELAY);
+    assert_eq!(closures.turn(), Ok(100));
+    let mut sleeps: Vec<_> = (0..40).map(|_| closures.sleep(DELAY)).collect();
+    sleeps.iter_mut().for_each(|sleep| assert!(sleep.poll_sleep(&mut cx).is_pending()));
+    clock.advance(DELAY);
+    assert_eq!(refusing_from(256, || closures.turn()), Ok(40));
 }
 
 /// Schedules a batch of so many timers, with less than `first` bytes at a time while they are collected and less than
