@@ -58,11 +58,6 @@ impl<T> Table<T> {
         &self.depot
     }
 
-    /// One past the highest node that has served.
-    pub(crate) fn end_of_nodes(&self) -> u64 {
-        self.depot.end()
-    }
-
     pub(super) const fn nodes(&self) -> &Segments<Node<T>> {
         &self.nodes
     }

@@ -19,16 +19,19 @@
 //! the last timer, zeros, or a generation that no key names. None of them is a living timer, and nobody changes a node
 //! that is not. Even a thread that saw the timer alive long ago changes the word only if it stands as it saw it.
 //!
-//! It pays only for bursts: it begins when more than twice as many nodes are free as in use, and [`KEPT`] besides,
-//! and three quarters of some regions have no living timer; and it leaves as many free as are in use, and half of
-//! [`KEPT`].
+//! It pays only for bursts: it begins when more than twice as many nodes are free as in use, and [`Table::KEPT`]
+//! besides, and three quarters of some regions have no living timer; and it leaves as many free as are in use, and half
+//! of [`Table::KEPT`].
 
 use super::magazine::{CAPACITY, Stack, ThreadCache};
+use super::record::Node;
 use super::table::Table;
 use crate::sync::atomic::Ordering;
 
-/// Free nodes that are kept whatever the population. None under loom.
-pub(crate) const KEPT: u64 = if cfg!(tickwheel_loom) { 0 } else { 64 * 1024 };
+/// What is kept free whatever the population: so many nodes or bytes, whichever is less, but about a region.
+const KEPT_NODES: u64 = 64 * 1024;
+const KEPT_BYTES: u64 = 8 * 1024 * 1024;
+const LEAST_KEPT: u64 = 512;
 
 /// Fresh nodes that others may take before the owner thinks that the burst is not over.
 const FRESH: u64 = 4096;
@@ -49,11 +52,19 @@ const AT_ONCE: u32 = 32;
 const RELEASED: u16 = u16::MAX;
 
 impl<T> Table<T> {
+    /// Free nodes that are kept whatever the population. None under loom.
+    pub(super) const KEPT: u64 = match KEPT_BYTES / size_of::<Node<T>>() as u64 {
+        _ if cfg!(tickwheel_loom) => 0,
+        ..LEAST_KEPT => LEAST_KEPT,
+        nodes if nodes < KEPT_NODES => nodes,
+        _ => KEPT_NODES,
+    };
+
     /// Whether so many nodes are free that it pays to give their memory back.
     pub(crate) fn has_much_free(&self, in_use: u64) -> bool {
         let served = self.depot().end();
         let free = served.saturating_sub(self.depot().regions.nodes()).saturating_sub(in_use);
-        free > in_use.saturating_mul(2).saturating_add(KEPT)
+        free > in_use.saturating_mul(2).saturating_add(Self::KEPT)
     }
 }
 
@@ -113,16 +124,17 @@ impl Default for Trim {
 }
 
 impl Trim {
-    /// Whether there is something to do, or worth a look; `end`: of the table, `entries`: in the wheel. A look counts
-    /// the pending timers, so it comes only when the table has grown, when half of the entries have gone, when somebody
-    /// asks for it, and now and then while memory is kept by the few that live between many that do not.
+    /// Whether there is something to do, or worth a look; `entries`: in the wheel. A look counts the pending timers, so
+    /// it comes only when the table has grown, when half of the entries have gone, when somebody asks for it, and now
+    /// and then while memory is kept by the few that live between many that do not.
     #[inline]
-    pub(crate) fn is_due(&mut self, end: u64, entries: u64, requested: bool) -> bool {
+    pub(crate) fn is_due<T>(&mut self, table: &Table<T>, entries: u64, requested: bool) -> bool {
         if self.stage != Stage::Idle {
             return true;
         }
         self.look_below = self.look_below.max(entries / 2);
-        if end <= KEPT || self.in_vain {
+        let end = table.depot().end();
+        if end <= Table::<T>::KEPT || self.in_vain {
             return false;
         }
         let waits = self.turns.as_mut().is_some_and(|turns| {
@@ -192,7 +204,7 @@ impl Trim {
         }
         if self.counts.try_reserve_exact(count).is_ok() {
             self.counts.resize(count, 0);
-            self.to_keep = in_use + KEPT / 2;
+            self.to_keep = in_use + Table::<T>::KEPT / 2;
             self.stage = Stage::Gather;
         }
     }

@@ -190,7 +190,7 @@ impl<T> Owner<T> {
         }
         let Self { handle, driver, thread, trim, .. } = self;
         let entries = driver.entries();
-        if !trim.is_due(handle.table.end_of_nodes(), entries, requested) {
+        if !trim.is_due(&handle.table, entries, requested) {
             return false;
         }
         let goes_on = trim.step(&handle.table, &thread.cache, entries, || handle.pending(), nodes);

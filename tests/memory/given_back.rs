@@ -59,6 +59,25 @@ fn keys_stay_stale_when_their_nodes_come_back_from_the_system() {
     }
 }
 
+/// What is kept after a burst counts in bytes where payloads are large.
+#[test]
+fn memory_of_large_payloads_is_given_back_as_well() {
+    let _alone = crate::alone();
+    const BURST: usize = 20_000;
+    let builder = Builder::new().shards(1).clock(ManualClock::new()).drive(Drive::Manual);
+    let timer = builder.build_with(|_: Expired<[u8; 4096]>| ()).unwrap();
+    let keys: Vec<_> = (0..BURST).map(|_| timer.schedule_key(HOUR, [1; 4096]).unwrap()).collect();
+    assert_eq!(timer.turn(), Ok(0));
+    let held = || timer.stats().shards[0].held_bytes;
+    let full = held();
+    assert!(full > 4096 * BURST as u64);
+    assert!(keys.iter().all(|key| timer.cancel(*key).won()));
+    assert_eq!(timer.turn(), Ok(0));
+    if cfg!(target_os = "linux") {
+        assert!(held() < 16 << 20, "{} of {full} bytes are held", held());
+    }
+}
+
 /// Others arm and cancel all the while. Whoever gets a node of the burst gets it alone.
 #[test]
 fn threads_take_nodes_while_memory_is_given_back() {

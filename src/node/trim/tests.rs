@@ -5,6 +5,7 @@ use crate::node::table::Armed;
 use crate::state::Phase;
 use std::collections::HashSet;
 
+const KEPT: u64 = Table::<u64>::KEPT;
 const BURST: u64 = 5 * KEPT;
 /// Nodes of one step.
 const STEP: usize = 4096;
@@ -45,42 +46,49 @@ impl Scene {
 }
 
 #[test]
+fn what_is_kept_counts_in_nodes_if_they_are_small_and_in_bytes_if_not() {
+    const { assert!(KEPT == KEPT_NODES && Table::<[u8; 100]>::KEPT == KEPT_NODES) };
+    const { assert!(Table::<[u8; 4096]>::KEPT == KEPT_BYTES / 4112) };
+    const { assert!(Table::<[u8; 1 << 20]>::KEPT == LEAST_KEPT) };
+}
+
+#[test]
 fn it_begins_when_most_are_free_and_looks_when_many_have_gone() {
     let (scene, mut timers) = Scene::with_timers(BURST);
     let mut trim = Trim::default();
-    let end = scene.table.end_of_nodes();
-    assert!(trim.is_due(end, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
-    assert!(!trim.is_due(end, BURST / 2 + 1, false), "the table is as it was");
+    let table = &scene.table;
+    assert!(trim.is_due(table, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
+    assert!(!trim.is_due(table, BURST / 2 + 1, false), "the table is as it was");
     let third = timers.split_off(BURST as usize * 2 / 3);
     assert!(third.iter().all(|timer| scene.end(timer).is_some()));
-    assert!(trim.is_due(end, BURST / 2 - 1, false));
+    assert!(trim.is_due(table, BURST / 2 - 1, false));
     assert!(!scene.step(&mut trim, BURST * 2 / 3), "a third is free");
-    assert!(!trim.is_due(end, BURST / 3 + 1, false));
+    assert!(!trim.is_due(table, BURST / 3 + 1, false));
     let left = timers.split_off(KEPT as usize / 2);
     assert!(left.iter().all(|timer| scene.end(timer).is_some()));
-    assert!(trim.is_due(end, BURST / 4 - 1, false) && scene.step(&mut trim, KEPT / 2));
-    assert!(trim.is_due(end, BURST, false), "it has begun");
+    assert!(trim.is_due(table, BURST / 4 - 1, false) && scene.step(&mut trim, KEPT / 2));
+    assert!(trim.is_due(table, BURST, false), "it has begun");
     while scene.step(&mut trim, KEPT / 2) {}
-    let kept = end - scene.given_back();
+    let kept = table.depot().end() - scene.given_back();
     assert!(kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64, "{kept} are kept");
-    assert!(!trim.is_due(end, 0, false) || !scene.step(&mut trim, KEPT / 2), "once is enough");
+    assert!(!trim.is_due(table, 0, false) || !scene.step(&mut trim, KEPT / 2), "once is enough");
 }
 
 #[test]
 fn a_look_comes_when_it_is_asked_for_and_now_and_then_while_much_is_free() {
     let (scene, timers) = Scene::with_timers(BURST);
     let mut trim = Trim::default();
-    let end = scene.table.end_of_nodes();
-    assert!(trim.is_due(end, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
-    assert!(!trim.is_due(end, BURST, false) && trim.is_due(end, BURST, true));
-    let few_are_free = (0..2 * TURNS_PER_LOOK).filter(|_| trim.is_due(end, BURST, false)).count();
+    let table = &scene.table;
+    assert!(trim.is_due(table, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
+    assert!(!trim.is_due(table, BURST, false) && trim.is_due(table, BURST, true));
+    let few_are_free = (0..2 * TURNS_PER_LOOK).filter(|_| trim.is_due(table, BURST, false)).count();
     assert_eq!(few_are_free, 0);
     // One timer in sixteen lives on, everywhere: much is free, and no region as a whole.
     let ended = timers.iter().filter(|timer| timer.index % 16 != 0);
     assert!(ended.filter(|timer| scene.end(timer).is_some()).count() > 0);
     assert!(!scene.step(&mut trim, BURST / 16), "it would be in vain");
     assert_eq!(scene.given_back(), 0);
-    let turns = (1..).find(|_| trim.is_due(end, BURST / 16, false));
+    let turns = (1..).find(|_| trim.is_due(table, BURST / 16, false));
     assert_eq!(turns, Some(TURNS_PER_LOOK));
 }
 
@@ -121,14 +129,14 @@ fn all_that_is_kept_serves_again() {
     let mut trim = Trim::default();
     let in_use = living.len() as u64;
     while scene.step(&mut trim, in_use) {}
-    let end = scene.table.end_of_nodes();
+    let end = scene.table.depot().end();
     let kept = end - scene.given_back();
     assert!(kept > KEPT && kept < end, "{kept} of {end}");
     // Whoever finds no node that has served takes one that has not.
     let arm_all = |cache: &ThreadCache| {
-        let end = scene.table.end_of_nodes();
+        let end = scene.table.depot().end();
         let next = || arm(&scene.table, cache, 0);
-        std::iter::repeat_with(next).take_while(|_| scene.table.end_of_nodes() == end).count()
+        std::iter::repeat_with(next).take_while(|_| scene.table.depot().end() == end).count()
     };
     let again = arm_all(&scene.cache) + arm_all(&scene.owners);
     assert_eq!(again as u64 + in_use, end);
@@ -145,7 +153,7 @@ fn a_burst_that_goes_on_keeps_its_memory() {
         }
         let before = scene.given_back();
         let fresh = scene.arm(BURST);
-        let grown = scene.table.end_of_nodes() > BURST + FRESH + 1000;
+        let grown = scene.table.depot().end() > BURST + FRESH + 1000;
         while scene.step(&mut trim, BURST) {}
         assert!(!grown || scene.given_back() <= before, "after {steps} steps");
         let indices: HashSet<u32> = fresh.iter().map(|timer| timer.index).collect();
