@@ -352,6 +352,9 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         // A handler may have put another timer in this one's place.
         while self.owner.owns(&poll.turn) {
             let fired = self.owner.next_fired(&mut poll.turn)?;
+            if !fired.periodic {
+                return Some(self.told(poll.now, fired));
+            }
             if let Some(fired) = self.owner.confirm(&mut poll.turn, fired) {
                 return Some(self.told(poll.now, fired));
             }

@@ -109,7 +109,8 @@ impl<T> Owner<T> {
     ) -> Turn {
         let mut turn = self.begin_turn(now, budget).expect("no handler is running");
         while let Some(fired) = self.next_fired(&mut turn) {
-            let Some(fired) = self.confirm(&mut turn, fired) else { continue };
+            let fired = if fired.periodic { self.confirm(&mut turn, fired) } else { Some(fired) };
+            let Some(fired) = fired else { continue };
             fire(fired);
             self.finish_call(|| crate::time::Time::from_nanos(now));
         }
@@ -135,8 +136,8 @@ impl<T> Owner<T> {
         Some(turn)
     }
 
-    /// The second part: the next timer that fires in this turn, if any; to be confirmed before it is handled. The
-    /// turn must be this shard's: see [`Owner::owns`].
+    /// The second part: the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is
+    /// handled. The turn must be this shard's: see [`Owner::owns`].
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
     pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
         debug_assert!(self.calling.is_none(), "a call is finished before the next one");

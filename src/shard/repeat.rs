@@ -78,17 +78,12 @@ impl<T> Owner<T> {
         self.file_new(armed, deadline)
     }
 
-    /// Directly before the handler is called for a timer that fired; nothing if it is a periodic one that somebody has
-    /// ended since, or moved. Nothing of the user's may run between this and the handler.
-    #[inline(always)] // as `next_fired`
-    #[must_use]
-    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
-        if fired.periodic { self.confirm_call(turn, fired) } else { Some(fired) }
-    }
-
+    /// Directly before the handler is called for a periodic timer that fired; nothing if somebody has ended it since, or
+    /// moved it. Nothing of the user's may run between this and the handler. Timers that fire once need no confirmation.
     #[cold]
     #[inline(never)]
-    fn confirm_call(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
+    #[must_use]
+    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
         let Self { handle, thread, calling, .. } = self;
         let index = fired.key.index();
         // The next call is counted before this one counts as over, so that the timer always counts as pending. If it
