@@ -26,15 +26,23 @@ type Fired = Arc<Mutex<Vec<Expired<u64>>>>;
 
 /// An engine that is turned by hand.
 fn engine(clock: impl Clock) -> (Timer<u64>, Fired) {
+    engine_of(MS, clock)
+}
+
+fn engine_of(tick: Duration, clock: impl Clock) -> (Timer<u64>, Fired) {
     let fired = Fired::default();
     let log = Arc::clone(&fired);
-    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let builder = Builder::new().shards(1).tick(tick).pinning(Pinning::Off).drive(Drive::Manual);
     let timer = builder.clock(clock).build_with(move |expired| log.lock().unwrap().push(expired));
     (timer.unwrap(), fired)
 }
 
 fn event_loop(clock: impl Clock) -> EventLoopTimer<u64> {
-    EventLoopTimer::builder().clock(clock).build_with_waker(|| ()).unwrap()
+    event_loop_of(MS, clock)
+}
+
+fn event_loop_of(tick: Duration, clock: impl Clock) -> EventLoopTimer<u64> {
+    EventLoopTimer::builder().tick(tick).clock(clock).build_with_waker(|| ()).unwrap()
 }
 
 /// A clock that stands at `NOW`.
@@ -46,17 +54,20 @@ fn standing() -> ManualClock {
 
 /// Calls `$test!(timer, schedule, [now], fire)` for every front; `fire` gives what has fired by `NOW`.
 macro_rules! on_every_front {
-    ($test:ident) => {{
-        let (timer, fired) = engine(standing());
+    ($test:ident) => {
+        on_every_front!($test, MS)
+    };
+    ($test:ident, $tick:expr) => {{
+        let (timer, fired) = engine_of($tick, standing());
         $test!(timer, schedule_key, [], {
             timer.turn().unwrap();
             std::mem::take(&mut *fired.lock().unwrap())
         });
-        let mut timer = event_loop(standing());
+        let mut timer = event_loop_of($tick, standing());
         $test!(timer, schedule, [NOW], fired_by(&mut timer));
         let remote = timer.remote();
         $test!(remote, schedule, [], fired_by(&mut timer));
-        let mut timer = LocalTimer::new(MS).unwrap();
+        let mut timer = LocalTimer::new($tick).unwrap();
         $test!(timer, schedule, [NOW], {
             let mut fired: Vec<Expired<u64>> = Vec::new();
             assert!(!timer.poll(NOW, |expired| fired.push(expired)).more);
@@ -90,6 +101,86 @@ fn an_overdue_deadline_stays_and_its_lateness_is_true() {
         }};
     }
     on_every_front!(overdue);
+}
+
+#[test]
+fn what_has_passed_is_due_at_once_whatever_the_tick() {
+    macro_rules! passed {
+        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
+            let past = NOW - 4000 * MS;
+            let slack = When::from(past).with_slack(100 * MS);
+            let mut due = vec![
+                $timer.$schedule($($now,)? Duration::ZERO, 1).unwrap(),
+                $timer.$schedule($($now,)? NOW, 2).unwrap(),
+                $timer.$schedule($($now,)? past, 3).unwrap(),
+                $timer.$schedule($($now,)? slack, 4).unwrap(),
+            ];
+            for when in [When::from(Duration::ZERO), NOW.into(), past.into(), slack] {
+                let moved = $timer.$schedule($($now,)? 5 * HOUR, 5).unwrap();
+                assert!($timer.reschedule($($now,)? moved, when).moved());
+                due.push(moved);
+            }
+            let ahead = $timer.$schedule($($now,)? NOW + Duration::from_nanos(1), 6).unwrap();
+            let after = $timer.$schedule($($now,)? Duration::from_nanos(1), 7).unwrap();
+            let fired: Vec<Expired<u64>> = $fire;
+            let mut keys: Vec<_> = fired.iter().map(|it| it.key).collect();
+            keys.sort();
+            due.sort();
+            assert_eq!(keys, due);
+            let hour = Some(Time::ZERO + HOUR);
+            assert_eq!(($timer.deadline(ahead), $timer.deadline(after)), (hour, hour));
+        }};
+    }
+    on_every_front!(passed, HOUR);
+}
+
+#[test]
+fn what_has_passed_is_due_at_once_in_batches_and_through_handles() {
+    let past = NOW - 4000 * MS;
+    let instant = Instant::now().checked_sub(MS).expect("the machine runs for longer");
+    let mixed = || {
+        let ahead = NOW + MS;
+        [When::from(Duration::ZERO), past.into(), instant.into(), MS.into(), ahead.into()]
+    };
+    let timers = || mixed().into_iter().zip(0..);
+    let mut timer = event_loop_of(HOUR, standing());
+    timer.remote().schedule_batch(timers()).unwrap();
+    timer.remote().schedule(instant, 5).unwrap();
+    assert_eq!(timer.poll(NOW, |_| ()).fired, 4);
+    let (timer, _) = engine_of(HOUR, standing());
+    timer.schedule_batch(timers()).unwrap();
+    let submitter = timer.submitter();
+    submitter.schedule_batch(timers()).unwrap();
+    submitter.schedule(past, 5).unwrap();
+    let moved = submitter.schedule(HOUR, 6).unwrap();
+    assert!(submitter.reschedule(moved, past).moved());
+    timer.schedule(instant, 7).unwrap();
+    assert!(timer.schedule(HOUR, 8).unwrap().reschedule(past).moved());
+    assert_eq!((timer.turn(), timer.pending()), (Ok(10), 4));
+}
+
+#[test]
+fn what_has_passed_by_the_machines_clock_is_due_at_once() {
+    let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    for round in 0..1000 {
+        let _ = timer.schedule_key(timer.now(), round).unwrap();
+        let _ = timer.schedule_key(Instant::now(), round).unwrap();
+        let _ = timer.schedule_key(timer.now() - MS, round).unwrap();
+        assert_eq!((timer.turn(), timer.pending()), (Ok(3), 0));
+    }
+    let ahead = timer.schedule(timer.now() + 60_000 * MS, 1).unwrap();
+    assert_eq!((timer.turn(), ahead.is_pending()), (Ok(0), true));
+}
+
+/// 9 s are said to be now, so a poll that is told of an earlier time counts as one at 9 s.
+#[test]
+fn what_has_passed_is_not_early_if_a_loops_time_goes_back() {
+    let mut timer = event_loop_of(HOUR, standing());
+    timer.schedule(NOW, NOW - MS, 1).unwrap();
+    let mut lateness = None;
+    timer.poll(NOW - 2 * MS, |expired| lateness = Some(expired.lateness));
+    assert_eq!(lateness, Some(NOW - Time::ZERO));
 }
 
 #[test]
@@ -191,22 +282,27 @@ impl Clock for Counting {
 }
 
 #[test]
-fn no_clock_is_read_for_a_point_in_time() {
+fn the_clock_is_read_once_for_each_call_and_by_a_loop_not_at_all() {
     let clock = Counting::default();
     // ORDERING: SeqCst: a test.
-    let reads = || clock.0.load(Ordering::SeqCst);
+    let reads = || clock.0.swap(0, Ordering::SeqCst);
     let (timer, _) = engine(clock.clone());
     timer.start().unwrap();
-    let at_first = reads();
-    let handle = timer.schedule(Time::ZERO + HOUR, 1).unwrap();
-    let key = timer.schedule_key(Time::ZERO, 2).unwrap();
-    assert!(timer.reschedule(key, Time::ZERO + HOUR).moved());
-    assert!(handle.reschedule(Time::ZERO).moved());
-    let remote = event_loop(clock.clone()).remote();
-    assert!(remote.schedule(Time::ZERO, 1).is_err(), "its timer is gone");
-    assert_eq!(reads(), at_first);
-    timer.schedule(HOUR, 3).unwrap();
-    assert_eq!(reads(), at_first + 1);
+    reads();
+    let handle = timer.schedule(HOUR, 1).unwrap();
+    assert_eq!(reads(), 1);
+    for point in [NOW + HOUR, NOW, NOW - HOUR] {
+        assert!(handle.reschedule(point).moved());
+        assert_eq!(reads(), 1);
+    }
+    timer.schedule_batch([NOW - MS, NOW, NOW + MS].map(|point| (point, 1))).unwrap();
+    assert_eq!(reads(), 1);
+    let mut timer = event_loop(clock.clone());
+    for point in [NOW - HOUR, NOW, NOW + HOUR] {
+        let key = timer.schedule(NOW, point, 1).unwrap();
+        assert!(timer.reschedule(NOW, key, HOUR).moved());
+    }
+    assert_eq!(reads(), 0);
 }
 
 #[test]

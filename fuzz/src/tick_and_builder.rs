@@ -122,9 +122,10 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
         None => timer.schedule(deadline, ()),
     };
     let timeout = timeout.expect("there is a place");
-    let floor = if after.is_some() { now } else { Time::ZERO };
-    rounded(timeout.deadline(), floor, deadline, ticks);
-    let due = after.map_or(ticks.at(deadline), |delay| ticks.deadline(now, delay));
+    if after.is_some() || deadline > now {
+        rounded(timeout.deadline(), now, deadline, ticks);
+    }
+    let due = after.map_or(ticks.point(deadline, now), |delay| ticks.deadline(now, delay));
     assert_eq!(timeout.deadline(), ticks.start(due));
     let before = fired.load(Ordering::SeqCst);
     if timeout.deadline() > now {

@@ -146,9 +146,9 @@ impl<T> Inner<T> {
     }
 
     /// The tick of a timer that is set now.
-    #[inline(always)] // see `When::tick`
+    #[inline(always)] // see `When::deadline`
     pub(super) fn tick(&self, when: impl Into<When>) -> u64 {
-        self.source.tick(&self.rate, when.into())
+        self.source.deadline(&self.rate, when.into()).tick
     }
 
     /// The shard that a key names, if it can be one of this engine's.

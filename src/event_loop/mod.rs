@@ -7,12 +7,14 @@
 //! It is the same shard and the same turn as the engine's; only the thread differs.
 //!
 //! Rooms: `timer` (the owner's side), `remote` (everybody else's), `closures` (what both offer for closures),
-//! `builder`.
+//! `builder`, `ticks` (for futures, which know the tick).
 
 mod builder;
 #[cfg(feature = "engine")]
 mod closures;
 mod remote;
+#[cfg(feature = "futures")]
+mod ticks;
 mod timer;
 
 pub use builder::EventLoopBuilder;

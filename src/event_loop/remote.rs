@@ -6,7 +6,7 @@ use crate::shard::batch::PartlyRefused;
 use crate::shard::thread_state::ThreadState;
 use crate::state::State;
 use crate::sync::slot;
-use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
+use crate::time::{Course, Deadline, Period, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{BatchError, Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ use std::sync::Arc;
 pub struct Remote<T> {
     shard: Arc<shard::ShardHandle<T>>,
     rate: TickRate,
-    source: Arc<TimeSource>,
+    pub(super) source: Arc<TimeSource>,
 }
 
 impl<T> Clone for Remote<T> {
@@ -67,7 +67,7 @@ impl<T: Send + 'static> Remote<T> {
     ///
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.source.tick(&self.rate, when.into());
+        let tick = self.deadline_now(when.into()).tick;
         slot::with(|slot| self.shard.schedule_by(slot, tick, payload, false))
     }
 
@@ -124,7 +124,7 @@ impl<T: Send + 'static> Remote<T> {
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a
     /// deadline out sends nothing to the loop.
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        let tick = self.source.tick(&self.rate, when.into());
+        let tick = self.deadline_now(when.into()).tick;
         let owned = self.shard.owns(key);
         Reschedule::from_moved(
             owned && self.with_thread(|thread| self.shard.reschedule(thread, key, tick)),
@@ -158,10 +158,10 @@ impl<T: Send + 'static> Remote<T> {
         ShardStats::of(&self.shard, &self.rate, self.source.now())
     }
 
-    /// The deadline of a timer that is set now, before it is rounded to a tick.
-    #[cfg(feature = "futures")]
-    pub(crate) fn time(&self, when: When) -> Time {
-        self.source.time(when)
+    /// The deadline of a timer that is set now.
+    #[inline(always)] // see `When::deadline`
+    pub(crate) fn deadline_now(&self, when: When) -> Deadline {
+        self.source.deadline(&self.rate, when)
     }
 
     /// The time by the timer's clock.

@@ -6,7 +6,8 @@ use crate::pull::{Expirations, Poll, Steps};
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{
-    Course, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns, whole_ms,
+    Course, Deadline, Latest, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns,
+    whole_ms,
 };
 use crate::types::Polled;
 use crate::types::{
@@ -85,12 +86,14 @@ use std::time::Duration;
 ///
 /// Dropping the timer drops the payloads that are left; [`close`](Self::close) returns them.
 pub struct EventLoopTimer<T> {
-    owner: Owner<T>,
-    rate: TickRate,
+    pub(super) owner: Owner<T>,
+    pub(super) rate: TickRate,
     budget: Budget,
     /// How much longer than to the next deadline the loop may sleep.
     slack: Duration,
     source: Arc<TimeSource>,
+    /// Of polls, and of what was scheduled for a point in time that had passed.
+    latest: Latest,
     /// A sleep has been announced to the remotes.
     asleep: bool,
     /// The remotes wake through it and do not keep it.
@@ -109,7 +112,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         waker: Waker,
     ) -> Self {
         let (budget, slack) = (settings.budget, settings.slack);
-        Self { owner, rate, budget, slack, source, asleep: false, _waker: waker }
+        let latest = Latest::NONE;
+        Self { owner, rate, budget, slack, source, latest, asleep: false, _waker: waker }
     }
 
     /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
@@ -147,8 +151,16 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.source.tick_from(&self.rate, now, when.into());
+        let tick = self.deadline_of(now, when.into()).tick;
         self.owner.schedule(tick, payload)
+    }
+
+    /// The deadline of a timer that is set at `now`.
+    #[inline(always)] // see `When::deadline`
+    fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
+        let Self { rate, latest, source, .. } = self;
+        let tick_of = |point| latest.tick_of(rate, now, point);
+        when.deadline(rate, || now, |instant| source.time_of(instant), tick_of)
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`, where a delay counts from `now`; see
@@ -167,7 +179,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     where
         T: Recurring,
     {
-        let course = Course::new(self.source.time_from(now, first.into()), period, self.rate);
+        let course = Course::new(self.deadline_of(now, first.into()).nominal, period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
         self.owner.schedule_periodic(repeat)
     }
@@ -183,7 +195,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// instead. Pushing a deadline out moves nothing in the wheel.
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        let tick = self.source.tick_from(&self.rate, now, when.into());
+        let tick = self.deadline_of(now, when.into()).tick;
         Reschedule::from_moved(self.owner.reschedule(key, tick))
     }
 
@@ -341,6 +353,8 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         if std::mem::take(&mut self.asleep) {
             self.owner.rise();
         }
+        let now = self.latest.present(now);
+        self.latest.reach(now);
         // A call is left over where its handler has swapped the timer for another one.
         self.owner.finish_call(|| now);
         let turn = self.owner.begin_turn(self.rate.current(now), &self.budget)?;

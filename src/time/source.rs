@@ -2,7 +2,7 @@
 //!
 //! Any thread; lock-free.
 
-use super::{Clock, MonotonicClock, QuickClock, TickRate, Time, When};
+use super::{Clock, Deadline, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::{self, Contained};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::cell::OnceCell;
@@ -156,21 +156,35 @@ impl TimeSource {
         when.time(|| self.start_of_delay(), |instant| self.time_of(instant))
     }
 
-    /// As [`time`](Self::time), for a timer that is set at `now`.
-    pub(crate) fn time_from(&self, now: Time, when: When) -> Time {
-        when.time(|| now, |instant| self.time_of(instant))
+    /// The deadline of a timer that is set now, and its tick.
+    #[inline(always)] // see `When::deadline`
+    pub(crate) fn deadline(&self, rate: &TickRate, when: When) -> Deadline {
+        let tick_of = |point| self.tick_of(rate, point, self.start_of_delay());
+        when.deadline(rate, || self.start_of_delay(), |instant| self.time_of(instant), tick_of)
     }
 
-    /// The tick of a timer that is set now.
-    #[inline(always)] // see `When::tick`
-    pub(crate) fn tick(&self, rate: &TickRate, when: When) -> u64 {
-        when.tick(rate, || self.start_of_delay(), |instant| self.time_of(instant))
+    /// The tick of a point in time: rounded up, unless it has passed. `start` is the present, or a little later: what
+    /// lies beyond it has not passed.
+    #[inline(always)] // see `When::deadline`
+    fn tick_of(&self, rate: &TickRate, point: Time, start: Time) -> u64 {
+        if point > start {
+            rate.deadline_at(point)
+        } else {
+            self.tick_of_passed(rate, point, start)
+        }
     }
 
-    /// The tick of a timer that is set at `now`.
-    #[inline(always)]
-    pub(crate) fn tick_from(&self, rate: &TickRate, now: Time, when: When) -> u64 {
-        when.tick(rate, || now, |instant| self.time_of(instant))
+    #[cold]
+    #[inline(never)]
+    fn tick_of_passed(&self, rate: &TickRate, point: Time, start: Time) -> u64 {
+        let present = match self {
+            Self::Monotonic { clock, quick } => match quick.reached(start) {
+                reached if point <= reached => reached,
+                _ => Clock::now(clock),
+            },
+            Self::Custom { .. } => start,
+        };
+        rate.due(point, present)
     }
 
     /// Ticks and payloads of many timers that are set now; the clock is read once, if it is needed, and after
@@ -188,7 +202,10 @@ impl TimeSource {
         let (timers, all) = collected(timers);
         let start = OnceCell::new();
         let start = || *start.get_or_init(|| self.start_of_delay());
-        let tick = |when: When| when.tick(rate, start, |instant| self.time_of(instant));
+        let tick = |when: When| {
+            let tick_of = |point| self.tick_of(rate, point, start());
+            when.deadline(rate, start, |instant| self.time_of(instant), tick_of).tick
+        };
         // A tick takes less room than what it is made of, and takes its place: this allocates nothing.
         let timers = timers.into_iter().map(|(when, payload)| (tick(when), payload)).collect();
         if all { Ok(timers) } else { Err(timers) }

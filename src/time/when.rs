@@ -27,11 +27,12 @@ impl From<Instant> for Time {
 /// * an [`Instant`]: that point on the machine's clock. A timer with a clock of your own takes it for the point
 ///   that is as far from its present as the instant is from the machine's.
 ///
-/// All of them are rounded *up* to a tick, so a timer is never early. A point in time that has passed
-/// stays what it is: the timer fires as soon as somebody looks, with that deadline and the lateness it has. (Rounded
-/// up, it may still lie ahead by less than a tick.) A zero delay is due at once.
+/// All of them are rounded *up* to a tick, so a timer is never early. Only what is due already is not: a zero delay and
+/// a point in time that has passed are due at once, in the next turn or poll, however long a tick is. Their deadline is
+/// told as the beginning of the present tick, or of an earlier one if the point has passed for longer.
 ///
-/// No clock is read for a point in time, except for an `Instant` on a clock of your own.
+/// A timer that is told the `now` of a call compares a point in time with that, and with what its polls were told. All
+/// others read their clock for it, as they do for a delay.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -135,24 +136,6 @@ impl When {
         Deadline { nominal: point, tick: tick_of(point) }
     }
 
-    /// The deadline's tick. `start` gives what a delay counts from, `time_of` translates an instant.
-    #[inline(always)] // so that the usual kind, which is known at compile time, costs no branch
-    pub(crate) fn tick(
-        self,
-        rate: &TickRate,
-        start: impl FnOnce() -> Time,
-        time_of: impl FnOnce(Instant) -> Time,
-    ) -> u64 {
-        match self.0 {
-            Kind::After(Grid::EXACT, delay) => rate.deadline(start(), delay),
-            Kind::After(grid, delay) => {
-                rate.deadline_at(grid.round_up(start().saturating_add(delay)))
-            }
-            Kind::At(grid, time) => rate.deadline_at(grid.round_up(time)),
-            Kind::AtInstant(grid, instant) => rate.deadline_at(grid.round_up(time_of(instant))),
-        }
-    }
-
     /// The deadline before it is rounded to a tick.
     #[inline(always)]
     pub(crate) fn time(
@@ -218,35 +201,48 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_counts_from_the_start_and_a_time_asks_for_none() {
+    fn a_delay_counts_from_the_start_and_a_point_is_compared_with_the_present() {
         let (rate, ms) = (TickRate::new(1_000_000), Duration::from_millis);
         let start = || Time::ZERO + ms(7);
-        let no_start = || -> Time { panic!("no clock is read for a point in time") };
-        assert_eq!(When::from(ms(5)).tick(&rate, start, never), 12);
+        let no_start = || -> Time { panic!("a point in time has no start") };
+        let no_point = |_| -> u64 { panic!("a delay is no point in time") };
+        let told = |Deadline { nominal, tick }| (nominal, tick);
+        let after = When::from(ms(5)).deadline(&rate, start, never, no_point);
+        assert_eq!(told(after), (Time::ZERO + ms(12), 12));
         assert_eq!(When::from(ms(5)).time(start, never), Time::ZERO + ms(12));
-        assert_eq!(When::from(Time::ZERO + ms(5)).tick(&rate, no_start, never), 5);
-        assert_eq!(When::from(Time::ZERO + ms(5)).time(no_start, never), Time::ZERO + ms(5));
+        let at = Time::ZERO + ms(5);
+        let tick_of = |point| {
+            assert_eq!(point, at);
+            17
+        };
+        assert_eq!(told(When::from(at).deadline(&rate, no_start, never, tick_of)), (at, 17));
+        assert_eq!(When::from(at).time(no_start, never), at);
         let instant = Instant::now();
-        let seen = When::from(instant).time(no_start, |given| {
+        let time_of = |given| {
             assert_eq!(given, instant);
-            Time::ZERO + ms(9)
-        });
-        assert_eq!(seen, Time::ZERO + ms(9));
+            at
+        };
+        let when = When::from(instant);
+        assert_eq!(told(when.deadline(&rate, no_start, time_of, tick_of)), (at, 17));
+        assert_eq!(when.time(no_start, time_of), at);
     }
 
     #[test]
     fn a_slack_moves_every_kind_to_the_same_points() {
         let (rate, ms) = (TickRate::new(1_000_000), Duration::from_millis);
         let (now, slack) = (Time::ZERO + ms(7), ms(100));
+        let tick = |when: When| {
+            when.deadline(&rate, || now, |_| now + ms(150), |point| rate.due(point, now)).tick
+        };
         let point = Time::from_nanos(3 << 26); // 201.3 ms; 2^26 ns are 67 ms
         let instant = Instant::now();
         let kinds = [When::from(ms(150)), When::from(now + ms(150)), When::from(instant)];
         for when in kinds.map(|when| when.with_slack(slack)) {
             assert_eq!(when.time(|| now, |_| now + ms(150)), point);
-            assert_eq!(when.tick(&rate, || now, |_| now + ms(150)), 202);
+            assert_eq!(tick(when), 202);
         }
         let at_once = When::from(Duration::ZERO).with_slack(slack);
-        assert_eq!((at_once.tick(&rate, || now, never), at_once.time(|| now, never)), (7, now));
+        assert_eq!((tick(at_once), at_once.time(|| now, never)), (7, now));
         assert_eq!(
             When::from(ms(5)).with_slack(slack).with_slack(Duration::ZERO),
             When::from(ms(5))

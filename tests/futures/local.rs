@@ -79,6 +79,32 @@ fn a_drop_a_reset_and_another_waker_leave_nothing_behind() {
 }
 
 #[test]
+fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
+    let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
+    let rig = Rig::with(EventLoopBuilder::new().tick(HOUR));
+    rig.clock.advance(HOUR * 3 / 2);
+    let now = rig.clock.now();
+    for when in [ms(0).into(), now.into(), (now - ms(1)).into(), When::from(past)] {
+        for polled_by_others in [false, true] {
+            let bell = Bell::new();
+            let mut sleep = rig.sleeps.sleep(10 * HOUR);
+            assert!(poll(&mut sleep, &bell).is_pending());
+            sleep.reset(when);
+            assert!(sleep.deadline() <= now);
+            let bell = if polled_by_others { Bell::new() } else { bell };
+            assert!(poll(&mut sleep, &bell).is_pending());
+            assert_eq!((rig.sleeps.poll_timeout(), rig.pass(ms(0))), (Some(ms(0)), 1));
+            assert_eq!((bell.rings(), poll(&mut sleep, &bell)), (1, Poll::Ready(Ok(()))));
+        }
+    }
+    let mut ahead = rig.sleeps.sleep(10 * HOUR);
+    assert!(poll(&mut ahead, &Bell::new()).is_pending());
+    ahead.reset(now + us(1));
+    assert_eq!(rig.pass(HOUR / 2 - us(1)), 0, "a tick later, not at once");
+    assert_eq!(rig.pass(us(1)), 1);
+}
+
+#[test]
 fn one_sleep_too_many_is_an_error_that_passes() {
     let rig = Rig::with(EventLoopBuilder::new().max_pending(1));
     let bell = Bell::new();

@@ -37,10 +37,8 @@ pub(crate) trait Subject {
     /// The time that a call through `by` counts delays from.
     fn now(&self, by: Self::By) -> Time;
 
-    /// For subjects that take a point in time which had passed when they were polled for due: when that was.
-    fn polled(&self) -> Option<Time> {
-        None
-    }
+    /// The time by which a point in time that is given through `by` may have passed.
+    fn present(&self, by: Self::By) -> Time;
 
     fn schedule(&mut self, by: Self::By, delay: Duration, payload: Payload) -> Armed;
 
@@ -224,8 +222,7 @@ impl Book {
 
     fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
         let deadline = offset.from(subject.now(by), back, self.ticks);
-        let due = subject.polled().map(|polled| self.ticks.point(deadline, polled));
-        (deadline, due.unwrap_or(self.ticks.at(deadline)))
+        (deadline, self.ticks.point(deadline, subject.present(by)))
     }
 
     /// Schedules a timer for each delay in one call: those before the first refusal are accepted, the others come

@@ -83,6 +83,10 @@ impl Subject for Engine {
         self.timer.now()
     }
 
+    fn present(&self, by: Name) -> Time {
+        self.now(by)
+    }
+
     fn schedule(&mut self, by: Name, delay: Duration, payload: Payload) -> Armed {
         let id = payload.id();
         match by {

@@ -77,8 +77,9 @@ impl Subject for Local<'_> {
         self.now
     }
 
-    fn polled(&self) -> Option<Time> {
-        Some(self.latest)
+    /// Points are given at the beginning of time.
+    fn present(&self, (): ()) -> Time {
+        self.latest
     }
 
     fn schedule(&mut self, (): (), delay: Duration, payload: Payload) -> Armed {

@@ -50,6 +50,8 @@ struct Sides<'a> {
     timer: &'a mut EventLoopTimer<Payload>,
     remote: &'a Remote<Payload>,
     drains_all: bool,
+    /// The latest time of a poll.
+    latest: Time,
 }
 
 impl Subject for Sides<'_> {
@@ -58,6 +60,14 @@ impl Subject for Sides<'_> {
     fn now(&self, by: Side) -> Time {
         match by {
             Side::Owner => self.timer.now(),
+            Side::Remote => self.remote.now(),
+        }
+    }
+
+    /// The owner gives points at the beginning of time.
+    fn present(&self, by: Side) -> Time {
+        match by {
+            Side::Owner => self.latest,
             Side::Remote => self.remote.now(),
         }
     }
@@ -122,6 +132,8 @@ struct World {
     book: Book,
     remote: Remote<Payload>,
     drains_all: bool,
+    /// The latest time of a poll.
+    latest: Time,
     wakes: Arc<AtomicUsize>,
     wakes_expected: usize,
     /// The end of the sleep that was announced.
@@ -133,8 +145,8 @@ struct World {
 
 impl World {
     fn act(&mut self, timer: &mut EventLoopTimer<Payload>, act: Act<Side>) {
-        let Self { book, remote, drains_all, .. } = self;
-        let effect = book.act(&mut Sides { timer, remote, drains_all: *drains_all }, act);
+        let Self { ref mut book, ref remote, drains_all, latest, .. } = *self;
+        let effect = book.act(&mut Sides { timer, remote, drains_all, latest }, act);
         let (Act::Schedule { by, .. }
         | Act::ScheduleAt { by, .. }
         | Act::ScheduleBatch { by, .. }
@@ -169,8 +181,9 @@ impl World {
     fn poll(&mut self, timer: &mut EventLoopTimer<Payload>, now: Time, most: usize) -> bool {
         self.asleep_until = None;
         self.book.begin_turn(now);
+        self.latest = self.latest.max(now);
         let polled = timer.poll_with(now, |timer, expired| {
-            self.book.fired(&expired, now, true);
+            self.book.fired(&expired, self.latest, true);
             drop(expired);
             if let Some(act) = self.reactions.pop_front() {
                 self.act(timer, act);
@@ -246,6 +259,7 @@ pub fn check(case: &Case) {
         book: Book::new(Ticks::new(timer.tick()), limit),
         remote: timer.remote(),
         drains_all: case.budgets.drain.is_none(),
+        latest: Time::ZERO,
         wakes,
         wakes_expected: 0,
         asleep_until: None,

@@ -6,7 +6,7 @@ use crate::contain;
 use crate::engine::Identity;
 use crate::futures::error::SleepError;
 use crate::futures::sleep::Stage;
-use crate::time::{Time, When};
+use crate::time::{Deadline, Time, When};
 use crate::types::Key;
 use std::fmt;
 use std::future::Future;
@@ -43,8 +43,16 @@ pub struct LocalSleep {
     shared: Rc<Shared>,
     deadline: Time,
     stage: Stage,
-    /// The timer, and whom it wakes.
-    armed: Option<(Key<Wakeup>, Identity)>,
+    armed: Option<Armed>,
+}
+
+/// A timer that has been armed and not let go of.
+#[derive(Clone, Copy)]
+struct Armed {
+    key: Key<Wakeup>,
+    tick: u64,
+    /// Whom it wakes.
+    waker: Identity,
 }
 
 impl LocalSleep {
@@ -62,7 +70,7 @@ impl LocalSleep {
     /// Whether its time has come, as far as it knows: a sleep that was never polled does not ask.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.stage == Stage::Elapsed || self.armed.is_some_and(|(key, _)| !self.is_pending(key))
+        self.stage == Stage::Elapsed || self.armed.is_some_and(|armed| !self.is_pending(armed.key))
     }
 
     fn is_pending(&self, key: Key<Wakeup>) -> bool {
@@ -71,18 +79,21 @@ impl LocalSleep {
 
     /// Sleeps on, or anew, for a while from now or until a point in time. A future that is reset need not be polled.
     pub fn reset(&mut self, when: impl Into<When>) {
-        let when = when.into();
-        self.deadline = self.shared.remote.time(when);
-        let moved = self.armed.is_some_and(|(key, _)| {
-            let mut timer = self.shared.timer.borrow_mut();
-            timer.reschedule(self.deadline, key, self.deadline).moved()
-        });
-        match self.armed {
-            Some((key, _)) if moved => self.shared.heed(key),
-            _ => {
-                self.armed = None;
-                self.stage = Stage::new(when);
-            }
+        let (when, remote) = (when.into(), &self.shared.remote);
+        let Some(armed) = &mut self.armed else {
+            self.deadline = remote.time(when);
+            self.stage = Stage::new(when);
+            return;
+        };
+        let Deadline { nominal, tick } = remote.deadline_now(when);
+        self.deadline = nominal;
+        armed.tick = tick;
+        let key = armed.key;
+        if self.shared.timer.borrow_mut().reschedule_tick(key, tick).moved() {
+            self.shared.heed(key);
+        } else {
+            self.armed = None;
+            self.stage = Stage::new(when);
         }
     }
 
@@ -95,8 +106,8 @@ impl LocalSleep {
             }
             Stage::Unarmed { .. } => {}
             Stage::Armed => match self.armed {
-                Some((key, waker)) if self.is_pending(key) => {
-                    if waker == Identity::of(cx.waker()) {
+                Some(armed) if self.is_pending(armed.key) => {
+                    if armed.waker == Identity::of(cx.waker()) {
                         return Poll::Pending;
                     }
                 }
@@ -117,13 +128,15 @@ impl LocalSleep {
         // Of the user's, and before anything is done.
         let waker = waker.clone();
         let identity = Identity::of(&waker);
+        let before = self.armed.map(|armed| armed.tick);
         self.disarm();
-        // A point in time: what a delay would count from does not matter.
-        let wakeup = Wakeup::from(waker);
-        let armed = self.shared.timer.borrow_mut().schedule(self.deadline, self.deadline, wakeup);
+        let mut timer = self.shared.timer.borrow_mut();
+        let tick = before.unwrap_or_else(|| timer.tick_of(self.deadline));
+        let armed = timer.schedule_tick(tick, Wakeup::from(waker));
+        drop(timer);
         match armed {
             Ok(key) => {
-                self.armed = Some((key, identity));
+                self.armed = Some(Armed { key, tick, waker: identity });
                 self.stage = Stage::Armed;
                 self.shared.heed(key);
                 Poll::Pending
@@ -138,7 +151,7 @@ impl LocalSleep {
     }
 
     fn disarm(&mut self) {
-        let Some((key, _)) = self.armed.take() else { return };
+        let Some(Armed { key, .. }) = self.armed.take() else { return };
         let waker = self.shared.timer.borrow_mut().cancel(key).payload();
         contain::drop_quietly("a waker", waker);
     }
