@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock,
-    MonotonicClock, Period, Pinning, Routing, SlowHandler, Time, Timer, When, executor_fn,
+    MissedTicks, MonotonicClock, Period, Pinning, Routing, SlowHandler, Time, Timer, When,
+    executor_fn,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -132,6 +133,39 @@ fn what_has_passed_is_due_at_once_whatever_the_tick() {
         }};
     }
     on_every_front!(passed, HOUR);
+}
+
+#[test]
+fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
+    let every_day = Period::fixed_rate(24 * HOUR, MissedTicks::Skip).unwrap();
+    macro_rules! periodic {
+        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
+            let past = NOW - 4000 * MS;
+            let firsts = [Duration::ZERO.into(), NOW.into(), past.into(), When::from(NOW + MS)];
+            let keys = firsts.map(|first| {
+                $timer.schedule_periodic($($now,)? first, every_day, 1).unwrap()
+            });
+            let told = keys.map(|key| $timer.deadline(key));
+            let hour = Time::ZERO + HOUR;
+            assert_eq!(told, [Time::ZERO, Time::ZERO, Time::ZERO, hour].map(Some));
+            let mut fired: Vec<_> = $fire.iter().map(|it| it.key).collect();
+            fired.sort();
+            let mut due = keys[..3].to_vec();
+            due.sort();
+            assert_eq!(fired, due);
+            // The next one is counted from what was asked for, and rounded up.
+            let told = keys.map(|key| $timer.deadline(key));
+            assert_eq!(told, [25, 25, 25, 1].map(|hours| Some(Time::ZERO + hours * HOUR)));
+            let moved = keys[3];
+            assert!($timer.reschedule($($now,)? moved, past).moved());
+            assert_eq!($fire.iter().map(|it| it.key).collect::<Vec<_>>(), [moved]);
+        }};
+    }
+    on_every_front!(periodic, HOUR);
+    let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = builder.clock(standing()).build().unwrap();
+    let _ = timer.repeat(Duration::ZERO, every_day, || ()).unwrap();
+    assert_eq!(timer.turn(), Ok(1));
 }
 
 #[test]

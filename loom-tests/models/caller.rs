@@ -8,7 +8,7 @@ use crate::node::periodic::Call;
 use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::time::{Course, MissedTicks, Period, Repeat, TickRate, Time};
+use crate::time::{Course, Deadline, MissedTicks, Period, Repeat, TickRate, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ pub(super) const FIRST: u64 = 10;
 pub(super) fn repeat(payload: Payload) -> Repeat<Payload> {
     let every = Duration::from_nanos(FIRST * TICK);
     let period = Period::fixed_rate(every, MissedTicks::Skip).unwrap();
-    let course = Course::new(Time::from_nanos(FIRST * TICK), period, TickRate::new(TICK));
+    let first = Deadline { nominal: Time::from_nanos(FIRST * TICK), tick: FIRST };
+    let course = Course::new(first, period, TickRate::new(TICK));
     Repeat { payload, clone: Payload::clone, course }
 }
 

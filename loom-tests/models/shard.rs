@@ -5,7 +5,7 @@ use super::harness::{
     spawn_with,
 };
 use crate::shard::{Owner, ShardHandle};
-use crate::time::{Course, Period, Repeat, TickRate, Time};
+use crate::time::{Course, Deadline, Period, Repeat, TickRate, Time};
 use crate::types::Budget;
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
@@ -100,7 +100,8 @@ impl Engine {
 /// A timer that is called first after so many nanoseconds, two of which make a tick, and every five ticks then.
 fn repeat(ledger: &Arc<Ledger>, id: u64, first: u64) -> Repeat<Payload> {
     let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
-    let course = Course::new(Time::from_nanos(first), every, TickRate::new(2));
+    let first = Deadline { nominal: Time::from_nanos(first), tick: first / 2 };
+    let course = Course::new(first, every, TickRate::new(2));
     Repeat { payload: ledger.payload(id), clone: Payload::clone, course }
 }
 

@@ -7,7 +7,7 @@ use crate::shard::purse::Holder;
 use crate::shard::thread_state::ThreadState;
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::state::State;
-use crate::time::{Course, MissedTicks, Period, Repeat, TickRate, Time};
+use crate::time::{Course, Deadline, MissedTicks, Period, Repeat, TickRate, Time};
 use crate::types::{Key, ScheduleErrorKind};
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
@@ -213,7 +213,8 @@ fn stop_or_schedule_periodic() {
         let mut engine = Engine::new();
         let producer = engine.spawn(move |handle, ledger| {
             let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
-            let course = Course::new(Time::from_nanos(10), every.unwrap(), TickRate::new(2));
+            let first = Deadline { nominal: Time::from_nanos(10), tick: 5 };
+            let course = Course::new(first, every.unwrap(), TickRate::new(2));
             let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
             match handle.schedule_periodic(0, repeat) {
                 Ok(key) => Some(key),

@@ -224,7 +224,7 @@ impl<T: Send + 'static> Inner<T> {
         payload: T,
         clone: fn(&T) -> T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let course = Course::new(self.source.time(first), period, self.rate);
+        let course = Course::new(self.source.deadline(&self.rate, first), period, self.rate);
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }

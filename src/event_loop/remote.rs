@@ -104,7 +104,7 @@ impl<T: Send + 'static> Remote<T> {
     where
         T: Recurring,
     {
-        let course = Course::new(self.source.time(first.into()), period, self.rate);
+        let course = Course::new(self.deadline_now(first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
         slot::with(|slot| self.shard.schedule_periodic(slot, repeat))
     }

@@ -179,7 +179,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     where
         T: Recurring,
     {
-        let course = Course::new(self.deadline_of(now, first.into()).nominal, period, self.rate);
+        let course = Course::new(self.deadline_of(now, first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
         self.owner.schedule_periodic(repeat)
     }

@@ -56,13 +56,13 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
 
     pub(super) fn schedule_periodic(
         &mut self,
-        tick: u64,
         repeat: Repeat<T>,
     ) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = repeat.course.tick();
         if self.table.pending() >= self.limit {
             return Err(refusal(self.limit, repeat.payload));
         }
-        let armed = self.table.arm_periodic(tick, repeat).map_err(ScheduleError::no_memory)?;
+        let armed = self.table.arm_periodic(repeat).map_err(ScheduleError::no_memory)?;
         self.file_new(armed, tick)
     }
 

@@ -10,7 +10,7 @@ use crate::drive::{Fate, TimerStore};
 use crate::state::{Phase, State};
 use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
-use crate::time::{Repeat, Time};
+use crate::time::{Deadline, Repeat, Time};
 use crate::types::{Key, salt};
 use crate::wheel::Entry;
 use alloc::vec::Vec;
@@ -119,11 +119,11 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
     }
 
     /// As [`arm`](Self::arm), for a timer that fires again and again.
-    pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Repeat<T>) -> Result<Armed, T> {
+    pub(super) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, T> {
         let place = Place::new().filter(|_| self.free != NIL || self.grow());
         let Some(place) = place else { return Err(repeat.payload) };
-        let repeat = place.put(repeat);
-        Ok(self.arm_with(|node| node.arm_periodic(deadline, repeat)))
+        let (tick, repeat) = (repeat.course.tick(), place.put(repeat));
+        Ok(self.arm_with(|node| node.arm_periodic(tick, repeat)))
     }
 
     /// Arms the first free node; there must be one.
@@ -195,17 +195,17 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
         Some(payload)
     }
 
-    /// Moves a pending timer to the tick `deadline`; `nominal` is the same unrounded.
+    /// Moves a pending timer.
     #[inline]
-    pub(super) fn reschedule(&mut self, key: Key<T>, deadline: u64, nominal: Time) -> Rescheduled {
+    pub(super) fn reschedule(&mut self, key: Key<T>, deadline: Deadline) -> Rescheduled {
         let Some(node) = self.node_mut(key) else {
             return Rescheduled::Gone;
         };
         if node.state().is_periodic() {
-            Self::restart(node, nominal);
+            Self::restart(node, deadline);
         }
-        let later = deadline >= node.deadline();
-        node.move_to(deadline);
+        let later = deadline.tick >= node.deadline();
+        node.move_to(deadline.tick);
         if later {
             return Rescheduled::Later;
         }
@@ -221,9 +221,9 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
     }
 
     #[cold]
-    fn restart(node: &mut Node<T>, nominal: Time) {
+    fn restart(node: &mut Node<T>, deadline: Deadline) {
         if let Some(repeat) = node.repeat_mut() {
-            repeat.course.move_to(nominal);
+            repeat.course.move_to(deadline);
         }
     }
 

@@ -161,9 +161,8 @@ impl<T> LocalTimer<T> {
     where
         T: Recurring,
     {
-        let Deadline { nominal, tick } = self.deadline_of(now, first.into());
-        let course = Course::new(nominal, period, self.rate);
-        self.contents.schedule_periodic(tick, Repeat { payload, clone: T::clone, course })
+        let course = Course::new(self.deadline_of(now, first.into()), period, self.rate);
+        self.contents.schedule_periodic(Repeat { payload, clone: T::clone, course })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
@@ -183,12 +182,12 @@ impl<T> LocalTimer<T> {
     /// counts as a cancel towards what has to be swept.
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        let Deadline { nominal, tick } = self.deadline_of(now, when.into());
-        match self.contents.table.reschedule(key, tick, nominal) {
+        let deadline = self.deadline_of(now, when.into());
+        match self.contents.table.reschedule(key, deadline) {
             Rescheduled::Gone => return Reschedule::Gone,
             Rescheduled::Later => {}
             Rescheduled::Earlier(armed) => {
-                self.contents.file(armed.entry(tick));
+                self.contents.file(armed.entry(deadline.tick));
                 self.contents.count_zombie();
             }
         }

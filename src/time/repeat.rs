@@ -1,6 +1,6 @@
 //! What a periodic timer repeats, and when: the part that all timers share.
 
-use super::{Period, TickRate, Time};
+use super::{Deadline, Period, TickRate, Time};
 
 /// What a periodic timer is made of when it is scheduled.
 pub(crate) struct Repeat<T> {
@@ -14,48 +14,52 @@ pub(crate) struct Repeat<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
     period: Period,
-    /// The coming deadline before it is rounded to a tick, so that nothing drifts.
-    nominal: Time,
+    /// The next ones are counted from it before it is rounded to a tick, so that nothing drifts.
+    coming: Deadline,
     rate: TickRate,
 }
 
 impl Course {
-    pub(crate) const fn new(first: Time, period: Period, rate: TickRate) -> Self {
-        Self { period, nominal: first, rate }
+    pub(crate) const fn new(first: Deadline, period: Period, rate: TickRate) -> Self {
+        Self { period, coming: first, rate }
     }
 
     /// The tick of the coming deadline.
     pub(crate) const fn tick(&self) -> u64 {
-        self.rate.deadline_at(self.nominal)
+        self.coming.tick
     }
 
     /// The coming deadline before it is rounded to a tick, if it is to be counted anew from the end of the call.
     pub(crate) fn resting(&self) -> Option<Time> {
-        self.period.is_fixed_delay().then_some(self.nominal)
+        self.period.is_fixed_delay().then_some(self.coming.nominal)
     }
 
     /// Goes on from a deadline that is handled at `now`.
     pub(crate) fn advance(&mut self, now: Time) {
-        self.nominal = self.period.next(self.nominal, now);
+        self.go_on_to(self.period.next(self.coming.nominal, now));
+    }
+
+    fn go_on_to(&mut self, nominal: Time) {
+        self.coming = Deadline { nominal, tick: self.rate.deadline_at(nominal) };
     }
 
     /// The coming deadline has been moved; the later ones are counted from it.
-    pub(crate) const fn move_to(&mut self, nominal: Time) {
-        self.nominal = nominal;
+    pub(crate) const fn move_to(&mut self, deadline: Deadline) {
+        self.coming = deadline;
     }
 
     /// As [`move_to`](Self::move_to), where only the tick is known.
     pub(crate) const fn move_to_tick(&mut self, tick: u64) {
-        self.nominal = self.rate.start_of(tick);
+        self.coming = Deadline { nominal: self.rate.start_of(tick), tick };
     }
 
     /// Counts a fixed delay from `ended`, the end of the call after which the coming deadline was to be `nominal`;
     /// false if that changes nothing, or the handler has moved the deadline.
     pub(crate) fn rest(&mut self, nominal: Time, ended: Time) -> bool {
         let next = self.period.next(nominal, ended);
-        let counts = self.nominal == nominal && next > nominal;
+        let counts = self.coming.nominal == nominal && next > nominal;
         if counts {
-            self.nominal = next;
+            self.go_on_to(next);
         }
         counts
     }
