@@ -23,7 +23,7 @@ use crate::contain;
 use crate::node::exchange::NotExchanged;
 use crate::state::{Phase, State};
 use crate::sync::slot;
-use crate::time::{Period, Time, When};
+use crate::time::{Deadline, Period, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -67,9 +67,9 @@ impl Alarm {
         Self { engine: AlarmRef::of_static(timer.engine()), armed: None }
     }
 
-    /// The deadline of a timer that is set now.
+    /// The deadline of a timer that is set now, before it is rounded to a tick.
     #[inline]
-    pub(crate) fn deadline(&self, when: When) -> Time {
+    pub(crate) fn time(&self, when: When) -> Time {
         self.engine.source.time(when)
     }
 
@@ -180,15 +180,15 @@ impl Alarm {
         }
     }
 
-    /// Moves the timer, if it is pending; otherwise lets go of it. Whether it is armed.
-    pub(crate) fn reset(&mut self, deadline: Time) -> bool {
-        let Some(Armed { key, .. }) = self.armed else { return false };
-        let tick = self.engine.rate.deadline_at(deadline);
-        let moved = self.engine.reschedule(key, tick).moved();
-        if !moved {
-            self.disarm();
+    /// Moves the timer, if it is pending, and gives its deadline; otherwise lets go of it.
+    pub(crate) fn reset(&mut self, when: When) -> Option<Time> {
+        let Armed { key, .. } = self.armed?;
+        let Deadline { nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
+        if self.engine.reschedule(key, tick).moved() {
+            return Some(nominal);
         }
-        moved
+        self.disarm();
+        None
     }
 
     /// Cancels the timer, if it is pending, and lets go of it.

@@ -144,7 +144,7 @@ impl Timer {
 impl Sleep {
     #[inline]
     pub(super) fn new(alarm: Alarm, when: When) -> Self {
-        let deadline = alarm.deadline(when);
+        let deadline = alarm.time(when);
         Self { alarm, deadline, stage: Stage::new(when) }
     }
 
@@ -166,10 +166,13 @@ impl Sleep {
     /// out costs two words; pulling it in about as much as arming.
     pub fn reset(&mut self, when: impl Into<When>) {
         let when = when.into();
-        self.deadline = self.alarm.deadline(when);
-        if !self.alarm.reset(self.deadline) {
-            self.stage = Stage::new(when);
-        }
+        self.deadline = match self.alarm.reset(when) {
+            Some(deadline) => deadline,
+            None => {
+                self.stage = Stage::new(when);
+                self.alarm.time(when)
+            }
+        };
     }
 
     /// Sleeps until the deadline that follows `nominal`, which is handled now.
@@ -184,7 +187,7 @@ impl Sleep {
 
     /// The time of what is said by a user, on the engine's clock.
     pub(super) fn time_of(&self, when: When) -> Time {
-        self.alarm.deadline(when)
+        self.alarm.time(when)
     }
 
     /// Wakes nobody any more, until it is polled again.

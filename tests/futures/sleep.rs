@@ -5,7 +5,7 @@ use crate::support::setup::{HOUR, ms, secs, us};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
-use tickwheel::{EngineState, ScheduleErrorKind, Shutdown, Time};
+use tickwheel::{EngineState, ScheduleErrorKind, Shutdown, Time, When};
 
 #[test]
 fn it_is_ready_at_its_deadline_and_wakes_once() {
@@ -59,6 +59,32 @@ fn what_is_ready_at_the_first_poll_costs_no_timer() {
     assert!(poll(&mut ahead, &bell).is_pending(), "not a microsecond before its time");
     rig.pass(ms(1));
     assert_eq!((poll(&mut ahead, &bell), bell.rings()), (Poll::Ready(Ok(())), 1));
+}
+
+#[test]
+fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
+    let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
+    let rig = Rig::with(|builder| builder.tick(HOUR));
+    rig.clock.advance(HOUR * 3 / 2);
+    let now = rig.timer.now();
+    for when in [ms(0).into(), now.into(), (now - ms(1)).into(), When::from(past)] {
+        let bell = Bell::new();
+        let mut sleep = rig.timer.sleep(10 * HOUR);
+        assert!(poll(&mut sleep, &bell).is_pending());
+        sleep.reset(when);
+        assert!(sleep.deadline() <= now);
+        assert_eq!((rig.pass(ms(0)), bell.rings()), (1, 1));
+        assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+        // Over, and so without a timer: a reset to what has passed costs none.
+        sleep.reset(when);
+        assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+    }
+    let mut ahead = rig.timer.sleep(10 * HOUR);
+    assert!(poll(&mut ahead, &Bell::new()).is_pending());
+    ahead.reset(now + us(1));
+    assert_eq!(rig.pass(HOUR / 2 - us(1)), 0, "a tick later, not at once");
+    assert_eq!(rig.pass(us(1)), 1);
+    assert_eq!(rig.timer.stats().scheduled(), 5);
 }
 
 #[test]
