@@ -138,8 +138,8 @@ impl<T> DelayQueue<T> {
     ///
     /// If the queue holds 2^32 - 1 items.
     pub fn insert(&mut self, value: T, when: impl Into<When>) -> Key<T> {
-        let deadline = self.deadline_of(when.into());
-        match self.items.schedule(self.now, deadline, value) {
+        let when = self.told_now(when.into());
+        match self.items.schedule(self.now, when, value) {
             Ok(key) => {
                 self.heed(key);
                 key
@@ -168,8 +168,8 @@ impl<T> DelayQueue<T> {
 
     /// Lets an item come out after a while from now, or at a point in time, instead.
     pub fn reset(&mut self, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        let deadline = self.deadline_of(when.into());
-        let answer = self.items.reschedule(self.now, key, deadline);
+        let when = self.told_now(when.into());
+        let answer = self.items.reschedule(self.now, key, when);
         self.heed(key);
         answer
     }
@@ -179,13 +179,11 @@ impl<T> DelayQueue<T> {
         self.reset(key, deadline)
     }
 
-    /// When it is due, by the engine's clock. That is read for a delay only, and remembered.
-    fn deadline_of(&mut self, when: When) -> Time {
-        if when.is_point() {
-            return self.sleep.time_of(when);
-        }
+    /// Puts a point in time on the scale of the engine's clock, and reads that.
+    fn told_now(&mut self, when: When) -> When {
+        let when = if when.is_point() { self.sleep.time_of(when).into() } else { when };
         self.read_clock();
-        when.time_from(self.now)
+        when
     }
 
     fn read_clock(&mut self) {

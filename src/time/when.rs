@@ -161,13 +161,6 @@ impl When {
     pub(crate) const fn is_point(self) -> bool {
         !matches!(self.0, Kind::After(..))
     }
-
-    /// As [`time`](Self::time), for a timer without a clock: instants count on the
-    /// [`MonotonicClock`](super::MonotonicClock).
-    #[inline(always)]
-    pub(crate) fn time_from(self, now: Time) -> Time {
-        self.time(|| now, Time::from)
-    }
 }
 
 impl From<Duration> for When {
@@ -258,7 +251,7 @@ mod tests {
     fn instants_lie_on_the_scale_of_every_monotonic_clock() {
         let clock = MonotonicClock::new();
         let instant = Instant::now() + Duration::from_secs(5);
-        let time = When::from(instant).time_from(Time::ZERO);
+        let time = Time::from(instant);
         assert_eq!((time, clock.instant_of(time)), (clock.time_of(instant), Some(instant)));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{DelayQueue, Expired, Key, ScheduleErrorKind, Shutdown, SleepError, Time};
+use tickwheel::{DelayQueue, Expired, Key, ScheduleErrorKind, Shutdown, SleepError, Time, When};
 
 type Answer<T> = Poll<Option<Result<Expired<T>, SleepError>>>;
 
@@ -54,6 +54,42 @@ fn items_come_out_in_the_order_of_their_deadlines_and_never_early() {
     assert_eq!((bell.rings(), rig.timer.pending(), queue.is_empty()), (2, 0, true));
     assert_eq!((queue.remove(late), queue.get(soon)), (None, None), "their keys are stale");
     assert!(!queue.reset(late, ms(1)).moved() && queue.is_empty());
+}
+
+#[test]
+fn what_has_passed_comes_out_at_once_whatever_the_tick() {
+    let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
+    let rig = Rig::with(|builder| builder.tick(HOUR));
+    let bell = Bell::new();
+    rig.clock.advance(HOUR * 3 / 2);
+    for ahead in [false, true] {
+        let mut queue = rig.timer.delay_queue();
+        queue.insert(0, 10 * HOUR);
+        assert!(poll(&mut queue, &bell).is_pending());
+        // What the queue has read last is a while ago.
+        rig.clock.advance(ms(1));
+        let passed = if ahead { rig.timer.now() + us(1) } else { rig.timer.now() };
+        queue.insert(1, passed);
+        assert_eq!(take(&mut queue, &bell).is_empty(), ahead, "a tick later if it lies ahead");
+    }
+    let now = rig.timer.now();
+    for when in [ms(0).into(), now.into(), (now - ms(1)).into(), When::from(past)] {
+        let mut queue = rig.timer.delay_queue();
+        queue.insert(1, when);
+        assert_eq!(take(&mut queue, &bell), [1]);
+        let moved = queue.insert(2, 10 * HOUR);
+        assert!(poll(&mut queue, &bell).is_pending());
+        rig.clock.advance(ms(1));
+        assert!(queue.reset(moved, when).moved());
+        assert_eq!(take(&mut queue, &bell), [2]);
+        // While a task waits, which is woken in the engine's next turn.
+        queue.insert(3, 10 * HOUR);
+        assert!(poll(&mut queue, &bell).is_pending());
+        queue.insert(4, when);
+        let before = bell.rings();
+        assert_eq!((rig.pass(ms(0)), bell.rings()), (1, before + 1));
+        assert_eq!(take(&mut queue, &bell), [4]);
+    }
 }
 
 #[test]
