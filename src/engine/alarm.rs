@@ -180,15 +180,15 @@ impl Alarm {
         }
     }
 
-    /// Moves the timer, if it is pending, and gives its deadline; otherwise lets go of it.
-    pub(crate) fn reset(&mut self, when: When) -> Option<Time> {
-        let Armed { key, .. } = self.armed?;
+    /// Moves the timer, if it is pending; otherwise lets go of it. The deadline, and whether the timer is armed.
+    pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
+        let Some(Armed { key, .. }) = self.armed else { return (self.time(when), false) };
         let Deadline { nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
-        if self.engine.reschedule(key, tick).moved() {
-            return Some(nominal);
+        let moved = self.engine.reschedule(key, tick).moved();
+        if !moved {
+            self.disarm();
         }
-        self.disarm();
-        None
+        (nominal, moved)
     }
 
     /// Cancels the timer, if it is pending, and lets go of it.

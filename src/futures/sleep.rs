@@ -166,13 +166,11 @@ impl Sleep {
     /// out costs two words; pulling it in about as much as arming.
     pub fn reset(&mut self, when: impl Into<When>) {
         let when = when.into();
-        self.deadline = match self.alarm.reset(when) {
-            Some(deadline) => deadline,
-            None => {
-                self.stage = Stage::new(when);
-                self.alarm.time(when)
-            }
-        };
+        let (deadline, is_armed) = self.alarm.reset(when);
+        self.deadline = deadline;
+        if !is_armed {
+            self.stage = Stage::new(when);
+        }
     }
 
     /// Sleeps until the deadline that follows `nominal`, which is handled now.
