@@ -131,8 +131,10 @@ impl Interval {
     ///
     /// As [`tick`](Self::tick).
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Time, SleepError>> {
-        if let Some(last) = self.resting.take() {
+        if let Some(last) = self.resting {
+            // Reads the clock, which is the user's: if that panics, the next call begins here again.
             self.sleep.reset_after(self.period, last);
+            self.resting = None;
         }
         match self.sleep.poll_sleep(cx) {
             Poll::Pending => return Poll::Pending,
@@ -150,8 +152,8 @@ impl Interval {
 
     /// Goes on with a tick after a while or at a point in time, and counts the later ones from there.
     pub fn reset(&mut self, when: impl Into<When>) {
-        self.resting = None;
         self.sleep.reset(when);
+        self.resting = None;
     }
 
     /// What it was made with.

@@ -7,7 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
-use tickwheel::{EventLoopBuilder, LocalSleeps, ManualClock, Sleep, Timer};
+use tickwheel::{
+    Builder, Clock, Drive, EventLoopBuilder, LocalSleeps, ManualClock, Period, Pinning, Sleep,
+    Time, Timer,
+};
 
 /// What the next such call of a waker does.
 #[derive(Default)]
@@ -188,4 +191,32 @@ fn a_wake_may_poll_drop_and_sleep_anew() {
     rig.timer.stop().unwrap();
     assert_eq!(*inline.polled.lock().unwrap(), [true, false], "woken by the stop: not ready");
     *inline.sleep.lock().unwrap() = None;
+}
+
+/// A clock that stands, and panics once when it is told to.
+#[derive(Clone, Default)]
+struct Once(Arc<AtomicBool>);
+
+impl Clock for Once {
+    fn now(&self) -> Time {
+        assert!(!self.0.swap(false, Ordering::SeqCst), "the clock");
+        Time::ZERO + ms(5)
+    }
+}
+
+#[test]
+fn an_interval_whose_clock_panics_ticks_no_earlier_for_it() {
+    let clock = Once::default();
+    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = builder.clock(clock.clone()).build().unwrap();
+    let mut beat = timer.interval(ms(0), Period::fixed_delay(HOUR).unwrap());
+    let mut context = Context::from_waker(Waker::noop());
+    let panics = |act: &mut dyn FnMut()| {
+        clock.0.store(true, Ordering::SeqCst);
+        assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
+    };
+    assert!(beat.poll_tick(&mut context).is_ready(), "the first one at once");
+    panics(&mut || _ = beat.poll_tick(&mut context));
+    panics(&mut || beat.reset(ms(1)));
+    assert!(beat.poll_tick(&mut context).is_pending());
 }
