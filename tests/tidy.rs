@@ -73,7 +73,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/wheel/", &["sync", "types"]),
     ("src/drive/", &["types", "wheel"]),
     ("src/pull.rs", &["drive", "time", "types"]),
-    ("src/local/", &["drive", "pull", "state", "sync", "time", "types", "wheel"]),
+    ("src/local/", &["contain", "drive", "pull", "state", "sync", "time", "types", "wheel"]),
     ("src/node/", &["contain", "drive", "state", "sync", "time", "types"]),
     ("src/inbox/", &["sync"]),
     ("src/park/", &["sync"]),

@@ -1,10 +1,12 @@
 //! `TimeoutGuard`: a handle that cancels when it goes.
 
 use super::timeout::Timeout;
+use crate::contain;
 use std::fmt;
 use std::ops::Deref;
 
-/// A [`Timeout`] that cancels its timer when it is dropped, and drops the payload then.
+/// A [`Timeout`] that cancels its timer when it is dropped, and drops the payload then. If the payload's destructor
+/// panics, that is logged.
 ///
 /// For timers that must not outlive what they watch: a guard in a request's state ends with the request, on every way
 /// out of it.
@@ -63,8 +65,8 @@ impl<T> Deref for TimeoutGuard<T> {
 impl<T> Drop for TimeoutGuard<T> {
     fn drop(&mut self) {
         if let Some(timeout) = self.timeout.take() {
-            // A payload whose drop panics does so here; the handle goes in any case.
-            drop(timeout.cancel());
+            // Perhaps because of a panic, on top of which the payload's own would end the process.
+            contain::drop_payload(timeout.cancel().payload());
         }
     }
 }

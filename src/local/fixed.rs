@@ -195,9 +195,9 @@ impl<T> FixedTimer<T> {
         timers.map(|(key, nanos, payload)| (key, Time::from_nanos(nanos), payload))
     }
 
-    /// Drops all pending timers. O(peak number of timers).
+    /// Drops all pending timers; as [`LocalTimer::clear`](crate::LocalTimer::clear). O(peak number of timers).
     pub fn clear(&mut self) {
-        self.drain().for_each(drop);
+        drop(self.drain());
     }
 
     /// Takes all pending timers out, in no particular order; those that the iterator has not come to when

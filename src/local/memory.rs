@@ -32,8 +32,11 @@ impl<T> LocalTimer<T> {
     }
 
     /// Drops all pending timers. O(peak number of timers).
+    ///
+    /// A payload's destructor that panics is logged, here and wherever the timer drops payloads, and the others are
+    /// dropped all the same. Without the feature `std` the panic gets out, and a second one ends the process.
     pub fn clear(&mut self) {
-        self.drain().for_each(drop);
+        drop(self.drain());
     }
 
     /// Takes all pending timers out, in no particular order; those that the iterator has not come to when

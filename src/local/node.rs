@@ -164,6 +164,16 @@ impl<T> Node<T> {
 
 impl<T> Drop for Node<T> {
     fn drop(&mut self) {
-        drop(self.end_any(0, Phase::Cancelled));
+        if let Some(payload) = self.end_any(0, Phase::Cancelled) {
+            drop_payload(payload);
+        }
     }
+}
+
+/// Drops what nobody is to get. With a standard library a destructor that panics is not in the way of the others.
+pub(super) fn drop_payload<T>(payload: T) {
+    #[cfg(feature = "std")]
+    crate::contain::drop_payload(payload);
+    #[cfg(not(feature = "std"))]
+    drop(payload);
 }

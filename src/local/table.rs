@@ -5,7 +5,7 @@
 //! mark then looks current, is filed again for the node's deadline, and dies with the timer. One entry too many
 //! does no harm; where they are many, the driver merges them ([`TimerStore::renew_entry`]).
 
-use super::node::Node;
+use super::node::{Node, drop_payload};
 use crate::drive::{Fate, TimerStore};
 use crate::state::{Phase, State};
 use crate::sync::boxed::Place;
@@ -324,7 +324,7 @@ impl<T, const EXACT: bool> Iterator for Drain<'_, T, EXACT> {
 
 impl<T, const EXACT: bool> Drop for Drain<'_, T, EXACT> {
     fn drop(&mut self) {
-        self.for_each(drop);
+        self.for_each(|(_, _, payload)| drop_payload(payload));
     }
 }
 

@@ -340,8 +340,7 @@ fn a_guard_lets_go_of_its_handle_even_if_the_payload_panics() {
     let builder = probe.watched(one_shard().drive(Drive::Manual));
     let timer = builder.build_with(|expired: Expired<Fatal>| std::mem::forget(expired)).unwrap();
     let guard = timer.schedule(HOUR, Fatal).unwrap().cancel_on_drop();
-    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(guard)));
-    assert!(dropped.is_err());
+    drop(guard);
     assert_eq!(timer.pending(), 0);
     drop(timer);
     assert_eq!(probe.alive(), 0);

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, StopError, Task, Time,
-    Timer, executor_fn,
+    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, FixedTimer, LocalTimer,
+    StopError, Task, Time, Timer, executor_fn,
 };
 
 /// A payload whose `Clone` and whose destructor panic on demand.
@@ -230,6 +230,54 @@ fn an_event_loop_dropped_with_payloads_that_panic() {
     }
     drop(timer);
     assert_eq!(fuse.drops(), 10);
+}
+
+/// A value whose destructor panics whenever it runs.
+struct Fatal(Arc<AtomicU32>);
+
+impl Drop for Fatal {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        panic!("fatal");
+    }
+}
+
+#[test]
+fn timers_of_one_thread_and_queues_drop_payloads_that_panic() {
+    install_logger();
+    let drops = Arc::new(AtomicU32::new(0));
+    let fatal = || Fatal(Arc::clone(&drops));
+    let timer = one_shard().build().unwrap();
+    let mut queue = timer.delay_queue();
+    let mut local = LocalTimer::new(ms(1)).unwrap();
+    let mut fixed = FixedTimer::new(ms(1));
+    for clears in [true, false] {
+        for _ in 0..3 {
+            queue.insert(fatal(), HOUR);
+            local.schedule(Time::ZERO, HOUR, fatal()).unwrap();
+            fixed.schedule(Time::ZERO, fatal()).unwrap();
+        }
+        if clears {
+            (queue.clear(), local.clear(), fixed.clear());
+            assert!(queue.is_empty() && local.is_empty() && fixed.is_empty());
+            assert_eq!(drops.swap(0, Ordering::SeqCst), 9);
+        }
+    }
+    drop((queue, local, fixed));
+    assert_eq!(drops.load(Ordering::SeqCst), 9);
+}
+
+#[test]
+fn a_guard_that_goes_with_a_panic_drops_a_payload_that_panics() {
+    install_logger();
+    let drops = Arc::new(AtomicU32::new(0));
+    let timer = one_shard().build_with(|_: Expired<Fatal>| ()).unwrap();
+    let request = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _guard = timer.schedule(HOUR, Fatal(Arc::clone(&drops))).unwrap().cancel_on_drop();
+        panic!("the request");
+    }));
+    assert!(request.is_err());
+    assert_eq!((drops.load(Ordering::SeqCst), timer.pending()), (1, 0));
 }
 
 /// What a handler has captured is dropped while the engine stops; its destructor must not wait for itself.
