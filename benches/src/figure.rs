@@ -324,7 +324,7 @@ impl Figure {
             Peer::Floor => "payloads and handles, nothing ever fires: the floor",
             Peer::TimerHandles => "each schedule returns an owned `Timeout`",
             Peer::TimerClosures => "a closure of two words per timer",
-            Peer::TimerTimes => "the caller reads the clock once per 512 pairs",
+            Peer::TimerTimes => "the clock is read once per 512 pairs",
             Peer::TimerBatches => "64 cancels, then a batch of 64; percentiles are of a batch",
             Peer::TimerSlack => "100 us",
             Peer::IndexedHeap | Peer::LockedHeaps => "removes a cancelled timer at once",

@@ -122,10 +122,11 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
         None => timer.schedule(deadline, ()),
     };
     let timeout = timeout.expect("there is a place");
-    if after.is_some() || deadline > now {
-        rounded(timeout.deadline(), now, deadline, ticks);
+    let present = if after.is_some() { now } else { ticks.asked(now) };
+    if after.is_some() || deadline > present {
+        rounded(timeout.deadline(), present, deadline, ticks);
     }
-    let due = after.map_or(ticks.point(deadline, now), |delay| ticks.deadline(now, delay));
+    let due = after.map_or(ticks.point(deadline, present), |delay| ticks.deadline(now, delay));
     assert_eq!(timeout.deadline(), ticks.start(due));
     let before = fired.load(Ordering::SeqCst);
     if timeout.deadline() > now {

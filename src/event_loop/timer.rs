@@ -9,9 +9,8 @@ use crate::time::{
     Course, Deadline, Latest, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns,
     whole_ms,
 };
-use crate::types::Polled;
 use crate::types::{
-    Budget, Cancel, Expired, Key, Recurring, Reschedule, ScheduleError, Settings, Unfired,
+    Budget, Cancel, Expired, Key, Polled, Recurring, Reschedule, ScheduleError, Settings, Unfired,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -305,8 +304,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.expired(now).handle_with(handler)
     }
 
-    /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
-    /// of a handler; see [`Expirations`].
+    /// The timers that are due at `now`, one at a time and within the budget, without a handler; see [`Expirations`].
     #[inline]
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)
@@ -365,13 +363,12 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         // A handler may have put another timer in this one's place.
         while self.owner.owns(&poll.turn) {
-            let fired = self.owner.next_fired(&mut poll.turn)?;
-            if !fired.periodic {
-                return Some(self.told(poll.now, fired));
+            let mut fired = self.owner.next_fired(&mut poll.turn)?;
+            if fired.periodic {
+                let Some(call) = self.owner.confirm(&mut poll.turn, fired) else { continue };
+                fired = call;
             }
-            if let Some(fired) = self.owner.confirm(&mut poll.turn, fired) {
-                return Some(self.told(poll.now, fired));
-            }
+            return Some(self.told(poll.now, fired));
         }
         None
     }

@@ -78,8 +78,9 @@ impl<T> Owner<T> {
         self.file_new(armed, deadline)
     }
 
-    /// Directly before the handler is called for a periodic timer that fired; nothing if somebody has ended it since, or
-    /// moved it. Nothing of the user's may run between this and the handler. Timers that fire once need no confirmation.
+    /// Directly before the handler is called for a periodic timer that fired; nothing if somebody has ended it since,
+    /// or moved it. Nothing of the user's may run between this and the handler. Timers that fire once need none of
+    /// this.
     #[cold]
     #[inline(never)]
     #[must_use]

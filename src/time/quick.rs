@@ -40,11 +40,6 @@ mod plain {
         pub(crate) fn now(&self) -> Time {
             self.0.now()
         }
-
-        /// What the clock had reached when this thread read `now` here.
-        pub(crate) fn reached(&self, now: Time) -> Time {
-            now
-        }
     }
 }
 
@@ -106,13 +101,6 @@ mod counted {
             let now = ANCHOR.with(|anchor| CALIBRATION.now(anchor, &Machine(&self.clock, shift)));
             Time::from_nanos(now.wrapping_sub(shift))
         }
-
-        /// A time that the clock had reached when this thread read `now` here, and not long before: that of the anchor.
-        pub(crate) fn reached(&self, now: Time) -> Time {
-            let Some(shift) = self.shift else { return now };
-            // Without an anchor `now` is the clock's.
-            now.min(Time::from_nanos(ANCHOR.get().nanos().wrapping_sub(shift)))
-        }
     }
 
     /// From one clock's origin to the other's, in nanoseconds that wrap if it is earlier.
@@ -140,9 +128,7 @@ mod counted {
             for _ in 0..rounds {
                 let before = clock.now();
                 let read = quick.now();
-                let reached = quick.reached(read);
                 let after = clock.now();
-                assert!(reached <= after && reached <= read, "{reached:?} is ahead of {after:?}");
                 assert!(read >= before, "{read:?} is behind {before:?}");
                 assert!(
                     read <= after + Duration::from_nanos(AHEAD_NS),

@@ -159,32 +159,20 @@ impl TimeSource {
     /// The deadline of a timer that is set now, and its tick.
     #[inline(always)] // see `When::deadline`
     pub(crate) fn deadline(&self, rate: &TickRate, when: When) -> Deadline {
-        let tick_of = |point| self.tick_of(rate, point, self.start_of_delay());
-        when.deadline(rate, || self.start_of_delay(), |instant| self.time_of(instant), tick_of)
+        let time_of = |instant| self.time_of(instant);
+        when.deadline(rate, || self.start_of_delay(), time_of, |point| self.tick_of(rate, point))
     }
 
-    /// The tick of a point in time: rounded up, unless it has passed. `start` is the present, or a little later: what
-    /// lies beyond it has not passed.
+    /// The tick of a point in time: rounded up, unless ticks are coarse and it has passed.
     #[inline(always)] // see `When::deadline`
-    fn tick_of(&self, rate: &TickRate, point: Time, start: Time) -> u64 {
-        if point > start {
-            rate.deadline_at(point)
-        } else {
-            self.tick_of_passed(rate, point, start)
-        }
+    fn tick_of(&self, rate: &TickRate, point: Time) -> u64 {
+        if rate.is_coarse() { self.coarse_tick_of(rate, point) } else { rate.deadline_at(point) }
     }
 
     #[cold]
     #[inline(never)]
-    fn tick_of_passed(&self, rate: &TickRate, point: Time, start: Time) -> u64 {
-        let present = match self {
-            Self::Monotonic { clock, quick } => match quick.reached(start) {
-                reached if point <= reached => reached,
-                _ => Clock::now(clock),
-            },
-            Self::Custom { .. } => start,
-        };
-        rate.due(point, present)
+    fn coarse_tick_of(&self, rate: &TickRate, point: Time) -> u64 {
+        rate.due(point, self.now())
     }
 
     /// Ticks and payloads of many timers that are set now; the clock is read once, if it is needed, and after
@@ -203,7 +191,7 @@ impl TimeSource {
         let start = OnceCell::new();
         let start = || *start.get_or_init(|| self.start_of_delay());
         let tick = |when: When| {
-            let tick_of = |point| self.tick_of(rate, point, start());
+            let tick_of = |point| self.tick_of(rate, point);
             when.deadline(rate, start, |instant| self.time_of(instant), tick_of).tick
         };
         // A tick takes less room than what it is made of, and takes its place: this allocates nothing.

@@ -16,6 +16,9 @@ use core::time::Duration;
 /// The tick that never comes: the deadline of every timer whose time does not fit the scale.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// A tick of so many nanoseconds or more is coarse: see [`TickRate::is_coarse`].
+const COARSE_NS: u64 = 10_000_000;
+
 /// The length of a tick, and the conversions between nanoseconds and ticks.
 ///
 /// `deadline` runs in every schedule, so the division by the tick is a multiplication by a
@@ -104,6 +107,13 @@ impl TickRate {
             tick if deadline > present || tick == NEVER => tick,
             tick => tick.min(self.current(present)),
         }
+    }
+
+    /// Whether a timer for a point in time that has passed is to be due at once at the price of a clock reading. With a
+    /// shorter tick it waits for the next one, less than 10 ms.
+    #[inline]
+    pub(crate) const fn is_coarse(&self) -> bool {
+        self.tick_ns >= COARSE_NS
     }
 
     /// `ceil(ns / tick)` for `ns >= 1`, but [`NEVER`] for the end of the scale.

@@ -32,7 +32,9 @@ impl From<Instant> for Time {
 /// told as the beginning of the present tick, or of an earlier one if the point has passed for longer.
 ///
 /// A timer that is told the `now` of a call compares a point in time with that, and with what its polls were told. All
-/// others read their clock for it, as they do for a delay.
+/// others read their clock to know whether it has passed if a tick is 10 ms or longer. If it is shorter, no clock is
+/// read for a point (except for an `Instant` on a clock of your own), and one that has just passed waits for the next
+/// tick.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -258,7 +258,9 @@ fn timers_of_one_thread_and_queues_drop_payloads_that_panic() {
             fixed.schedule(Time::ZERO, fatal()).unwrap();
         }
         if clears {
-            (queue.clear(), local.clear(), fixed.clear());
+            queue.clear();
+            local.clear();
+            fixed.clear();
             assert!(queue.is_empty() && local.is_empty() && fixed.is_empty());
             assert_eq!(drops.swap(0, Ordering::SeqCst), 9);
         }

@@ -84,7 +84,7 @@ impl Subject for Engine {
     }
 
     fn present(&self, by: Name) -> Time {
-        self.now(by)
+        Ticks::new(self.timer.tick()).asked(self.now(by))
     }
 
     fn schedule(&mut self, by: Name, delay: Duration, payload: Payload) -> Armed {

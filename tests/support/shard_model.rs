@@ -68,7 +68,7 @@ impl Subject for Sides<'_> {
     fn present(&self, by: Side) -> Time {
         match by {
             Side::Owner => self.latest,
-            Side::Remote => self.remote.now(),
+            Side::Remote => Ticks::new(self.timer.tick()).asked(self.remote.now()),
         }
     }
 

@@ -50,6 +50,12 @@ impl Ticks {
         }
     }
 
+    /// The present by which an engine or a remote judges whether a point in time has passed: with a tick of less than
+    /// 10 ms they do not ask.
+    pub(crate) fn asked(self, now: Time) -> Time {
+        if self.0 < 10_000_000 { Time::ZERO } else { now }
+    }
+
     /// When `tick` begins.
     pub(crate) fn start(self, tick: u64) -> Time {
         Time::from_nanos(saturated(u128::from(tick) * u128::from(self.0)))

@@ -56,11 +56,6 @@ pub(super) struct Anchor {
 impl Anchor {
     pub(super) const NONE: Self = Self { counter: 0, nanos: 0, rate: 0, window: 0 };
 
-    /// The clock's reading; zero if there is none.
-    pub(super) fn nanos(&self) -> u64 {
-        self.nanos
-    }
-
     #[cfg(test)]
     pub(super) fn serves(&self) -> bool {
         self.window > 0

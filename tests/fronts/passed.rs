@@ -1,0 +1,118 @@
+//! What has passed is due at once, however long a tick is.
+
+use super::{HOUR, MS, NOW, engine_of, event_loop_of, fired_by, standing};
+use std::time::{Duration, Instant};
+use tickwheel::{Builder, Drive, Expired, LocalTimer, MissedTicks, Period, Pinning, Time, When};
+
+#[test]
+fn what_has_passed_is_due_at_once_whatever_the_tick() {
+    macro_rules! passed {
+        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
+            let past = NOW - 4000 * MS;
+            let slack = When::from(past).with_slack(100 * MS);
+            let mut due = vec![
+                $timer.$schedule($($now,)? Duration::ZERO, 1).unwrap(),
+                $timer.$schedule($($now,)? NOW, 2).unwrap(),
+                $timer.$schedule($($now,)? past, 3).unwrap(),
+                $timer.$schedule($($now,)? slack, 4).unwrap(),
+            ];
+            for when in [When::from(Duration::ZERO), NOW.into(), past.into(), slack] {
+                let moved = $timer.$schedule($($now,)? 5 * HOUR, 5).unwrap();
+                assert!($timer.reschedule($($now,)? moved, when).moved());
+                due.push(moved);
+            }
+            let ahead = $timer.$schedule($($now,)? NOW + Duration::from_nanos(1), 6).unwrap();
+            let after = $timer.$schedule($($now,)? Duration::from_nanos(1), 7).unwrap();
+            let fired: Vec<Expired<u64>> = $fire;
+            let mut keys: Vec<_> = fired.iter().map(|it| it.key).collect();
+            keys.sort();
+            due.sort();
+            assert_eq!(keys, due);
+            let hour = Some(Time::ZERO + HOUR);
+            assert_eq!(($timer.deadline(ahead), $timer.deadline(after)), (hour, hour));
+        }};
+    }
+    on_every_front!(passed, HOUR);
+}
+
+#[test]
+fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
+    let every_day = Period::fixed_rate(24 * HOUR, MissedTicks::Skip).unwrap();
+    macro_rules! periodic {
+        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
+            let past = NOW - 4000 * MS;
+            let firsts = [Duration::ZERO.into(), NOW.into(), past.into(), When::from(NOW + MS)];
+            let keys = firsts.map(|first| {
+                $timer.schedule_periodic($($now,)? first, every_day, 1).unwrap()
+            });
+            let told = keys.map(|key| $timer.deadline(key));
+            let hour = Time::ZERO + HOUR;
+            assert_eq!(told, [Time::ZERO, Time::ZERO, Time::ZERO, hour].map(Some));
+            let mut fired: Vec<_> = $fire.iter().map(|it| it.key).collect();
+            fired.sort();
+            let mut due = keys[..3].to_vec();
+            due.sort();
+            assert_eq!(fired, due);
+            // The next one is counted from what was asked for, and rounded up.
+            let told = keys.map(|key| $timer.deadline(key));
+            assert_eq!(told, [25, 25, 25, 1].map(|hours| Some(Time::ZERO + hours * HOUR)));
+            let moved = keys[3];
+            assert!($timer.reschedule($($now,)? moved, past).moved());
+            assert_eq!($fire.iter().map(|it| it.key).collect::<Vec<_>>(), [moved]);
+        }};
+    }
+    on_every_front!(periodic, HOUR);
+    let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = builder.clock(standing()).build().unwrap();
+    let _ = timer.repeat(Duration::ZERO, every_day, || ()).unwrap();
+    assert_eq!(timer.turn(), Ok(1));
+}
+
+#[test]
+fn what_has_passed_is_due_at_once_in_batches_and_through_handles() {
+    let past = NOW - 4000 * MS;
+    let instant = Instant::now().checked_sub(MS).expect("the machine runs for longer");
+    let mixed = || {
+        let ahead = NOW + MS;
+        [When::from(Duration::ZERO), past.into(), instant.into(), MS.into(), ahead.into()]
+    };
+    let timers = || mixed().into_iter().zip(0..);
+    let mut timer = event_loop_of(HOUR, standing());
+    timer.remote().schedule_batch(timers()).unwrap();
+    timer.remote().schedule(instant, 5).unwrap();
+    assert_eq!(timer.poll(NOW, |_| ()).fired, 4);
+    let (timer, _) = engine_of(HOUR, standing());
+    timer.schedule_batch(timers()).unwrap();
+    let submitter = timer.submitter();
+    submitter.schedule_batch(timers()).unwrap();
+    submitter.schedule(past, 5).unwrap();
+    let moved = submitter.schedule(HOUR, 6).unwrap();
+    assert!(submitter.reschedule(moved, past).moved());
+    timer.schedule(instant, 7).unwrap();
+    assert!(timer.schedule(HOUR, 8).unwrap().reschedule(past).moved());
+    assert_eq!((timer.turn(), timer.pending()), (Ok(10), 4));
+}
+
+#[test]
+fn what_has_passed_by_the_machines_clock_is_due_at_once() {
+    let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    for round in 0..1000 {
+        let _ = timer.schedule_key(timer.now(), round).unwrap();
+        let _ = timer.schedule_key(Instant::now(), round).unwrap();
+        let _ = timer.schedule_key(timer.now() - MS, round).unwrap();
+        assert_eq!((timer.turn(), timer.pending()), (Ok(3), 0));
+    }
+    let ahead = timer.schedule(timer.now() + 60_000 * MS, 1).unwrap();
+    assert_eq!((timer.turn(), ahead.is_pending()), (Ok(0), true));
+}
+
+/// 9 s are said to be now, so a poll that is told of an earlier time counts as one at 9 s.
+#[test]
+fn what_has_passed_is_not_early_if_a_loops_time_goes_back() {
+    let mut timer = event_loop_of(HOUR, standing());
+    timer.schedule(NOW, NOW - MS, 1).unwrap();
+    let mut lateness = None;
+    timer.poll(NOW - 2 * MS, |expired| lateness = Some(expired.lateness));
+    assert_eq!(lateness, Some(NOW - Time::ZERO));
+}
