@@ -7,7 +7,6 @@ use super::inner::{Earliest, Hold, Inner, Lifecycle, ShardWorker};
 use super::routing::Router;
 use super::settings::IdleStrategy;
 use super::state::Standing;
-use crate::contain::Contained;
 use crate::shard::ShardHandle;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::fence;
@@ -49,7 +48,7 @@ impl Builder {
             slack: self.settings.slack,
             idle: self.idle,
             drive: self.drive,
-            hooks: Contained::new("a hook", self.hooks),
+            hooks: self.hooks,
             thread_name: self.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: Earliest::never(),

@@ -142,7 +142,7 @@ pub(super) fn run_caught<T>(
         Err(message) => {
             let report = PanicReport { shard, key, message };
             events::handler_panicked(&report);
-            let hook = inner.hooks.get().and_then(|hooks| hooks.panic.as_ref());
+            let hook = inner.hooks.panic.as_ref();
             hooks::tell("the panic hook", hook, &report);
             None
         }

@@ -39,7 +39,7 @@ pub(super) struct Inner<T> {
     pub(super) slack: Duration,
     pub(super) idle: IdleStrategy,
     pub(super) drive: Drive,
-    pub(super) hooks: Contained<Hooks>,
+    pub(super) hooks: Hooks,
     pub(super) thread_name: String,
     pub(super) rejected: CachePadded<AtomicU64>,
     /// When a drain gives up.

@@ -92,7 +92,7 @@ impl<T> Inner<T> {
         // Noted before the shard closes, so that whoever is refused by it finds the reason.
         self.standing.fail(shard, failure.message.clone());
         events::worker_failed(&failure);
-        let hook = self.hooks.get().and_then(|hooks| hooks.failure.as_ref());
+        let hook = self.hooks.failure.as_ref();
         hooks::tell("the failure hook", hook, &failure);
     }
 

@@ -168,8 +168,7 @@ impl<T> ShardWorker<T> {
     /// Who is to be told of a slow handler, and when this one begins.
     #[inline]
     fn watch(inner: &Inner<T>) -> Option<(&Watch, Time)> {
-        let watch = inner.hooks.get().and_then(|hooks| hooks.slow.as_ref());
-        watch.map(|watch| (watch, inner.worker_now()))
+        inner.hooks.slow.as_ref().map(|watch| (watch, inner.worker_now()))
     }
 
     #[inline]
