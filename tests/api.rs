@@ -386,3 +386,33 @@ fn a_key_of_another_timer_is_stale() {
     assert!(locals.iter_mut().zip(&keys[40..]).all(|(it, key)| it.cancel(*key).won()));
     assert!(fixed.iter_mut().zip(&keys[60..]).all(|(it, key)| it.cancel(*key).won()));
 }
+
+#[test]
+fn keys_are_ordered_and_hashed_by_what_they_name() {
+    let (timer, _) = recording(one_shard().drive(Drive::Manual));
+    let keys: Vec<Key<u64>> = (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+    let mut sorted = keys.clone();
+    sorted.sort();
+    assert!(
+        sorted.windows(2).all(|pair| pair[0] < pair[1] && pair[0].partial_cmp(&pair[1]).is_some())
+    );
+    let hasher = std::hash::RandomState::new();
+    let hashes = keys.iter().map(|key| std::hash::BuildHasher::hash_one(&hasher, key));
+    let different: std::collections::HashSet<u64> = hashes.collect();
+    assert_eq!(different.len(), keys.len(), "a collision in 64 bits is not to be expected");
+    timer.stop().unwrap();
+}
+
+/// A batch that is refused in the middle says what was accepted, and why the rest was not.
+#[test]
+fn refusals_name_their_cause() {
+    let (timer, _) = recording(one_shard().drive(Drive::Manual).max_pending(2));
+    let refused = timer.schedule_batch((0..3).map(|id| (HOUR, id))).unwrap_err();
+    assert_eq!(refused.accepted().len(), 2);
+    assert!(refused.accepted().iter().all(|key| timer.is_pending(*key)));
+    assert!(refused.source().is_none(), "the limit has no cause");
+    timer.stop().unwrap();
+
+    let elapsed = tickwheel::TimeoutError::Elapsed;
+    assert!(elapsed.is_elapsed() && elapsed.source().is_none());
+}
