@@ -10,7 +10,7 @@ use crate::contain;
 use crate::engine::{Alarm, Timer};
 use crate::local::LocalTimer;
 use crate::time::{Time, When};
-use crate::types::{Expired, Key, Reschedule, Unfired};
+use crate::types::{Expired, Key, Reschedule, ScheduleError, Unfired};
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
@@ -136,16 +136,40 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the queue holds 2^32 - 1 items.
+    /// If the queue holds 2^32 - 1 items, or there is no memory for the item, which is dropped then;
+    /// [`try_insert`](Self::try_insert) gives it back instead.
     pub fn insert(&mut self, value: T, when: impl Into<When>) -> Key<T> {
-        let when = self.told_now(when.into());
-        match self.items.schedule(self.now, when, value) {
-            Ok(key) => {
-                self.heed(key);
-                key
-            }
-            Err(error) => panic!("the queue is full: {}", error.kind()),
+        match self.try_insert(value, when) {
+            Ok(key) => key,
+            Err(error) => panic!("the queue takes no item: {}", error.kind()),
         }
+    }
+
+    /// As [`insert`](Self::insert), for queues that may find no room.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::DelayQueue;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// match queue.try_insert("session", Duration::from_secs(60)) {
+    ///     Ok(key) => assert!(queue.remove(key).is_some()),
+    ///     Err(error) => println!("{} finds no room: {}", error.payload(), error.kind()),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the queue holds 2^32 - 1 items, or there is no memory for the item. It comes back in the error.
+    pub fn try_insert(
+        &mut self,
+        value: T,
+        when: impl Into<When>,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let when = self.told_now(when.into());
+        let key = self.items.schedule(self.now, when, value)?;
+        self.heed(key);
+        Ok(key)
     }
 
     /// Inserts an item that comes out at a point in time: [`insert`](Self::insert) under the name of `tokio-util`.
@@ -318,7 +342,7 @@ impl<T> DelayQueue<T> {
         drop(self.drain());
     }
 
-    /// Makes room for so many more items.
+    /// Makes room for so many more items, if there is memory for it; see [`LocalTimer::reserve`].
     pub fn reserve(&mut self, items: usize) {
         self.items.reserve(items);
     }

@@ -87,7 +87,8 @@ impl LocalBuilder {
         self
     }
 
-    /// Room for this many pending timers from the start. Default: none; the timer grows as it needs.
+    /// Room for this many pending timers from the start, if there is memory for it. Default: none; the timer grows as
+    /// it needs.
     pub fn capacity(mut self, timers: usize) -> Self {
         self.capacity = timers;
         self

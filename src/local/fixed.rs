@@ -211,8 +211,8 @@ impl<T> FixedTimer<T> {
         self.contents.budget = budget.at_least_one();
     }
 
-    /// Makes room for `timers` more pending ones: scheduling that many allocates no node. The queue grows by itself, a
-    /// chunk at a time.
+    /// Makes room for `timers` more pending ones, as [`LocalTimer::reserve`](crate::LocalTimer::reserve): scheduling
+    /// that many allocates no node. The queue grows by itself, a chunk at a time.
     ///
     /// ```
     /// use std::time::Duration;

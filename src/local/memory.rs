@@ -54,6 +54,9 @@ impl<T> LocalTimer<T> {
     /// Makes room for `timers` more pending ones: scheduling that many allocates no node. The wheel grows by
     /// itself, a chunk at a time.
     ///
+    /// Without memory for all of them there is no more room than before: timers are accepted as long as each finds
+    /// memory when it is scheduled.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickwheel::{Budget, LocalTimer, Time};

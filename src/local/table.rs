@@ -136,11 +136,11 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
         Armed { state, index }
     }
 
-    /// Makes room for `timers` more pending nodes.
+    /// Makes room for `timers` more pending nodes, if there is memory for it.
     pub(super) fn reserve(&mut self, timers: usize) {
-        let free = self.nodes.len() - self.pending;
-        let before = self.nodes.capacity();
-        self.nodes.reserve(timers.saturating_sub(free).min(MAX_NODES - self.nodes.len()));
+        let (free, before) = (self.nodes.len() - self.pending, self.nodes.capacity());
+        let more = timers.saturating_sub(free).min(MAX_NODES - self.nodes.len());
+        let _ = self.nodes.try_reserve(more);
         self.after_growth(before);
     }
 
