@@ -82,7 +82,7 @@ impl<T> Inner<T> {
         engine.collect(shard);
         let lifecycle = Arc::clone(&engine.lifecycle);
         // Whoever has waited for the end, and then drops the last `Timer`, finds no worker that still keeps the engine.
-        drop(engine);
+        contain::drop_quietly("an engine", engine);
         lifecycle.one_has_ended();
     }
 
