@@ -97,9 +97,10 @@ fn thousands_of_short_lived_threads_leak_no_node() {
     }
     let held_at_the_end = held(&timer, &fired);
     assert_eq!(fired.len() as u64, generations * 100 + 2);
-    // A node lost per timer would be megabytes; zombies and magazines may still move.
+    // A node lost per timer would be so much; how many are in use at once is up to the scheduler.
+    let lost = generations / 2 * 100 * 32;
     assert!(
-        held_at_the_end <= held_half_way + 256 * 1024,
+        held_at_the_end <= held_half_way + lost / 2,
         "{held_half_way} bytes after half of the threads, {held_at_the_end} after all"
     );
     timer.stop().unwrap();
