@@ -159,25 +159,20 @@ impl TimeSource {
     /// The deadline of a timer that is set now, and its tick.
     #[inline(always)] // see `When::deadline`
     pub(crate) fn deadline(&self, rate: &TickRate, when: When) -> Deadline {
-        let time_of = |instant| self.time_of(instant);
-        when.deadline(rate, || self.start_of_delay(), time_of, |point| self.tick_of(rate, point))
+        let tick_of = |point| Self::tick_of(rate, point, || self.now());
+        when.deadline(rate, || self.start_of_delay(), |instant| self.time_of(instant), tick_of)
     }
 
-    /// The tick of a point in time: rounded up, unless ticks are coarse and it has passed.
+    /// The tick of a point in time: rounded up, unless ticks are coarse and it has passed. The present is not the start
+    /// of a delay, which may be a little later.
     #[inline(always)] // see `When::deadline`
-    fn tick_of(&self, rate: &TickRate, point: Time) -> u64 {
-        if rate.is_coarse() { self.coarse_tick_of(rate, point) } else { rate.deadline_at(point) }
+    fn tick_of(rate: &TickRate, point: Time, present: impl FnOnce() -> Time) -> u64 {
+        if rate.is_coarse() { rate.due(point, present()) } else { rate.deadline_at(point) }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn coarse_tick_of(&self, rate: &TickRate, point: Time) -> u64 {
-        rate.due(point, self.now())
-    }
-
-    /// Ticks and payloads of many timers that are set now; the clock is read once, if it is needed, and after
-    /// `timers` has been gone through: that is the user's code and may take long, and a delay counted from before it
-    /// would end early against whatever it has seen.
+    /// Ticks and payloads of many timers that are set now; the clock is read once for delays and once for points, if it
+    /// is needed, and after `timers` has been gone through: that is the user's code and may take long, and a delay
+    /// counted from before it would end early against whatever it has seen.
     ///
     /// # Errors
     ///
@@ -190,8 +185,10 @@ impl TimeSource {
         let (timers, all) = collected(timers);
         let start = OnceCell::new();
         let start = || *start.get_or_init(|| self.start_of_delay());
+        let present = OnceCell::new();
+        let present = || *present.get_or_init(|| self.now());
         let tick = |when: When| {
-            let tick_of = |point| self.tick_of(rate, point);
+            let tick_of = |point| Self::tick_of(rate, point, present);
             when.deadline(rate, start, |instant| self.time_of(instant), tick_of).tick
         };
         // A tick takes less room than what it is made of, and takes its place: this allocates nothing.
