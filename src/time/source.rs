@@ -167,7 +167,17 @@ impl TimeSource {
     /// of a delay, which may be a little later.
     #[inline(always)] // see `When::deadline`
     fn tick_of(rate: &TickRate, point: Time, present: impl FnOnce() -> Time) -> u64 {
-        if rate.is_coarse() { rate.due(point, present()) } else { rate.deadline_at(point) }
+        if rate.is_coarse() {
+            Self::coarse_tick_of(rate, point, present)
+        } else {
+            rate.deadline_at(point)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn coarse_tick_of(rate: &TickRate, point: Time, present: impl FnOnce() -> Time) -> u64 {
+        rate.due(point, present())
     }
 
     /// Ticks and payloads of many timers that are set now; the clock is read once for delays and once for points, if it
