@@ -402,27 +402,6 @@ fn every_seeded_bug_applies_to_the_code() {
 }
 
 #[test]
-fn every_seeded_bug_names_a_scenario_and_is_written_down() {
-    let models: String = files_below("loom-tests/models").iter().map(|path| read(path)).collect();
-    let readme = read("loom-tests/README.md");
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(root().join("loom-tests/seeded-bugs")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let patch = std::fs::read_to_string(&path).unwrap();
-        let scenario = patch.lines().next().and_then(|line| line.strip_prefix("Caught by: "));
-        let function = scenario.and_then(|scenario| scenario.rsplit("::").next()).unwrap_or("none");
-        if !models.contains(&format!("fn {function}()")) {
-            found.push(format!("{name}: no scenario {scenario:?}"));
-        }
-        if !readme.contains(&format!("`{name}`")) {
-            found.push(format!("{name}: not in loom-tests/README.md"));
-        }
-    }
-    assert_none("seeded bugs", &found);
-}
-
-#[test]
 fn imports_point_down() {
     let mut found = Vec::new();
     for source in &sources() {

@@ -1,7 +1,8 @@
-//! Every loom model stands in the tables of `loom-tests/README.md`, and the patterns that pages write for several of
-//! them match one.
+//! Every loom model and seeded bug stands in the tables of `loom-tests/README.md`, and the patterns that pages write
+//! for several models match one.
 
-use super::{assert_none, files_below, quoted, read};
+use super::{assert_none, files_below, quoted, read, root};
+use std::collections::BTreeSet;
 
 /// The models by the names that loom prints: `room::scenario`, or `room::module::scenario`.
 fn models() -> Vec<String> {
@@ -35,6 +36,53 @@ fn every_model_has_a_row_with_its_bound() {
     let has_row = |model: &&String| table.contains(&format!("\n| `{model}` | "));
     let missing: Vec<String> = models.iter().filter(|model| !has_row(model)).cloned().collect();
     assert_none("models without a row in loom-tests/README.md", &missing);
+}
+
+/// The rows of a table of `loom-tests/README.md` by their quoted names: the first cell's, and the second cell's if
+/// there is just one.
+fn rows(page: &str, head: &str) -> Vec<(String, String)> {
+    let table = page.split(head).nth(1).expect("the table").trim_start();
+    let cell = |row: &str, n| row.split('`').nth(n).unwrap_or_default().to_owned();
+    table
+        .lines()
+        .skip(1)
+        .take_while(|it| it.starts_with('|'))
+        .map(|it| (cell(it, 1), cell(it, 3)))
+        .collect()
+}
+
+#[test]
+fn every_seeded_bug_has_its_row_and_the_counts_of_models_hold() {
+    let page = read("loom-tests/README.md");
+    let seeded = rows(&page, "\n| seeded bug | caught by | what was broken |\n");
+    let mut patches = BTreeSet::new();
+    for entry in std::fs::read_dir(root().join("loom-tests/seeded-bugs")).expect("the patches") {
+        let path = entry.expect("a patch").path();
+        let patch = std::fs::read_to_string(&path).expect("text");
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let first = patch.lines().next().unwrap_or_default();
+        patches.insert((name, first.trim_start_matches("Caught by: ").to_owned()));
+    }
+    assert_eq!(seeded.iter().cloned().collect::<BTreeSet<_>>(), patches);
+    let models = models();
+    let unknown: Vec<_> = seeded.iter().filter(|(_, it)| !models.contains(it)).collect();
+    assert!(unknown.is_empty(), "no model is what these patches run: {unknown:?}");
+
+    let by_itself: BTreeSet<_> = rows(&page, "\n| model | bugs that it catches by itself |\n")
+        .into_iter()
+        .map(|(model, _)| model)
+        .collect();
+    let run: BTreeSet<_> = seeded.into_iter().map(|(_, scenario)| scenario).collect();
+    let only_run = run.difference(&by_itself).count();
+    let others = models.len() - by_itself.len();
+    let sentence = format!(
+        "of {} models catches by itself, with the quick bounds and the stand-in. Of the other {others}, {only_run} \
+         are what the table above runs for a bug; with {} no bug was tried.",
+        by_itself.len(),
+        others - only_run
+    );
+    let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(&sentence), "loom-tests/README.md does not say: {sentence}");
 }
 
 #[test]
