@@ -8,6 +8,7 @@
 //! Any thread; no locks. Nothing of ours may be half done when one of these is called.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -59,14 +60,27 @@ pub(crate) fn warn(text: fmt::Arguments<'_>) {
 }
 
 fn log(level: log::Level, text: fmt::Arguments<'_>) {
-    // There is nowhere left to say that the logger panicked; the panic hook has.
     #[cfg(not(feature = "tracing"))]
-    let _ = call(|| log::log!(target: "tickwheel", level, "{text}"));
+    say(|| log::log!(target: "tickwheel", level, "{text}"));
     #[cfg(feature = "tracing")]
-    let _ = call(|| match level {
+    say(|| match level {
         log::Level::Error => tracing::error!(target: "tickwheel", "{text}"),
         _ => tracing::warn!(target: "tickwheel", "{text}"),
     });
+}
+
+/// Calls the logger, or a subscriber of `tracing`, unless this thread is in one: what it does there itself, such as
+/// scheduling a timer that is refused, would call it once more, without an end.
+pub(crate) fn say(f: impl FnOnce()) {
+    thread_local! {
+        static SAYING: Cell<bool> = const { Cell::new(false) };
+    }
+    // At a thread's end it may be gone, where the system's thread-locals all have destructors.
+    if !SAYING.try_with(|saying| saying.replace(true)).unwrap_or(false) {
+        // There is nowhere left to say that the logger panicked; the panic hook has.
+        let _ = call(f);
+        let _ = SAYING.try_with(|saying| saying.set(false));
+    }
 }
 
 /// Drops the payload of a panic, which may panic in turn.

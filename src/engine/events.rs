@@ -7,11 +7,11 @@ use super::hooks::{PanicReport, SlowHandler, WorkerFailure};
 use crate::contain;
 use crate::types::ScheduleErrorKind;
 
-/// Emits an event of `tracing`; what a subscriber's panic says has nowhere to go.
+/// Emits an event of `tracing`.
 #[cfg(feature = "tracing")]
 macro_rules! event {
     ($level:ident, $($rest:tt)*) => {
-        drop(contain::call(|| tracing::$level!(target: "tickwheel", $($rest)*)))
+        contain::say(|| tracing::$level!(target: "tickwheel", $($rest)*))
     };
 }
 
