@@ -63,7 +63,7 @@ impl Budget {
 /// let polled = timer.poll(Time::ZERO, |_| ());
 /// assert_eq!(polled.fired, 1);
 /// if polled.more {
-///     // Serve the sockets, then poll again without a sleep: `poll_timeout` is zero.
+///     // Serve the sockets, then poll again without a sleep.
 /// }
 /// # Ok(()) }
 /// ```

@@ -49,6 +49,8 @@ weighted! {
 const UNIT: Ticks = Ticks(1_000);
 /// Timers of all floods of one case: enough to pass the bound on zombies.
 const FLOOD: usize = 40_000;
+/// With fewer timers than that no sweep begins: the bound on zombies is a little more.
+const SWEPT: usize = 15 * 1024;
 
 struct World {
     ledger: Arc<Ledger>,
@@ -191,7 +193,9 @@ impl World {
             self.handle(timer, expired, now);
         });
         assert!(polled.fired == fired && fired <= budget, "{polled:?}, budget {budget}");
-        assert!(budget < usize::MAX || !quiet || !polled.more, "a poll without limit leaves some");
+        // A sweep that is not at its end is more to do as well.
+        let ample = budget == usize::MAX && quiet && self.timers.len() < SWEPT;
+        assert!(!ample || !polled.more, "a poll without limit leaves some");
         let first = self.order.first_key_value();
         if let (false, Some((place, (id, deadline)))) = (polled.more, first) {
             let due = *deadline <= now && *deadline < Time::MAX && *place < self.fresh_from;
