@@ -38,6 +38,9 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a share from 0 to 1, such as 0.97"))
 }
 
+/// Once in a quarter of an hour.
+const LEAST_RATE: f64 = 0.001;
+
 /// A rate per second, with `k` or `M` where people write them.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.as_bytes().last() {
@@ -49,8 +52,10 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
         .parse::<f64>()
         .ok()
         .map(|rate| rate * factor)
-        .filter(|rate| rate.is_finite() && *rate > 0.0)
-        .ok_or_else(|| format!("`{text}` is not a rate above 0 such as 500, 20k, 1.5M or max"))
+        .filter(|rate| rate.is_finite() && *rate >= LEAST_RATE)
+        .ok_or_else(|| {
+            format!("`{text}` is not a rate of at least {LEAST_RATE} such as 500, 20k, 1.5M or max")
+        })
 }
 
 /// A duration that is not zero.
@@ -76,7 +81,7 @@ mod tests {
         assert_eq!(rate("500"), Ok(500.0));
         assert_eq!(rate("20k"), Ok(20_000.0));
         assert_eq!(rate("1.5M"), Ok(1_500_000.0));
-        for text in ["", "k", "0", "-1", "nan", "inf", "1x", "é"] {
+        for text in ["", "k", "0", "1e-300", "-1", "nan", "inf", "1x", "é"] {
             assert!(rate(text).is_err(), "{text}");
         }
     }
