@@ -373,6 +373,9 @@ impl<T> ShardHandle<T> {
 
     /// The earliest tick that the owner, as of its last turn, or the inbox knows of; `u64::MAX` for none.
     pub(super) fn earliest(&self) -> u64 {
+        if self.wake_state.is_closed() {
+            return u64::MAX;
+        }
         // A zero asks for a turn, and is no deadline.
         let inbox_due = self.wake_state.inbox_due().wrapping_sub(1).saturating_add(1);
         inbox_due.min(!self.counters.next.get())

@@ -47,6 +47,19 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
 }
 
 #[test]
+fn a_closed_loop_has_no_lag() {
+    let clock = ManualClock::new();
+    let timer: EventLoopTimer<u64> =
+        EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+    let remote = timer.remote();
+    remote.schedule(HOUR, 1).unwrap();
+    clock.advance(2 * HOUR);
+    assert_eq!(remote.stats().lag, HOUR);
+    assert_eq!(timer.close().len(), 1);
+    assert_eq!(remote.stats().lag, Duration::ZERO);
+}
+
+#[test]
 fn a_shared_waker_ends_the_sleep_for_a_remote() {
     let mut poll = Poll::new().unwrap();
     let mut events = Events::with_capacity(8);
