@@ -106,9 +106,11 @@ impl<T> ShardWorker<T> {
         let Some(mut turn) = begun else {
             return Turn { fired: 0, more: false, next: u64::MAX };
         };
+        // Who looks for slow handlers wants to know how late they make others.
+        let every = if inner.hooks.slow.is_some() { 1 } else { FIRES_PER_CLOCK_READ };
         while let Some(fired) = self.owner.next_fired(&mut turn) {
             fires += 1;
-            if fires % FIRES_PER_CLOCK_READ == 0 {
+            if fires % every == 0 {
                 now = inner.worker_now();
             }
             if fired.periodic {
@@ -181,7 +183,14 @@ impl<T> ShardWorker<T> {
         let counters = self.owner.handle().counters();
         let key = expired.key;
         let Some(handler) = self.handler.get_mut() else { return };
-        match run_caught(handler, inner, expired) {
+        let outcome = run_caught(handler, inner, expired);
+        let watched = watch.map(|(watch, started)| {
+            let took = inner.worker_now() - started;
+            counters.handler_time.record(saturating_ns(took));
+            (watch, took)
+        });
+        // A call is counted before what became of it.
+        match outcome {
             Some(Outcome::Done) => {}
             Some(Outcome::Refused) => {
                 counters.refused_by_executor.bump();
@@ -189,9 +198,7 @@ impl<T> ShardWorker<T> {
             }
             None => drop(counters.panics.bump()),
         }
-        if let Some((watch, started)) = watch {
-            let took = inner.worker_now() - started;
-            counters.handler_time.record(saturating_ns(took));
+        if let Some((watch, took)) = watched {
             if took >= watch.threshold {
                 let slow = SlowHandler { shard: self.shard, key: key.to_raw(), took };
                 events::handler_was_slow(&slow);

@@ -66,7 +66,8 @@ pub struct ShardStats {
     /// How late the oldest timer is that is due and has not fired: zero where all is well.
     ///
     /// While a handler holds the shard up it grows; then it counts from the earliest deadline of the turn, some of
-    /// whose timers may have fired. What the owner itself has scheduled since the last turn is not in it.
+    /// whose timers may have fired. What the owner itself has scheduled since the last turn is not in it; what was
+    /// cancelled or moved to a later deadline is, until the owner has looked at it.
     pub lag: Duration,
     /// Entries in the wheel after the last turn, zombies included.
     pub entries: u64,
@@ -84,7 +85,8 @@ pub struct ShardStats {
     /// Messages of other threads that were dead when the owner looked at them, so that nothing reached the wheel: new
     /// timers that were cancelled before, and deadlines that were pulled in of timers that had ended, or moved again.
     pub cancelled_in_inbox: u64,
-    /// How late timers fired.
+    /// How late timers fired, by the reading of the clock that [`Expired::lateness`](crate::Expired::lateness) tells
+    /// of.
     pub lateness: DurationHistogram,
     /// How long handlers ran; empty without [`Builder::on_slow_handler`](crate::Builder::on_slow_handler).
     pub handler_time: DurationHistogram,
@@ -95,10 +97,10 @@ impl ShardStats {
     pub(crate) fn of<T>(handle: &ShardHandle<T>, rate: &TickRate, now: Time) -> Self {
         let counters = handle.counters();
         // Parts before what they are parts of, so that none is the larger.
-        let (lateness, handler_time) =
-            (counters.lateness.snapshot(), counters.handler_time.snapshot());
         let (panics, refused_by_executor) =
             (counters.panics.get(), counters.refused_by_executor.get());
+        let handler_time = counters.handler_time.snapshot();
+        let lateness = counters.lateness.snapshot();
         let (cut_short, wakes) = (counters.cut_short.get(), counters.wakes.get());
         let sums = handle.sums();
         let (entries, pending) = (counters.entries.get(), sums.pending());

@@ -27,6 +27,23 @@ fn what_a_handler_schedules_fires_in_a_later_turn() {
 }
 
 #[test]
+fn lateness_is_exact_where_slow_handlers_are_looked_for() {
+    let at = Setup::by_hand();
+    let (lateness, clock) = (Arc::new(Mutex::new(Vec::new())), at.clock.clone());
+    let log = Arc::clone(&lateness);
+    let builder = at.builder().on_slow_handler(HOUR, |_| ());
+    let timer = reflexive(builder, move |_: &Timer<u64>, expired| {
+        log.lock().unwrap().push(expired.lateness);
+        clock.advance(ms(5));
+    });
+    (0..10).for_each(|id| drop(timer.schedule(Duration::ZERO, id).unwrap()));
+    timer.turn().unwrap();
+    assert_eq!(*lateness.lock().unwrap(), (0..10).map(|n| ms(5 * n)).collect::<Vec<_>>());
+    assert_eq!(timer.stats().lateness().max(), ms(45));
+    timer.stop().unwrap();
+}
+
+#[test]
 fn a_chain_of_zero_delays_starves_nobody() {
     each_setup(|at| {
         let (links, chained) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
