@@ -24,7 +24,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A closure of up to three words is stored without a box. With a payload of your own type one handler gets them all:
+//! A closure of up to three words, aligned as a word is, is stored without a box. With a payload of your own type one
+//! handler gets them all:
 //!
 //! ```
 //! use std::time::Duration;

@@ -33,7 +33,7 @@ use std::time::Duration;
 pub struct Stats {
     /// One entry per shard.
     pub shards: Vec<ShardStats>,
-    /// Timers that were refused: engine stopped, limit reached, workers not startable.
+    /// Timers that were refused, for whatever [reason](crate::ScheduleErrorKind).
     pub rejected: u64,
     /// Timers pending.
     pub pending: u64,

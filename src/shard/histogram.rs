@@ -128,10 +128,10 @@ impl fmt::Debug for Recorder {
 
 /// Durations, counted by their length: how late timers fired, how long handlers ran.
 ///
-/// Lateness is the time from a timer's deadline to the start of its handler. Values are grouped in
-/// buckets whose edges lie at most 12.5 % apart, from 1 ns up to 73 minutes; longer ones share a
-/// bucket. Percentiles are upper edges: never below the true value, and never above the largest
-/// value seen.
+/// Lateness is the time from a timer's deadline to the start of its handler, by the clock as it was read last: up to
+/// 63 calls of handlers before, see [`Expired::lateness`](crate::Expired::lateness). Values are grouped in buckets
+/// whose edges lie at most 12.5 % apart, from 1 ns up to 73 minutes; longer ones share a bucket. Percentiles are upper
+/// edges: never below what was counted, and never above the largest value seen.
 ///
 /// A snapshot is plain data, about 2.6 KiB; an empty one holds no memory. Taken from a live engine
 /// it only grows: [`since`](Self::since) is what came between two of them.
@@ -202,7 +202,8 @@ impl DurationHistogram {
         Duration::from_nanos(self.sum_ns)
     }
 
-    /// The mean, rounded down to a nanosecond; zero where nothing is counted. O(1).
+    /// The mean, rounded down to a nanosecond; zero where nothing is counted. Too small where the [sum](Self::sum) has
+    /// reached its end. O(1).
     #[must_use]
     pub fn mean(&self) -> Duration {
         let mean = self.sum_ns.checked_div(self.count).unwrap_or(0);

@@ -30,7 +30,8 @@ pub struct Expired<T> {
     /// When it was due: the requested time, rounded up to a tick.
     pub deadline: Time,
     /// How long after `deadline` the handler is called. The clock is read once per turn and once every
-    /// 64 timers of a turn.
+    /// 64 timers of a turn, so slow handlers of up to 63 others may be missing from it; with
+    /// [`Builder::on_slow_handler`](crate::Builder::on_slow_handler) it is read for each.
     pub lateness: Duration,
     /// The shard it fired on.
     pub shard: usize,
