@@ -13,14 +13,10 @@ pub struct Poll {
     /// The time of the poll.
     pub(crate) now: Time,
     /// The last periodic timer with a fixed delay that was handed out.
-    pub(crate) resting: Option<Resting>,
+    pub(crate) resting: Option<RawKey>,
     /// Everything that is due has been taken, or the budget is used up.
     exhausted: bool,
 }
-
-/// A periodic timer with a fixed delay, and the deadline that it was sent on to: the pause counts from there unless it
-/// is told when the handler has ended.
-pub(crate) type Resting = (RawKey, Time);
 
 impl Poll {
     pub(crate) fn new(turn: TurnState, now: Time) -> Self {

@@ -127,8 +127,8 @@ impl<T> LocalTimer<T> {
     /// The pause of the timer that was handled last begins, if it has not begun.
     #[inline]
     fn rest(&mut self, ended: Time) {
-        if let Some((key, nominal)) = self.resting.take() {
-            self.contents.table.rest(Key::from_raw(key), nominal, ended);
+        if let Some(key) = self.resting.take() {
+            self.contents.table.rest(Key::from_raw(key), ended);
         }
     }
 
@@ -143,7 +143,7 @@ impl<T> LocalTimer<T> {
         // that are due already, and counts against the same budget.
         driver.file_at_once(renewed.entry, table);
         let payload = table.clone_payload(renewed.key)?;
-        poll.resting = renewed.resting.map(|nominal| (renewed.key.to_raw(), nominal));
+        poll.resting = renewed.rests.then(|| renewed.key.to_raw());
         Some(expired(poll.now, self.rate.start_of(renewed.deadline), renewed.key, payload))
     }
 }

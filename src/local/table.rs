@@ -58,8 +58,8 @@ pub(super) struct Renewed<T> {
     pub(super) deadline: u64,
     /// What must be filed for the next one.
     pub(super) entry: Entry,
-    /// The next nominal deadline, if it is to be counted anew from the end of the handler.
-    pub(super) resting: Option<Time>,
+    /// Whether the next deadline is to be counted anew from the end of the handler.
+    pub(super) rests: bool,
 }
 
 /// What a change of deadline came to.
@@ -236,23 +236,23 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
         let node = &mut self.nodes[index as usize];
         let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
         repeat.course.advance(now);
-        let (next, resting) = (repeat.course.tick(), repeat.course.resting());
+        let (next, rests) = (repeat.course.tick(), repeat.course.rests());
         let deadline = node.deadline();
         node.move_to(next);
         let armed = Armed { state: node.supersede_entry(), index };
-        Renewed { key: armed.key(), deadline, entry: armed.entry(next), resting }
+        Renewed { key: armed.key(), deadline, entry: armed.entry(next), rests }
     }
 
-    /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it away from
-    /// `nominal`, to which [`Table::renew`] sent it. A later deadline needs no new entry.
-    pub(super) fn rest(&mut self, key: Key<T>, nominal: Time, ended: Time) {
+    /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it. A later deadline
+    /// needs no new entry.
+    pub(super) fn rest(&mut self, key: Key<T>, ended: Time) {
         let Some(node) = self.node_mut(key) else {
             return;
         };
         let Some(repeat) = node.repeat_mut() else {
             return;
         };
-        if repeat.course.rest(nominal, ended) {
+        if repeat.course.rest(ended) {
             let next = repeat.course.tick();
             node.move_to(next);
         }

@@ -1,10 +1,9 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 use super::common::{Contents, until};
 use super::table::Rescheduled;
-use crate::pull::Resting;
 use crate::state::Phase;
 use crate::time::{Course, Deadline, Latest, Period, Repeat, TickRate, Time, When, whole_ms};
-use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
+use crate::types::{Cancel, Key, RawKey, Recurring, Reschedule, ScheduleError, Settings};
 use crate::wheel::AnyWheel;
 use core::fmt;
 use core::time::Duration;
@@ -74,7 +73,7 @@ pub struct LocalTimer<T> {
     /// Of polls, and of what was scheduled for a point in time that had passed.
     pub(super) latest: Latest,
     /// The timer whose handler is running in a poll with a clock: its pause begins when that ends.
-    pub(super) resting: Option<Resting>,
+    pub(super) resting: Option<RawKey>,
 }
 
 impl<T> LocalTimer<T> {

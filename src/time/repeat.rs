@@ -1,6 +1,7 @@
 //! What a periodic timer repeats, and when: the part that all timers share.
 
 use super::{Deadline, Period, TickRate, Time};
+use core::mem;
 
 /// What a periodic timer is made of when it is scheduled.
 pub(crate) struct Repeat<T> {
@@ -17,11 +18,13 @@ pub(crate) struct Course {
     /// The next ones are counted from it before it is rounded to a tick, so that nothing drifts.
     coming: Deadline,
     rate: TickRate,
+    /// The coming deadline is to be counted anew from the end of the call, unless it is moved.
+    rests: bool,
 }
 
 impl Course {
     pub(crate) const fn new(first: Deadline, period: Period, rate: TickRate) -> Self {
-        Self { period, coming: first, rate }
+        Self { period, coming: first, rate, rests: false }
     }
 
     /// The tick of the coming deadline.
@@ -29,14 +32,15 @@ impl Course {
         self.coming.tick
     }
 
-    /// The coming deadline before it is rounded to a tick, if it is to be counted anew from the end of the call.
-    pub(crate) fn resting(&self) -> Option<Time> {
-        self.period.is_fixed_delay().then_some(self.coming.nominal)
+    /// Whether the coming deadline is to be counted anew from the end of the call.
+    pub(crate) const fn rests(&self) -> bool {
+        self.rests
     }
 
     /// Goes on from a deadline that is handled at `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         self.go_on_to(self.period.next(self.coming.nominal, now));
+        self.rests = self.period.is_fixed_delay();
     }
 
     fn go_on_to(&mut self, nominal: Time) {
@@ -46,18 +50,19 @@ impl Course {
     /// The coming deadline has been moved; the later ones are counted from it.
     pub(crate) const fn move_to(&mut self, deadline: Deadline) {
         self.coming = deadline;
+        self.rests = false;
     }
 
     /// As [`move_to`](Self::move_to), where only the tick is known.
     pub(crate) const fn move_to_tick(&mut self, tick: u64) {
-        self.coming = Deadline { nominal: self.rate.start_of(tick), tick };
+        self.move_to(Deadline { nominal: self.rate.start_of(tick), tick });
     }
 
-    /// Counts a fixed delay from `ended`, the end of the call after which the coming deadline was to be `nominal`;
-    /// false if that changes nothing, or the handler has moved the deadline.
-    pub(crate) fn rest(&mut self, nominal: Time, ended: Time) -> bool {
-        let next = self.period.next(nominal, ended);
-        let counts = self.coming.nominal == nominal && next > nominal;
+    /// Counts a fixed delay from `ended`, the end of the call; false if that changes nothing, or the handler has moved
+    /// the coming deadline.
+    pub(crate) fn rest(&mut self, ended: Time) -> bool {
+        let next = self.period.next(self.coming.nominal, ended);
+        let counts = mem::take(&mut self.rests) && next > self.coming.nominal;
         if counts {
             self.go_on_to(next);
         }

@@ -150,6 +150,27 @@ fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
 }
 
 #[test]
+fn a_slow_handlers_own_move_counts_be_it_to_where_the_timer_goes_anyway() {
+    for to in [9, 10, 11] {
+        for mut timer in timers() {
+            let clock = ManualClock::new();
+            let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
+            clock.set(ms(10));
+            let polled = timer.poll_with_clock(&clock, |timer, expired| {
+                assert!(timer.reschedule(ms(10), expired.key, Duration::from_millis(to)).moved());
+                clock.advance(Duration::from_millis(200));
+            });
+            assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(10 + to))));
+            // After a call that moves nothing there is the usual pause.
+            let polled = timer.poll_with_clock(&clock, |_, _| {
+                clock.set(ms(215));
+            });
+            assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(225))));
+        }
+    }
+}
+
+#[test]
 fn with_a_clock_a_fixed_delay_counts_from_a_handlers_panic() {
     for mut timer in timers::<&str>() {
         let clock = ManualClock::new();
