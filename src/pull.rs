@@ -4,7 +4,7 @@
 
 use crate::drive::TurnState;
 use crate::time::Time;
-use crate::types::{Expired, Polled, RawKey};
+use crate::types::{Expired, Polled};
 
 /// A poll under way.
 #[doc(hidden)]
@@ -12,15 +12,15 @@ pub struct Poll {
     pub(crate) turn: TurnState,
     /// The time of the poll.
     pub(crate) now: Time,
-    /// The last periodic timer with a fixed delay that was handed out.
-    pub(crate) resting: Option<RawKey>,
+    /// A handler's end can be told by a clock, so that a fixed delay counts from there.
+    pub(crate) has_clock: bool,
     /// Everything that is due has been taken, or the budget is used up.
     exhausted: bool,
 }
 
 impl Poll {
     pub(crate) fn new(turn: TurnState, now: Time) -> Self {
-        Self { turn, now, resting: None, exhausted: false }
+        Self { turn, now, has_clock: false, exhausted: false }
     }
 }
 

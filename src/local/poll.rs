@@ -5,7 +5,7 @@ use super::table::Due;
 use super::timer::LocalTimer;
 use crate::pull::{Expirations, Poll, Steps};
 use crate::time::{Clock, Time, read_quietly};
-use crate::types::{Expired, Key, Polled};
+use crate::types::{Expired, Polled};
 
 impl<T> LocalTimer<T> {
     /// Fires what is due at `now`, in the order of deadlines, within the budget.
@@ -86,8 +86,8 @@ impl<T> LocalTimer<T> {
 
     /// As [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
     /// handler of a timer with a [fixed delay](crate::Period::fixed_delay), when it returns or panics: its pause begins
-    /// there. If the handler has swapped the timer for another one, or the clock panics then, it begins at the timer's
-    /// next poll.
+    /// there. If the handler has swapped the timer for another one, or the clock panics then, this poll ends, and it
+    /// begins at the timer's next one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -112,13 +112,20 @@ impl<T> LocalTimer<T> {
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
         let mut due = self.expired(clock.now());
+        if let Some(poll) = due.parts().1 {
+            poll.has_clock = true;
+        }
         while let Some(expired) = due.next() {
-            if let (timer, Some(Poll { resting: resting @ Some(_), .. })) = due.parts() {
-                timer.resting = resting.take();
-                let call = Call { due: &mut due, clock };
-                handler(call.due.timer(), expired);
-            } else {
+            if due.timer().resting.is_none() {
                 handler(due.timer(), expired);
+                continue;
+            }
+            let call = Call { due: &mut due, clock };
+            handler(call.due.timer(), expired);
+            drop(call);
+            // Its end is not known: the next poll is to begin the pause.
+            if due.timer().resting.is_some() {
+                break;
             }
         }
         due.finish()
@@ -128,7 +135,7 @@ impl<T> LocalTimer<T> {
     #[inline]
     fn rest(&mut self, ended: Time) {
         if let Some(key) = self.resting.take() {
-            self.contents.table.rest(Key::from_raw(key), ended);
+            self.contents.table.rest(key, ended);
         }
     }
 
@@ -143,7 +150,7 @@ impl<T> LocalTimer<T> {
         // that are due already, and counts against the same budget.
         driver.file_at_once(renewed.entry, table);
         let payload = table.clone_payload(renewed.key)?;
-        poll.resting = renewed.rests.then(|| renewed.key.to_raw());
+        self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
         Some(expired(poll.now, self.rate.start_of(renewed.deadline), renewed.key, payload))
     }
 }

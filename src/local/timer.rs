@@ -3,7 +3,7 @@ use super::common::{Contents, until};
 use super::table::Rescheduled;
 use crate::state::Phase;
 use crate::time::{Course, Deadline, Latest, Period, Repeat, TickRate, Time, When, whole_ms};
-use crate::types::{Cancel, Key, RawKey, Recurring, Reschedule, ScheduleError, Settings};
+use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
 use crate::wheel::AnyWheel;
 use core::fmt;
 use core::time::Duration;
@@ -72,8 +72,9 @@ pub struct LocalTimer<T> {
     pub(super) contents: Contents<T, AnyWheel, false>,
     /// Of polls, and of what was scheduled for a point in time that had passed.
     pub(super) latest: Latest,
-    /// The timer whose handler is running in a poll with a clock: its pause begins when that ends.
-    pub(super) resting: Option<RawKey>,
+    /// The timer whose handler is running in a poll with a clock: its pause begins when that ends, or with
+    /// the next poll if nobody knows when it did.
+    pub(super) resting: Option<Key<T>>,
 }
 
 impl<T> LocalTimer<T> {

@@ -220,6 +220,29 @@ fn a_fixed_delay_whose_end_the_clock_does_not_tell_counts_from_the_next_poll() {
 }
 
 #[test]
+fn two_fixed_delays_of_one_poll_whose_end_the_clock_does_not_tell_are_not_short() {
+    for mut timer in timers() {
+        let clock = Moody(ManualClock::new(), AtomicBool::new(false));
+        for name in ["first", "second"] {
+            timer.schedule_periodic(Time::ZERO, ms(10), pause(10), name).unwrap();
+        }
+        clock.0.set(ms(10));
+        let mut fired = Vec::new();
+        for now in [110, 115, 120, 125] {
+            let polled = timer.poll_with_clock(&clock, |_, expired| {
+                clock.0.set(ms(now));
+                clock.1.store(fired.is_empty(), Ordering::Relaxed);
+                fired.push((expired.payload, now));
+            });
+            assert_eq!(polled.more, now == 110, "the first call ends its poll");
+            clock.0.set(ms(now + 5));
+            clock.1.store(false, Ordering::Relaxed);
+        }
+        assert_eq!(fired, [("first", 110), ("second", 115), ("second", 125), ("first", 125)]);
+    }
+}
+
+#[test]
 fn a_fixed_delay_whose_timer_is_swapped_counts_from_that_timers_next_poll() {
     for mut timer in timers::<&str>() {
         let (clock, mut other) = (ManualClock::new(), LocalTimer::new(timer.tick()).unwrap());
