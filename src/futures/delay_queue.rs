@@ -330,7 +330,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Takes all items out, in no particular order; those that the iterator has not come to when it is dropped are
-    /// dropped with it. O(peak number of items).
+    /// dropped with it; if it is forgotten, they stay. O(peak number of items).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
         self.wake_for_the_end();
         self.items.drain()

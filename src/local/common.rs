@@ -1,5 +1,6 @@
 //! What both timers hold and do alike with it, whatever their wheel.
 
+use super::node::drop_payload;
 use super::table::{Armed, Due, MAX_NODES, Table};
 use crate::drive::{Drivable, Driver, TurnState};
 use crate::pull::Poll;
@@ -141,15 +142,38 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
     }
 
     pub(super) fn drain(&mut self, time: impl Fn(u64) -> Time) -> impl Iterator<Item = Unfired<T>> {
-        // The entries may go first, because no node stays: the iterator takes the rest when it is dropped.
-        self.driver.clear();
-        self.unlooked = 0;
         let unfired = move |(key, tick, payload)| Unfired { payload, key, deadline: time(tick) };
-        self.table.drain().map(unfired)
+        Drain { contents: self, from: 0 }.map(unfired)
     }
 
     pub(super) fn held_bytes(&self) -> usize {
         self.table.held_bytes() + self.driver.held_bytes()
+    }
+}
+
+/// Ends all pending timers, in no particular order, those that it has not come to when it is dropped included.
+struct Drain<'a, T, W: Drivable, const EXACT: bool> {
+    contents: &'a mut Contents<T, W, EXACT>,
+    /// Nodes before this one are done.
+    from: usize,
+}
+
+impl<T, W: Drivable, const EXACT: bool> Iterator for Drain<'_, T, W, EXACT> {
+    type Item = (Key<T>, u64, T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let taken = self.contents.table.take_from(self.from)?;
+        self.from = taken.0.index() as usize + 1;
+        Some(taken)
+    }
+}
+
+impl<T, W: Drivable, const EXACT: bool> Drop for Drain<'_, T, W, EXACT> {
+    fn drop(&mut self) {
+        self.for_each(|(_, _, payload)| drop_payload(payload));
+        // The entries go last: where this is forgotten, what stays pending is still due.
+        self.contents.driver.clear();
+        self.contents.unlooked = 0;
     }
 }
 

@@ -201,7 +201,8 @@ impl<T> FixedTimer<T> {
     }
 
     /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
-    /// it is dropped are dropped with it. O(peak number of timers).
+    /// it is dropped are dropped with it; if it is forgotten, they stay, and [`next_deadline`](Self::next_deadline) may
+    /// be too early once. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
         self.contents.drain(Time::from_nanos)
     }

@@ -40,7 +40,7 @@ impl<T> LocalTimer<T> {
     }
 
     /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
-    /// it is dropped are dropped with it. O(peak number of timers).
+    /// it is dropped are dropped with it; if it is forgotten, they stay. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
         let rate = self.rate;
         self.contents.drain(move |tick| rate.start_of(tick))

@@ -5,7 +5,7 @@
 //! mark then looks current, is filed again for the node's deadline, and dies with the timer. One entry too many
 //! does no harm; where they are many, the driver merges them ([`TimerStore::renew_entry`]).
 
-use super::node::{Node, drop_payload};
+use super::node::Node;
 use crate::drive::{Fate, TimerStore};
 use crate::state::{Phase, State};
 use crate::sync::boxed::Place;
@@ -287,10 +287,14 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
         })
     }
 
-    /// Ends all pending timers, in no particular order, those that the iterator has not come to when it is
-    /// dropped included.
-    pub(super) fn drain(&mut self) -> Drain<'_, T, EXACT> {
-        Drain { table: self, from: 0 }
+    /// Ends the first pending timer at or behind a node, and takes its key, deadline and payload.
+    pub(super) fn take_from(&mut self, node: usize) -> Option<(Key<T>, u64, T)> {
+        let rest = self.nodes.get(node..)?;
+        let index = node + rest.iter().position(|node| node.state().is_live())?;
+        let node = &self.nodes[index];
+        let (key, deadline) =
+            (Key::new(0, index as u32, node.state().generation()), node.deadline());
+        Some((key, deadline, self.end(key, Phase::Returned)?))
     }
 
     /// Whether the timer of this node is pending and the entry is its current one.
@@ -298,33 +302,6 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
     fn is_current(node: &Node<T>, entry: &Entry) -> bool {
         let names_it = !EXACT || node.deadline() == entry.deadline;
         node.state().is_current(entry.mark) & names_it
-    }
-}
-
-/// See [`Table::drain`].
-pub(super) struct Drain<'a, T, const EXACT: bool> {
-    table: &'a mut Table<T, EXACT>,
-    /// Nodes before this one are done.
-    from: usize,
-}
-
-impl<T, const EXACT: bool> Iterator for Drain<'_, T, EXACT> {
-    type Item = (Key<T>, u64, T);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.table.nodes.get(self.from..)?;
-        let index = self.from + rest.iter().position(|node| node.state().is_live())?;
-        self.from = index + 1;
-        let node = &self.table.nodes[index];
-        let (key, deadline) =
-            (Key::new(0, index as u32, node.state().generation()), node.deadline());
-        Some((key, deadline, self.table.end(key, Phase::Returned)?))
-    }
-}
-
-impl<T, const EXACT: bool> Drop for Drain<'_, T, EXACT> {
-    fn drop(&mut self) {
-        self.for_each(|(_, _, payload)| drop_payload(payload));
     }
 }
 

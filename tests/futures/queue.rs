@@ -198,6 +198,22 @@ fn a_stopped_engine_is_an_error_and_the_items_stay() {
 }
 
 #[test]
+fn a_forgotten_drain_wakes_the_task_and_leaves_the_items() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut queue = rig.timer.delay_queue();
+    queue.insert(7, ms(5));
+    assert!(poll(&mut queue, &bell).is_pending());
+    std::mem::forget(queue.drain());
+    rig.pass(Duration::ZERO);
+    assert_eq!((bell.rings(), queue.len()), (1, 1));
+    assert!(poll(&mut queue, &bell).is_pending());
+    rig.pass(ms(5));
+    assert_eq!(bell.rings(), 2);
+    assert!(matches!(poll(&mut queue, &bell), Poll::Ready(Some(Ok(due))) if due.payload == 7));
+}
+
+#[test]
 fn an_engine_that_fires_all_makes_no_item_early() {
     let rig = Rig::new();
     let bell = Bell::new();

@@ -310,6 +310,28 @@ fn every_payload_is_dropped_exactly_once() {
 }
 
 #[test]
+fn a_forgotten_drain_leaves_the_timers_that_it_has_not_come_to() {
+    let mut fixed = FixedTimer::new(for_ms(10));
+    for n in 0..3 {
+        fixed.schedule(ms(0), n).unwrap();
+    }
+    let mut drain = fixed.drain();
+    assert!(drain.next().is_some());
+    std::mem::forget(drain);
+    assert_eq!((fixed.pending(), fixed.next_deadline()), (2, Some(ms(10))));
+    assert_eq!((fixed.poll(ms(10), |_| ()).fired, fixed.next_deadline()), (2, None));
+    for mut timer in timers() {
+        schedule_all(&mut timer, ms(10), 0..3);
+        timer.poll(ms(5), |_| ());
+        let mut drain = timer.drain();
+        assert!(drain.next().is_some());
+        std::mem::forget(drain);
+        assert_eq!((timer.pending(), timer.next_deadline()), (2, Some(ms(10))));
+        assert_eq!((timer.poll(ms(10), |_| ()).fired, timer.next_deadline()), (2, None));
+    }
+}
+
+#[test]
 fn a_stale_key_never_touches_the_timer_that_follows() {
     for mut timer in timers() {
         let mut stale = Vec::new();
