@@ -270,7 +270,7 @@ fn run_time_errors_name_the_cure() {
     timer.schedule(HOUR, 1).unwrap();
     let text = timer.schedule(HOUR, 2).unwrap_err().to_string();
     assert!(text.contains("1 timers are pending") && text.contains("max_pending is 1"), "{text}");
-    assert!(text.contains("raise Builder::max_pending"), "{text}");
+    assert!(text.contains("raise the builder's max_pending"), "{text}");
     let text = timer.turn().unwrap_err().to_string();
     assert!(text.contains("Drive::Manual"), "{text}");
     timer.stop().unwrap();

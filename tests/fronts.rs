@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock,
-    MonotonicClock, Period, Pinning, Routing, SlowHandler, Time, Timer, When, executor_fn,
+    MonotonicClock, Period, Pinning, Routing, ScheduleErrorKind, SlowHandler, Time, Timer, When,
+    executor_fn,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -455,4 +456,30 @@ fn a_timer_says_what_it_was_made_with_and_takes_another_budget() {
     timer.set_budget(Budget { fire: 2, ..Budget::default() });
     let polled = timer.poll(NOW, |_| ());
     assert!((1..=2).contains(&polled.fired) && polled.more, "{polled:?}");
+}
+
+/// A text names a setting, and not the builder of another front.
+#[test]
+fn errors_name_cures_that_their_front_has() {
+    let no_fire = Budget { fire: 0, ..Budget::default() };
+    let (local, looped) = (LocalTimer::builder, EventLoopTimer::builder);
+    let mut texts = vec![
+        local().tick(Duration::ZERO).build::<u64>().unwrap_err().to_string(),
+        local().max_pending(0).build_fixed::<u64>(MS).unwrap_err().to_string(),
+        local().budget(no_fire).build::<u64>().unwrap_err().to_string(),
+        looped().tick(Duration::ZERO).build_with_waker::<u64>(|| ()).unwrap_err().to_string(),
+        looped().max_pending(0).build_with_waker::<u64>(|| ()).unwrap_err().to_string(),
+        looped().budget(no_fire).build_with_waker::<u64>(|| ()).unwrap_err().to_string(),
+    ];
+    let mut timer = local().max_pending(1).build().unwrap();
+    timer.schedule(NOW, HOUR, 1).unwrap();
+    texts.push(timer.schedule(NOW, HOUR, 2).unwrap_err().to_string());
+    let full = ScheduleErrorKind::OutOfNodes { shard: 0, limit: 17 }.to_string();
+    let remote = event_loop(standing()).remote();
+    let gone = remote.schedule(HOUR, 1).unwrap_err().to_string();
+    assert!(gone.contains("loop's timer"), "{gone}");
+    texts.extend([full, gone]);
+    for text in texts {
+        assert!(!text.contains("Builder::") && !text.contains("Routing::"), "{text}");
+    }
 }

@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn tick_errors_name_the_tick_and_the_range() {
         let tick = |nanos| check_tick(Duration::from_nanos(nanos));
-        says(tick(0).unwrap_err(), &["tick is 0", "at least 1us", "Builder::tick"]);
+        says(tick(0).unwrap_err(), &["tick is 0", "at least 1us", "from_millis(1)"]);
         says(tick(999).unwrap_err(), &["999ns", "minimum of 1\u{b5}s", "1us to 1h"]);
         says(tick(3_600_000_000_001).unwrap_err(), &["3600.000000001s", "maximum of 3600s", "1h"]);
         assert_eq!(tick(1_000), Ok(1_000));

@@ -30,7 +30,7 @@ use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 #[non_exhaustive]
 pub enum BuildError {
     /// The tick is zero.
-    #[error("tick is 0; choose at least 1us, e.g. Builder::tick(Duration::from_millis(1))")]
+    #[error("tick is 0; choose at least 1us, e.g. Duration::from_millis(1)")]
     ZeroTick,
     /// The tick is finer than 1 us.
     #[error("tick is {tick:?}, finer than the minimum of {MIN_TICK:?}; choose a tick of 1us to 1h")]
@@ -90,10 +90,10 @@ pub enum BuildError {
         max_buckets: usize,
     },
     /// `max_pending` is zero, so that nothing could ever be scheduled.
-    #[error("max_pending is 0; choose at least 1, or leave Builder::max_pending out for no limit")]
+    #[error("max_pending is 0; choose at least 1, or leave max_pending out for no limit")]
     ZeroMaxPending,
     /// A part of the budget is zero, so that a turn could not get on.
-    #[error("budget.{which} is 0; choose at least 1, or leave Builder::budget out")]
+    #[error("budget.{which} is 0; choose at least 1, or leave the budget out")]
     ZeroBudget {
         /// The part's name: `fire`, `drain` or `sweep`.
         which: &'static str,
@@ -205,8 +205,10 @@ pub struct ScheduleError<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScheduleErrorKind {
-    /// The engine has been stopped.
-    #[error("the engine is stopped and takes no more timers; build a new one")]
+    /// The engine has been stopped, or the loop's timer is gone.
+    #[error(
+        "the engine is stopped, or the loop's timer gone, and takes no more timers; build a new one"
+    )]
     Stopped,
     /// The worker of the shard has ended by a panic; see [`WorkerFailure`](crate::WorkerFailure).
     #[error(
@@ -219,10 +221,10 @@ pub enum ScheduleErrorKind {
         /// The message of the panic.
         message: String,
     },
-    /// As many timers are pending as `Builder::max_pending` allows.
+    /// As many timers are pending as the builder's `max_pending` allows.
     #[error(
         "{pending} timers are pending and max_pending is {max_pending}; \
-         cancel some, wait for some to fire, or raise Builder::max_pending"
+         cancel some, wait for some to fire, or raise the builder's max_pending"
     )]
     TooManyPending {
         /// How many were pending.
@@ -233,7 +235,7 @@ pub enum ScheduleErrorKind {
     /// The shard's node table is full.
     #[error(
         "shard {shard} holds its maximum of {limit} timers; \
-         use more shards or Routing::Spread, or cancel some"
+         cancel some, or spread them over more shards or timers"
     )]
     OutOfNodes {
         /// The shard that is full.
