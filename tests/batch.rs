@@ -8,7 +8,7 @@ use ledger::Ledger;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tickwheel::{
     BatchError, Builder, Clock, Drive, EventLoopTimer, Expired, ManualClock, Pinning, Routing,
     ScheduleErrorKind, Time, Timer, When,
@@ -70,6 +70,11 @@ fn a_batch_does_what_single_calls_do_and_reads_the_clock_once() {
             $reads.store(0, Ordering::Relaxed);
             let at = $timer.schedule_batch([(Time::ZERO, 7), (Time::ZERO + HOUR, 8)]).unwrap();
             assert_eq!(($reads.load(Ordering::Relaxed), at.len()), (0, 2));
+            $reads.store(0, Ordering::Relaxed);
+            let in_an_hour = Instant::now() + HOUR;
+            let at = $timer.schedule_batch((0..100).map(|id| (in_an_hour, id))).unwrap();
+            assert_eq!(($reads.load(Ordering::Relaxed), at.len()), (1, 100));
+            assert!(at.windows(2).all(|two| $timer.deadline(two[0]) == $timer.deadline(two[1])));
             assert_eq!($timer.schedule_batch([(MS, 0); 0]).unwrap(), []);
         }};
     }

@@ -13,15 +13,16 @@ impl<T: Send + 'static> Timer<T> {
     /// Schedules all of `timers`, each after its delay or at its point in time ([`When`]); the keys come in the same
     /// order.
     ///
-    /// The thread's part of the engine is looked up once, the clock read once, and the worker told once: for a server
-    /// that gets its timers in bursts. All of them go to one shard, also with
-    /// [`Routing::Spread`](crate::Routing::Spread), which deals batches out. `timers` is gone through before the clock
-    /// is read and the first is armed, so it may take its time and use the engine.
+    /// The thread's part of the engine is looked up once, the clock read once (once for all delays, and once for all
+    /// points in time that need it), and the worker told once: for a server that gets its timers in bursts. They all go
+    /// to one shard, also with [`Routing::Spread`](crate::Routing::Spread), which deals batches out. `timers` is gone
+    /// through before the clock is read and the first is armed, so it may take its time and use the engine.
     ///
     /// There is no call to cancel a batch: a [`cancel`](Self::cancel) tells nobody and reads no clock, and a
     /// [`submitter`](Self::submitter) saves its look-ups.
     ///
-    /// Lock-free. O(timers); allocates twice.
+    /// Lock-free. O(timers); allocates twice or three times where the iterator knows its exact length, otherwise as a
+    /// vector that grows.
     ///
     /// ```
     /// use std::time::Duration;

@@ -72,7 +72,7 @@ impl<T: Send + 'static> Remote<T> {
     }
 
     /// Schedules all of `timers`, each after its delay or at its point in time; the keys come in the same order. The
-    /// clock is read once, and the loop told once; see [`Timer::schedule_batch`](crate::Timer::schedule_batch).
+    /// loop is told once; for the rest see [`Timer::schedule_batch`](crate::Timer::schedule_batch).
     ///
     /// # Errors
     ///

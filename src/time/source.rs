@@ -134,17 +134,26 @@ impl TimeSource {
     /// as it is from the machine's, or later by as long as reading both takes.
     #[inline]
     pub(crate) fn time_of(&self, instant: Instant) -> Time {
+        self.time_of_beside(instant, || self.present())
+    }
+
+    /// As [`time_of`](Self::time_of), by a present that may have been read before.
+    #[inline]
+    fn time_of_beside(&self, instant: Instant, present: impl FnOnce() -> (Instant, Time)) -> Time {
         match self {
             Self::Monotonic { clock, .. } => clock.time_of(instant),
-            Self::Custom { .. } => self.distant(instant),
+            Self::Custom { .. } => Self::distant(instant, present()),
         }
     }
 
+    /// The present on the machine's clock and on this one, read in this order: what passes between the two readings
+    /// makes a timer later, never earlier.
+    fn present(&self) -> (Instant, Time) {
+        (Instant::now(), self.now())
+    }
+
     #[cold]
-    fn distant(&self, instant: Instant) -> Time {
-        // In this order: what passes between the two readings makes a timer later, never earlier.
-        let here = Instant::now();
-        let now = self.now();
+    fn distant(instant: Instant, (here, now): (Instant, Time)) -> Time {
         match instant.checked_duration_since(here) {
             Some(ahead) => now + ahead,
             None => now - here.saturating_duration_since(instant),
@@ -196,10 +205,11 @@ impl TimeSource {
         let start = OnceCell::new();
         let start = || *start.get_or_init(|| self.start_of_delay());
         let present = OnceCell::new();
-        let present = || *present.get_or_init(|| self.now());
+        let present = || *present.get_or_init(|| self.present());
         let tick = |when: When| {
-            let tick_of = |point| Self::tick_of(rate, point, present);
-            when.deadline(rate, start, |instant| self.time_of(instant), tick_of).tick
+            let tick_of = |point| Self::tick_of(rate, point, || present().1);
+            when.deadline(rate, start, |instant| self.time_of_beside(instant, present), tick_of)
+                .tick
         };
         // A tick takes less room than what it is made of, and takes its place: this allocates nothing.
         let timers = timers.into_iter().map(|(when, payload)| (tick(when), payload)).collect();
