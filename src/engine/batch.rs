@@ -38,7 +38,8 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`].
+    /// As [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`]. An
+    /// empty batch is never refused.
     pub fn schedule_batch<W: Into<When>>(
         &self,
         timers: impl IntoIterator<Item = (W, T)>,
@@ -81,6 +82,10 @@ impl<T: Send + 'static> Inner<T> {
         let timers = self.source.ticks(&self.rate, timers);
         let timers =
             timers.map_err(|some| self.partly_rejected(PartlyRefused::no_memory(some), 0))?;
+        if timers.is_empty() {
+            // Nothing can be refused, and nothing is worth a start.
+            return Ok(timers);
+        }
         match self.ready() {
             Ok(()) => Ok(timers),
             Err(kind) => {
@@ -92,7 +97,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Of a batch `refused` timers were refused; one of them has been counted.
     fn count_rejected(&self, refused: usize) {
-        // Addition wraps: of an empty batch none was refused.
+        // Addition wraps: where there was memory for no timer, none of them was refused.
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add((refused as u64).wrapping_sub(1), Ordering::Relaxed);
     }
