@@ -240,7 +240,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// When there is something to do next: never later than the earliest pending deadline. Earlier for a timer that was
     /// cancelled or pushed out, and [`Time::ZERO`], which is at once, for what waits for the next poll only: the rest
     /// of a poll that ran out of budget, what a handler scheduled for now, a periodic timer that is being handled, or
-    /// whose handler has swapped this timer for another one. `None` if nothing is pending. O(1).
+    /// whose handler has swapped this timer for another one. `None` if nothing is left to look at. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         match self.owner.next_tick() {

@@ -58,7 +58,7 @@ pub struct FixedTimer<T> {
 impl<T> FixedTimer<T> {
     /// A timer whose timers fire `delay` after they are scheduled.
     ///
-    /// With a zero delay they fire in the next poll; a delay beyond the scale of [`Time`] never ends.
+    /// With a zero delay they fire in the next poll. What would be due at [`Time::MAX`] or later never is.
     /// [`LocalBuilder::build_fixed`](crate::LocalBuilder::build_fixed) sets a limit and a budget.
     #[must_use]
     pub fn new(delay: Duration) -> Self {
