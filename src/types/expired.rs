@@ -25,12 +25,14 @@ use core::time::Duration;
 pub struct Expired<T> {
     /// What was scheduled.
     pub payload: T,
-    /// The timer's name; stale by now.
+    /// The timer's name: stale by now, unless it is periodic and goes on.
     pub key: Key<T>,
-    /// When it was due: the requested time, rounded up to a tick.
+    /// When it was due: the requested time, rounded up to a tick. If it was due at once, the beginning of the tick in
+    /// which it was scheduled, or of an earlier one; see [`When`](crate::When).
     pub deadline: Time,
-    /// How long after `deadline` the handler is called. The clock is read once per turn and once every
-    /// 64 timers of a turn, so slow handlers of up to 63 others may be missing from it; with
+    /// How long after `deadline` the handler is called; if the timer was due at once, with the part of that tick that
+    /// was over when it was scheduled. The clock is read once per turn and once every 64 timers of a turn, so slow
+    /// handlers of up to 63 others may be missing from it; with
     /// [`Builder::on_slow_handler`](crate::Builder::on_slow_handler) it is read for each.
     pub lateness: Duration,
     /// The shard it fired on.
