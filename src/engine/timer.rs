@@ -148,7 +148,7 @@ impl Timer<Task> {
 impl<T: Send + 'static> Timer<T> {
     /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]), rounded up to the next tick.
     ///
-    /// What is due already fires as soon as the worker gets to it; a delay that is too long for the scale of
+    /// What is [due already](When) fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
     ///
     /// The returned [`Timeout`] may be dropped: the timer stays armed. Where a plain name is enough,

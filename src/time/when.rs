@@ -27,14 +27,16 @@ impl From<Instant> for Time {
 /// * an [`Instant`]: that point on the machine's clock. A timer with a clock of your own takes it for the point
 ///   that is as far from its present as the instant is from the machine's.
 ///
-/// All of them are rounded *up* to a tick, so a timer is never early. Only what is due already is not: a zero delay and
-/// a point in time that has passed are due at once, in the next turn or poll, however long a tick is. Their deadline is
-/// told as the beginning of the present tick, or of an earlier one if the point has passed for longer.
+/// All of them are rounded *up* to a tick, so a timer is never early. Only what is known to be due already is not: a
+/// zero delay, and a point in time that is seen to have passed, are due at once, in the next turn or poll, however long
+/// a tick is. Their deadline is told as the beginning of the present tick, or of an earlier one if the point has passed
+/// for longer.
 ///
 /// A timer that is told the `now` of a call compares a point in time with that, and with what its polls were told. All
-/// others read their clock to know whether it has passed if a tick is 10 ms or longer. If it is shorter, no clock is
-/// read for a point (except for an `Instant` on a clock of your own), and one that has just passed waits for the next
-/// tick.
+/// others read their clock to see whether it has passed if a tick is 10 ms or longer. If it is shorter, no clock is
+/// read for a point (except for an `Instant` on a clock of your own), and one that passed within the present tick waits
+/// for the next one. Where no `now` is told and the clock is the machine's, a delay counts from the call or up to two
+/// microseconds later, a zero one too.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
