@@ -8,6 +8,7 @@
 //! |---|---|
 //! | sees it pending, with the waker it was polled with | the waker is woken, and the future is polled again |
 //! | exchanges the waker | the owner looks again a tick later; `stop` leaves the waker, and the future sees the end |
+//! | moves it | the move counts; if it comes too late, one compare-and-swap decides who takes the waker and wakes it |
 //! | drops it | one compare-and-swap decides who takes the waker |
 //!
 //! Which waker the node carries the future remembers itself, as two words: a poll with the same one reads the states
@@ -180,13 +181,15 @@ impl Alarm {
         }
     }
 
-    /// Moves the timer, if it is pending; otherwise lets go of it. The deadline, and whether the timer is armed.
+    /// Moves the timer; if its time has come it is let go of, and its waker has been woken. The deadline, and whether
+    /// the timer is armed.
     pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
         let Some(Armed { key, .. }) = self.armed else { return (self.time(when), false) };
         let Deadline { nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
         let moved = self.engine.reschedule(key, tick).moved();
         if !moved {
-            self.disarm();
+            // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.
+            self.wake_now();
         }
         (nominal, moved)
     }

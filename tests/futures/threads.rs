@@ -1,8 +1,9 @@
 //! Polls, waker changes, drops and stops that race with the workers.
 
-use crate::rig::{Bell, block_on, poll};
+use crate::rig::{Bell, Rig, block_on, poll};
 use crate::support::random::Random;
 use crate::support::setup::{ms, stress, us, wait_until};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, ManualClock, Pinning, ScheduleErrorKind, Timer};
@@ -41,6 +42,40 @@ fn no_wake_is_lost_while_wakers_change() {
     assert_eq!(timer.pending(), 0);
     let stats = timer.stats();
     assert_eq!(stats.scheduled(), stats.fired());
+}
+
+/// A sleep whose time has come is reset while it fires: by its worker or by the reset, its task is woken.
+#[test]
+fn no_wake_is_lost_to_a_reset() {
+    let (rig, rounds) = (Rig::new(), stress(10_000));
+    let (begun, turned) = (AtomicU64::new(0), AtomicU64::new(0));
+    let reached = |word: &AtomicU64, round| word.load(Ordering::SeqCst) >= round;
+    let lost = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=rounds {
+                while !reached(&begun, round) {
+                    std::hint::spin_loop();
+                }
+                rig.timer.turn().unwrap();
+                turned.store(round, Ordering::SeqCst);
+            }
+        });
+        let is_lost = |round: &u64| {
+            let bell = Bell::new();
+            let mut sleep = rig.timer.sleep(ms(2));
+            assert!(poll(&mut sleep, &bell).is_pending());
+            rig.clock.advance(ms(5));
+            let now = rig.timer.now();
+            begun.store(*round, Ordering::SeqCst);
+            while !reached(&turned, *round) {
+                sleep.reset(now);
+            }
+            rig.timer.turn().unwrap();
+            bell.rings() == 0
+        };
+        (1..=rounds).filter(is_lost).count()
+    });
+    assert_eq!(lost, 0, "of {rounds}");
 }
 
 #[test]
