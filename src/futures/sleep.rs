@@ -162,8 +162,9 @@ impl Sleep {
 
     /// Sleeps on, or anew, for a while from now or until a point in time.
     ///
-    /// The waker of the latest poll stays where it is: a future that is reset need not be polled. Pushing the deadline
-    /// out costs two words; pulling it in about as much as arming.
+    /// The waker of the latest poll stays where it is, and the future need not be polled for it, unless its time had
+    /// come before: then that waker has been woken, and the future wakes again only if it is polled. Pushing the
+    /// deadline out costs two words; pulling it in about as much as arming.
     pub fn reset(&mut self, when: impl Into<When>) {
         let when = when.into();
         let (deadline, is_armed) = self.alarm.reset(when);

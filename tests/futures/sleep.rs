@@ -153,6 +153,8 @@ fn reset_pulls_in_and_starts_anew() {
     assert_eq!(sleep.deadline(), Time::ZERO + ms(5));
     assert_eq!((rig.pass(ms(5)), bell.rings()), (1, 1), "woken without another poll");
     sleep.reset(ms(5));
+    assert_eq!((rig.pass(ms(5)), bell.rings()), (0, 1), "its waker is spent");
+    sleep.reset(ms(5));
     assert!(!sleep.is_elapsed() && poll(&mut sleep, &bell).is_pending());
     rig.pass(ms(5));
     assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));

@@ -77,7 +77,8 @@ impl LocalSleep {
         self.shared.timer.borrow().is_pending(key)
     }
 
-    /// Sleeps on, or anew, for a while from now or until a point in time. A future that is reset need not be polled.
+    /// Sleeps on, or anew, for a while from now or until a point in time. The future need not be polled for it, unless
+    /// its time had come before: then its waker has been woken, and the future wakes again only if it is polled.
     pub fn reset(&mut self, when: impl Into<When>) {
         let (when, remote) = (when.into(), &self.shared.remote);
         let Some(armed) = &mut self.armed else {
