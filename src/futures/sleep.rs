@@ -218,7 +218,7 @@ impl Sleep {
     }
 
     fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        if look && self.alarm.now() >= self.deadline {
+        if look && self.deadline.has_passed(self.alarm.now()) {
             self.stage = Stage::Elapsed;
             return Poll::Ready(Ok(()));
         }

@@ -72,6 +72,12 @@ impl Time {
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// Whether a clock that stands at `now` has come to this time. The end of the scale never passes.
+    #[inline]
+    pub(crate) const fn has_passed(self, now: Self) -> bool {
+        self.0 <= now.0 && self.0 < Self::MAX.0
+    }
 }
 
 /// Adds and saturates at [`Time::MAX`].

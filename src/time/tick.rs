@@ -99,14 +99,11 @@ impl TickRate {
     }
 
     /// The tick of a timer for the time `deadline` that is set at `present`: rounded up, unless that time has passed.
-    /// Then it is no later than the present one, and so due at once, however long a tick is. The end of the scale
-    /// never passes.
+    /// Then it is no later than the present one, and so due at once, however long a tick is.
     #[inline]
     pub(crate) fn due(&self, deadline: Time, present: Time) -> u64 {
-        match self.deadline_at(deadline) {
-            tick if deadline > present || tick == NEVER => tick,
-            tick => tick.min(self.current(present)),
-        }
+        let tick = self.deadline_at(deadline);
+        if deadline.has_passed(present) { tick.min(self.current(present)) } else { tick }
     }
 
     /// Whether a timer for a point in time that has passed is to be due at once at the price of a clock reading. With a

@@ -102,7 +102,7 @@ impl LocalSleep {
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         match self.stage {
             Stage::Elapsed => return Poll::Ready(Ok(())),
-            Stage::Unarmed { look: true } if self.shared.remote.now() >= self.deadline => {
+            Stage::Unarmed { look: true } if self.deadline.has_passed(self.shared.remote.now()) => {
                 return self.elapsed();
             }
             Stage::Unarmed { .. } => {}
