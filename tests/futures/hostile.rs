@@ -131,6 +131,28 @@ fn a_drop_that_panics_ends_in_the_log_of_a_threads_own_sleeps_too() {
 }
 
 #[test]
+fn a_wake_of_a_driver_that_fails_is_tried_again() {
+    for by_remote in [true, false] {
+        let builder = EventLoopBuilder::new().clock(ManualClock::new());
+        let (sleeps, (moods, waker)) = (LocalSleeps::new(builder).unwrap(), moody());
+        let mut driver = Box::pin(sleeps.drive(|_| std::future::pending::<()>()));
+        assert!(driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut armed = Vec::new();
+        for (delay, fails, wakes) in [(3, true, 1), (2, false, 2), (1, false, 2)] {
+            moods.wake.store(fails, Ordering::SeqCst);
+            if by_remote {
+                sleeps.remote().schedule(ms(delay), Waker::noop().clone().into()).unwrap();
+            } else {
+                let mut sleep = sleeps.sleep(ms(delay));
+                assert!(poll(&mut sleep, &Bell::new()).is_pending());
+                armed.push(sleep);
+            }
+            assert_eq!(moods.wakes.load(Ordering::SeqCst), wakes, "armed for {delay} ms");
+        }
+    }
+}
+
+#[test]
 fn a_wake_that_panics_is_a_handlers_panic_and_the_others_are_woken() {
     let rig = Rig::new();
     let (moods, waker) = moody();

@@ -1,7 +1,7 @@
 //! What the sleeps of one thread share: the timer, and how the task that drives it is woken.
 
 use super::wakeup::Wakeup;
-use crate::contain;
+use crate::contain::{self, Contained};
 use crate::event_loop::{EventLoopTimer, Remote};
 use crate::time::Time;
 use crate::types::Key;
@@ -30,10 +30,14 @@ impl Shared {
 
     /// The timer behind a key has another deadline: the task that drives this is to see it in time.
     pub(super) fn heed(&self, key: Key<Wakeup>) {
-        let due = self.timer.borrow().deadline(key);
-        if due.is_some_and(|due| due < self.planned.get()) {
+        let (due, planned) = (self.timer.borrow().deadline(key), self.planned.get());
+        if due.is_some_and(|due| due < planned) {
+            // Before the wake, which may run that task.
             self.planned.set(Time::ZERO);
-            self.bell.ring();
+            let is_woken = contain::quietly("a waker", || self.bell.ring()).is_some();
+            if !is_woken && self.planned.get() == Time::ZERO {
+                self.planned.set(planned);
+            }
         }
     }
 }
@@ -45,7 +49,8 @@ pub(super) struct Bell(Mutex<Ring>);
 #[derive(Default)]
 struct Ring {
     is_rung: bool,
-    waker: Option<Waker>,
+    /// Of the task that has asked last. It stays: a wake may fail, and others ring meanwhile.
+    waker: Option<Arc<Contained<Waker>>>,
 }
 
 impl Bell {
@@ -53,27 +58,31 @@ impl Bell {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Wakes who has asked last. Unwinds if the waker does: it has woken nobody.
     pub(super) fn ring(&self) {
         let waker = {
             let mut ring = self.lock();
             ring.is_rung = true;
-            ring.waker.take()
+            ring.waker.clone()
         };
-        wake(waker);
+        if let Some(waker) = waker.as_ref().and_then(|waker| waker.get()) {
+            waker.wake_by_ref();
+        }
     }
 
-    /// Whether it has rung since the last time that somebody asked; otherwise it wakes who asks.
+    /// Whether it has rung since the last time that somebody asked; it wakes who asks.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let waker = cx.waker().clone();
-        let before = {
-            let mut ring = self.lock();
-            if std::mem::take(&mut ring.is_rung) {
-                return Poll::Ready(());
-            }
-            ring.waker.replace(waker)
-        };
-        contain::drop_quietly("a waker", before);
-        Poll::Pending
+        let mut ring = self.lock();
+        let known = ring.waker.as_ref().and_then(|waker| waker.get());
+        if !known.is_some_and(|waker| waker.will_wake(cx.waker())) {
+            drop(ring);
+            // Of the user's, as is what goes.
+            let waker = Arc::new(Contained::new("a waker", cx.waker().clone()));
+            let before = self.lock().waker.replace(waker);
+            drop(before);
+            ring = self.lock();
+        }
+        if std::mem::take(&mut ring.is_rung) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
