@@ -184,14 +184,26 @@ impl Alarm {
     /// Moves the timer; if its time has come it is let go of, and its waker has been woken. The deadline, and whether
     /// the timer is armed.
     pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
-        let Some(Armed { key, .. }) = self.armed else { return (self.time(when), false) };
+        if self.armed.is_none() {
+            return (self.time(when), false);
+        }
         let Deadline { nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
+        (nominal, self.move_to(tick))
+    }
+
+    /// As [`reset`](Self::reset), to the beginning of a tick: no clock is read.
+    pub(crate) fn reset_to_tick(&mut self, beginning: Time) -> bool {
+        self.move_to(self.engine.rate.deadline_at(beginning))
+    }
+
+    fn move_to(&mut self, tick: u64) -> bool {
+        let Some(Armed { key, .. }) = self.armed else { return false };
         let moved = self.engine.reschedule(key, tick).moved();
         if !moved {
             // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.
             self.wake_now();
         }
-        (nominal, moved)
+        moved
     }
 
     /// Cancels the timer, if it is pending, and lets go of it.

@@ -218,8 +218,9 @@ impl<T> DelayQueue<T> {
     fn heed(&mut self, key: Key<T>) {
         if self.waiting {
             if let Some(due) = self.items.deadline(key).filter(|due| *due < self.sleep.deadline()) {
-                // The waker stays where it is. If the sleep is over already, it has been woken.
-                self.sleep.reset(due);
+                // The waker stays where it is. If the sleep is over already, it has been woken. The key must get out:
+                // no clock of the user's is read.
+                self.sleep.reset_to_tick(due);
             }
         } else if let Some(waker) = self.idle.take() {
             // The key must get out whatever the waker does.
@@ -265,7 +266,7 @@ impl<T> DelayQueue<T> {
             }
             let next = self.items.next_deadline().unwrap_or(Time::MAX);
             if !self.waiting || next != self.sleep.deadline() {
-                self.sleep.reset(next);
+                self.sleep.reset_to_tick(next);
             }
             let ended = self.sleep.poll_sleep(cx);
             self.waiting = ended.is_pending();

@@ -174,6 +174,14 @@ impl Sleep {
         }
     }
 
+    /// As [`reset`](Self::reset), to the beginning of a tick: no clock is read.
+    pub(super) fn reset_to_tick(&mut self, beginning: Time) {
+        self.deadline = beginning;
+        if !self.alarm.reset_to_tick(beginning) {
+            self.stage = Stage::new(beginning.into());
+        }
+    }
+
     /// Sleeps until the deadline that follows `nominal`, which is handled now.
     pub(super) fn reset_after(&mut self, period: Period, nominal: Time) {
         self.reset(self.alarm.next(period, nominal));

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::time::Duration;
 use tickwheel::{
     Builder, Clock, Drive, EventLoopBuilder, LocalSleeps, ManualClock, Period, Pinning, Sleep,
     Time, Timer,
@@ -215,26 +216,53 @@ fn a_wake_may_poll_drop_and_sleep_anew() {
     *inline.sleep.lock().unwrap() = None;
 }
 
-/// A clock that stands, and panics once when it is told to.
+/// A clock that stands, and panics once, in the reading of this number from now on.
 #[derive(Clone, Default)]
-struct Once(Arc<AtomicBool>);
+struct Once(Arc<AtomicU32>);
 
 impl Clock for Once {
     fn now(&self) -> Time {
-        assert!(!self.0.swap(false, Ordering::SeqCst), "the clock");
+        let nth = self.0.load(Ordering::SeqCst);
+        self.0.store(nth.saturating_sub(1), Ordering::SeqCst);
+        assert_ne!(nth, 1, "the clock");
         Time::ZERO + ms(5)
+    }
+}
+
+impl Once {
+    fn engine(&self, tick: Duration) -> Timer {
+        let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+        builder.tick(tick).clock(self.clone()).build().unwrap()
+    }
+}
+
+#[test]
+fn a_clock_that_panics_takes_no_key_of_a_queue_away() {
+    for (tick, nth) in [ms(1), ms(50)].into_iter().flat_map(|tick| [(tick, 1), (tick, 2)]) {
+        let clock = Once::default();
+        let timer = clock.engine(tick);
+        let mut queue = timer.delay_queue();
+        let far = queue.insert("far", HOUR);
+        assert!(queue.poll_expired(&mut Context::from_waker(Waker::noop())).is_pending());
+        clock.0.store(nth, Ordering::SeqCst);
+        let inserted = catch_unwind(AssertUnwindSafe(|| queue.insert("soon", 2 * ms(50))));
+        assert_eq!(queue.len(), 1 + usize::from(inserted.is_ok()));
+        clock.0.store(nth, Ordering::SeqCst);
+        let before = queue.deadline(far);
+        let moved = catch_unwind(AssertUnwindSafe(|| queue.reset(far, ms(50)).moved()));
+        assert_eq!(moved.is_ok(), queue.deadline(far) != before);
+        clock.0.store(0, Ordering::SeqCst);
     }
 }
 
 #[test]
 fn an_interval_whose_clock_panics_ticks_no_earlier_for_it() {
     let clock = Once::default();
-    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
-    let timer = builder.clock(clock.clone()).build().unwrap();
+    let timer = clock.engine(ms(1));
     let mut beat = timer.interval(ms(0), Period::fixed_delay(HOUR).unwrap());
     let mut context = Context::from_waker(Waker::noop());
     let panics = |act: &mut dyn FnMut()| {
-        clock.0.store(true, Ordering::SeqCst);
+        clock.0.store(1, Ordering::SeqCst);
         assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
     };
     assert!(beat.poll_tick(&mut context).is_ready(), "the first one at once");
