@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 ///
 /// Made by [`timeout()`], [`timeout_at`] and [`Timer::timeout`]. The other future is polled first, so one that is ready
 /// at once costs no timer, and one that is ready late but before it is asked has its output all the same. When the
-/// time is over the other future stops being polled; it is dropped with this one.
+/// time is over the other future stops being polled, until a [`reset`](Self::reset): each poll says `Elapsed` again.
+/// It is dropped with this one.
+///
+/// An engine that is shut down by [`FireAll`](crate::Shutdown::FireAll) says `Elapsed` before the time is over.
 ///
 /// ```
 /// use std::pin::pin;
@@ -40,6 +43,8 @@ pub struct WithTimeout<F> {
     /// Never moves once this has been pinned.
     future: F,
     sleep: Sleep,
+    /// It has said `Elapsed`.
+    is_over: bool,
 }
 
 /// Gives a future so long to get ready, on the process's shared engine; see [`WithTimeout`].
@@ -58,7 +63,7 @@ pub struct WithTimeout<F> {
 ///
 /// As [`sleep()`].
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> WithTimeout<F::IntoFuture> {
-    WithTimeout { future: future.into_future(), sleep: sleep(limit) }
+    WithTimeout::new(future.into_future(), sleep(limit))
 }
 
 /// Gives a future until a point in time, on the process's shared engine; see [`WithTimeout`].
@@ -79,7 +84,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> WithTimeout<F::Into
 ///
 /// As [`sleep()`].
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> WithTimeout<F::IntoFuture> {
-    WithTimeout { future: future.into_future(), sleep: sleep_until(deadline) }
+    WithTimeout::new(future.into_future(), sleep_until(deadline))
 }
 
 impl Timer {
@@ -100,11 +105,15 @@ impl Timer {
         when: impl Into<When>,
         future: F,
     ) -> WithTimeout<F::IntoFuture> {
-        WithTimeout { future: future.into_future(), sleep: self.sleep(when) }
+        WithTimeout::new(future.into_future(), self.sleep(when))
     }
 }
 
 impl<F> WithTimeout<F> {
+    fn new(future: F, sleep: Sleep) -> Self {
+        Self { future, sleep, is_over: false }
+    }
+
     /// The other future.
     pub const fn get_ref(&self) -> &F {
         &self.future
@@ -117,15 +126,17 @@ impl<F> WithTimeout<F> {
 
     /// Gives the future another limit, from now on; see [`Sleep::reset`].
     pub fn reset(self: Pin<&mut Self>, when: impl Into<When>) {
-        self.project().1.reset(when);
+        let (_, sleep, is_over) = self.project();
+        sleep.reset(when);
+        *is_over = false;
     }
 
-    fn project(self: Pin<&mut Self>) -> (Pin<&mut F>, &mut Sleep) {
+    fn project(self: Pin<&mut Self>) -> (Pin<&mut F>, &mut Sleep, &mut bool) {
         // SAFETY: `future` is pinned as this is: nothing moves it out of a pinned `WithTimeout`, which has no `Drop`
-        // of its own and is `Unpin` only if `F` is. `sleep` is `Unpin`.
+        // of its own and is `Unpin` only if `F` is. The others are `Unpin`.
         unsafe {
             let this = self.get_unchecked_mut();
-            (Pin::new_unchecked(&mut this.future), &mut this.sleep)
+            (Pin::new_unchecked(&mut this.future), &mut this.sleep, &mut this.is_over)
         }
     }
 }
@@ -135,13 +146,19 @@ impl<F: Future> Future for WithTimeout<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (future, sleep) = self.project();
+        let (future, sleep, is_over) = self.project();
+        if *is_over {
+            return Poll::Ready(Err(TimeoutError::Elapsed));
+        }
         if let Poll::Ready(output) = future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
         match sleep.poll_sleep(cx) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) => Poll::Ready(Err(TimeoutError::Elapsed)),
+            Poll::Ready(Ok(())) => {
+                *is_over = true;
+                Poll::Ready(Err(TimeoutError::Elapsed))
+            }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
         }
     }

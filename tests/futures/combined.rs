@@ -47,6 +47,28 @@ fn what_is_not_ready_has_elapsed() {
 }
 
 #[test]
+fn what_has_elapsed_is_not_polled_again_until_it_has_more_time() {
+    let rig = Rig::new();
+    let (bell, mut polls) = (Bell::new(), 0);
+    let mut timed = rig.timer.timeout(
+        ms(5),
+        poll_fn(|_| {
+            polls += 1;
+            if polls == 3 { Poll::Ready(7) } else { Poll::Pending }
+        }),
+    );
+    assert!(poll(&mut timed, &bell).is_pending());
+    rig.pass(ms(5));
+    for _ in 0..3 {
+        assert_eq!(poll(&mut timed, &bell), Poll::Ready(Err(TimeoutError::Elapsed)));
+    }
+    std::pin::Pin::new(&mut timed).reset(ms(5));
+    assert_eq!(poll(&mut timed, &bell), Poll::Ready(Ok(7)));
+    drop(timed);
+    assert_eq!(polls, 3);
+}
+
+#[test]
 fn the_shared_engine_times_out() {
     let start = Instant::now();
     assert_eq!(block_on(tickwheel::timeout(ms(10), pending::<()>())), Err(TimeoutError::Elapsed));
