@@ -20,7 +20,8 @@ use std::time::Instant;
 ///
 /// Made by [`new`](Self::new) on the process's shared engine, and by [`Timer::delay_queue`] on one of your own. It is
 /// what `tokio-util` has under the same name, without its tick: items come out in the order of their deadlines, never
-/// early, and within the engine's tick. With the feature `stream` it is a `Stream`.
+/// early, and within the engine's tick. Of a tick with more than 16 384 items, and of as many overdue ones, the rest
+/// takes turns with what is due later: see [`Budget`](crate::Budget). With the feature `stream` it is a `Stream`.
 ///
 /// ```
 /// use std::time::Duration;
