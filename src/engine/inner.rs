@@ -100,8 +100,10 @@ pub(super) struct Lifecycle<T> {
 pub(super) struct State<T> {
     /// Shards without a thread of their own; `None` while a shard is away, and after its end.
     pub(super) idle: Vec<Option<ShardWorker<T>>>,
-    /// Shards that have not ended.
+    /// Shards that have not ended, or whose worker has not let go of the engine.
     pub(super) alive: usize,
+    /// Which shards have ended.
+    pub(super) ended: Vec<bool>,
     /// What ended shards have left and nobody has been given yet.
     pub(super) unfired: Vec<Unfired<T>>,
     /// The last `Timer` is gone: nobody will ask.

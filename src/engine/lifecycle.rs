@@ -40,7 +40,8 @@ impl<T> Lifecycle<T> {
         }
         let alive = shards.len();
         let idle = shards.into_iter().map(Some).collect();
-        let state = State { idle, alive, unfired: Vec::new(), abandoned: false };
+        let ended = vec![false; alive];
+        let state = State { idle, alive, ended, unfired: Vec::new(), abandoned: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -104,13 +105,23 @@ impl<T> Inner<T> {
 
     /// Closes a shard, and keeps what it returns for whoever stops the engine.
     fn collect(&self, shard: ShardWorker<T>) {
+        let number = shard.shard;
         let mut unfired = shard.close(self);
         let mut state = self.lifecycle.lock();
+        state.ended[number] = true;
+        self.stop_if_ended(&state);
         if !state.abandoned {
             state.unfired.append(&mut unfired);
         }
         drop(state);
         contain::drop_each("a timer's payload", unfired);
+    }
+
+    /// An engine that has been told to end is stopped when its last shard has ended.
+    fn stop_if_ended(&self, state: &State<T>) {
+        if self.phase() > Phase::Started && state.ended.iter().all(|ended| *ended) {
+            self.standing.set(Phase::Stopped);
+        }
     }
 
     pub(super) fn shutdown(
@@ -135,6 +146,7 @@ impl<T> Inner<T> {
         let idle = {
             let mut state = self.lifecycle.lock();
             self.standing.set(phase);
+            self.stop_if_ended(&state);
             state.idle.iter_mut().filter_map(Option::take).collect()
         };
         self.request_turns();
@@ -260,10 +272,12 @@ impl<T> Inner<T> {
         }
         // Yielding first: a worker is usually idle within microseconds.
         let mut looks = 0u32;
-        while matches!(self.phase(), Phase::Started | Phase::Draining) {
+        while matches!(self.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
             let now = self.rate.current(self.now());
             let idle = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| {
-                self.standing.failure(shard).is_some() || handle.is_idle(now)
+                self.standing.failure(shard).is_some()
+                    || handle.is_idle(now)
+                    || self.lifecycle.lock().ended[shard]
             };
             if self.handles.iter().enumerate().all(idle) {
                 return;

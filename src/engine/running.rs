@@ -44,7 +44,7 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.standing.told()
     }
 
-    /// Whether the engine has been stopped.
+    /// Whether the engine has been stopped: [`EngineState::Stopped`].
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.state() == EngineState::Stopped
@@ -135,7 +135,7 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Waits until every worker has handled what is due at the clock's current time and has nothing to do.
     ///
-    /// A shard whose worker has failed counts as idle: nothing happens there any more.
+    /// A shard that has ended, or whose worker has failed, counts as idle: nothing happens there any more.
     /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
     /// became due has returned. On a running clock it looks at one worker after the other until it has found each of
     /// them idle; what a handler schedules for now on *another* shard meanwhile may not have fired. Returns at once

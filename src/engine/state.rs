@@ -33,9 +33,11 @@ pub enum EngineState {
     Started,
     /// Running, but a worker has ended by a panic: its shard refuses timers, and [`Stats`](crate::Stats) says why.
     Failed,
-    /// Being shut down: what is pending still fires, new timers are refused.
+    /// Being shut down in a mode in which what is pending still fires, see [`Shutdown`](crate::Shutdown); new timers
+    /// are refused.
     Draining,
-    /// Stopped, which is final.
+    /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) from the moment of the call, otherwise when the
+    /// last shard has ended.
     Stopped,
     /// Started by another process, of which this one is a fork: the workers are not here. Noticed on Linux, from 4.14
     /// on.
@@ -147,8 +149,8 @@ impl Standing {
             Phase::Init => EngineState::Init,
             Phase::Started if failed() => EngineState::Failed,
             Phase::Started => EngineState::Started,
-            Phase::Draining => EngineState::Draining,
-            Phase::Firing | Phase::Stopped => EngineState::Stopped,
+            Phase::Draining | Phase::Firing => EngineState::Draining,
+            Phase::Stopped => EngineState::Stopped,
         }
     }
 }

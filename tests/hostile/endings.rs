@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
     Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period, Routing,
-    ScheduleErrorKind, Shutdown, StopError, Time, Timer,
+    ScheduleErrorKind, Shutdown, StartError, StopError, Time, Timer,
 };
 
 /// An engine whose handler waits until it is let go, once it has said that it runs.
@@ -27,6 +27,17 @@ fn blocked() -> (Timer<u64>, std::sync::mpsc::Sender<()>) {
     timer.schedule_key(Duration::ZERO, 0).unwrap();
     runs.recv_timeout(secs(20)).unwrap();
     (timer, let_go)
+}
+
+/// Told when another thread, which waits from now on, has found the engine idle.
+fn waits_until_idle(timer: &Timer<u64>) -> Receiver<()> {
+    let (done, idle) = channel();
+    let waiting = timer.clone();
+    std::thread::spawn(move || {
+        waiting.wait_idle();
+        let _ = done.send(());
+    });
+    idle
 }
 
 #[test]
@@ -210,13 +221,7 @@ fn waiting_for_a_spinning_engine_to_be_idle_ends() {
         arm(&timer, HOUR, 0);
         for round in 1..=50 {
             (0..4).for_each(|id| arm(&timer, Duration::ZERO, round * 4 + id));
-            let (done, idle) = channel();
-            let waiting = timer.clone();
-            std::thread::spawn(move || {
-                waiting.wait_idle();
-                done.send(()).unwrap();
-            });
-            idle.recv_timeout(secs(20)).expect("it is idle");
+            waits_until_idle(&timer).recv_timeout(secs(20)).expect("it is idle");
             assert_eq!(fired.take().len(), 4, "all handlers have returned");
         }
         timer.stop().unwrap();
@@ -241,6 +246,67 @@ fn a_drain_of_a_spinning_engine_ends_with_its_last_timer() {
         assert!(timer.cancel(far).won());
         assert_eq!(drained.recv_timeout(secs(20)), Ok(Ok(vec![])));
     }
+}
+
+#[test]
+fn an_engine_that_has_ended_its_drain_is_stopped() {
+    install_logger();
+    for (drive, starts) in [
+        (Drive::Workers, true),
+        (Drive::Workers, false),
+        (Drive::Manual, true),
+        (Drive::Manual, false),
+    ] {
+        let (timer, _fired) = recording(one_shard().shards(2).drive(drive));
+        if starts {
+            arm(&timer, HOUR, 1);
+        }
+        let mode = Shutdown::Drain { until: timer.now() };
+        assert_eq!(timer.shutdown(mode, secs(20)).unwrap().len(), usize::from(starts));
+        assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Stopped, true), "{drive:?}");
+        waits_until_idle(&timer).recv_timeout(secs(20)).expect("it is idle");
+        let refused = timer.schedule_key(HOUR, 2).unwrap_err();
+        assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
+        assert_eq!(timer.start(), Err(StartError::Stopped));
+        for mode in [mode, Shutdown::FireAll, Shutdown::ReturnUnfired] {
+            assert_eq!(timer.shutdown(mode, secs(20)), Ok(vec![]));
+            assert!(timer.is_stopped());
+        }
+    }
+}
+
+#[test]
+fn waiting_for_an_engine_that_drains_ends_when_its_handlers_have_returned() {
+    install_logger();
+    for mode in [Shutdown::Drain { until: Time::MAX }, Shutdown::FireAll] {
+        let (timer, let_go) = blocked();
+        let idle = waits_until_idle(&timer);
+        assert_eq!(timer.shutdown(mode, ms(20)), Err(StopError::TimedOut { shards: 1 }));
+        assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Draining, false));
+        let idle_later = waits_until_idle(&timer);
+        assert!(idle_later.recv_timeout(ms(20)).is_err() && idle.try_recv().is_err());
+        drop(let_go);
+        for idle in [idle, idle_later] {
+            idle.recv_timeout(secs(20)).expect("it is idle");
+        }
+        assert_eq!(timer.shutdown(mode, secs(20)), Ok(vec![]));
+        assert!(timer.is_stopped());
+    }
+}
+
+#[test]
+fn a_shard_that_has_ended_its_drain_is_idle_beside_one_that_has_not() {
+    install_logger();
+    let (timer, _fired) = recording(one_shard().shards(2));
+    arm(&timer, HOUR, 1);
+    let mode = Shutdown::Drain { until: Time::MAX };
+    wait_until("one shard is left", || {
+        timer.shutdown(mode, ms(1)) == Err(StopError::TimedOut { shards: 1 })
+    });
+    assert_eq!(timer.state(), EngineState::Draining);
+    waits_until_idle(&timer).recv_timeout(secs(20)).expect("it is idle");
+    assert_eq!(timer.stop().unwrap().len(), 1);
+    assert!(timer.is_stopped());
 }
 
 thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
