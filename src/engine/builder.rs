@@ -186,8 +186,8 @@ impl Builder {
         self
     }
 
-    /// Called with every worker that ends before its time, on that worker, before its shard closes; see
-    /// [`WorkerFailure`].
+    /// Called with every worker that ends before its time, on that worker, when its shard takes no more timers; those
+    /// that it had are returned after that. See [`WorkerFailure`].
     pub fn on_worker_failure(
         mut self,
         hook: impl Fn(&WorkerFailure) + Send + Sync + 'static,

@@ -74,7 +74,7 @@ impl<T> Inner<T> {
         std::mem::forget(Inside::enter(engine.id));
         let driven = contain::call(|| worker::drive(&engine, &mut shard));
         if let Err(message) = driven {
-            engine.fail(shard.shard, message);
+            engine.fail(&shard, message);
         }
         if engine.standing.is_forked() {
             // The child's copy of this thread: what is pending is not its to drop or to wake.
@@ -88,10 +88,12 @@ impl<T> Inner<T> {
     }
 
     /// A shard has ended before its time.
-    pub(super) fn fail(&self, shard: usize, message: String) {
-        let failure = WorkerFailure { shard, message };
-        // Noted before the shard closes, so that whoever is refused by it finds the reason.
-        self.standing.fail(shard, failure.message.clone());
+    pub(super) fn fail(&self, shard: &ShardWorker<T>, message: String) {
+        let failure = WorkerFailure { shard: shard.shard, message };
+        // Noted before the shard refuses, so that whoever is refused by it finds the reason; and it refuses before
+        // anybody is told, who may take his time.
+        self.standing.fail(failure.shard, failure.message.clone());
+        shard.owner.refuse();
         events::worker_failed(&failure);
         let hook = self.hooks.failure.as_ref();
         hooks::tell("the failure hook", hook, &failure);
@@ -164,7 +166,7 @@ impl<T> Inner<T> {
                 _ => {}
             });
             if let Err(message) = driven {
-                self.fail(shard.shard, message);
+                self.fail(&shard, message);
             }
             self.retire(shard);
         }
@@ -225,7 +227,7 @@ impl<T> Inner<T> {
                     self.give_back(shard);
                 }
                 Err(message) => {
-                    self.fail(number, message);
+                    self.fail(&shard, message);
                     self.retire(shard);
                     failed = Some(number);
                 }

@@ -217,7 +217,7 @@ impl<T> ShardWorker<T> {
             });
         });
         if let Err(message) = closed {
-            inner.fail(self.shard, message);
+            inner.fail(&self, message);
         }
         contain::drop_quietly("a shard's worker", self);
         unfired.iter().for_each(|unfired| inner.wake_returned(&unfired.payload));

@@ -326,6 +326,11 @@ impl<T> Owner<T> {
         self.filed = filed;
     }
 
+    /// Takes no more timers; the [`close`](Self::close) is to follow.
+    pub(crate) fn refuse(&self) {
+        self.handle.wake_state.close();
+    }
+
     /// Ends the shard: refuses every further timer and returns all that have not ended.
     ///
     /// A timer is accepted if it was armed, and its message written, before the close; then this finds it in the
@@ -337,7 +342,7 @@ impl<T> Owner<T> {
             return;
         }
         // First of all: whatever becomes of the rest, nobody is told that a timer is accepted which nobody drives.
-        self.handle.wake_state.close();
+        self.refuse();
         self.abandon_call();
         let Self { handle, thread, .. } = self;
         handle.table.return_all(&thread.cache, |returned| {

@@ -239,6 +239,47 @@ fn a_turn_by_hand_on_a_broken_clock_ends_in_an_error() {
     assert_eq!(timer.stop().unwrap().len(), 5);
 }
 
+/// Whoever is told of a failed worker may take its time: nobody is told meanwhile that a timer is accepted.
+#[test]
+fn a_failed_shard_is_closed_before_its_failure_is_told() {
+    install_logger();
+    for drive in [Drive::Workers, Drive::Manual] {
+        let broken = Arc::new(AtomicBool::new(false));
+        let (told, hears) = channel();
+        let (let_go, gate) = channel::<()>();
+        let gate = Mutex::new(gate);
+        let timer = one_shard()
+            .drive(drive)
+            .clock(Breakable(Arc::clone(&broken)))
+            .on_worker_failure(move |_| {
+                told.send(()).unwrap();
+                let _ = gate.lock().unwrap().recv();
+            })
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        arm(&timer, HOUR, 1);
+        broken.store(true, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            if drive == Drive::Manual {
+                scope.spawn(|| while timer.turn().is_ok() {});
+            } else {
+                // A point in time: no clock is read for it.
+                timer.schedule_key(Time::ZERO, 2).unwrap();
+            }
+            hears.recv_timeout(secs(20)).unwrap();
+            broken.store(false, Ordering::SeqCst);
+            let refused = timer.schedule_key(ms(1), 3).map_err(|error| error.kind().clone());
+            timer.wait_idle();
+            drop(let_go);
+            let Err(ScheduleErrorKind::WorkerFailed { shard: 0, message }) = refused else {
+                panic!("{drive:?}: {refused:?}");
+            };
+            assert!(message.contains("the clock"), "{message}");
+        });
+        assert_eq!(timer.stop().unwrap().len(), 1);
+    }
+}
+
 /// Ends the process when it is dropped while its thread unwinds.
 struct Explosive(u32);
 
