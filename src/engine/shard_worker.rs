@@ -12,7 +12,7 @@ use crate::contain;
 use crate::drive::TurnState;
 use crate::shard::{Fired, Turn};
 use crate::time::{Broken, Time, saturating_ns};
-use crate::types::{Expired, Unfired};
+use crate::types::{Budget, Expired, Unfired};
 
 /// Turns in a row that began with a panic of the clock after which it is given up. A worker waits a millisecond after
 /// each of them, so that is a tenth of a second.
@@ -39,16 +39,22 @@ impl<T> Inner<T> {
     }
 }
 
+/// The budget of turns that go on until nothing is left: all that has come is taken from the inbox before the first
+/// handler runs, so that none of it is mistaken for what handlers schedule, or the other way round.
+fn draining_all<T>(inner: &Inner<T>) -> Budget {
+    Budget { drain: usize::MAX, ..inner.budget }
+}
+
 impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     ///
-    /// A turn that goes on where the last one ran out of budget takes nothing new from the inbox.
+    /// A turn that goes on where the last one ran out of budget takes nothing from the inbox.
     ///
     /// # Panics
     ///
     /// If the clock has been given up: here and not where it is read, because no timer is in hand yet, whose
     /// destructor would run while this unwinds.
-    pub(super) fn turn(&mut self, inner: &Inner<T>, goes_on: bool) -> Turn {
+    pub(super) fn turn(&mut self, inner: &Inner<T>, budget: &Budget, goes_on: bool) -> Turn {
         let now = match inner.source.reading() {
             Ok(now) => {
                 self.clock_failures = 0;
@@ -56,7 +62,7 @@ impl<T> ShardWorker<T> {
             }
             Err(broken) => self.clock_failed(broken, goes_on),
         };
-        self.turn_at(inner, now, inner.rate.current(now), goes_on)
+        self.turn_at(inner, now, inner.rate.current(now), budget, goes_on)
     }
 
     /// A turn begins, and the clock panics: time stands still, but not for ever.
@@ -75,10 +81,11 @@ impl<T> ShardWorker<T> {
     /// Turns until nothing more is due now; how many timers fired. What the handlers schedule is left for the next
     /// call, so that this one ends.
     pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
-        let mut turn = self.turn(inner, false);
+        let budget = draining_all(inner);
+        let mut turn = self.turn(inner, &budget, false);
         let mut fired = turn.fired;
         while turn.more && inner.may_fire() {
-            turn = self.turn(inner, true);
+            turn = self.turn(inner, &budget, true);
             fired += turn.fired;
         }
         fired
@@ -86,22 +93,30 @@ impl<T> ShardWorker<T> {
 
     /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
     pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
+        let budget = draining_all(inner);
         let mut goes_on = false;
         while inner.may_fire() {
             // At the end of time everything is due.
-            if !self.turn_at(inner, inner.worker_now(), u64::MAX, goes_on).more {
+            if !self.turn_at(inner, inner.worker_now(), u64::MAX, &budget, goes_on).more {
                 return;
             }
             goes_on = true;
         }
     }
 
-    fn turn_at(&mut self, inner: &Inner<T>, mut now: Time, tick: u64, goes_on: bool) -> Turn {
+    fn turn_at(
+        &mut self,
+        inner: &Inner<T>,
+        mut now: Time,
+        tick: u64,
+        budget: &Budget,
+        goes_on: bool,
+    ) -> Turn {
         let mut fires = 0;
         let begun = if goes_on {
-            self.owner.resume_turn(tick, &inner.budget)
+            self.owner.resume_turn(tick, budget)
         } else {
-            self.owner.begin_turn(tick, &inner.budget)
+            self.owner.begin_turn(tick, budget)
         };
         let Some(mut turn) = begun else {
             return Turn { fired: 0, more: false, next: u64::MAX };
@@ -125,7 +140,7 @@ impl<T> ShardWorker<T> {
             }
         }
         self.handle_gathered(inner);
-        let turn = self.owner.finish_turn(turn, &inner.budget);
+        let turn = self.owner.finish_turn(turn, budget);
         if turn.more && fires > 0 {
             events::turn_was_cut_short(self.shard, fires);
         }

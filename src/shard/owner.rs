@@ -125,8 +125,9 @@ impl<T> Owner<T> {
         Some(turn)
     }
 
-    /// As [`Owner::begin_turn`], to go on with a turn that ran out of budget: takes nothing from the inbox but what
-    /// the last drain left, so that handlers which schedule for now cannot keep this up for ever.
+    /// As [`Owner::begin_turn`], to go on with a turn that ran out of budget after a drain without a limit: takes
+    /// nothing from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep
+    /// this up for ever.
     pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
         let turn = self.driver.resume(now, budget.fire)?;
         self.handle.counters.turns.bump();

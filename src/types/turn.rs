@@ -29,7 +29,8 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick).
+    /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick). A turn by hand takes all that
+    /// lie there when it begins, and so does [`Shutdown::FireAll`](crate::Shutdown::FireAll).
     pub drain: usize,
     /// Entries looked at because they are due (default 4096).
     pub fire: usize,

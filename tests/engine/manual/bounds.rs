@@ -138,6 +138,31 @@ fn one_turn_fires_no_more_than_its_budget() {
     });
 }
 
+/// However little is drained at a time: what a handler schedules is not taken for what was there before.
+#[test]
+fn a_turn_by_hand_fires_what_was_due_and_not_what_its_handlers_schedule() {
+    for drain in [1, 4, 5, 100_000] {
+        let at = Setup::by_hand();
+        let calls = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&calls);
+        let budget = Budget { drain, ..Budget::default() };
+        let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
+            // Not for ever: a turn that does not end would not tell.
+            if count.fetch_add(1, Ordering::SeqCst) < 1000 {
+                timer.schedule_key(Duration::ZERO, expired.payload).unwrap();
+            }
+        });
+        for id in 0..5 {
+            timer.schedule_key(Duration::ZERO, id).unwrap();
+        }
+        for turns in 1..=3 {
+            assert_eq!(timer.turn(), Ok(5), "{drain} messages at a time");
+            assert_eq!(calls.load(Ordering::SeqCst), 5 * turns);
+        }
+        assert_eq!(timer.stop().unwrap().len(), 5);
+    }
+}
+
 #[test]
 fn due_timers_go_before_housekeeping() {
     each_setup(|at| {
