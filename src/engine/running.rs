@@ -108,12 +108,14 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.shutdown(mode, Some(limit))
     }
 
-    /// Turns every shard once at the clock's current time, on the calling thread, until nothing is due;
-    /// returns how many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
+    /// Turns every shard once at the clock's current time, on the calling thread, until nothing of what was due is
+    /// left; returns how many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
     ///
-    /// When it returns, everything that was due has fired: a shard that another thread is turning is waited for, its
-    /// handlers included, without a limit. So this is not to be called with a lock in hand that a handler takes; and
-    /// where two threads turn engines in each other's handlers, each waits for the other.
+    /// When it returns, everything that was due has fired, and each periodic timer once: what it has missed besides
+    /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)) is due in the next turn, as is what handlers have scheduled
+    /// for now. A shard that another thread is turning is waited for, its handlers included, without a limit. So this
+    /// is not to be called with a lock in hand that a handler takes; and where two threads turn engines in each other's
+    /// handlers, each waits for the other.
     ///
     /// ```
     /// use std::time::Duration;

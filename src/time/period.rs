@@ -51,7 +51,9 @@ pub enum MissedTicks {
     Skip,
     /// Start afresh: the next deadline is one period from now.
     Delay,
-    /// Make up for them: fire once for each missed period, without a pause, until caught up.
+    /// Make up for them: fire once for each missed period, without a pause, until caught up. An engine and an event
+    /// loop make one call per turn or poll, and turn again at once, so that other timers come in between; a
+    /// `LocalTimer` makes them all in one poll, within its budget.
     Burst,
 }
 

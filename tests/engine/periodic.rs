@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Cancel, Drive, EventLoopTimer, Expired, Key, ManualClock, MissedTicks, Period,
-    ScheduleErrorKind, Time, Timer,
+    Builder, Cancel, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks,
+    Period, ScheduleErrorKind, Time, Timer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -82,6 +82,27 @@ fn missed_periods_are_skipped_delayed_or_made_up_for() {
         run_to(&timer, &clock, 64, 1);
         assert_eq!(times(&fires), expected, "{missed:?}");
     }
+}
+
+/// A timer that is far behind holds up the shard that it shares by one call per turn.
+#[test]
+fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
+    let burst = Period::fixed_rate(10 * MS, MissedTicks::Burst).unwrap();
+    let (timer, clock, _fires) = by_hand(|builder| builder);
+    timer.schedule_periodic(10 * MS, burst, 1u32).unwrap();
+    clock.advance(35 * MS);
+    let (mut event_loop, time) = looped();
+    let mut local = LocalTimer::new(MS).unwrap();
+    event_loop.schedule_periodic(Time::ZERO, 10 * MS, burst, 1u32).unwrap();
+    local.schedule_periodic(Time::ZERO, 10 * MS, burst, 1u32).unwrap();
+    time.advance(35 * MS);
+    let (now, due) = (clock.now(), Some(Duration::ZERO));
+    for fired in [1, 1, 1, 0] {
+        assert_eq!(event_loop.poll_timeout(now) == due, fired > 0);
+        assert_eq!(event_loop.poll(now, |_| ()).fired, fired);
+        assert_eq!(timer.turn(), Ok(fired));
+    }
+    assert_eq!(local.poll(now, |_| ()).fired, 3);
 }
 
 #[test]
