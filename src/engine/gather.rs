@@ -71,6 +71,9 @@ impl<T> ShardWorker<T> {
     #[inline]
     pub(super) fn handle_gathered(&mut self, inner: &Inner<T>) {
         while let Some(expired) = self.gathered.pop_front() {
+            if inner.is_copy() {
+                return std::mem::forget((expired, std::mem::take(&mut self.gathered)));
+            }
             self.handle(inner, expired);
         }
     }

@@ -30,12 +30,14 @@ impl<T> Inner<T> {
 
     #[cold]
     fn may_fire_unless_started(&self) -> bool {
-        match self.phase() {
-            Phase::Stopped => false,
-            // A handler has forked and come back: this is the child's copy of a worker.
-            Phase::Init => !self.standing.is_forked(),
-            Phase::Started | Phase::Draining | Phase::Firing => true,
-        }
+        self.phase() != Phase::Stopped && !self.is_copy()
+    }
+
+    /// Whether a handler, a waker or a copied payload has forked and come back: this is the child's copy of a worker,
+    /// and what it holds is not its to fire or to drop.
+    #[inline]
+    pub(super) fn is_copy(&self) -> bool {
+        self.phase() == Phase::Init && self.standing.is_forked()
     }
 }
 
@@ -170,7 +172,9 @@ impl<T> ShardWorker<T> {
     ) {
         self.handle_gathered(inner);
         let watch = Self::watch(inner);
-        if let Some(fired) = self.owner.confirm(turn, fired) {
+        if inner.is_copy() {
+            std::mem::forget(fired);
+        } else if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.expired(inner, fired, now);
             self.handle_watched(inner, expired, watch);
             self.owner.finish_call(|| inner.worker_now());

@@ -3,11 +3,16 @@
 use crate::arm;
 use crate::processes::alone;
 use crate::support::setup::{HOUR, one_shard, recording, us, wait_until};
-use std::sync::Arc;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tickwheel::{Drive, EngineState, ScheduleErrorKind, SleepError, StartError, StopError};
-use tickwheel::{Timer, TurnError};
+use tickwheel::{
+    Drive, EngineState, Expired, Period, ScheduleErrorKind, SleepError, StartError, StopError,
+    Timer, TurnError,
+};
 
 #[test]
 fn a_fork_is_refused_and_told() {
@@ -32,6 +37,16 @@ fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
 #[test]
 fn a_handler_that_comes_back_in_a_fork_is_the_last_one_there() {
     alone("forks::child_whose_handler_forks", &[]);
+}
+
+#[test]
+fn a_waker_that_comes_back_in_a_fork_is_the_last_one_there() {
+    alone("forks::child_whose_waker_forks", &[]);
+}
+
+#[test]
+fn a_copy_that_comes_back_in_a_fork_is_not_fired_there() {
+    alone("forks::child_whose_payload_forks", &[]);
 }
 
 /// The exit status of `run` in a fork of this process.
@@ -207,15 +222,12 @@ fn child_that_forks_with_futures() {
 #[test]
 #[ignore = "run by a_handler_that_comes_back_in_a_fork.., alone in its process"]
 fn child_whose_handler_forks() {
-    use std::io::{Read, Write};
-    use std::sync::atomic::{AtomicI32, Ordering};
-    use std::sync::{Arc, Mutex};
     // Shared by both processes, as a list in memory is not.
-    let (mut told, tell) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut told, tell) = UnixStream::pair().unwrap();
     let child = Arc::new(AtomicI32::new(0));
     let (forks, tell) = (Arc::clone(&child), Mutex::new(Some(tell)));
     let timer = one_shard()
-        .build_with(move |expired: tickwheel::Expired<u8>| {
+        .build_with(move |expired: Expired<u8>| {
             let mut tell = tell.lock().unwrap();
             if expired.payload > 0 {
                 tell.as_mut().unwrap().write_all(&[expired.payload]).unwrap();
@@ -247,4 +259,97 @@ fn child_whose_handler_forks() {
     told.read_to_end(&mut fired).unwrap();
     assert_eq!(fired, [1, 2, 3, 4, 5, 6, 7, 8, 9], "each fires once");
     timer.stop().unwrap();
+}
+
+/// Forks once, in a worker, and comes back in both processes, which share the list of what is told.
+struct ForksOnce {
+    child: AtomicI32,
+    told: UnixStream,
+    tell: UnixStream,
+}
+
+impl ForksOnce {
+    fn new() -> Arc<Self> {
+        let (told, tell) = UnixStream::pair().unwrap();
+        told.set_nonblocking(true).unwrap();
+        Arc::new(Self { child: AtomicI32::new(0), told, tell })
+    }
+
+    fn fork(&self) {
+        // SAFETY: no other thread of this process holds a lock that the child's copy of this one takes.
+        let pid = unsafe { libc::fork() };
+        // SAFETY: nothing is left of a child that hangs.
+        let _ = pid == 0 && unsafe { libc::alarm(20) } > 0;
+        self.child.store(pid, Ordering::SeqCst);
+    }
+
+    fn tell(&self) {
+        (&self.tell).write_all(&[0]).unwrap();
+    }
+
+    /// What both processes have told when the worker's copy in the child has ended.
+    fn told(&self) -> usize {
+        wait_until("it has forked", || self.child.load(Ordering::SeqCst) > 0);
+        let mut status = 0;
+        // SAFETY: waits for our own child.
+        unsafe { libc::waitpid(self.child.load(Ordering::SeqCst), &mut status, 0) };
+        assert!(libc::WIFEXITED(status), "the child's copy of the worker has ended: {status}");
+        let mut told = Vec::new();
+        let end = (&self.told).read_to_end(&mut told).unwrap_err();
+        assert_eq!(end.kind(), std::io::ErrorKind::WouldBlock);
+        told.len()
+    }
+}
+
+/// Wakers that are called together are called in their own process.
+#[test]
+#[ignore = "run by a_waker_that_comes_back_in_a_fork.., alone in its process"]
+fn child_whose_waker_forks() {
+    struct Wakes {
+        first: bool,
+        shared: Arc<ForksOnce>,
+    }
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            if self.first { self.shared.fork() } else { self.shared.tell() }
+        }
+    }
+    let (timer, shared): (Timer, _) = (one_shard().build().unwrap(), ForksOnce::new());
+    let at = timer.now() + Duration::from_millis(100);
+    let sleeps: Vec<_> = (0..3)
+        .map(|n| {
+            let waker = Waker::from(Arc::new(Wakes { first: n == 0, shared: Arc::clone(&shared) }));
+            let mut sleep = timer.sleep(at);
+            assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+            sleep
+        })
+        .collect();
+    wait_until("all have been woken", || timer.stats().fired() == 3);
+    timer.stop().unwrap();
+    assert_eq!(shared.told(), 2);
+    drop(sleeps);
+}
+
+/// What is copied before a call is called in its own process.
+#[test]
+#[ignore = "run by a_copy_that_comes_back_in_a_fork.., alone in its process"]
+fn child_whose_payload_forks() {
+    struct Copied(Arc<ForksOnce>);
+    impl Clone for Copied {
+        fn clone(&self) -> Self {
+            let on_worker = std::thread::current().name().is_some_and(|it| it.starts_with("tick"));
+            if on_worker && self.0.child.load(Ordering::SeqCst) == 0 {
+                self.0.fork();
+            }
+            Self(Arc::clone(&self.0))
+        }
+    }
+    let shared = ForksOnce::new();
+    let timer =
+        one_shard().build_with(|expired: Expired<Copied>| expired.payload.0.tell()).unwrap();
+    let period = Period::fixed_delay(HOUR).unwrap();
+    timer.schedule_periodic(Duration::ZERO, period, Copied(Arc::clone(&shared))).unwrap();
+    wait_until("it has been called", || timer.stats().fired() == 1);
+    timer.stop().unwrap();
+    assert_eq!(shared.told(), 1);
 }
