@@ -72,7 +72,8 @@ pub enum Reschedule {
     ///
     /// Of several concurrent moves of one timer any one may be the last; each reports `Moved`.
     Moved,
-    /// The timer had ended already.
+    /// The timer had ended already; or its deadline has come and its shard's owner is about to fire it, which only a
+    /// cancel may still forestall. So it may be pending for a moment yet.
     Gone,
 }
 
@@ -81,7 +82,7 @@ impl Reschedule {
         if moved { Self::Moved } else { Self::Gone }
     }
 
-    /// Whether the timer was pending.
+    /// Whether the timer has the new deadline.
     pub fn moved(self) -> bool {
         self == Self::Moved
     }
