@@ -23,9 +23,10 @@ pub enum Shutdown {
     /// They are returned, due ones included. The default, and what [`Timer::stop`](crate::Timer::stop) does.
     #[default]
     ReturnUnfired,
-    /// They all fire now, each on its shard, in the order of their deadlines (a timer that was pushed out may stand at
-    /// an earlier one of its own): the one case in which a timer fires before its deadline. A periodic timer fires
-    /// once and its next period is returned.
+    /// They all fire now, each on its shard: the one case in which a timer fires before its deadline. They come in the
+    /// order of their deadlines; but a timer that was pushed out may stand at an earlier one of its own, and of a tick
+    /// with more than 16 384 of them the rest takes turns with what comes later, see [`Budget`](crate::Budget). A
+    /// periodic timer fires once, whoever moves it meanwhile, and its next period is returned.
     FireAll,
     /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
     /// returned. An engine that its caller turns fires what is due at the moment of the call.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period, Routing,
+    Budget, Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period, Routing,
     ScheduleErrorKind, Shutdown, StartError, StopError, Time, Timer,
 };
 
@@ -121,6 +121,30 @@ fn fire_all_ends_with_many_timers_and_with_periodic_ones() {
         let ids = rest.iter().map(|it| it.payload).collect::<Vec<_>>();
         assert_eq!(ids, [100_000], "the next period");
         assert_eq!(set_of(fired.ids()), (0..20_000).chain([100_000]).collect());
+    }
+}
+
+#[test]
+fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
+    install_logger();
+    for drive in [Drive::Workers, Drive::Manual] {
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let moving = Arc::clone(&keys);
+        let budget = Budget { drain: 1, fire: 1, sweep: 1 };
+        let builder = one_shard().drive(drive).clock(ManualClock::new()).budget(budget);
+        let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
+            for key in moving.lock().unwrap().iter() {
+                assert!(
+                    timer.reschedule(*key, [ms(1), HOUR][expired.payload as usize % 2]).moved()
+                );
+            }
+        });
+        for id in 0..20 {
+            let every = Period::fixed_rate(ms(10), MissedTicks::Burst).unwrap();
+            keys.lock().unwrap().push(timer.schedule_periodic(ms(10), every, id).unwrap());
+        }
+        let rest = timer.shutdown(Shutdown::FireAll, secs(20)).unwrap();
+        assert_eq!((timer.stats().fired(), rest.len()), (20, 20), "{drive:?}");
     }
 }
 
