@@ -3,10 +3,11 @@
 //! A payload stands for a waker: what fires or is returned is woken. So a future is woken if the payload that it left
 //! in its timer is the one that comes out.
 
-use super::harness::{UNBOUNDED, bounded_when_quick, explore, spawn_with};
+use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn_with};
 use super::world::World;
 use crate::drive::Fate;
 use crate::node::exchange::NotExchanged;
+use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
 use crate::state::Phase;
 
@@ -186,4 +187,33 @@ fn exchange_and_drop_or_stop() {
         }
         world.finish();
     });
+}
+
+/// The future moves its timer while that fires, by the steps of `engine::alarm`: a move that comes too late may still
+/// find the timer pending, and what it takes then it wakes.
+#[test]
+fn reset_or_fire() {
+    for to in [DUE / 2, 2 * DUE] {
+        explore(bounded(4, 3), move || {
+            let world = World::new();
+            let timer = world.arm(0, DUE, FIRST, true);
+            let future = spawn_with(&world, move |world| match world.reschedule(0, timer, to) {
+                Rescheduled::Gone => Err(drop_it(world, 0, timer)),
+                moved => Ok(moved),
+            });
+            let decided = world.due(timer, timer.mark, DUE);
+            match future.join().unwrap() {
+                Err(taken) => assert_eq!(taken.is_none(), decided.fired(), "one of them wakes"),
+                Ok(moved) => {
+                    if !decided.fired() {
+                        let mut entries = decided.entries();
+                        entries.extend(world.arrive(timer, moved, to));
+                        assert_eq!(world.fire_the_rest(timer, entries), Some(to));
+                    }
+                    world.release(0, timer);
+                }
+            }
+            world.finish();
+        });
+    }
 }
