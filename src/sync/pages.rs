@@ -188,13 +188,21 @@ pub(crate) mod tests {
 
     #[test]
     fn large_pieces_prefer_huge_pages_and_stay_what_they_are() {
-        let large = vec![7_u8; 3 * HUGE];
+        // A mapping of its own: an allocator may hand out what has been advised before.
+        let layout = Layout::array::<u8>(3 * HUGE).unwrap();
+        // SAFETY: the layout has a size.
+        let place = unsafe { allocate(layout) }.unwrap();
+        // SAFETY: zeroed memory of this length, and nobody else's.
+        let large = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), layout.size()) };
+        large.fill(7);
         prefer_huge(large.as_ptr(), HUGE - 1);
         assert_ne!(prefers_huge(large.as_ptr()), Some(true), "small ones do not");
         prefer_huge(large.as_ptr(), large.len());
         assert_ne!(prefers_huge(large.as_ptr()), Some(false));
         assert_ne!(prefers_huge(&large[large.len() - 1]), Some(false));
         assert!(large.iter().all(|byte| *byte == 7));
+        // SAFETY: it came from `allocate`, and this is the last use.
+        unsafe { free(place, layout) };
     }
 
     #[test]
