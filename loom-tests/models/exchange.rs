@@ -162,7 +162,7 @@ fn exchange_and_drop_or_fire() {
 /// The same while its timer is returned, and the node serves the next timer.
 #[test]
 fn exchange_and_drop_or_stop() {
-    explore(bounded_when_quick(3), || {
+    explore(bounded(4, 3), || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
         let future = spawn_with(&world, move |world| {

@@ -148,7 +148,7 @@ fn moved_to_where_it_was_or_call() {
 /// Two movers and the owner: a confirmed deadline holds, and none makes two calls.
 #[test]
 fn move_or_move_or_call() {
-    explore(bounded(3, 1), || {
+    explore(bounded(2, 1), || {
         let world = World::new();
         let mut owner = Owner::new(&world);
         let movers = [(1, 13), (2, 17)].map(|(thread, to)| {
@@ -205,7 +205,7 @@ fn moved_twice_or_call() {
 /// owner sees the deadline.
 #[test]
 fn move_or_move_to_the_past_or_call() {
-    explore(bounded(3, 1), || {
+    explore(bounded(2, 1), || {
         let world = World::new();
         let mut owner = Owner::new(&world);
         let movers = [(1, 4), (2, 6)].map(|(thread, to)| {

@@ -20,6 +20,13 @@ const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand
     bounded_when_quick(3)
 };
 
+/// As [`TWO_THREADS`], for what takes longer.
+const LONG: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
+    bounded(2, 1)
+} else {
+    bounded(3, 1)
+};
+
 struct Engine {
     owner: Owner<Payload>,
     ledger: Arc<Ledger>,
@@ -131,7 +138,7 @@ fn stop_or_schedule_with_a_handle() {
 /// A batch is armed while the shard closes: each of its timers is returned or comes back, and none does both.
 #[test]
 fn stop_or_batch() {
-    explore(TWO_THREADS, || {
+    explore(bounded(4, 3), || {
         let mut engine = Engine::new();
         let producer = engine.spawn(move |handle, ledger| {
             let batch = vec![(10, ledger.payload(1)), (5, ledger.payload(2))];
@@ -256,7 +263,7 @@ fn turn_and_stop_or_schedule() {
 /// A worker dies in the middle of a turn, with a timer in its hands; its shard closes while a producer goes on.
 #[test]
 fn death_in_a_turn_or_schedule() {
-    explore(bounded(3, 1), || {
+    explore(LONG, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
         schedule(&handle, handle.thread(0), &ledger, 2, false).unwrap();
