@@ -38,10 +38,8 @@ pub(super) struct Own<T> {
 impl<T> Own<T> {
     /// Others have moved the coming call.
     pub(super) fn move_to(&mut self, due: u64) {
-        if due != self.due {
-            self.due = due;
-            self.course.move_to_tick(due);
-        }
+        self.due = due;
+        self.course.move_to_tick(due);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::{HOUR, MS, NOW, engine_of, event_loop_of, fired_by, standing};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, Expired, LocalTimer, MissedTicks, Period, Pinning, Time, When};
+use tickwheel::{
+    Builder, Drive, Expired, LocalTimer, ManualClock, MissedTicks, Period, Pinning, Time, When,
+};
 
 #[test]
 fn what_has_passed_is_due_at_once_whatever_the_tick() {
@@ -115,4 +117,31 @@ fn what_has_passed_is_not_early_if_a_loops_time_goes_back() {
     let mut lateness = None;
     timer.poll(NOW - 2 * MS, |expired| lateness = Some(expired.lateness));
     assert_eq!(lateness, Some(NOW - Time::ZERO));
+}
+
+/// The later calls of a periodic timer are counted from where it was moved, be it the tick to which it goes anyway.
+#[test]
+fn a_move_to_the_same_tick_counts_on_every_front() {
+    let start = Time::ZERO;
+    let us = Duration::from_micros;
+    let (period, to) = (Period::fixed_rate(us(1500), MissedTicks::Burst).unwrap(), start + 2 * MS);
+    let mut local = LocalTimer::new(MS).unwrap();
+    let key = local.schedule_periodic(start, us(1500), period, 1).unwrap();
+    assert!(local.reschedule(start, key, to).moved());
+    local.poll(to, |_| ());
+    assert_eq!(local.deadline(key), Some(start + 4 * MS));
+
+    let clock = ManualClock::new();
+    let mut event_loop = event_loop_of(MS, clock.clone());
+    let key = event_loop.schedule_periodic(start, us(1500), period, 1).unwrap();
+    assert!(event_loop.reschedule(start, key, to).moved());
+    event_loop.poll(to, |_| ());
+    assert_eq!(event_loop.deadline(key), Some(start + 4 * MS));
+
+    let (engine, _) = engine_of(MS, clock.clone());
+    let key = engine.schedule_periodic(us(1500), period, 1).unwrap();
+    assert!(engine.reschedule(key, to).moved());
+    clock.set(to);
+    assert_eq!(engine.turn(), Ok(1));
+    assert_eq!(engine.deadline(key), Some(start + 4 * MS));
 }
