@@ -39,7 +39,7 @@ impl<T: Send + 'static> Timer<T> {
     /// # Errors
     ///
     /// As [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`]. An
-    /// empty batch is never refused.
+    /// empty batch is refused only where there is no memory.
     pub fn schedule_batch<W: Into<When>>(
         &self,
         timers: impl IntoIterator<Item = (W, T)>,

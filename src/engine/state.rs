@@ -36,8 +36,8 @@ pub enum EngineState {
     /// Being shut down in a mode in which what is pending still fires, see [`Shutdown`](crate::Shutdown); new timers
     /// are refused.
     Draining,
-    /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) from the moment of the call, otherwise when the
-    /// last shard has ended.
+    /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) and whatever returns what is pending from the
+    /// moment of the call, otherwise when the last shard has ended.
     Stopped,
     /// Started by another process, of which this one is a fork: the workers are not here. Noticed on Linux, from 4.14
     /// on.
