@@ -12,6 +12,7 @@ use super::inner::{Inner, ShardWorker};
 use super::task::Task;
 use crate::contain;
 use crate::sync::prefetch::prefetch;
+use crate::time::Time;
 use crate::types::Expired;
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -46,36 +47,41 @@ impl<T> Inner<T> {
 }
 
 impl<T> ShardWorker<T> {
-    /// Runs the handler for a timer that has fired; for one that wakes, later in this turn.
+    /// Runs the handler for a timer that has fired at `now`; for one that wakes, later in this turn, unless somebody
+    /// wants to know how long each takes.
     #[inline]
-    pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>) {
+    pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
         match inner.waker_of.and_then(|waker_of| waker_of(&expired.payload)) {
             // Its data is where the task lies that it wakes, as far as anybody can tell.
-            Some(waker) => self.gather(inner, waker.data(), expired),
-            None => {
-                self.handle_gathered(inner);
-                self.handle(inner, expired);
+            Some(waker) if inner.hooks.slow.is_none() => {
+                self.gather(inner, waker.data(), expired, now);
             }
+            _ if self.handle_gathered(inner, now) => self.handle(inner, expired, now),
+            _ => std::mem::forget(expired),
         }
     }
 
-    fn gather(&mut self, inner: &Inner<T>, place: *const (), expired: Expired<T>) {
+    fn gather(&mut self, inner: &Inner<T>, place: *const (), expired: Expired<T>, now: Time) {
         prefetch(place);
-        if self.gathered.len() == GATHERED {
-            self.handle_gathered(inner);
+        if self.gathered.len() == GATHERED && !self.handle_gathered(inner, now) {
+            return std::mem::forget(expired);
         }
         self.gathered.push_back(expired);
     }
 
-    /// Runs the handler for what has been gathered. What is left when that is cut short is forgotten with the rest.
+    /// Runs the handler for what has been gathered; false if this is the child's copy of a worker, one of the handlers
+    /// having forked, and then the rest is forgotten.
     #[inline]
-    pub(super) fn handle_gathered(&mut self, inner: &Inner<T>) {
-        while let Some(expired) = self.gathered.pop_front() {
-            if inner.is_copy() {
-                return std::mem::forget((expired, std::mem::take(&mut self.gathered)));
-            }
-            self.handle(inner, expired);
+    pub(super) fn handle_gathered(&mut self, inner: &Inner<T>, now: Time) -> bool {
+        if self.gathered.is_empty() {
+            return true;
         }
+        while !inner.is_copy() {
+            let Some(expired) = self.gathered.pop_front() else { return true };
+            self.handle(inner, expired, now);
+        }
+        std::mem::forget(std::mem::take(&mut self.gathered));
+        false
     }
 
     /// Wakes what has been gathered, when the turn has not come to its end.
@@ -114,7 +120,8 @@ mod tests {
             // A key of any timer: nobody asks for it.
             let key = timer.schedule_key(Duration::ZERO, Task::new(|| ())).unwrap();
             let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
-            shard.handle_in_turn(inner, Expired { payload, key, deadline, lateness, shard: 0 });
+            let expired = Expired { payload, key, deadline, lateness, shard: 0 };
+            shard.handle_in_turn(inner, expired, Time::ZERO);
         }
         (shard, wakers)
     }

@@ -109,6 +109,9 @@ impl<T> Inner<T> {
     fn collect(&self, shard: ShardWorker<T>) {
         let number = shard.shard;
         let mut unfired = shard.close(self);
+        if self.is_copy() {
+            return std::mem::forget(unfired);
+        }
         let mut state = self.lifecycle.lock();
         state.ended[number] = true;
         self.stop_if_ended(&state);

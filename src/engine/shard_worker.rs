@@ -5,7 +5,7 @@
 
 use super::events;
 use super::handler::run_caught;
-use super::hooks::{SlowHandler, Watch};
+use super::hooks::SlowHandler;
 use super::inner::{Inner, Outcome, ShardWorker};
 use super::state::Phase;
 use crate::contain;
@@ -41,37 +41,33 @@ impl<T> Inner<T> {
     }
 }
 
-/// The budget of turns that go on until nothing is left: all that has come is taken from the inbox before the first
-/// handler runs, so that none of it is mistaken for what handlers schedule, or the other way round.
-fn draining_all<T>(inner: &Inner<T>) -> Budget {
-    Budget { drain: usize::MAX, ..inner.budget }
-}
-
 impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     ///
-    /// A turn that goes on where the last one ran out of budget takes nothing from the inbox.
-    ///
     /// # Panics
     ///
-    /// If the clock has been given up: here and not where it is read, because no timer is in hand yet, whose
-    /// destructor would run while this unwinds.
-    pub(super) fn turn(&mut self, inner: &Inner<T>, budget: &Budget, goes_on: bool) -> Turn {
-        let now = match inner.source.reading() {
+    /// If the clock has been given up.
+    pub(super) fn turn(&mut self, inner: &Inner<T>) -> Turn {
+        let now = self.present(inner);
+        self.turn_at(inner, now, inner.rate.current(now), &inner.budget, false)
+    }
+
+    /// When a turn begins. Panics if the clock has been given up: here and not where it is read, because no timer is in
+    /// hand yet, whose destructor would run while this unwinds.
+    fn present(&mut self, inner: &Inner<T>) -> Time {
+        match inner.source.reading() {
             Ok(now) => {
                 self.clock_failures = 0;
                 now
             }
-            Err(broken) => self.clock_failed(broken, goes_on),
-        };
-        self.turn_at(inner, now, inner.rate.current(now), budget, goes_on)
+            Err(broken) => self.clock_failed(broken),
+        }
     }
 
     /// A turn begins, and the clock panics: time stands still, but not for ever.
     #[cold]
-    fn clock_failed(&mut self, broken: Broken, goes_on: bool) -> Time {
-        // A turn that is cut into pieces counts once.
-        self.clock_failures += u32::from(!goes_on);
+    fn clock_failed(&mut self, broken: Broken) -> Time {
+        self.clock_failures += 1;
         if self.clock_failures > GIVE_UP {
             let failure = format!("the clock only panics: {}", broken.message);
             // Without the panic hook: it has heard of the clock's panics.
@@ -80,30 +76,34 @@ impl<T> ShardWorker<T> {
         broken.stands_at
     }
 
-    /// Turns until nothing more is due now; how many timers fired. What the handlers schedule is left for the next
-    /// call, so that this one ends.
+    /// Turns until nothing is left of what is due now; how many timers fired. What the handlers schedule, and what
+    /// comes due meanwhile, is left for the next call, so that this one ends.
     pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
-        let budget = draining_all(inner);
-        let mut turn = self.turn(inner, &budget, false);
-        let mut fired = turn.fired;
-        while turn.more && inner.may_fire() {
-            turn = self.turn(inner, &budget, true);
-            fired += turn.fired;
-        }
-        fired
+        let now = self.present(inner);
+        self.turn_until_done(inner, now, inner.rate.current(now))
     }
 
     /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
     pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
-        let budget = draining_all(inner);
-        let mut goes_on = false;
+        // At the end of time everything is due.
+        self.turn_until_done(inner, inner.worker_now(), u64::MAX);
+    }
+
+    /// One turn in as many pieces as the budget cuts it into, unless the engine is stopped meanwhile. All that has
+    /// come is taken from the inbox before the first handler runs, so that none of it is mistaken for what handlers
+    /// schedule, or the other way round.
+    fn turn_until_done(&mut self, inner: &Inner<T>, mut now: Time, tick: u64) -> usize {
+        let budget = Budget { drain: usize::MAX, ..inner.budget };
+        let (mut fired, mut goes_on) = (0, false);
         while inner.may_fire() {
-            // At the end of time everything is due.
-            if !self.turn_at(inner, inner.worker_now(), u64::MAX, &budget, goes_on).more {
-                return;
+            let turn = self.turn_at(inner, now, tick, &budget, goes_on);
+            fired += turn.fired;
+            if !turn.more {
+                break;
             }
-            goes_on = true;
+            (now, goes_on) = (inner.worker_now(), true);
         }
+        fired
     }
 
     fn turn_at(
@@ -123,7 +123,7 @@ impl<T> ShardWorker<T> {
         let Some(mut turn) = begun else {
             return Turn { fired: 0, more: false, next: u64::MAX };
         };
-        // Who looks for slow handlers wants to know how late they make others.
+        // Who looks for slow handlers wants to know how late they make others; and when each of them begins.
         let every = if inner.hooks.slow.is_some() { 1 } else { FIRES_PER_CLOCK_READ };
         while let Some(fired) = self.owner.next_fired(&mut turn) {
             fires += 1;
@@ -134,14 +134,14 @@ impl<T> ShardWorker<T> {
                 self.call_periodic(inner, &mut turn, fired, now);
             } else {
                 let expired = self.expired(inner, fired, now);
-                self.handle_in_turn(inner, expired);
+                self.handle_in_turn(inner, expired, now);
             }
             // A stop waits for the handler that runs, not for all that is due.
             if !inner.may_fire() {
                 break;
             }
         }
-        self.handle_gathered(inner);
+        self.handle_gathered(inner, now);
         let turn = self.owner.finish_turn(turn, budget);
         if turn.more && fires > 0 {
             events::turn_was_cut_short(self.shard, fires);
@@ -170,41 +170,24 @@ impl<T> ShardWorker<T> {
         fired: Fired<T>,
         now: Time,
     ) {
-        self.handle_gathered(inner);
-        let watch = Self::watch(inner);
-        if inner.is_copy() {
+        if !self.handle_gathered(inner, now) || inner.is_copy() {
             std::mem::forget(fired);
         } else if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.expired(inner, fired, now);
-            self.handle_watched(inner, expired, watch);
+            self.handle(inner, expired, now);
             self.owner.finish_call(|| inner.worker_now());
         }
     }
 
-    /// Runs the handler for one timer.
-    pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>) {
-        self.handle_watched(inner, expired, Self::watch(inner));
-    }
-
-    /// Who is to be told of a slow handler, and when this one begins.
+    /// Runs the handler for one timer, at `now` if there is somebody to be told of a slow one.
     #[inline]
-    fn watch(inner: &Inner<T>) -> Option<(&Watch, Time)> {
-        inner.hooks.slow.as_ref().map(|watch| (watch, inner.worker_now()))
-    }
-
-    #[inline]
-    fn handle_watched(
-        &mut self,
-        inner: &Inner<T>,
-        expired: Expired<T>,
-        watch: Option<(&Watch, Time)>,
-    ) {
+    pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
         let counters = self.owner.handle().counters();
         let key = expired.key;
         let Some(handler) = self.handler.get_mut() else { return };
         let outcome = run_caught(handler, inner, expired);
-        let watched = watch.map(|(watch, started)| {
-            let took = inner.worker_now() - started;
+        let watched = inner.hooks.slow.as_ref().map(|watch| {
+            let took = inner.worker_now() - now;
             counters.handler_time.record(saturating_ns(took));
             (watch, took)
         });
@@ -239,7 +222,13 @@ impl<T> ShardWorker<T> {
             inner.fail(&self, message);
         }
         contain::drop_quietly("a shard's worker", self);
-        unfired.iter().for_each(|unfired| inner.wake_returned(&unfired.payload));
+        for unfired in &unfired {
+            inner.wake_returned(&unfired.payload);
+            // The others are not the child's to wake.
+            if inner.is_copy() {
+                break;
+            }
+        }
         unfired
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
             Phase::Firing => return shard.fire_all(inner),
         }
         let panics = inner.source.panics();
-        let turn = shard.turn(inner, &inner.budget, false);
+        let turn = shard.turn(inner);
         // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
         if inner.source.panics() != panics {
             shard.parker.sleep(Some(AFTER_CLOCK_PANIC));

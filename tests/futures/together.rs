@@ -5,7 +5,7 @@ use crate::support::setup::ms;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
-use tickwheel::Sleep;
+use tickwheel::{Builder, Drive, ManualClock, Sleep, Timer};
 
 /// Notes its number when it is woken; the last of a few panics.
 struct Note {
@@ -70,4 +70,29 @@ fn the_first_waker_is_called_when_all_of_a_few_have_fired() {
     }
     assert_eq!(rig.pass(ms(5)), 10);
     assert_eq!((look.seen.load(Ordering::SeqCst), bell.rings()), (9, 9));
+}
+
+/// Each wake takes 5 ms.
+struct Slow(ManualClock);
+
+impl Wake for Slow {
+    fn wake(self: Arc<Self>) {
+        self.0.advance(ms(5));
+    }
+}
+
+#[test]
+fn where_slow_handlers_are_looked_for_lateness_counts_wakers_too() {
+    let clock = ManualClock::new();
+    let builder = Builder::new().shards(1).drive(Drive::Manual).clock(clock.clone());
+    let timer: Timer = builder.on_slow_handler(ms(1000), |_| ()).build().unwrap();
+    let waker = Waker::from(Arc::new(Slow(clock.clone())));
+    let mut sleeps: Vec<_> = (0..20).map(|_| timer.sleep(ms(10))).collect();
+    for sleep in &mut sleeps {
+        assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+    }
+    clock.advance(ms(10));
+    assert_eq!(timer.turn(), Ok(20));
+    let stats = timer.stats();
+    assert_eq!((stats.lateness().max(), stats.shards[0].handler_time.max()), (ms(95), ms(5)));
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Drive, EngineState, Expired, Period, ScheduleErrorKind, SleepError, StartError, StopError,
-    Timer, TurnError,
+    Drive, EngineState, Expired, Period, ScheduleErrorKind, Sleep, SleepError, StartError,
+    StopError, Task, Time, Timer, TurnError,
 };
 
 #[test]
@@ -42,6 +42,7 @@ fn a_handler_that_comes_back_in_a_fork_is_the_last_one_there() {
 #[test]
 fn a_waker_that_comes_back_in_a_fork_is_the_last_one_there() {
     alone("forks::child_whose_waker_forks", &[]);
+    alone("forks::child_whose_waker_forks_in_a_stop", &[]);
 }
 
 #[test]
@@ -301,31 +302,56 @@ impl ForksOnce {
     }
 }
 
-/// Wakers that are called together are called in their own process.
+/// Three sleeps, the first of whose wakers forks once; the others tell.
+fn three_sleeps(timer: &Timer, shared: &Arc<ForksOnce>, at: Time) -> Vec<Sleep> {
+    struct Wakes(usize, Arc<ForksOnce>);
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Self>) {
+            if self.0 > 0 { self.1.tell() } else { self.1.fork() }
+        }
+    }
+    let armed = |n| {
+        let waker = Waker::from(Arc::new(Wakes(n, Arc::clone(shared))));
+        let mut sleep = timer.sleep(at);
+        assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+        sleep
+    };
+    (0..3).map(armed).collect()
+}
+
+/// Wakers that are called together, and a closure behind them, are called in their own process.
 #[test]
 #[ignore = "run by a_waker_that_comes_back_in_a_fork.., alone in its process"]
 fn child_whose_waker_forks() {
-    struct Wakes {
-        first: bool,
-        shared: Arc<ForksOnce>,
-    }
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            if self.first { self.shared.fork() } else { self.shared.tell() }
+    for with_closure in [false, true] {
+        let (timer, shared): (Timer, _) = (one_shard().build().unwrap(), ForksOnce::new());
+        let at = timer.now() + Duration::from_millis(100);
+        let mut sleeps = three_sleeps(&timer, &shared, at);
+        if with_closure {
+            let tells = Arc::clone(&shared);
+            sleeps.truncate(1);
+            timer.schedule(at, Task::new(move || tells.tell())).unwrap();
         }
+        let others = if with_closure { 1 } else { 2 };
+        wait_until("all have been woken", || timer.stats().fired() == 1 + others);
+        timer.stop().unwrap();
+        assert_eq!(shared.told() as u64, others, "with a closure: {with_closure}");
     }
+}
+
+/// Those whom a stop wakes are woken in their own process.
+#[test]
+#[ignore = "run by a_waker_that_comes_back_in_a_fork.., alone in its process"]
+fn child_whose_waker_forks_in_a_stop() {
     let (timer, shared): (Timer, _) = (one_shard().build().unwrap(), ForksOnce::new());
-    let at = timer.now() + Duration::from_millis(100);
-    let sleeps: Vec<_> = (0..3)
-        .map(|n| {
-            let waker = Waker::from(Arc::new(Wakes { first: n == 0, shared: Arc::clone(&shared) }));
-            let mut sleep = timer.sleep(at);
-            assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
-            sleep
-        })
-        .collect();
-    wait_until("all have been woken", || timer.stats().fired() == 3);
-    timer.stop().unwrap();
+    let sleeps = three_sleeps(&timer, &shared, timer.now() + HOUR);
+    std::thread::sleep(Duration::from_millis(50));
+    // A waker that is dropped wakes once more, and forks.
+    std::mem::forget(timer.stop().unwrap());
     assert_eq!(shared.told(), 2);
     drop(sleeps);
 }

@@ -7,7 +7,7 @@ use crate::support::setup::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tickwheel::{Budget, Key, Routing, Timer};
+use tickwheel::{Budget, Key, MissedTicks, Period, Routing, Shutdown, Time, Timer};
 
 /// Makes the owner file everything that lies in the inbox.
 fn file_all(at: &Setup, timer: &Timer<u64>) {
@@ -160,6 +160,34 @@ fn a_turn_by_hand_fires_what_was_due_and_not_what_its_handlers_schedule() {
             assert_eq!(calls.load(Ordering::SeqCst), 5 * turns);
         }
         assert_eq!(timer.stop().unwrap().len(), 5);
+    }
+}
+
+/// Time that passes in handlers makes nothing due in the turn under way.
+#[test]
+fn a_turn_by_hand_calls_each_periodic_timer_once() {
+    for missed in [MissedTicks::Burst, MissedTicks::Skip, MissedTicks::Delay] {
+        let at = Setup::by_hand();
+        let clock = at.clock.clone();
+        let budget = Budget { fire: 1, ..Budget::default() };
+        let timer = reflexive(at.builder().budget(budget), move |_: &Timer<u64>, expired| {
+            // Not for ever: a turn that does not end would not tell.
+            if expired.deadline < Time::ZERO + HOUR {
+                clock.advance(ms(100));
+            }
+        });
+        let period = Period::fixed_rate(ms(1), missed).unwrap();
+        for id in 0..4 {
+            timer.schedule_periodic(ms(1), period, id).unwrap();
+        }
+        for _ in 0..3 {
+            at.clock.advance(ms(1));
+            assert_eq!(timer.turn(), Ok(4), "{missed:?}");
+        }
+        at.clock.advance(ms(1));
+        let drain = Shutdown::Drain { until: timer.now() };
+        assert_eq!(timer.shutdown(drain, HOUR).unwrap().len(), 4);
+        assert_eq!(timer.stats().fired(), 16);
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, Expired, Key, StopError, Timeout, Timer, TurnError};
+use tickwheel::{
+    Clock, Drive, Expired, Key, ManualClock, StopError, Time, Timeout, Timer, TurnError,
+};
 
 #[test]
 fn what_a_handler_schedules_fires_in_a_later_turn() {
@@ -26,18 +28,34 @@ fn what_a_handler_schedules_fires_in_a_later_turn() {
     timer.stop().unwrap();
 }
 
+/// Counts how often it is read.
+struct Counted {
+    clock: ManualClock,
+    readings: Arc<AtomicU64>,
+}
+
+impl Clock for Counted {
+    fn now(&self) -> Time {
+        self.readings.fetch_add(1, Ordering::SeqCst);
+        self.clock.now()
+    }
+}
+
 #[test]
 fn lateness_is_exact_where_slow_handlers_are_looked_for() {
     let at = Setup::by_hand();
     let (lateness, clock) = (Arc::new(Mutex::new(Vec::new())), at.clock.clone());
-    let log = Arc::clone(&lateness);
-    let builder = at.builder().on_slow_handler(HOUR, |_| ());
+    let (log, readings) = (Arc::clone(&lateness), Arc::new(AtomicU64::new(0)));
+    let counted = Counted { clock: clock.clone(), readings: Arc::clone(&readings) };
+    let builder = at.builder().clock(counted).on_slow_handler(HOUR, |_| ());
     let timer = reflexive(builder, move |_: &Timer<u64>, expired| {
         log.lock().unwrap().push(expired.lateness);
         clock.advance(ms(5));
     });
     (0..10).for_each(|id| drop(timer.schedule(Duration::ZERO, id).unwrap()));
+    readings.store(0, Ordering::SeqCst);
     timer.turn().unwrap();
+    assert!(readings.load(Ordering::SeqCst) <= 21, "twice per call, and once for the turn");
     assert_eq!(*lateness.lock().unwrap(), (0..10).map(|n| ms(5 * n)).collect::<Vec<_>>());
     assert_eq!(timer.stats().lateness().max(), ms(45));
     timer.stop().unwrap();
