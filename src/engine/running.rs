@@ -111,11 +111,14 @@ impl<T: Send + 'static> Timer<T> {
     /// Turns every shard once at the clock's current time, on the calling thread, until nothing of what was due is
     /// left; returns how many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
     ///
-    /// When it returns, everything that was due has fired, and each periodic timer once: what it has missed besides
-    /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)) is due in the next turn, as is what handlers have scheduled
-    /// for now. A shard that another thread is turning is waited for, its handlers included, without a limit. So this
-    /// is not to be called with a lock in hand that a handler takes; and where two threads turn engines in each other's
-    /// handlers, each waits for the other.
+    /// When it returns, everything that was due has fired. Due in the next turn is what handlers have scheduled for
+    /// now, and what a periodic timer has missed besides a call ([`MissedTicks::Burst`](crate::MissedTicks::Burst)).
+    /// Where more is due than the [`Budget`](crate::Budget) fires at a time, the clock is read again in between, and
+    /// what has come due meanwhile fires as well, until there were twice as many calls as timers were pending.
+    ///
+    /// A shard that another thread is turning is waited for, its handlers included, without a limit. So this is not to
+    /// be called with a lock in hand that a handler takes; and where two threads turn engines in each other's handlers,
+    /// each waits for the other.
     ///
     /// ```
     /// use std::time::Duration;

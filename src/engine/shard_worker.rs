@@ -76,8 +76,8 @@ impl<T> ShardWorker<T> {
         broken.stands_at
     }
 
-    /// Turns until nothing is left of what is due now; how many timers fired. What the handlers schedule, and what
-    /// comes due meanwhile, is left for the next call, so that this one ends.
+    /// Turns until nothing is left of what is due now; how many timers fired. What the handlers schedule is left for
+    /// the next call, so that this one ends.
     pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
         let now = self.present(inner);
         self.turn_until_done(inner, now, inner.rate.current(now))
@@ -92,16 +92,26 @@ impl<T> ShardWorker<T> {
     /// One turn in as many pieces as the budget cuts it into, unless the engine is stopped meanwhile. All that has
     /// come is taken from the inbox before the first handler runs, so that none of it is mistaken for what handlers
     /// schedule, or the other way round.
-    fn turn_until_done(&mut self, inner: &Inner<T>, mut now: Time, tick: u64) -> usize {
+    ///
+    /// Time goes on between the pieces: what comes due need not wait for a burst. But not without an end, should
+    /// periodic timers come due faster than they are handled: from twice as many calls on as timers were pending.
+    fn turn_until_done(&mut self, inner: &Inner<T>, mut now: Time, mut tick: u64) -> usize {
         let budget = Budget { drain: usize::MAX, ..inner.budget };
-        let (mut fired, mut goes_on) = (0, false);
+        let (mut fired, mut ample, mut goes_on) = (0, 0, false);
         while inner.may_fire() {
             let turn = self.turn_at(inner, now, tick, &budget, goes_on);
             fired += turn.fired;
             if !turn.more {
                 break;
             }
+            if !goes_on {
+                let pending = self.owner.handle().pending();
+                ample = 2 * (turn.fired + usize::try_from(pending).unwrap_or(usize::MAX / 4));
+            }
             (now, goes_on) = (inner.worker_now(), true);
+            if fired < ample {
+                tick = tick.max(inner.rate.current(now));
+            }
         }
         fired
     }
