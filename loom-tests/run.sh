@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Explores every scenario of loom-tests/models with loom, and fails if one fails or if none was found.
 #
-#   loom-tests/run.sh            all bounds as in loom-tests/README.md; about ten minutes on two cores
+#   loom-tests/run.sh            all bounds as in loom-tests/README.md; long, see its tables
 #   loom-tests/run.sh --quick    smaller bounds, for every change; well under a minute after the build
 #   loom-tests/run.sh NAME ...   only scenarios whose path contains NAME, for example `inbox::push_or_retire`
 #

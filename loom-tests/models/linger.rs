@@ -3,7 +3,7 @@
 //! The engine's memory is a [`Probe`]: each handle reads it before it counts itself as dropped, and the one who frees
 //! the engine writes it. A free that is not ordered behind every handle is a read and a write without an order.
 
-use super::harness::{Probe, UNBOUNDED, bounded_when_quick, explore, spawn};
+use super::harness::{Probe, UNBOUNDED, bounded, bounded_when_quick, explore, spawn};
 use crate::engine::linger::{Lingering, Shelf, TimerCount};
 use crate::shard::thread_state::ThreadState;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn drop_the_handle_or_the_timer() {
 /// Two handles of two threads; each may be the last one, before the engine is retired or after it.
 #[test]
 fn drop_two_handles_or_the_timer() {
-    explore(bounded_when_quick(2), || {
+    explore(bounded(3, 2), || {
         let (engine, shelf) = (Engine::new(3, 1), Arc::new(Shelf::new()));
         engine.make(0);
         engine.make(0);
