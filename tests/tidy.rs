@@ -1,21 +1,20 @@
-//! Style that a machine can check: where atomics and `unsafe` may be, what must be said beside them, which
-//! folder may import which, how long a file may be, and that `docs/ORDERING.md` agrees with the code.
+//! Checks style by machine: where atomics and `unsafe` may be, what must be said beside them, which folder may import
+//! which, the budget of code, and that `docs/ORDERING.md` agrees with the code.
 //!
 //! Each failure names file, line and rule. Where a rule has exceptions they are listed here, and an
 //! exception that is not needed any more is a failure, too.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/budget.rs"]
+mod budget;
 #[path = "tidy/columns.rs"]
 mod columns;
 #[path = "tidy/models.rs"]
 mod models;
 #[path = "tidy/names.rs"]
 mod names;
-#[path = "tidy/words.rs"]
-mod words;
 
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
@@ -56,12 +55,6 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/sync/wiped.rs", "a page is mapped that a fork finds zeroed"),
     ("src/sync/epoch/stand_in.rs", "retired blocks are freed here"),
 ];
-
-/// Files above the limit, and what keeps them in one piece.
-const LONG_FILES: &[(&str, usize, &str)] = &[];
-
-/// Lines in a file.
-const LONGEST: usize = 400;
 
 /// What a folder or file may import of the crate; everything above it is missing from its list.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -111,7 +104,6 @@ struct Source {
     path: String,
     /// Without test modules.
     lines: Vec<String>,
-    all_lines: usize,
 }
 
 impl Source {
@@ -143,33 +135,44 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every Rust file below a folder, in order.
-fn files_below(folder: &str) -> Vec<String> {
+/// Every file below a folder with one of these extensions, in order. Left out is what is built or found, not written.
+fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
-        for entry in entries {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                walk(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let ignored = ["target", "artifacts", "coverage", "node_modules"];
+            if !path.is_dir() {
                 found.push(path);
+            } else if !ignored.contains(&name.as_str()) && !name.starts_with('.') {
+                walk(&path, found);
             }
         }
     }
     let mut found = Vec::new();
     walk(&root().join(folder), &mut found);
     let relative =
-        |path: PathBuf| path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
-    let mut found: Vec<String> = found.into_iter().map(relative).collect();
+        |path: &PathBuf| path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+    let mut found: Vec<String> = found.iter().map(relative).collect();
+    found.retain(|path| extensions.iter().any(|it| path.ends_with(&format!(".{it}"))));
     found.sort();
     assert!(!found.is_empty(), "{folder} is empty");
     found
 }
 
+/// Every Rust file below a folder, in order.
+fn files_below(folder: &str) -> Vec<String> {
+    files(folder, &["rs"])
+}
+
+/// Whether a file below `src` holds nothing but unit tests.
+fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
 /// The library's sources without their tests.
 fn sources() -> Vec<Source> {
-    let is_test = |path: &String| path.ends_with("/tests.rs") || path.contains("/tests/");
-    files_below("src").into_iter().filter(|path| !is_test(path)).map(source).collect()
+    files_below("src").into_iter().filter(|path| !is_test_file(path)).map(source).collect()
 }
 
 fn source(path: String) -> Source {
@@ -185,7 +188,7 @@ fn source(path: String) -> Source {
             _ => lines.push(line.to_owned()),
         }
     }
-    Source { all_lines: text.lines().count(), path, lines }
+    Source { path, lines }
 }
 
 /// Fails with all findings at once.
@@ -424,196 +427,6 @@ fn imports_point_down() {
     assert_none("imports point down only, see LAYERS", &found);
 }
 
-/// The files of one crate by the path of their module; the crate's root has the empty path.
-fn modules(folder: &str) -> BTreeMap<Vec<String>, Source> {
-    let is_test = |path: &String| path.ends_with("/tests.rs") || path.contains("/tests/");
-    let files = files_below(folder).into_iter().filter(|path| !is_test(path));
-    let named = files.map(|path| {
-        let inner = path[folder.len() + 1..].trim_end_matches(".rs");
-        let inner = inner.trim_end_matches("/mod");
-        // The root of a binary has no modules of its own in this workspace.
-        let is_root = inner == "lib";
-        let name = inner.split('/').filter(|_| !is_root).map(str::to_owned).collect();
-        (name, source(path))
-    });
-    named.collect()
-}
-
-/// Whether a character may be part of a path without braces.
-fn in_path(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_' || letter == ':'
-}
-
-/// The paths of a tree such as `a::{b, c::{d, e}}` at the begin of `text`.
-fn paths_of_tree(text: &str) -> Vec<String> {
-    let end = text.find(|letter| !in_path(letter)).unwrap_or(text.len());
-    let (stem, rest) = text.split_at(end);
-    if !stem.ends_with("::") || !rest.starts_with('{') {
-        return vec![stem.to_owned()];
-    }
-    let (mut paths, mut depth, mut start) = (Vec::new(), 0, 1);
-    for (at, letter) in rest.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 || (depth == 1 && letter == ',') {
-            let part = rest[start..at].trim();
-            let parts = if part.is_empty() { Vec::new() } else { paths_of_tree(part) };
-            paths.extend(parts.into_iter().map(|part| format!("{stem}{part}")));
-            start = at + 1;
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    paths
-}
-
-/// The paths within the crate that a file names, from the crate's root on.
-fn named_paths(module: &[String], source: &Source) -> Vec<Vec<String>> {
-    let mut code = String::new();
-    let mut inline_module = false;
-    for (index, line) in source.code() {
-        let outermost = !line.is_empty() && source.lines[index].len() == line.len();
-        let head = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ");
-        inline_module = if outermost { head.starts_with("mod ") } else { inline_module };
-        // What is above a module inside of this file is this file.
-        let line = if inline_module { line.replace("super::", "self::") } else { line.to_owned() };
-        code.extend([line.as_str(), "\n"]);
-    }
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices(|letter: char| letter.is_alphabetic()) {
-        if code[..at].ends_with(|letter: char| in_path(letter)) {
-            continue;
-        }
-        let rest = &code[at..];
-        let in_crate = ["crate::", "super::", "self::"].iter().any(|begin| rest.starts_with(begin));
-        // `use child::Name` in the file of a folder names a module without saying where it is.
-        let in_use = ["use ", "pub use ", "pub(crate) use ", "pub(super) use "];
-        let line = code[..at].rsplit('\n').next().unwrap_or("");
-        if !in_crate && !in_use.contains(&line) {
-            continue;
-        }
-        for path in paths_of_tree(rest) {
-            let mut base = module.to_vec();
-            let mut names = path.split("::").filter(|name| !name.is_empty()).peekable();
-            while let Some(step) = names.next_if(|name| ["crate", "super", "self"].contains(name)) {
-                match step {
-                    "crate" => base.clear(),
-                    "super" => drop(base.pop()),
-                    _ => {}
-                }
-            }
-            found.push(base.into_iter().chain(names.map(str::to_owned)).collect());
-        }
-    }
-    found
-}
-
-/// Which file imports which: by path, the paths of the others. A name that a file only passes on
-/// (`pub use child::Name`) is imported from where it comes from.
-fn imports(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let modules = modules(folder);
-    let named: BTreeMap<_, _> =
-        modules.iter().map(|(module, source)| (module, named_paths(module, source))).collect();
-    let origin = |path: &Vec<String>| {
-        let mut path = path.clone();
-        // No name is passed on more often than there are files.
-        for _ in 0..modules.len() {
-            let module = (0..=path.len()).rev().map(|length| path[..length].to_vec());
-            let module = module.into_iter().find(|module| modules.contains_key(module))?;
-            let name = path.get(module.len());
-            let passed_on = |other: &&Vec<String>| {
-                other.len() > module.len() + 1 && name.is_some() && other.last() == name
-            };
-            match named[&module].iter().filter(|other| other.starts_with(&module)).find(passed_on) {
-                Some(other) => path = other.clone(),
-                None => return Some(modules[&module].path.clone()),
-            }
-        }
-        None
-    };
-    let edges = modules.iter().map(|(module, source)| {
-        let others = named[module].iter().filter_map(origin).filter(|file| *file != source.path);
-        (source.path.clone(), others.collect())
-    });
-    edges.collect()
-}
-
-/// The groups of files that import each other, directly or by way of others.
-fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> Vec<BTreeSet<String>> {
-    let reached = |from: &String| {
-        let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
-        while let Some(file) = open.pop() {
-            for next in imports.get(file).into_iter().flatten() {
-                if reached.insert(next.clone()) {
-                    open.push(next);
-                }
-            }
-        }
-        reached
-    };
-    let all: BTreeMap<&String, BTreeSet<String>> =
-        imports.keys().map(|file| (file, reached(file))).collect();
-    let mut groups: Vec<BTreeSet<String>> = Vec::new();
-    for (file, reached) in all.iter().filter(|(file, reached)| reached.contains(**file)) {
-        if !groups.iter().any(|group| group.contains(*file)) {
-            let back = reached.iter().filter(|other| all[other].contains(*file));
-            groups.push(back.cloned().collect());
-        }
-    }
-    groups
-}
-
-#[test]
-fn no_crate_has_files_that_import_each_other_in_a_circle() {
-    let mut found = Vec::new();
-    for folder in ["src", "adapters/src", "loadtest/src", "benches/src", "delayed-jobs/src"] {
-        let imports = imports(folder);
-        assert!(imports.values().any(|of| !of.is_empty()), "{folder}: no import was found");
-        for circle in circles(&imports) {
-            for file in &circle {
-                let others = imports[file].intersection(&circle).cloned().collect::<Vec<_>>();
-                found.push(format!("{file} imports {}", others.join(", ")));
-            }
-        }
-    }
-    assert_none("imports have one direction", &found);
-}
-
-#[test]
-fn circles_are_found_however_a_path_is_written() {
-    let tree = paths_of_tree("crate::{a, b::{self, c as d}, e::*};");
-    assert_eq!(tree, ["crate::a", "crate::b::self", "crate::b::c", "crate::e::"]);
-    let lines = [
-        "pub(crate) use child::Name;",
-        "use crate::{",
-        "    x::Y, // why",
-        "    z,",
-        "};",
-        "fn f() { super::sibling::g(); std::mem::take(); }",
-        "// use crate::comment;",
-        "pub(crate) mod inner {",
-        "",
-        "    use super::sibling;",
-        "}",
-    ];
-    let lines = lines.map(str::to_owned).to_vec();
-    let source = Source { path: String::new(), all_lines: lines.len(), lines };
-    let paths = named_paths(&["a".to_owned(), "b".to_owned()], &source);
-    let paths: Vec<String> = paths.iter().map(|path| path.join("::")).collect();
-    assert_eq!(paths, ["a::b::child::Name", "x::Y", "z", "a::sibling::g", "a::b::sibling"]);
-    let edges = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", "f")];
-    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (from, to) in edges {
-        imports.entry(from.to_owned()).or_default().insert(to.to_owned());
-    }
-    let circle: BTreeSet<String> = ["a", "b", "c"].map(str::to_owned).into();
-    assert_eq!(circles(&imports), [circle]);
-}
-
 #[test]
 fn folders_name_nothing_that_is_banned_there() {
     let mut found = Vec::new();
@@ -627,39 +440,4 @@ fn folders_name_nothing_that_is_banned_there() {
         }
     }
     assert_none("see BANNED", &found);
-}
-
-#[test]
-fn files_are_not_too_long() {
-    let mut found = Vec::new();
-    let mut check = |path: &str, lines: usize| {
-        let exception = LONG_FILES.iter().find(|(long, ..)| *long == path);
-        let limit = exception.map_or(LONGEST, |(_, limit, _)| *limit);
-        if lines > limit {
-            found.push(format!("{path}: {lines} lines, {limit} are allowed"));
-        } else if exception.is_some() && lines <= LONGEST {
-            found.push(format!("{path}: {lines} lines, needs no exception any more"));
-        }
-    };
-    for path in files_below("src") {
-        let source = source(path);
-        check(&source.path, source.all_lines);
-    }
-    for path in ["loom-tests", "delayed-jobs"].into_iter().flat_map(files_below) {
-        check(&path, read(&path).lines().count());
-    }
-    assert_none("long files", &found);
-}
-
-#[test]
-fn every_module_begins_with_its_charter() {
-    let mut found = String::new();
-    for folder in ["src", "tests", "adapters", "loom-tests", "loadtest/src", "delayed-jobs"] {
-        for path in files_below(folder) {
-            if !read(&path).starts_with("//!") {
-                let _ = writeln!(found, "{path}");
-            }
-        }
-    }
-    assert!(found.is_empty(), "these begin without a `//!` head:\n{found}");
 }
