@@ -23,23 +23,39 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Up to `retries` more tries; the first pause takes `first` at most, none takes more than `most`.
+    /// Allows `retries` more tries; the bound of the first pause is `first`, and none takes more than `most`.
+    ///
+    /// Both are raised to a millisecond if they are shorter, because tries without a pause would keep the task from
+    /// ever yielding.
     #[must_use]
     pub const fn new(first: Duration, most: Duration, retries: u32) -> Self {
-        Self { first, most, retries }
+        Self { first: at_least_shortest(first), most: at_least_shortest(most), retries }
     }
 
-    /// The bound of the pause after so many pauses.
+    /// Returns the bound of the pause that follows `pauses` others.
     fn bound(&self, pauses: u32) -> Duration {
-        let doubled = 2_u32.checked_pow(pauses).and_then(|factor| self.first.checked_mul(factor));
-        doubled.unwrap_or(self.most).min(self.most)
+        let (first, most) = (self.first.as_nanos(), self.most.as_nanos());
+        if first > most.checked_shr(pauses).unwrap_or(0) {
+            return self.most;
+        }
+        // Fits, because it is not above `most`.
+        let bound = first << pauses;
+        let second = Duration::from_secs(1).as_nanos();
+        Duration::new((bound / second) as u64, (bound % second) as u32)
     }
 
-    /// The pause after so many pauses.
+    /// Returns the pause that follows `pauses` others.
     fn pause(&self, pauses: u32, noise: u64) -> Duration {
         let half = self.bound(pauses) / 2;
         half + half.mul_f64((noise >> 11) as f64 / (1_u64 << 53) as f64)
     }
+}
+
+/// The shortest bound of a pause.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+const fn at_least_shortest(pause: Duration) -> Duration {
+    if pause.as_nanos() < SHORTEST.as_nanos() { SHORTEST } else { pause }
 }
 
 /// Tries a request again where the answer says that this may help, after a pause that doubles.
@@ -195,5 +211,23 @@ mod tests {
         assert!(longest > ms(19) && longest <= ms(20));
         let endless = Backoff::new(Duration::MAX, Duration::MAX, 1);
         assert!(endless.pause(40, u64::MAX) <= Duration::MAX);
+    }
+
+    #[test]
+    fn bounds_double_until_the_most_however_small_the_first_is() {
+        let most = Duration::from_secs(100_000_000);
+        let backoff = Backoff::new(Duration::from_millis(1), most, 99);
+        for pauses in 0..36 {
+            assert_eq!(backoff.bound(pauses + 1), backoff.bound(pauses) * 2, "{pauses}");
+        }
+        assert_eq!([backoff.bound(37), backoff.bound(200)], [most; 2]);
+        assert_eq!(backoff.bound(36), Duration::from_millis(1 << 36));
+    }
+
+    #[test]
+    fn no_pause_is_too_short_to_yield() {
+        let backoff = Backoff::new(Duration::ZERO, Duration::from_nanos(1), 9);
+        assert_eq!(backoff.bound(0), SHORTEST);
+        assert_eq!(backoff.pause(3, 0), SHORTEST / 2);
     }
 }

@@ -81,3 +81,19 @@ async fn without_a_timer_the_answer_counts_as_it_is() {
     assert!(retry.layer(service_fn(ask)).oneshot(address).await.is_err());
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
+
+#[test]
+fn retries_without_a_pause_of_their_own_still_yield() {
+    let calls = AtomicU32::new(0);
+    let refuse = service_fn(async |(): ()| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        Err::<u8, _>(io::Error::from(io::ErrorKind::ConnectionRefused))
+    });
+    let backoff = Backoff::new(Duration::ZERO, Duration::ZERO, 1_000_000);
+    let retry = RetryLayer::on(engine(), backoff, failed);
+    let mut answer = std::pin::pin!(retry.layer(refuse).oneshot(()));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(answer.as_mut().poll(&mut context).is_pending());
+    // One, unless this thread was kept from running for a pause.
+    assert!(calls.load(Ordering::SeqCst) < 100);
+}
