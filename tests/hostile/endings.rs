@@ -169,10 +169,9 @@ fn a_drain_ends_with_its_last_timer() {
     timer.schedule_key(ms(30), 1).unwrap();
     let far = timer.schedule_key(HOUR, 2).unwrap();
     let until = timer.now() + HOUR;
-    assert_eq!(
-        timer.shutdown(Shutdown::Drain { until }, ms(1)),
-        Err(StopError::TimedOut { shards: 1 }).or(Err(StopError::TimedOut { shards: 2 })),
-    );
+    // The shard of the far timer cannot be done; the other one may be.
+    let cut_short = timer.shutdown(Shutdown::Drain { until }, ms(1));
+    assert!(matches!(cut_short, Err(StopError::TimedOut { shards: 1 | 2 })), "{cut_short:?}");
     assert_eq!(timer.state(), EngineState::Draining);
     // Nobody wakes the worker for a cancel; the drain notices all the same.
     assert!(timer.cancel(far).won());

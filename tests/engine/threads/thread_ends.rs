@@ -237,13 +237,17 @@ fn a_thread_local_may_hold_the_last_handle() {
 fn many_threads_at_once_share_an_engine() {
     const THREADS: u64 = 100;
     let (timer, fired) = recording(one_shard().shards(2));
+    // All of them live at once, or they would inherit each other's numbers and with them the shard.
+    let all_live = std::sync::Barrier::new(THREADS as usize);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let timer = &timer;
+            let (timer, all_live) = (&timer, &all_live);
             scope.spawn(move || {
+                all_live.wait();
                 for n in 0..50 {
                     timer.schedule_key(ms(n % 5), thread * 50 + n).unwrap();
                 }
+                all_live.wait();
             });
         }
     });
