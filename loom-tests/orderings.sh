@@ -9,7 +9,7 @@
 #
 # JOBS=1 explores one scenario at a time; without it, as many as there are cores.
 #
-# One build serves all: src/sync/weakened.rs gives an operation another ordering at run time.
+# One build serves all: loom-tests/support/weakened.rs gives an operation another ordering at run time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -99,8 +99,7 @@ grep -F '| SURVIVED' "$work/results" | cut -d'|' -f2,3 | sort -u >"$work/survive
 echo
 echo "met by no scenario:"
 awk '{ print $3 }' "$work/scenarios" | sort -u >"$work/seen"
-for file in $(grep -rlE 'Ordering::(Acquire|Release|AcqRel|SeqCst)' src --include='*.rs' \
-  --exclude=watched.rs --exclude=weakened.rs); do
+for file in $(grep -rlE 'Ordering::(Acquire|Release|AcqRel|SeqCst)' src --include='*.rs'); do
   awk -v file="$file" '
     FNR == 1 { files++ }
     files == 1 { seen[$1] = 1; next }

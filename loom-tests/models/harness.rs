@@ -40,7 +40,7 @@ pub(super) const fn bounded(full: usize, quick: usize) -> Bound {
 /// Starts a thread of the scenario.
 pub(super) fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
     #[cfg(tickwheel_loom)]
-    return crate::sync::watched::spawn(body);
+    return crate::sync::explored::watched::spawn(body);
     #[cfg(not(tickwheel_loom))]
     std::thread::spawn(body)
 }
@@ -71,18 +71,18 @@ pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F
         let executions = Arc::clone(&executions);
         move || {
             executions.fetch_add(1, Ordering::Relaxed);
-            crate::sync::watched::begin_execution();
+            crate::sync::explored::watched::begin_execution();
             scenario();
         }
     });
     let bound = model.preemption_bound.map_or("none".to_owned(), |bound| bound.to_string());
     println!(
         "MODEL {name} threads={} bound={bound} executions={} seconds={:.2}",
-        crate::sync::watched::started() + 1,
+        crate::sync::explored::watched::started() + 1,
         executions.load(Ordering::Relaxed),
         started.elapsed().as_secs_f64(),
     );
-    crate::sync::weakened::print_met(name);
+    crate::sync::explored::weakened::print_met(name);
 }
 
 /// See the other form.

@@ -104,7 +104,7 @@ const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand
 /// The stand-in reclaims at once in the next line, and checks what is reached.
 fn reclaim_at_once() {
     #[cfg(tickwheel_epoch_stand_in)]
-    crate::sync::epoch::check_the_next_domain();
+    crate::sync::explored::stand_in::check_the_next_domain();
 }
 
 fn producer(line: &Arc<Line>, producer: u64, count: u64) -> super::harness::JoinHandle<()> {

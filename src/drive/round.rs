@@ -1,14 +1,12 @@
 //! A round of the sweep: what it counts, and how it finds timers that have several entries.
 
 use super::TimerStore;
+use crate::sync::bounded;
 use crate::wheel::Entry;
 use alloc::vec::Vec;
 
 /// Zombies that are always tolerated; beyond it at most as many as there are live timers.
-#[cfg(not(tickwheel_loom))]
-pub(super) const ZOMBIE_FLOOR: u64 = 16 * 1024;
-#[cfg(tickwheel_loom)]
-pub(super) const ZOMBIE_FLOOR: u64 = 2;
+pub(super) const ZOMBIE_FLOOR: u64 = bounded(16 * 1024, 2);
 
 /// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
 pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {

@@ -42,12 +42,7 @@ struct Home(AtomicU32);
 const NONE: u32 = 0;
 
 // SAFETY: zero bytes are the integer 0: not dealt yet.
-unsafe impl Zeroable for CachePadded<Home> {
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self {
-        Self::default()
-    }
-}
+unsafe impl Zeroable for CachePadded<Home> {}
 
 /// Deals threads (or timers) out to shards.
 pub(super) struct Router {

@@ -1,6 +1,7 @@
 //! One block of the inbox: a row of slots that one thread writes and the reader reads.
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::bounded;
 use crate::sync::boxed::Place;
 use crate::sync::cell::Tracked;
 use crate::sync::pages;
@@ -8,17 +9,11 @@ use std::ptr;
 
 /// Slots in the blocks of a busy thread: 32 KiB of messages, so that fewer than one schedule in 1000 begins one.
 /// Two under loom, so that models cross it.
-#[cfg(not(tickwheel_loom))]
-pub(crate) const SLOTS: usize = 2048;
-#[cfg(tickwheel_loom)]
-pub(crate) const SLOTS: usize = 2;
+pub(crate) const SLOTS: usize = bounded(2048, 2);
 
 /// Slots in a thread's first block, and how many times more the next one has, up to [`SLOTS`]. A thousand threads
 /// that each set a timer now and then hold little.
-#[cfg(not(tickwheel_loom))]
-pub(crate) const FIRST: usize = 8;
-#[cfg(tickwheel_loom)]
-pub(crate) const FIRST: usize = 2;
+pub(crate) const FIRST: usize = bounded(8, 2);
 const GROWTH: usize = 4;
 
 /// In a slot's word: the lap of the block in which it was written.

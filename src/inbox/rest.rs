@@ -10,9 +10,10 @@
 use super::block::Block;
 use super::pool::Pool;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::bounded;
 
 /// Blocks that rest at most: a staging buffer's, so that the blocks of one drain serve until the next. Two under loom.
-const AT_REST: usize = if cfg!(tickwheel_loom) { 2 } else { 16 };
+const AT_REST: usize = bounded(16, 2);
 
 /// Blocks that are freed in a row before it is taken for the end of a backlog.
 const IN_A_ROW: usize = 64;

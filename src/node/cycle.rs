@@ -12,7 +12,7 @@
 
 use crate::contain;
 use crate::sync::boxed::Place;
-use crate::sync::cell::UnsafeCell;
+use crate::sync::cell::{Tracked, UnsafeCell};
 use crate::time::{Course, Repeat};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -22,8 +22,7 @@ pub(super) struct Cycle<T> {
     kept: UnsafeCell<ManuallyDrop<T>>,
     own: UnsafeCell<Own<T>>,
     clone: fn(&T) -> T,
-    #[cfg(tickwheel_loom)]
-    _tracked: crate::sync::cell::Tracked,
+    _tracked: Tracked,
 }
 
 /// The owner's part.
@@ -63,8 +62,7 @@ impl<T> Link<T> {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),
             own: UnsafeCell::new(own),
             clone,
-            #[cfg(tickwheel_loom)]
-            _tracked: crate::sync::cell::Tracked::new(),
+            _tracked: Tracked::new(),
         });
         Self(NonNull::from(Box::leak(cycle)))
     }

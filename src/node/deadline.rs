@@ -65,7 +65,6 @@ impl Deadline {
     }
 
     /// What becomes of it when the node's memory is given back.
-    #[cfg(tickwheel_loom)]
     pub(super) fn forget(&self) {
         // ORDERING: Relaxed: the system orders nothing.
         self.0.store(0, Ordering::Relaxed);

@@ -21,15 +21,13 @@
 use super::regions::Regions;
 use super::segments::{MAX_SLOTS, Segments, Zeroable};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::bounded;
 use crossbeam_utils::CachePadded;
 use std::ptr;
 
 /// Node numbers in a magazine: large enough to make the depot rare, small enough that a hundred threads
 /// hoard little. Two under loom, so that models exchange magazines.
-#[cfg(not(tickwheel_loom))]
-pub(crate) const CAPACITY: u32 = 62;
-#[cfg(tickwheel_loom)]
-pub(crate) const CAPACITY: u32 = 2;
+pub(crate) const CAPACITY: u32 = bounded(62, 2);
 
 /// A batch of free node numbers; `len` lies in the thread cache, or is `CAPACITY` in the depot's full stack.
 #[derive(Debug)]
@@ -40,9 +38,10 @@ pub(crate) struct Magazine {
 }
 
 // SAFETY: atomics of zero bytes are the integer 0.
-unsafe impl Zeroable for Magazine {
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self {
+unsafe impl Zeroable for Magazine {}
+
+impl Default for Magazine {
+    fn default() -> Self {
         Self { next: AtomicU32::new(0), nodes: std::array::from_fn(|_| AtomicU32::new(0)) }
     }
 }

@@ -17,7 +17,6 @@ pub(super) struct Node<T> {
 /// What a node carries: `once` while it is pending, `every` while it is periodic and until its owner has let go, else
 /// nothing.
 pub(super) union Load<T> {
-    #[cfg_attr(not(tickwheel_loom), expect(dead_code, reason = "what a zeroed node carries"))]
     nothing: (),
     once: ManuallyDrop<T>,
     every: Link<T>,
@@ -39,21 +38,21 @@ const _: () = assert!(size_of::<Node<u64>>() == 24);
 
 // SAFETY: state and deadline are atomic integers (zero is idle), and a load of any bytes is a union without a field.
 unsafe impl<T> Zeroable for Node<T> {
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self {
-        Self {
-            state: StateWord::default(),
-            deadline: Deadline::default(),
-            load: UnsafeCell::new(Load { nothing: () }),
-        }
-    }
-
-    #[cfg(tickwheel_loom)]
     fn make_idle(&self) {
         self.state.restart_after(0);
         self.deadline.forget();
         // Nobody looks at what a free node carries.
         self.load.with_mut(|_| ());
+    }
+}
+
+impl<T> Default for Node<T> {
+    fn default() -> Self {
+        Self {
+            state: StateWord::default(),
+            deadline: Deadline::default(),
+            load: UnsafeCell::new(Load { nothing: () }),
+        }
     }
 }
 

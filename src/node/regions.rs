@@ -19,11 +19,11 @@
 
 use super::segments::{Segments, Zeroable, index_of, place_of};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::pages;
+use crate::sync::{bounded, pages};
 use crossbeam_utils::CachePadded;
 
 /// What the table remembers of a region for ever.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Region {
     /// The place of the next node in the stack after this region's, or 0.
     below: AtomicU32,
@@ -32,12 +32,7 @@ pub(super) struct Region {
 }
 
 // SAFETY: atomics of zero bytes are the integer 0.
-unsafe impl Zeroable for Region {
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self {
-        Self { below: AtomicU32::new(0), generation: AtomicU64::new(0) }
-    }
-}
+unsafe impl Zeroable for Region {}
 
 /// Neighbouring nodes for the taker alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +58,7 @@ pub(crate) struct Regions {
 impl Regions {
     pub(crate) fn new() -> Self {
         // Two nodes under loom. A node is a multiple of eight bytes, so so many nodes are a multiple of a page.
-        let bits = if cfg!(tickwheel_loom) { 1 } else { pages::size().trailing_zeros() - 3 };
+        let bits = bounded(pages::size().trailing_zeros() - 3, 1);
         Self {
             head: CachePadded::default(),
             regions: Segments::new(),

@@ -8,21 +8,16 @@
 //! index is harmless: it leads to a slot, perhaps to somebody else's, never to freed memory.
 
 use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::bounded;
 use crate::sync::pages;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
 /// Slots in the first segment; tiny under loom, so that models cross a segment border.
-#[cfg(not(tickwheel_loom))]
-const BASE_BITS: u32 = 6;
-#[cfg(tickwheel_loom)]
-const BASE_BITS: u32 = 1;
+const BASE_BITS: u32 = bounded(6, 1);
 
 /// Enough segments to address every `u32`; few under loom, which tracks each pointer.
-#[cfg(not(tickwheel_loom))]
-const SEGMENTS: usize = (u32::BITS - BASE_BITS) as usize;
-#[cfg(tickwheel_loom)]
-const SEGMENTS: usize = 4;
+const SEGMENTS: usize = bounded((u32::BITS - BASE_BITS) as usize, 4);
 
 /// The largest number of slots a table can have.
 pub(crate) const MAX_SLOTS: u64 = ((1 << SEGMENTS) - 1) << BASE_BITS;
@@ -33,13 +28,9 @@ const _: () = assert!(MAX_SLOTS < u32::MAX as u64);
 /// # Safety
 ///
 /// All-zero bytes must be a valid value of the type.
-pub(crate) unsafe trait Zeroable {
-    /// The idle value, for loom, whose atomics have no byte representation.
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self;
-
-    /// Makes an idle value of this one, for loom, as the system does with pages that are given back.
-    #[cfg(tickwheel_loom)]
+pub(crate) unsafe trait Zeroable: Default {
+    /// Makes the idle value of this one, as the system does with pages that are given back. For loom, whose atomics
+    /// have no byte representation.
     fn make_idle(&self) {}
 }
 
@@ -153,23 +144,19 @@ impl<T: Zeroable> Segments<T> {
     /// pages. The caller has the slots alone, but for those who look at their atomics and make do with idle ones; and
     /// whatever the slots own is forgotten.
     pub(super) unsafe fn give_back(&self, first: u32, count: u32) -> bool {
-        #[cfg(tickwheel_loom)]
-        {
+        if cfg!(tickwheel_loom) {
             (first..first + count).filter_map(|index| self.get(index)).for_each(T::make_idle);
-            true
+            return true;
         }
-        #[cfg(not(tickwheel_loom))]
-        {
-            let (segment, offset) = locate(first);
-            // ORDERING: Relaxed: the caller has the slots, so the segment exists.
-            let base = NonNull::new(self.segments[segment].load(Ordering::Relaxed));
-            base.is_some_and(|base| {
-                // SAFETY: within the segment (the function's contract).
-                let place = unsafe { base.add(offset) };
-                // SAFETY: whole pages, in which nobody uses anything but atomics (the function's contract).
-                unsafe { pages::give_back(place.cast(), count as usize * size_of::<T>()) }
-            })
-        }
+        let (segment, offset) = locate(first);
+        // ORDERING: Relaxed: the caller has the slots, so the segment exists.
+        let base = NonNull::new(self.segments[segment].load(Ordering::Relaxed));
+        base.is_some_and(|base| {
+            // SAFETY: within the segment (the function's contract).
+            let place = unsafe { base.add(offset) };
+            // SAFETY: whole pages, in which nobody uses anything but atomics (the function's contract).
+            unsafe { pages::give_back(place.cast(), count as usize * size_of::<T>()) }
+        })
     }
 
     /// Visits every slot of every existing segment below `end`, in order.
@@ -210,8 +197,11 @@ impl<T> Drop for Segments<T> {
     }
 }
 
-#[cfg(not(tickwheel_loom))]
 fn allocate<T: Zeroable>(len: usize) -> Option<NonNull<T>> {
+    if cfg!(tickwheel_loom) {
+        let slots: Box<[T]> = (0..len).map(|_| T::default()).collect();
+        return NonNull::new(Box::into_raw(slots).cast());
+    }
     let layout = Layout::array::<T>(len).ok()?;
     // SAFETY: the layout is not zero-sized (`new` asserts it of T, and len > 0). Zero bytes are a valid
     // value of every slot (`Zeroable`).
@@ -221,9 +211,12 @@ fn allocate<T: Zeroable>(len: usize) -> Option<NonNull<T>> {
 /// # Safety
 ///
 /// `base` must come from `allocate(len)` and must not be used afterwards.
-#[cfg(not(tickwheel_loom))]
 unsafe fn release<T>(base: NonNull<T>, len: usize) {
     let slots = std::ptr::slice_from_raw_parts_mut(base.as_ptr(), len);
+    if cfg!(tickwheel_loom) {
+        // SAFETY: `slots` came from `Box::into_raw` with the same length.
+        return drop(unsafe { Box::from_raw(slots) });
+    }
     if std::mem::needs_drop::<T>() {
         // SAFETY: all slots are initialised and nobody uses them any more.
         unsafe { std::ptr::drop_in_place(slots) };
@@ -232,23 +225,6 @@ unsafe fn release<T>(base: NonNull<T>, len: usize) {
         // SAFETY: same layout as in `allocate`.
         unsafe { pages::free(base.cast(), layout) };
     }
-}
-
-#[cfg(tickwheel_loom)]
-fn allocate<T: Zeroable>(len: usize) -> Option<NonNull<T>> {
-    let slots: Box<[T]> = (0..len).map(|_| T::idle()).collect();
-    NonNull::new(Box::into_raw(slots).cast())
-}
-
-/// # Safety
-///
-/// `base` must come from `allocate(len)` and must not be used afterwards.
-#[cfg(tickwheel_loom)]
-unsafe fn release<T>(base: NonNull<T>, len: usize) {
-    let slots = std::ptr::slice_from_raw_parts_mut(base.as_ptr(), len);
-    // SAFETY: `slots` came from `Box::into_raw` with the same length.
-    drop(unsafe { Box::from_raw(slots) });
-    let _ = Layout::new::<T>();
 }
 
 #[cfg(all(test, not(tickwheel_loom)))]

@@ -10,6 +10,7 @@
 //! that is longer. The whole recorder is about 2.6 KiB, and one `record` touches two or three lines
 //! of it.
 
+use crate::sync::bounded;
 use std::fmt;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const SUB_BITS: u32 = 3;
 const SUBS: usize = 1 << SUB_BITS;
 /// `2^RANGE_BITS` nanoseconds (73 minutes) and more share the last bucket. Under loom
 /// every atomic costs, so the range shrinks.
-const RANGE_BITS: u32 = if cfg!(tickwheel_loom) { SUB_BITS } else { 42 };
+const RANGE_BITS: u32 = bounded(42, SUB_BITS);
 /// Below `SUBS` nanoseconds one bucket per nanosecond, then `SUBS` per octave, then the last
 /// bucket.
 const BUCKETS: usize = SUBS + (RANGE_BITS - SUB_BITS) as usize * SUBS + 1;

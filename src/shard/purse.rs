@@ -22,12 +22,7 @@ const _: () = assert!(MOST < OPEN);
 pub(super) struct Purse(AtomicU64);
 
 // SAFETY: zero bytes are the integer 0: shut, and never changed.
-unsafe impl Zeroable for CachePadded<Purse> {
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self {
-        CachePadded::default()
-    }
-}
+unsafe impl Zeroable for CachePadded<Purse> {}
 
 /// Where a thread, or an owner, has its purse; with one limit only. Zeroed it is the first place, without a purse.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@ use super::handle::ShardHandle;
 use super::thread_state::ThreadState;
 use crate::inbox::{Message, NoMemory};
 use crate::park::{Announced, Call, Wake};
+use crate::sync::bounded;
 use crate::types::ScheduleErrorKind;
 
 /// Unread messages after which a producer calls the owner, whatever their deadlines.
@@ -12,10 +13,7 @@ use crate::types::ScheduleErrorKind;
 /// The inbox is the staging buffer: what is cancelled while it lies here never reaches the wheel, so the owner
 /// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
 /// ten thousand, and 256 KiB of messages is as much as should lie around.
-#[cfg(not(tickwheel_loom))]
-const MOST_UNREAD: u64 = 16 * 1024;
-#[cfg(tickwheel_loom)]
-const MOST_UNREAD: u64 = 4;
+const MOST_UNREAD: u64 = bounded(16 * 1024, 4);
 
 /// An entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
 #[inline]

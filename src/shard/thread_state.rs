@@ -83,9 +83,4 @@ impl ThreadState {
 }
 
 // SAFETY: every part is an atomic integer, bool or pointer, for which zero bytes mean zero, false or null.
-unsafe impl Zeroable for CachePadded<ThreadState> {
-    #[cfg(tickwheel_loom)]
-    fn idle() -> Self {
-        CachePadded::new(ThreadState::default())
-    }
-}
+unsafe impl Zeroable for CachePadded<ThreadState> {}

@@ -1,5 +1,8 @@
 //! An `UnsafeCell` with closure access, so that loom can check every read and write of a payload.
 
+#[cfg(tickwheel_loom)]
+pub(crate) use super::explored::{Tracked, UnsafeCell};
+
 #[cfg(not(tickwheel_loom))]
 #[derive(Debug)]
 #[repr(transparent)]
@@ -24,9 +27,6 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-#[cfg(tickwheel_loom)]
-pub(crate) use loom::cell::UnsafeCell;
-
 /// Part of an allocation that loom must see freed exactly once in each execution; nothing otherwise.
 #[cfg(not(tickwheel_loom))]
 #[derive(Debug)]
@@ -36,24 +36,5 @@ pub(crate) struct Tracked;
 impl Tracked {
     pub(crate) fn new() -> Self {
         Self
-    }
-}
-
-#[cfg(tickwheel_loom)]
-pub(crate) struct Tracked(
-    #[expect(dead_code, reason = "held for its drop")] loom::alloc::Track<()>,
-);
-
-#[cfg(tickwheel_loom)]
-impl Tracked {
-    pub(crate) fn new() -> Self {
-        Self(loom::alloc::Track::new(()))
-    }
-}
-
-#[cfg(tickwheel_loom)]
-impl std::fmt::Debug for Tracked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tracked")
     }
 }

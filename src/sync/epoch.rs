@@ -7,73 +7,58 @@
 //!   what others defer there would run, and panic, inside our calls.
 //! * Under loom a fresh collector for each model, because one for all would carry state from one execution into
 //!   the next.
-//! * With `--cfg tickwheel_epoch_stand_in` a replacement (`epoch/stand_in.rs`) that reclaims as early as the rules
-//!   allow, and whose pin is free where a model does not ask for more; so loom can explore three threads.
+//! * With `--cfg tickwheel_epoch_stand_in` a replacement (`loom-tests/support/stand_in.rs`) that reclaims as early as
+//!   the rules allow, and whose pin is free where a model does not ask for more; so loom can explore three threads.
 
+#[cfg(all(tickwheel_loom, not(tickwheel_epoch_stand_in)))]
+pub(crate) use super::explored::Domain;
 #[cfg(tickwheel_epoch_stand_in)]
-mod stand_in;
-
+pub(crate) use super::explored::stand_in::Domain;
 #[cfg(not(tickwheel_epoch_stand_in))]
 pub(crate) use crossbeam_epoch::Guard;
-#[cfg(tickwheel_epoch_stand_in)]
-pub(crate) use stand_in::{Domain, check_the_next_domain};
+#[cfg(not(tickwheel_loom))]
+pub(crate) use ours::Domain;
 
-/// A reclamation domain; zero-sized in production, where all engines share one collector.
-#[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]
-#[derive(Debug)]
-pub(crate) struct Domain;
-
-#[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]
+#[cfg(not(tickwheel_loom))]
 mod ours {
-    use crossbeam_epoch::{Collector, LocalHandle};
+    use crossbeam_epoch::{Collector, Guard, LocalHandle};
     use std::sync::OnceLock;
 
     static COLLECTOR: OnceLock<Collector> = OnceLock::new();
 
-    pub(super) fn collector() -> &'static Collector {
+    fn collector() -> &'static Collector {
         COLLECTOR.get_or_init(Collector::new)
     }
 
-    pub(super) fn register() -> LocalHandle {
+    fn register() -> LocalHandle {
         collector().register()
     }
 
     thread_local! {
-        pub(super) static HANDLE: LocalHandle = register();
-    }
-}
-
-#[cfg(all(not(tickwheel_loom), not(tickwheel_epoch_stand_in)))]
-impl Domain {
-    pub(crate) fn new() -> Self {
-        // Made here, so that no thread's first call waits for another one that makes it.
-        ours::collector();
-        Self
+        static HANDLE: LocalHandle = register();
     }
 
-    /// Keeps everything that is retired from now on alive until the guard is dropped. Allocates in a thread's first
-    /// call, and in the destructors of its thread-locals.
-    #[inline]
-    pub(crate) fn pin(&self) -> Guard {
-        ours::HANDLE.try_with(crossbeam_epoch::LocalHandle::pin).unwrap_or_else(|_| {
-            // The thread ends and its handle is gone already: one for this guard, which keeps it as long as need be.
-            ours::register().pin()
-        })
-    }
-}
+    /// A reclamation domain; zero-sized in production, where all engines share one collector.
+    #[derive(Debug)]
+    pub(crate) struct Domain;
 
-#[cfg(all(tickwheel_loom, not(tickwheel_epoch_stand_in)))]
-#[derive(Debug, Default)]
-pub(crate) struct Domain(crossbeam_epoch::Collector);
+    impl Domain {
+        pub(crate) fn new() -> Self {
+            // Made here, so that no thread's first call waits for another one that makes it.
+            collector();
+            Self
+        }
 
-#[cfg(all(tickwheel_loom, not(tickwheel_epoch_stand_in)))]
-impl Domain {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn pin(&self) -> Guard {
-        self.0.register().pin()
+        /// Keeps everything that is retired from now on alive until the guard is dropped. Allocates in a thread's
+        /// first call, and in the destructors of its thread-locals.
+        #[inline]
+        pub(crate) fn pin(&self) -> Guard {
+            HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| {
+                // The thread ends and its handle is gone already: one for this guard, which keeps it as long as need
+                // be.
+                register().pin()
+            })
+        }
     }
 }
 

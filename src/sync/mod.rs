@@ -1,26 +1,24 @@
 //! The only switch between std and loom, and the only place that names either's atomics.
 //!
 //! Everything else imports from here, so that one `cfg` turns the whole library into something that
-//! loom can explore. Under `--cfg tickwheel_loom` the flag `--cfg crossbeam_loom` must be set as well:
-//! without it crossbeam-epoch silently keeps std's atomics and the models would prove nothing about it.
+//! loom can explore; loom's side of it lies in `loom-tests/support`. Under `--cfg tickwheel_loom` the flag
+//! `--cfg crossbeam_loom` must be set as well: without it crossbeam-epoch silently keeps std's atomics and the models
+//! would prove nothing about it.
 //!
 //! Rooms: `boxed` (a box that the allocator may refuse), `cell` (an `UnsafeCell` whose accesses loom can check),
 //! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
 //! system can take back for a while), `prefetch` (a hint to the processor), `slot` (small dense numbers for threads,
-//! std only), `watched` (loom's atomics, with a gap in its search closed; under loom only), `weakened` (one ordering
-//! made weaker, to see whether a model notices; under loom only).
-
-#[cfg(all(tickwheel_loom, not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
-compile_error!(
-    "set RUSTFLAGS=\"--cfg tickwheel_loom --cfg crossbeam_loom\": with `tickwheel_loom` alone \
-     crossbeam-epoch keeps std atomics, and loom would not see them"
-);
+//! std only), `wiped` (bytes that a forked child finds zero).
 
 pub(crate) mod boxed;
 #[cfg(feature = "shard")]
 pub(crate) mod cell;
 #[cfg(feature = "shard")]
 pub(crate) mod epoch;
+#[cfg(tickwheel_loom)]
+#[path = "../../loom-tests/support/mod.rs"]
+#[cfg_attr(not(test), allow(dead_code, reason = "asked for by models"))]
+pub(crate) mod explored;
 #[cfg(feature = "shard")]
 pub(crate) mod fence;
 #[cfg(feature = "shard")]
@@ -28,10 +26,6 @@ pub(crate) mod pages;
 pub(crate) mod prefetch;
 #[cfg(feature = "shard")]
 pub(crate) mod slot;
-#[cfg(tickwheel_loom)]
-pub(crate) mod watched;
-#[cfg(tickwheel_loom)]
-pub(crate) mod weakened;
 #[cfg(feature = "engine")]
 pub(crate) mod wiped;
 
@@ -44,7 +38,7 @@ pub(crate) mod atomic {
 
 #[cfg(tickwheel_loom)]
 pub(crate) mod atomic {
-    pub(crate) use super::watched::{
+    pub(crate) use super::explored::watched::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
@@ -53,7 +47,7 @@ pub(crate) mod atomic {
 #[cfg(feature = "shard")]
 pub(crate) mod lock {
     #[cfg(tickwheel_loom)]
-    pub(crate) use loom::sync::Mutex;
+    pub(crate) use super::explored::Mutex;
     #[cfg(not(tickwheel_loom))]
     pub(crate) use std::sync::Mutex;
 }
@@ -64,4 +58,9 @@ pub(crate) mod process {
     #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
     pub(crate) use core::sync::atomic::fence;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+}
+
+/// A size in production, and the one that models explore: small, so that they cross its border.
+pub(crate) const fn bounded<T: Copy>(real: T, explored: T) -> T {
+    if cfg!(tickwheel_loom) { explored } else { real }
 }

@@ -2,42 +2,41 @@
 //!
 //! Large pieces are mappings of their own, so that it is known what lies beside them and what the system makes of
 //! them. Small pieces come from the allocator and are never given back; so does everything where there is no
-//! `madvise`, and under loom, where `node::segments` has its own way.
+//! `madvise`. Models under loom take none: `node::segments` has its own way there.
 //!
 //! Any thread.
 
 use std::alloc::Layout;
-#[cfg(not(tickwheel_loom))]
 use std::ptr::NonNull;
 
 /// Pieces of so many bytes and more can be given back in part.
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 const LARGE: usize = 256 * 1024;
 
 /// Pieces of so many bytes and more are worth huge pages, of which each takes 2 MiB on most machines.
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 const HUGE: usize = 2 * 1024 * 1024;
 
 /// Whether a piece with this layout consists of whole pages, from which some can be given back.
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) fn can_be_given_back(layout: Layout) -> bool {
     layout.size() >= LARGE && layout.align() <= size()
 }
 
 /// As its twin: there is no way.
-#[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+#[cfg(not(target_os = "linux"))]
 pub(crate) const fn can_be_given_back(_: Layout) -> bool {
     false
 }
 
 /// Bytes of a page, a power of two.
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) fn size() -> usize {
     rustix::param::page_size()
 }
 
 /// As its twin. Nobody gives a page back.
-#[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+#[cfg(not(target_os = "linux"))]
 pub(crate) const fn size() -> usize {
     4096
 }
@@ -47,7 +46,6 @@ pub(crate) const fn size() -> usize {
 /// # Safety
 ///
 /// The layout has a size.
-#[cfg(not(tickwheel_loom))]
 pub(crate) unsafe fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     if can_be_given_back(layout) {
         return map(layout.size());
@@ -61,7 +59,6 @@ pub(crate) unsafe fn allocate(layout: Layout) -> Option<NonNull<u8>> {
 /// # Safety
 ///
 /// `place` came from [`allocate`] with this layout, and nobody uses it from now on.
-#[cfg(not(tickwheel_loom))]
 pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
     if can_be_given_back(layout) {
         // SAFETY: the function's contract: this is a mapping of that size.
@@ -73,7 +70,7 @@ pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
 }
 
 /// A new mapping of zeroes; `None` if there is no memory.
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -83,7 +80,7 @@ pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(place.ok()?.cast())
 }
 
-#[cfg(all(not(target_os = "linux"), not(tickwheel_loom)))]
+#[cfg(not(target_os = "linux"))]
 fn map(_: usize) -> Option<NonNull<u8>> {
     None
 }
@@ -91,14 +88,14 @@ fn map(_: usize) -> Option<NonNull<u8>> {
 /// # Safety
 ///
 /// `place` is a mapping of so many bytes, which nobody uses any more.
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 unsafe fn unmap(place: NonNull<u8>, bytes: usize) {
     // SAFETY: the function's contract. It fails only if the kernel has no memory to split a mapping; then the pages
     // stay, which is a leak and nothing worse.
     let _ = unsafe { rustix::mm::munmap(place.as_ptr().cast(), bytes) };
 }
 
-#[cfg(all(not(target_os = "linux"), not(tickwheel_loom)))]
+#[cfg(not(target_os = "linux"))]
 unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 
 /// Gives pages back to the system: they read as zero until they are written again, which takes new memory. False if
@@ -108,7 +105,6 @@ unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 ///
 /// The bytes are whole pages, of a piece that [`can_be_given_back`] or of the caller alone. Whoever reads them
 /// meanwhile does so by atomics and makes do with zeros, and nobody writes them.
-#[cfg(not(tickwheel_loom))]
 pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -129,7 +125,7 @@ pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
 /// of it is zeroed, and a part that is given back stays with the process until the whole page is. What lies beside the
 /// piece in its first and last page is advised as well, which changes nothing that anybody could see.
 pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
-    #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+    #[cfg(target_os = "linux")]
     if bytes >= HUGE {
         use rustix::mm::{Advice, madvise};
         let before = place.addr() % size();
@@ -138,16 +134,19 @@ pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
         // SAFETY: an advice: whatever lies there stays as it is. It fails where the kernel knows no huge pages.
         let _ = unsafe { madvise(start, whole, Advice::LinuxHugepage) };
     }
-    #[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+    #[cfg(not(target_os = "linux"))]
     let _ = (place, bytes);
 }
 
 /// Frees a box of which nobody needs the contents, and lets the system have its whole pages before: an allocator may
 /// keep what it is given for the next time.
 pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
-    #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+    #[cfg(target_os = "linux")]
     {
-        const { assert!(!std::mem::needs_drop::<T>()) };
+        if cfg!(tickwheel_loom) {
+            return drop(piece);
+        }
+        const { assert!(cfg!(tickwheel_loom) || !std::mem::needs_drop::<T>()) };
         let bytes = std::mem::size_of_val(&*piece);
         let piece = Box::into_raw(piece);
         let start = piece.addr();
@@ -160,7 +159,7 @@ pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
         // SAFETY: a box of this type until a moment ago. Whatever the bytes are, dropping it reads none.
         drop(unsafe { Box::from_raw(piece) });
     }
-    #[cfg(not(all(target_os = "linux", not(tickwheel_loom))))]
+    #[cfg(not(target_os = "linux"))]
     drop(piece);
 }
 

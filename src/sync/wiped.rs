@@ -15,24 +15,19 @@ use crate::sync::atomic::AtomicU8;
 pub(crate) struct WipedByte(Storage);
 
 enum Storage {
-    #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
     Page(&'static AtomicU8),
     Box(Box<AtomicU8>),
 }
 
 impl WipedByte {
     pub(crate) fn new() -> Self {
-        #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
-        if let Some(byte) = page::take() {
-            return Self(Storage::Page(byte));
-        }
-        Self(Storage::Box(Box::new(AtomicU8::new(0))))
+        let boxed = || Storage::Box(Box::new(AtomicU8::new(0)));
+        Self(page::take().map_or_else(boxed, Storage::Page))
     }
 
     #[inline]
     pub(crate) fn get(&self) -> &AtomicU8 {
         match &self.0 {
-            #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
             Storage::Page(byte) => byte,
             Storage::Box(byte) => byte,
         }
@@ -44,13 +39,23 @@ impl WipedByte {
     }
 }
 
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
 impl Drop for WipedByte {
     fn drop(&mut self) {
         if let Storage::Page(byte) = self.0 {
             page::give(byte);
         }
     }
+}
+
+#[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+mod page {
+    use crate::sync::atomic::AtomicU8;
+
+    pub(super) const fn take() -> Option<&'static AtomicU8> {
+        None
+    }
+
+    pub(super) const fn give(_: &'static AtomicU8) {}
 }
 
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]

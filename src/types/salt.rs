@@ -1,26 +1,19 @@
 //! Random numbers that keep the keys of different timers apart.
 
 use super::GENERATION_BITS;
+use crate::sync::process::{AtomicU64, Ordering};
 
 /// A number of 48 random bits, to begin a table's generations with.
 ///
 /// It need not be secret, only different from table to table: a key that is shown to another table then meets a
 /// generation that it does not name.
 pub(crate) fn salt() -> u64 {
-    random() & ((1 << GENERATION_BITS) - 1)
+    // Models must do the same in every run.
+    if cfg!(tickwheel_loom) { 0 } else { random() & ((1 << GENERATION_BITS) - 1) }
 }
 
-/// The standard library seeds its hash maps with random keys, and no two alike.
-#[cfg(all(feature = "std", not(tickwheel_loom)))]
+/// A count, well mixed, from a place that the operating system chooses where there is one.
 fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
-}
-
-/// Without it: a count, well mixed, from a place that the operating system chooses where there is one.
-#[cfg(all(not(feature = "std"), not(tickwheel_loom)))]
-fn random() -> u64 {
-    use crate::sync::process::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // The step and the mixing are those of SplitMix64 (Steele, Lea and Flood, 2014).
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -30,12 +23,6 @@ fn random() -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
-}
-
-/// Models must do the same in every run.
-#[cfg(tickwheel_loom)]
-fn random() -> u64 {
-    0
 }
 
 #[cfg(all(test, not(tickwheel_loom)))]

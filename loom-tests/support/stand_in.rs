@@ -20,7 +20,6 @@ thread_local! {
 }
 
 /// The next domain made on this thread reclaims at once and checks what is reached under its guards.
-#[cfg_attr(not(test), expect(dead_code, reason = "asked for by models"))]
 pub(crate) fn check_the_next_domain() {
     CHECK_THE_NEXT.set(true);
 }

@@ -102,7 +102,6 @@ pub(super) fn ordering(part: Part, order: Ordering) -> Ordering {
 }
 
 /// Prints what `scenario` has met, if that is asked for.
-#[cfg_attr(not(test), expect(dead_code, reason = "asked for by models"))]
 pub(crate) fn print_met(scenario: &str) {
     for (file, line, part, order) in MET.take() {
         println!("ORDERING {scenario} {file}:{line} {} {order}", part.name());
