@@ -4,7 +4,7 @@
 # and so must what no scenario meets; what stands there must be one or the other.
 #
 #   loom-tests/orderings.sh            quick bounds; 5 minutes on two cores
-#   loom-tests/orderings.sh --full     survivors once more, with the bounds of loom-tests/README.md; hours
+#   loom-tests/orderings.sh --full     survivors once more, with the full bounds; hours
 #   loom-tests/orderings.sh NAME ...   only operations whose "file:line part ordering" contains NAME
 #
 # JOBS=1 explores one scenario at a time; without it, as many as there are cores.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Explores every scenario of loom-tests/models with loom, and fails if one fails or if none was found.
 #
-#   loom-tests/run.sh            all bounds as in loom-tests/README.md; long, see its tables
+#   loom-tests/run.sh            with the full bounds; long, see loom-tests/results.tsv, where it writes what it did
 #   loom-tests/run.sh --quick    smaller bounds, for every change; well under a minute after the build
 #   loom-tests/run.sh NAME ...   only scenarios whose path contains NAME, for example `inbox::push_or_retire`
 #
@@ -17,8 +17,10 @@ if [[ ${1-} == --quick ]]; then
   shift
 fi
 target=${CARGO_TARGET_DIR:-target}
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+log=$(mktemp) results=$(mktemp)
+trap 'rm -f "$log" "$results"' EXIT
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+git diff --quiet HEAD 2>/dev/null || commit+=+
 # Loom reads these from the environment. The first two end a search early and let it pass; the harness
 # ignores them, but nobody should believe otherwise.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE
@@ -47,6 +49,7 @@ explore() {
     if (NR == 1) printf "%-56s %7s %6s %11s %8s\n", "scenario", "threads", "bound", "executions", "seconds"
     printf "%-56s %7s %6s %11s %8s\n", $2, field[3], field[4], field[5], field[6]
   }'
+  [[ $TICKWHEEL_MODELS == quick ]] || record "$epoch" "$@"
   local explored
   explored=$(grep -c 'MODEL ' "$log" || true)
   # Some scenarios explore more than one case.
@@ -55,6 +58,28 @@ explore() {
     exit 1
   fi
   total=$((total + explored))
+}
+
+# Replaces the rows of what was explored: all of this epoch, or those whose names match.
+record() {
+  local epoch=$1 table=loom-tests/results.tsv
+  shift
+  {
+    echo $'epoch\tmodel\tthreads\tbound\texecutions\tseconds\tcommit'
+    {
+      grep -o 'MODEL .*' "$log" | awk -v epoch="$epoch" -v commit="$commit" -v OFS='\t' '{
+        for (i = 3; i <= NF; i++) { split($i, part, "="); field[i] = part[2] }
+        print epoch, $2, field[3], field[4], field[5], field[6], commit
+      }'
+      awk -F '\t' -v epoch="$epoch" -v names="$*" 'NR > 1 {
+        explored = names == ""
+        split(names, name, " ")
+        for (i in name) explored = explored || index($2, name[i])
+        if ($1 != epoch || !explored) print
+      }' "$table"
+    } | sort
+  } >"$results"
+  cp "$results" "$table"
 }
 
 total=0
