@@ -40,8 +40,6 @@ mod histogram;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod limit;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
-mod linger;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod magazine;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod moves;
@@ -49,6 +47,8 @@ mod moves;
 mod park;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod periodic;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod retired;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod standing;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]

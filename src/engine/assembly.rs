@@ -9,7 +9,6 @@ use super::settings::IdleStrategy;
 use super::state::Standing;
 use crate::shard::ShardHandle;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::fence;
 use crate::sync::process;
 use crate::time::{TickRate, TimeSource};
 use crossbeam_utils::CachePadded;
@@ -32,15 +31,12 @@ impl Builder {
         }
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, process::Ordering::Relaxed);
-        // Decided before the first handle is made, so that dropping handles is light from the first one on.
-        fence::is_asymmetric();
         let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
         let hook = wake_on_advance(&source, &handles);
         Hold::new(|hold| Inner {
             rate,
             source,
             router: Router::new(self.routing, handles.len()),
-            shelf: hold::shelf(id),
             standing: Standing::new(handles.len()),
             handles,
             id,

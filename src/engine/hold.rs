@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `Hold` |
 //! | [`Hold`], of a worker | the count of its `Arc` | memory |
-//! | [`HandleRef`], in a `Timeout` | per thread and shard, see `linger` | memory |
+//! | [`HandleRef`], in a `Timeout` | per thread and shard, see `retired` | memory |
 //! | [`AlarmRef`], in a future | as a `HandleRef`; of a static engine not at all | memory |
 //! | `Weak<Hold>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
-//! The engine lies in memory of its own, behind a pointer: with its last `Hold` it is handed to its shelf, which frees
-//! it when the last handle is gone as well.
+//! The engine lies in memory of its own, behind a pointer. With its last `Hold` it is retired: freed at once if no
+//! handle is left, otherwise when another engine is built or retired after its last handle is gone.
 
-use super::inner::{AnyShelf, Hold, Inner};
-use super::linger::{Lingering, Shelf};
+use super::inner::{Hold, Inner};
+use super::retired::{Retired, RetiredEngines};
 use crate::contain;
 use crate::shard::ShardHandle;
 use crate::sync::slot;
@@ -22,23 +22,20 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// Shelves in this process; a handle that is kept after its engine costs the others on its shelf a lock each.
-const SHELVES: usize = 64;
-
+/// The retired engines of this process, of any payload.
 #[cfg(not(tickwheel_loom))]
-pub(super) fn shelf(engine: u64) -> &'static AnyShelf {
-    static ALL: [AnyShelf; SHELVES] = [const { Shelf::new() }; SHELVES];
-    &ALL[engine as usize % SHELVES]
+fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
+    static ALL: RetiredEngines<Box<dyn Retired + Send>> = RetiredEngines::new();
+    &ALL
 }
 
 /// Loom's atomics belong to one execution.
 #[cfg(tickwheel_loom)]
-pub(super) fn shelf(engine: u64) -> &'static AnyShelf {
-    let _ = engine as usize % SHELVES;
-    Box::leak(Box::new(Shelf::new()))
+fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
+    Box::leak(Box::new(RetiredEngines::new()))
 }
 
-impl Lingering for Box<dyn Lingering + Send> {
+impl Retired for Box<dyn Retired + Send> {
     fn handles_left(&self) -> u64 {
         (**self).handles_left()
     }
@@ -57,9 +54,10 @@ const fn shared_between_threads<T: Send + 'static>() {
 }
 
 impl<T: Send + 'static> Hold<T> {
-    /// Gives an engine its memory.
+    /// Gives an engine its memory, and frees that of engines that no handle needs any more.
     pub(super) fn new(make: impl FnOnce(Weak<Self>) -> Inner<T>) -> Arc<Self> {
         const { shared_between_threads::<T>() };
+        retired_engines().collect(None);
         Arc::new_cyclic(|hold| {
             let engine = Box::new(make(Weak::clone(hold)));
             Self(NonNull::from(Box::leak(engine)))
@@ -83,13 +81,13 @@ impl<T> Drop for Hold<T> {
     }
 }
 
-/// An engine that only handles may look at.
-struct Retired<T>(NonNull<Inner<T>>);
+/// An engine that only handles may use.
+struct RetiredEngine<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.
-unsafe impl<T: Send> Send for Retired<T> {}
+unsafe impl<T: Send> Send for RetiredEngine<T> {}
 
-impl<T> Lingering for Retired<T> {
+impl<T> Retired for RetiredEngine<T> {
     fn handles_left(&self) -> u64 {
         // SAFETY: the engine is freed when this is dropped.
         let engine = unsafe { self.0.as_ref() };
@@ -97,25 +95,19 @@ impl<T> Lingering for Retired<T> {
     }
 }
 
-impl<T> Drop for Retired<T> {
+impl<T> Drop for RetiredEngine<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a leaked box (`Hold::new`). The shelf drops a retired engine when no handle
-        // is left, and nobody else has a pointer to it.
+        // SAFETY: the pointer came from a leaked box (`Hold::new`). A retired engine is dropped when no handle is
+        // left, and nothing else has a pointer to it.
         let engine = unsafe { Box::from_raw(self.0.as_ptr()) };
-        // Hooks are the user's, and so are their destructors.
+        // Hooks are user code, and so are their destructors.
         contain::drop_quietly("an engine", engine);
     }
 }
 
 /// Called once, when the last `Hold` of the engine goes.
 pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
-    let retired = Box::new(Retired(engine));
-    // The shelf outlives the engine; the reference to it does not come from there.
-    let shelf: &'static AnyShelf = {
-        // SAFETY: the engine is freed by `retired`, further down at the earliest.
-        unsafe { engine.as_ref() }.shelf
-    };
-    shelf.retire(retired);
+    retired_engines().collect(Some(Box::new(RetiredEngine(engine))));
 }
 
 /// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the
@@ -272,15 +264,12 @@ impl<T> Deref for HandleRef<T> {
 impl<T> Drop for HandleRef<T> {
     #[inline]
     fn drop(&mut self) {
-        let (engine, place, shelf) = (self.engine, self.place, self.shelf);
-        shelf.leave(|| {
-            slot::with(|slot| {
-                // SAFETY: as in `deref`, until the handle is counted as dropped. No reference outlives that.
-                let (handle, index) = unsafe { engine.as_ref() }.shard_at(place);
-                let thread = handle.thread(slot);
-                handle.release(thread, index);
-                thread.handles_dropped.bump();
-            });
+        slot::with(|slot| {
+            let (handle, index) = self.place();
+            let thread = handle.thread(slot);
+            handle.release(thread, index);
+            // The last use of the engine.
+            thread.handles_dropped.bump();
         });
     }
 }
@@ -331,15 +320,9 @@ impl<T> Deref for AlarmRef<T> {
 impl<T> Drop for AlarmRef<T> {
     #[inline]
     fn drop(&mut self) {
-        if !self.counted {
-            return;
+        if self.counted {
+            // The last use of the engine.
+            slot::with(|slot| self.home(slot).handles_dropped.bump());
         }
-        let (engine, shelf) = (self.engine, self.shelf);
-        shelf.leave(|| {
-            slot::with(|slot| {
-                // SAFETY: as in `deref`, until the reference is counted as dropped. Nothing outlives that.
-                unsafe { engine.as_ref() }.home(slot).handles_dropped.bump();
-            });
-        });
     }
 }

@@ -5,8 +5,8 @@
 
 use super::events;
 use super::hooks::Hooks;
-use super::linger::{Lingering, Shelf, TimerCount};
 use super::pinning::Starvation;
+use super::retired::TimerCount;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::state::{Phase, Standing};
@@ -30,8 +30,6 @@ pub(super) struct Inner<T> {
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
-    /// Where the engine waits for its last handle.
-    pub(super) shelf: &'static AnyShelf,
     pub(super) standing: Standing,
     /// Names the engine in the thread-local that says which engine's handlers run on this thread.
     pub(super) id: u64,
@@ -57,9 +55,6 @@ pub(super) struct Inner<T> {
     /// The waker in a payload that is one; of engines whose payloads may be wakers.
     pub(super) waker_of: Option<fn(&T) -> Option<&Waker>>,
 }
-
-/// Engines of any payload.
-pub(super) type AnyShelf = Shelf<Box<dyn Lingering + Send>>;
 
 /// Keeps an engine's memory; lives in an `Arc`.
 pub(super) struct Hold<T>(pub(super) NonNull<Inner<T>>);

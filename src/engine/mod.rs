@@ -14,7 +14,7 @@
 //! | `builder`, `settings` | [`Builder`] and its choices |
 //! | `build`, `assembly` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
-//! | `hold`, `linger` | who keeps an engine's memory, and when it may go |
+//! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
 //! | `lifecycle` | start, end, turning by hand |
 //! | `inside` | which engines' handlers run on the calling thread |
@@ -46,9 +46,9 @@ mod hooks;
 mod inner;
 mod inside;
 mod lifecycle;
-pub(crate) mod linger;
 
 pub(crate) mod pinning;
+pub(crate) mod retired;
 mod routing;
 mod running;
 mod settings;

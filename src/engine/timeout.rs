@@ -10,8 +10,10 @@ use std::fmt;
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
 /// A `Timeout` keeps its timer's record, so its answers stay right for as long as it exists, and it keeps the engine's
-/// memory (not its workers). It is two words large and cannot be cloned; [`key`](Self::key) gives a plain copy of its
-/// name. Making and dropping one writes nothing that other threads write.
+/// memory, not its workers. If the engine's last [`Timer`](crate::Timer) is gone, that memory, hooks included, is freed
+/// when another engine is built or ends after the last `Timeout` was dropped. It is two words large and cannot be
+/// cloned; [`key`](Self::key) gives a plain copy of its name. Making and dropping one writes nothing that other threads
+/// write.
 ///
 /// Dropping a `Timeout` leaves the timer armed; [`cancel_on_drop`](Self::cancel_on_drop) makes a guard that does not.
 ///

@@ -35,62 +35,59 @@ fn by_hand(probe: &Probe) -> Timer<u64> {
     probe.watched(one_shard().drive(Drive::Manual)).build_with(|_: Expired<u64>| ()).unwrap()
 }
 
-#[test]
-fn an_engines_memory_goes_with_its_last_timer_or_handle() {
-    for handles in [0, 1, 2, 100] {
-        let probe = Probe::new();
-        let timer = by_hand(&probe);
-        let timeouts: Vec<_> = (0..handles).map(|n| timer.schedule(HOUR, n).unwrap()).collect();
-        drop(timer);
-        assert_eq!(probe.alive(), usize::from(handles > 0));
-        for timeout in timeouts {
-            assert_eq!(probe.alive(), 1);
-            assert_eq!(timeout.state(), TimeoutState::Returned);
-            assert!(!timeout.cancel().won());
-        }
-        assert_eq!(probe.alive(), 0);
-        let timer = by_hand(&probe);
-        drop(timer.schedule(HOUR, 1).unwrap());
-        let second = timer.clone();
-        drop(timer);
-        assert_eq!((probe.alive(), second.pending()), (1, 1));
-        drop(second);
-        assert_eq!(probe.alive(), 0);
-    }
+/// Frees the retired engines whose handles are gone, as every build does.
+fn collect() {
+    drop(by_hand(&Probe::new()));
+}
+
+/// Waits until no engine is left: another test's build may be about to free it.
+fn wait_until_gone(probes: &[&Probe]) {
+    wait_until("every engine is gone", || {
+        collect();
+        probes.iter().all(|probe| probe.alive() == 0)
+    });
 }
 
 #[test]
-fn a_handle_may_be_dropped_by_a_thread_that_knows_nothing_else_of_the_engine() {
+fn an_engine_without_handles_is_freed_with_its_last_timer() {
     let probe = Probe::new();
-    for timer_first in [false, true] {
+    let timer = by_hand(&probe);
+    drop(timer.schedule(HOUR, 1).unwrap());
+    let second = timer.clone();
+    drop(timer);
+    assert_eq!((probe.alive(), second.pending()), (1, 1));
+    drop(second);
+    assert_eq!(probe.alive(), 0);
+}
+
+#[test]
+fn an_engine_with_handles_is_freed_by_the_next_build_or_retirement_after_the_last_one() {
+    for by_a_build in [false, true] {
+        let (probe, other) = (Probe::new(), by_hand(&Probe::new()));
         let timer = by_hand(&probe);
-        let timeout = timer.schedule(HOUR, 1).unwrap();
-        let timer = if timer_first {
-            drop(timer);
-            None
-        } else {
-            Some(timer)
-        };
-        std::thread::spawn(move || drop(timeout)).join().unwrap();
+        let [first, last] = [1, 2].map(|n| timer.schedule(HOUR, n).unwrap());
         drop(timer);
-        assert_eq!(probe.alive(), 0);
+        drop(first);
+        collect();
+        assert_eq!((probe.alive(), last.state()), (1, TimeoutState::Returned));
+        assert!(!last.cancel().won());
+        // By a thread that knows nothing else of the engine.
+        std::thread::spawn(move || drop(last)).join().unwrap();
+        let built = by_a_build.then(|| by_hand(&Probe::new()));
+        drop(other);
+        wait_until("it is freed", || probe.alive() == 0);
+        drop(built);
     }
 }
 
 #[test]
 fn a_handle_that_is_kept_for_ever_holds_only_its_own_engine() {
-    let forgotten = Probe::new();
+    let (forgotten, probe) = (Probe::new(), Probe::new());
     std::mem::forget(by_hand(&forgotten).schedule(HOUR, 1).unwrap());
-    // More engines than there are shelves, so that some share one with the engine that stays.
-    let probe = Probe::new();
-    for _ in 0..200 {
-        let timer = by_hand(&probe);
-        let timeouts: Vec<_> = (0..3).map(|n| timer.schedule(HOUR, n).unwrap()).collect();
-        drop(timer);
-        assert_eq!(probe.alive(), 1);
-        drop(timeouts);
-        assert_eq!(probe.alive(), 0);
+    for _ in 0..20 {
+        drop(by_hand(&probe).schedule(HOUR, 1).unwrap());
     }
+    wait_until_gone(&[&probe]);
     assert_eq!(forgotten.alive(), 1);
 }
 
@@ -98,18 +95,15 @@ fn a_handle_that_is_kept_for_ever_holds_only_its_own_engine() {
 fn an_engines_end_may_drop_handles_of_other_engines() {
     let (first, second) = (Probe::new(), Probe::new());
     let inner = by_hand(&first);
-    let timeout = inner.schedule(HOUR, 1).unwrap();
+    let held = Mutex::new(Some(inner.schedule(HOUR, 1).unwrap()));
     drop(inner);
-    let chain = second.watched(one_shard().drive(Drive::Manual));
-    let held = Mutex::new(Some(timeout));
     // The hook of the outer engine owns the handle of the inner one.
-    let chain = chain.on_panic(move |_| _ = held.lock().unwrap().take());
-    let outer = chain.build_with(|_: Expired<u64>| ()).unwrap();
+    let outer = second.watched(one_shard().drive(Drive::Manual));
+    let outer = outer.on_panic(move |_| _ = held.lock().unwrap().take());
+    let outer = outer.build_with(|_: Expired<u64>| ()).unwrap();
     let last = outer.schedule(HOUR, 1).unwrap();
-    drop(outer);
-    assert_eq!(first.alive(), 1);
-    drop(last);
-    assert_eq!((first.alive(), second.alive()), (0, 0));
+    drop((outer, last));
+    wait_until_gone(&[&first, &second]);
 }
 
 /// Engines and handles in every order, on threads that come and go.
@@ -158,7 +152,7 @@ fn no_engine_is_lost_or_freed_early_under_random_load() {
             .collect();
         drop((timers, senders));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        wait_until("every engine is gone", || probe.alive() == 0);
+        wait_until_gone(&[&probe]);
     }
 }
 
@@ -175,7 +169,7 @@ fn many_threads_drop_the_last_handles_of_an_engine() {
             }
             scope.spawn(move || drop(timer));
         });
-        assert_eq!(probe.alive(), 0);
+        wait_until_gone(&[&probe]);
     }
 }
 

@@ -1,0 +1,141 @@
+//! The end of an engine with handles: freed exactly once, and not before the last handle has let go.
+//!
+//! The engine's memory is a [`Probe`]: each handle reads it before it counts itself as dropped, and the thread that
+//! frees the engine writes it. A free that is not ordered behind every handle is a read and a write without an order.
+
+use super::harness::{Probe, UNBOUNDED, bounded, explore, spawn};
+use crate::engine::retired::{Retired, RetiredEngines, TimerCount};
+use crate::shard::thread_state::ThreadState;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as Plain;
+
+/// What handles need of an engine: its memory, and a thread state for each thread.
+struct Engine {
+    memory: Probe,
+    threads: Vec<ThreadState>,
+    /// Counted `Timer`s.
+    timers: TimerCount,
+    freed: Plain,
+}
+
+impl Engine {
+    fn new(threads: usize, timers: usize) -> Arc<Self> {
+        let count = TimerCount::default();
+        (0..timers).for_each(|_| _ = count.add());
+        Arc::new(Self {
+            memory: Probe::new(),
+            threads: (0..threads).map(|_| ThreadState::default()).collect(),
+            timers: count,
+            freed: Plain::new(0),
+        })
+    }
+
+    /// Thread `thread` makes a handle.
+    fn make(&self, thread: usize) {
+        let _ = self.memory.get();
+        self.threads[thread].handles_made.bump();
+    }
+
+    /// Thread `thread` drops a handle.
+    fn leave(&self, thread: usize) {
+        let _ = self.memory.get();
+        self.threads[thread].handles_dropped.bump();
+    }
+
+    /// Drops a `Timer`; the last one retires the engine.
+    fn drop_timer(self: &Arc<Self>, retired: &RetiredEngines<Unused>) {
+        let _ = self.memory.get();
+        if self.timers.remove() {
+            retired.collect(Some(Unused(Arc::clone(self))));
+        }
+    }
+
+    /// To be called when all handles and timers are gone.
+    fn assert_freed_once(&self, retired: &RetiredEngines<Unused>) {
+        // As the next build does.
+        retired.collect(None);
+        assert_eq!(self.freed.load(std::sync::atomic::Ordering::Relaxed), 1, "times freed");
+        assert_eq!(retired.len(), 0, "engines that are left");
+    }
+}
+
+/// A retired engine.
+struct Unused(Arc<Engine>);
+
+impl Retired for Unused {
+    fn handles_left(&self) -> u64 {
+        let sum = |count: fn(&ThreadState) -> u64| self.0.threads.iter().map(count).sum::<u64>();
+        let dropped = sum(|thread| thread.handles_dropped.get());
+        sum(|thread| thread.handles_made.get()).wrapping_sub(dropped)
+    }
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        self.0.memory.set(1);
+        self.0.freed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// A handle is dropped while the last `Timer` goes.
+#[test]
+fn drop_the_handle_or_the_timer() {
+    explore(UNBOUNDED, || {
+        let (engine, retired) = (Engine::new(2, 1), RetiredEngines::new());
+        engine.make(0);
+        let dropper = spawn({
+            let engine = Arc::clone(&engine);
+            move || engine.leave(1)
+        });
+        engine.drop_timer(&retired);
+        dropper.join().unwrap();
+        engine.assert_freed_once(&retired);
+    });
+}
+
+/// A thread makes a handle through its own `Timer`, drops the `Timer` and then the handle; another one drops the
+/// other `Timer`. Either may retire the engine.
+#[test]
+fn make_a_handle_or_drop_the_other_timer() {
+    explore(UNBOUNDED, || {
+        let (engine, retired) = (Engine::new(2, 2), Arc::new(RetiredEngines::new()));
+        let maker = spawn({
+            let (engine, retired) = (Arc::clone(&engine), Arc::clone(&retired));
+            move || {
+                engine.make(1);
+                engine.drop_timer(&retired);
+                engine.leave(1);
+            }
+        });
+        engine.drop_timer(&retired);
+        maker.join().unwrap();
+        engine.assert_freed_once(&retired);
+    });
+}
+
+/// Two handles of two threads are dropped, while one engine is built and another one is retired: neither frees the
+/// engine early, nor both.
+#[test]
+fn drop_two_handles_or_collect() {
+    explore(bounded(3, 2), || {
+        let (first, second) = (Engine::new(3, 1), Engine::new(1, 1));
+        let retired = Arc::new(RetiredEngines::new());
+        first.make(0);
+        first.make(0);
+        first.drop_timer(&retired);
+        let droppers: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|thread| {
+                let (engine, retired) = (Arc::clone(&first), Arc::clone(&retired));
+                spawn(move || {
+                    engine.leave(thread);
+                    retired.collect(None);
+                })
+            })
+            .collect();
+        second.drop_timer(&retired);
+        droppers.into_iter().for_each(|dropper| dropper.join().unwrap());
+        first.assert_freed_once(&retired);
+        second.assert_freed_once(&retired);
+    });
+}
