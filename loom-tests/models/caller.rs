@@ -75,7 +75,7 @@ impl Owner {
         self.entries.remove(&(tick, mark));
         let Self { world, timer, .. } = self;
         let (table, cache) = (&world.table, world.owners_cache());
-        match table.due(cache, timer.index, mark, now, || ()) {
+        match table.due(cache, timer.index, mark, now, |_| ()) {
             Fate::Drop => {}
             Fate::Refile(tick) => drop(self.entries.insert((tick, mark))),
             Fate::Fire(fired) => {
@@ -86,7 +86,6 @@ impl Owner {
                 let over = self.before_the_call.as_ref().is_some_and(over);
                 let fired = match table.confirm_call(cache, fired, now) {
                     Call::Begins(fired) => fired,
-                    Call::Last(_) => panic!("every copy succeeds"),
                     Call::Moved(filed) => {
                         self.entries.extend(filed);
                         return true;

@@ -70,7 +70,7 @@ impl Look {
 }
 
 fn look(world: &World, timer: Armed, now: u64) -> Look {
-    match world.table.due(world.owners_cache(), timer.index, timer.mark, now, || ()) {
+    match world.table.due(world.owners_cache(), timer.index, timer.mark, now, |_| ()) {
         Fate::Fire(fired) => Look::Wakes(fired.payload.id()),
         Fate::Drop => Look::Dead,
         Fate::Refile(tick) => {

@@ -59,7 +59,7 @@ impl World {
 
     /// The owner decides about an entry: the deadline it fired with, or when to look again, or neither.
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Decided {
-        match self.table.due(&self.caches[OWNER], timer.index, mark, now, || ()) {
+        match self.table.due(&self.caches[OWNER], timer.index, mark, now, |_| ()) {
             Fate::Fire(fired) => {
                 assert_eq!(
                     self.table.generation(fired.key),

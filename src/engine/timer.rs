@@ -210,9 +210,9 @@ impl<T: Send + 'static> Timer<T> {
     /// from the one before, not from the time of its handling. A period counts as one timer scheduled and one
     /// fired; under `max_pending` the timer keeps one permit until it ends.
     ///
-    /// `T::clone` runs here for the first call, and on the worker, ahead of each call, for the next one, from the
-    /// payload of that call. No lock is held meanwhile. If it panics on the worker, the call that it was ahead of is
-    /// the timer's last, and the panic counts in [`stats`](Self::stats).
+    /// `T::clone` runs here once, for a template that the worker clones for each call. No lock is held meanwhile. If it
+    /// panics on the worker, that call is left out, the timer goes on to its next deadline, and the panic counts in
+    /// [`stats`](Self::stats).
     ///
     /// Lock-free; allocates once.
     ///

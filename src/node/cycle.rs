@@ -2,18 +2,19 @@
 //!
 //! ```text
 //!   node ---> Cycle  kept   what the timer was given      whoever ends the timer takes it
-//!                    own    the payload of the next call,  its owner, while it is BUSY with the timer
+//!                    own    the template of the calls,    its owner, while it is BUSY with the timer
 //!                           the course, the coming tick
 //! ```
 //!
-//! The two parts never meet: so a cancel needs not wait for a handler that runs, and the payload is copied without a
-//! lock. Whoever ends a timer that is not busy has both parts; otherwise the one of the two who lets go last frees
-//! the rest.
+//! The owner clones the template for each call. The template is itself a clone of what the timer was given, made when
+//! the timer is scheduled, so the two parts never meet: a cancel takes what is kept while the owner clones or calls,
+//! without a lock and without waiting. Whoever ends a timer that is not busy has both parts; otherwise the one of the
+//! two who lets go last frees the rest.
 
 use crate::contain;
 use crate::sync::boxed::Place;
 use crate::sync::cell::{Tracked, UnsafeCell};
-use crate::time::{Course, Repeat};
+use crate::time::{Course, Repeat, Time};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -27,9 +28,9 @@ pub(super) struct Cycle<T> {
 
 /// The owner's part.
 pub(super) struct Own<T> {
-    /// The payload of the coming call, copied ahead; nothing if the copy failed, and then that call is the last.
-    pub(super) next: Option<T>,
-    pub(super) course: Course,
+    /// Cloned for each call.
+    template: ManuallyDrop<T>,
+    course: Course,
     /// The tick of the coming call. The node's deadline shows it to others, unless they have moved it since.
     pub(super) due: u64,
 }
@@ -39,6 +40,17 @@ impl<T> Own<T> {
     pub(super) fn move_to(&mut self, due: u64) {
         self.due = due;
         self.course.move_to_tick(due);
+    }
+
+    /// Goes on to the next deadline from a call that ended at `now`.
+    pub(super) fn advance(&mut self, now: Time) {
+        self.course.advance(now);
+        self.due = self.course.tick();
+    }
+
+    /// Goes on to the next deadline without a call, in the tick `now`.
+    pub(super) fn skip(&mut self, now: u64) {
+        self.advance(self.course.start_of(now));
     }
 }
 
@@ -55,9 +67,10 @@ impl<T> Copy for Link<T> {}
 
 impl<T> Link<T> {
     /// A new cycle, to be given to [`free`](Self::free) when both parts are done with.
-    pub(super) fn new(place: Place<Cycle<T>>, repeat: Repeat<T>, first: T) -> Self {
+    pub(super) fn new(place: Place<Cycle<T>>, repeat: Repeat<T>, template: T) -> Self {
         let Repeat { payload, clone, course } = repeat;
-        let own = Own { next: Some(first), due: course.tick(), course };
+        let template = ManuallyDrop::new(template);
+        let own = Own { template, due: course.tick(), course };
         let cycle = place.put(Cycle {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),
             own: UnsafeCell::new(own),
@@ -96,14 +109,20 @@ impl<T> Link<T> {
         })
     }
 
-    /// How a payload is copied.
+    /// Clones the template; `None` if `Clone` panics.
     ///
     /// # Safety
     ///
-    /// As [`own`](Self::own).
-    pub(super) unsafe fn copies(self) -> fn(&T) -> T {
-        // SAFETY: the cycle exists (the function's contract); the field is never written.
-        unsafe { self.0.as_ref() }.clone
+    /// The caller is the owner and busy with the timer.
+    pub(super) unsafe fn clone_template(self) -> Option<T> {
+        // SAFETY: the cycle exists until its owner has let go (the function's contract); as in `take_kept`.
+        let cycle = unsafe { self.0.as_ref() };
+        cycle.own.with(|own| {
+            // SAFETY: nobody writes the owner's part now. The user's `Clone` does not reach it either: it can end or
+            // move the timer, but not turn its shard, whose turn this is.
+            let template = unsafe { &(*own).template };
+            contain::quietly("a payload's Clone", || (cycle.clone)(template))
+        })
     }
 
     /// Frees the cycle.
@@ -112,10 +131,11 @@ impl<T> Link<T> {
     ///
     /// What was kept has been taken, and nobody uses the cycle from now on.
     pub(super) unsafe fn free(self) {
-        // SAFETY: nobody else uses the cycle (the function's contract), so its own part is the caller's.
-        let next = unsafe { self.own(|own| own.next.take()) };
+        // SAFETY: nobody else uses the cycle (the function's contract), so its own part is the caller's, and the
+        // template is taken once.
+        let template = unsafe { self.own(|own| ManuallyDrop::take(&mut own.template)) };
         // SAFETY: the pointer came from a box in `new`, and this is the only time it is freed.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-        contain::drop_payload(next);
+        contain::drop_payload(template);
     }
 }

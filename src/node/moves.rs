@@ -106,7 +106,7 @@ mod tests {
     fn a_mover_that_has_not_moved_anything_keeps_no_timer_waiting() {
         let cache = ThreadCache::default();
         let (table, timer) = with_a_stopped_mover(&cache);
-        assert_eq!(fired(table.due(&cache, timer.index, timer.mark, 10, || ())), (7, 10));
+        assert_eq!(fired(table.due(&cache, timer.index, timer.mark, 10, |_| ())), (7, 10));
         let node = table.node(timer.index).unwrap();
         assert_eq!(node.deadline.exchange(5, true), None, "who comes to move it is too late");
         assert!(node.state.give_up_move(), "the mover held the node last");
@@ -120,10 +120,10 @@ mod tests {
             assert_eq!(table.node(timer.index).unwrap().deadline.exchange(to, true), Some(10));
             let (last, before) = looks.split_last().unwrap();
             for &now in before {
-                let fate = table.due(&cache, timer.index, timer.mark, now, || ());
+                let fate = table.due(&cache, timer.index, timer.mark, now, |_| ());
                 assert!(matches!(fate, Fate::Refile(tick) if tick == to), "one look per deadline");
             }
-            let fate = table.due(&cache, timer.index, timer.mark, *last, || ());
+            let fate = table.due(&cache, timer.index, timer.mark, *last, |_| ());
             assert_eq!(fired(fate), (7, to));
         }
     }
@@ -136,7 +136,7 @@ mod tests {
         let Rescheduled::Earlier { mark } = moved else { panic!("{moved:?}") };
         // The owner is told, because the other one may have pulled the deadline in.
         let Some((20, mark)) = table.arrive(timer.index, mark, 20) else { panic!("not filed") };
-        assert!(matches!(table.due(&cache, timer.index, timer.mark, 10, || ()), Fate::Drop));
-        assert_eq!(fired(table.due(&cache, timer.index, mark, 20, || ())), (7, 20));
+        assert!(matches!(table.due(&cache, timer.index, timer.mark, 10, |_| ()), Fate::Drop));
+        assert_eq!(fired(table.due(&cache, timer.index, mark, 20, |_| ())), (7, 20));
     }
 }

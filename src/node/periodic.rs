@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   entry due ---> due_periodic: Waiting -> Preparing      not due yet, or moved: -> Waiting
-//!                    copy the payload for the call after
+//!                    clone the payload               Clone panics: -> Waiting, for the next deadline
 //!                  confirm_call: Preparing -> Running      the last step before the handler; moved away: -> Waiting
 //!                    the handler runs
 //!                  finish_call:  Running -> Waiting        at the next deadline, or the one it was moved to
@@ -26,8 +26,6 @@ use crate::time::{Repeat, Time};
 pub(crate) enum Call<T> {
     /// It begins; call [`Table::finish_call`] after it.
     Begins(Fired<T>),
-    /// It begins, and is the last one, because the payload for the next could not be copied. The timer has ended.
-    Last(Fired<T>),
     /// The timer has been moved beyond now: no call. The entry to be filed, and its tick, if the timer goes on.
     Moved(Option<(u64, u32)>),
     /// The timer has been ended: no call.
@@ -35,7 +33,7 @@ pub(crate) enum Call<T> {
 }
 
 impl<T> Table<T> {
-    /// Arms a periodic timer, whose first call is for `first`; gives the payload back if the table is full, or
+    /// Arms a periodic timer, whose calls get clones of `template`; gives the payload back if the table is full, or
     /// there is no memory.
     ///
     /// `count` is called before anybody else can see the timer.
@@ -43,18 +41,18 @@ impl<T> Table<T> {
         &self,
         cache: &ThreadCache,
         repeat: Repeat<T>,
-        first: T,
+        template: T,
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
         let place = Place::new();
         let Some((place, node)) = place.and_then(|place| Some((place, self.take_node(cache)?)))
         else {
-            contain::drop_payload(first);
+            contain::drop_payload(template);
             return Err(repeat.payload);
         };
         self.note_periodic();
         let deadline = repeat.course.tick();
-        let load = Load::every(Link::new(place, repeat, first));
+        let load = Load::every(Link::new(place, repeat, template));
         Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
     }
 
@@ -67,6 +65,7 @@ impl<T> Table<T> {
         node: &Node<T>,
         mark: u32,
         now: u64,
+        clone_panicked: impl FnOnce(),
     ) -> Fate<Fired<T>> {
         let Some(state) = node.state.begin_call(mark) else { return Fate::Drop };
         // SAFETY: the timer was alive and periodic when this call was begun, which keeps the node.
@@ -75,23 +74,20 @@ impl<T> Table<T> {
         unsafe { Self::take_over(node, link) };
         // SAFETY: as above.
         let due = unsafe { link.own(|own| own.due) };
-        if due > now {
+        if due <= now {
             // SAFETY: as above.
-            let filed = unsafe { self.let_wait(cache, index, node, link, false) };
-            return filed.map_or(Fate::Drop, |(tick, _)| Fate::Refile(tick));
+            if let Some(payload) = unsafe { link.clone_template() } {
+                let key = self.key(index, state.generation());
+                return Fate::Fire(Fired { payload, key, deadline: due, periodic: true });
+            }
+            clone_panicked();
+            // SAFETY: as above.
+            unsafe { link.own(|own| own.skip(now)) };
         }
         // SAFETY: as above.
-        let Some(payload) = (unsafe { link.own(|own| own.next.take()) }) else {
-            debug_assert!(false, "a timer without a next payload has ended");
-            return Fate::Drop;
-        };
-        // SAFETY: as above.
-        let copies = unsafe { link.copies() };
-        let next = contain::quietly("a payload's Clone", || copies(&payload));
-        // SAFETY: as above.
-        unsafe { link.own(|own| own.next = next) };
-        let key = self.key(index, state.generation());
-        Fate::Fire(Fired { payload, key, deadline: due, periodic: true })
+        let filed = unsafe { self.let_wait(cache, index, node, link, false) };
+        // One that is far behind, and whose clones panic, holds up no turn.
+        filed.map_or(Fate::Drop, |(tick, _)| Fate::Refile(tick.max(now.saturating_add(1))))
     }
 
     /// Directly before the handler of a periodic timer is called, which has `fired` at the tick `now`.
@@ -105,21 +101,9 @@ impl<T> Table<T> {
         let Some(node) = self.node(index) else { return Call::Ended(fired.payload) };
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
-        // SAFETY: as above.
-        let goes_on = unsafe { link.own(|own| own.next.is_some()) };
         loop {
-            let confirmed =
-                if goes_on { node.state.confirm_call() } else { node.state.end_by_call() };
-            match confirmed {
-                Confirmed::Begins if goes_on => return Call::Begins(fired),
-                Confirmed::Begins => {
-                    // SAFETY: the owner has ended the timer.
-                    contain::drop_payload(unsafe { link.take_kept() });
-                    let _ = node.state.release_taking();
-                    // SAFETY: the timer has ended.
-                    unsafe { self.let_go(cache, index, node, link) };
-                    return Call::Last(fired);
-                }
+            match node.state.confirm_call() {
+                Confirmed::Begins => return Call::Begins(fired),
                 Confirmed::Moved => {
                     // SAFETY: the owner is busy with the timer.
                     unsafe { Self::take_over(node, link) };
@@ -127,10 +111,8 @@ impl<T> Table<T> {
                     fired.deadline = unsafe { link.own(|own| own.due) };
                     if fired.deadline > now {
                         // SAFETY: as above.
-                        let copy = unsafe { link.own(|own| own.next.replace(fired.payload)) };
-                        // SAFETY: as above.
                         let filed = unsafe { self.let_wait(cache, index, node, link, false) };
-                        contain::drop_payload(copy);
+                        contain::drop_payload(fired.payload);
                         return Call::Moved(filed);
                     }
                 }
@@ -154,12 +136,7 @@ impl<T> Table<T> {
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: as above.
-        unsafe {
-            link.own(|own| {
-                own.course.advance(now);
-                own.due = own.course.tick();
-            });
-        }
+        unsafe { link.own(|own| own.advance(now)) };
         // SAFETY: as above.
         unsafe { self.let_wait(cache, index, node, link, true) }
     }

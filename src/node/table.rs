@@ -172,7 +172,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Owner: what becomes of an entry at `now`. `count` is called if a timer has fired that fires once.
+    /// Owner: what becomes of an entry at `now`. `count` is called with true if a timer has fired that fires once, and
+    /// with false if the `Clone` of a periodic one's payload has panicked.
     #[inline(always)] // as `Driver::next`
     pub(crate) fn due(
         &self,
@@ -180,7 +181,7 @@ impl<T> Table<T> {
         index: u32,
         mark: u32,
         now: u64,
-        count: impl FnOnce(),
+        count: impl FnOnce(bool),
     ) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
@@ -191,7 +192,7 @@ impl<T> Table<T> {
                 return Fate::Drop;
             }
             if seen.is_periodic() {
-                return self.due_periodic(cache, index, node, mark, now);
+                return self.due_periodic(cache, index, node, mark, now, || count(false));
             }
             if seen.is_exchanged() {
                 return Fate::Refile(now.saturating_add(1));
@@ -217,7 +218,7 @@ impl<T> Table<T> {
             }
             match node.state.try_end(seen, Phase::Fired, false) {
                 Ok(won) => {
-                    count();
+                    count(true);
                     let key = self.key(index, seen.generation());
                     let Some(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;

@@ -47,13 +47,13 @@ impl<T> ShardHandle<T> {
         if let Err(kind) = self.acquire_permit(thread) {
             return Err(ScheduleError::new(kind, payload));
         }
-        let Some(first) = contain::quietly("a payload's Clone", || clone(&payload)) else {
+        let Some(template) = contain::quietly("a payload's Clone", || clone(&payload)) else {
             self.release_permit(thread);
             return Err(ScheduleError::new(ScheduleErrorKind::PayloadClonePanicked, payload));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
         if let Err(kind) = if send { self.prepare(thread) } else { Ok(()) } {
-            contain::drop_payload(first);
+            contain::drop_payload(template);
             return Err(ScheduleError::new(kind, payload));
         }
         let repeat = Repeat { payload, clone, course };
@@ -61,7 +61,7 @@ impl<T> ShardHandle<T> {
             scheduled.bump();
         };
         self.table
-            .arm_periodic(&thread.cache, repeat, first, count)
+            .arm_periodic(&thread.cache, repeat, template, count)
             .map_err(|payload| self.no_node(thread, payload))
     }
 }
@@ -87,19 +87,11 @@ impl<T> Owner<T> {
     pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
         let Self { handle, thread, calling, .. } = self;
         let index = fired.key.index();
-        // The next call is counted before this one counts as over, so that the timer always counts as pending. If it
-        // is the last call after all, nobody has been told of it.
+        // The next call is counted before this one counts as over, so that the timer always counts as pending.
         match handle.table.confirm_call(&thread.cache, fired, turn.now) {
             Call::Begins(fired) => {
                 handle.counters.own_scheduled.bump();
                 handle.counters.fired.bump();
-                return Some(fired);
-            }
-            Call::Last(fired) => {
-                *calling = None;
-                handle.counters.fired.bump();
-                handle.counters.panics.bump();
-                handle.release_permit(thread);
                 return Some(fired);
             }
             Call::Moved(filed) => {

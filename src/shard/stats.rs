@@ -47,7 +47,7 @@ pub struct ShardStats {
     pub pending: u64,
     /// Deadlines moved.
     pub rescheduled: u64,
-    /// Handlers that panicked, and periodic timers that ended because their payload's `Clone` did. The panic of a
+    /// Handlers that panicked, and calls of periodic timers left out because their payload's `Clone` did. The panic of a
     /// handler in an event loop's poll is not among them: it goes on into the loop.
     pub panics: u64,
     /// Expired timers that the executor gave back.

@@ -29,10 +29,14 @@ impl<T> TimerStore for Nodes<'_, T> {
     #[inline(always)] // as `Driver::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { handle, thread } = self;
-        handle.table.due(&thread.cache, entry.index, entry.mark, now, || {
-            // The permit is back before the handler runs, so that it can schedule at the limit.
-            handle.release_permit(thread);
-            handle.counters.fired.bump();
+        handle.table.due(&thread.cache, entry.index, entry.mark, now, |fired| {
+            if fired {
+                // The permit is back before the handler runs, so that it can schedule at the limit.
+                handle.release_permit(thread);
+                handle.counters.fired.bump();
+            } else {
+                handle.counters.panics.bump();
+            }
         })
     }
 

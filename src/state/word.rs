@@ -324,21 +324,12 @@ impl StateWord {
 
     /// Owner: directly before the handler is called.
     pub(crate) fn confirm_call(&self) -> Confirmed {
-        self.confirm(|seen| seen.in_phase(Phase::Running))
-    }
-
-    /// Owner: as [`confirm_call`](Self::confirm_call), but ends the timer, whose last call is about to begin.
-    pub(crate) fn end_by_call(&self) -> Confirmed {
-        self.confirm(|seen| seen.ended(Phase::Fired).with(TAKING))
-    }
-
-    fn confirm(&self, to: impl Fn(State) -> State) -> Confirmed {
         let mut seen = self.load();
         while seen.is_live() {
             if seen.is_moved() {
                 return Confirmed::Moved;
             }
-            match self.step(seen, to(seen)) {
+            match self.step(seen, seen.in_phase(Phase::Running)) {
                 Ok(_) => return Confirmed::Begins,
                 Err(now) => seen = now,
             }

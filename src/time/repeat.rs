@@ -43,6 +43,12 @@ impl Course {
         self.rests = self.period.is_fixed_delay();
     }
 
+    /// The time at which a tick begins.
+    #[cfg(feature = "shard")]
+    pub(crate) const fn start_of(&self, tick: u64) -> Time {
+        self.rate.start_of(tick)
+    }
+
     fn go_on_to(&mut self, nominal: Time) {
         self.coming = Deadline { nominal, tick: self.rate.deadline_at(nominal) };
     }

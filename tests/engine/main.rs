@@ -3,10 +3,9 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
-//! | `before_the_call` | cancels and moves between the decision that a periodic timer is due and its call |
 //! | `handles` | owned handles, weak timers, guards: who keeps an engine |
-//! | `periodic` | periodic timers, of the engine and of event loops |
-//! | `periodic_payloads` | periodic timers whose users do what they like in copies, drops and clocks |
+//! | `periodic` | periodic timers on every front: steps, interruptions, policies |
+//! | `periodic_payloads` | what users' payloads, clocks and wakers do around a periodic timer's call |
 //! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
 //! | `threads` | what only races, sleeps and dying threads can show |
 //! | `stress` | random engines under random load on real threads |
@@ -31,7 +30,6 @@ mod support {
     pub(crate) mod ticks;
 }
 
-mod before_the_call;
 mod handles;
 mod long_uptime;
 mod manual;

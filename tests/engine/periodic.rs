@@ -1,101 +1,427 @@
-//! Periodic timers of the engine and of event loops: policies, no drift, cancellation, limits, stop.
+//! Periodic timers on every front: one table of steps and interruptions, the policies, and what only races show.
 
-use crate::support::setup::rate;
+use crate::support::setup::{ms, one_shard, rate, us};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Cancel, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks,
-    Period, ScheduleErrorKind, Time, Timer,
+    Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Remote,
+    ScheduleErrorKind, Time, Timer, WheelKind,
 };
 
-const MS: Duration = Duration::from_millis(1);
-
-/// An engine turned by hand, its clock, and the milliseconds at which its timers fired.
-type Fires = Arc<Mutex<Vec<(u32, u64)>>>;
-
-fn by_hand(configure: impl FnOnce(Builder) -> Builder) -> (Timer<u32>, ManualClock, Fires) {
-    let clock = ManualClock::new();
-    let fires = Fires::default();
-    let (log, time) = (Arc::clone(&fires), clock.clone());
-    let builder = configure(Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual));
-    let timer = builder
-        .build_with(move |expired: Expired<u32>| {
-            log.lock().unwrap().push((expired.payload, time.now().as_nanos() / 1_000_000));
-        })
-        .unwrap();
-    (timer, clock, fires)
+/// What a test does with a timer: from outside, within a handler, or within a payload's `Clone`.
+trait Hand {
+    fn start(&mut self, first: Duration, period: Period, load: Load) -> Key<Load>;
+    fn cancel(&mut self, key: Key<Load>) -> bool;
+    fn move_to(&mut self, key: Key<Load>, to: Time) -> bool;
+    /// The deadline, if the timer is pending.
+    fn deadline(&self, key: Key<Load>) -> Option<Time>;
+    fn pending(&self) -> usize;
 }
 
-/// An event loop's timer and its clock.
-fn looped() -> (EventLoopTimer<u32>, ManualClock) {
-    let clock = ManualClock::new();
-    let builder = EventLoopTimer::builder().clock(clock.clone());
-    (builder.build_with_waker(|| ()).unwrap(), clock)
+macro_rules! hand {
+    ($type:ty, |$timer:ident| [$($now:expr)?]) => {
+        impl Hand for $type {
+            fn start(&mut self, first: Duration, period: Period, load: Load) -> Key<Load> {
+                let $timer = self;
+                $timer.schedule_periodic($($now,)? first, period, load).unwrap()
+            }
+            fn cancel(&mut self, key: Key<Load>) -> bool {
+                Self::cancel(self, key).payload().is_some_and(|load| !load.is_copy)
+            }
+            fn move_to(&mut self, key: Key<Load>, to: Time) -> bool {
+                let $timer = self;
+                $timer.reschedule($($now,)? key, to).moved()
+            }
+            fn deadline(&self, key: Key<Load>) -> Option<Time> {
+                let deadline = Self::deadline(self, key);
+                assert_eq!(deadline.is_some(), self.is_pending(key));
+                deadline
+            }
+            fn pending(&self) -> usize {
+                Self::pending(self)
+            }
+        }
+    };
 }
 
-fn run_to(timer: &Timer<u32>, clock: &ManualClock, ms: u64, step: u64) {
-    while clock.now() < Time::ZERO + Duration::from_millis(ms) {
-        clock.advance(Duration::from_millis(step));
-        // What a handler arms fires in a later turn, so turn until nothing does.
-        while timer.turn().unwrap() > 0 {}
+hand!(Timer<Load>, |timer| []);
+hand!(Remote<Load>, |timer| []);
+hand!(EventLoopTimer<Load>, |timer| [timer.now()]);
+// It is told points in time only, or delays from the beginning.
+hand!(LocalTimer<Load>, |timer| [Time::ZERO]);
+
+/// A timer of one kind on the script's clock.
+trait Front {
+    fn hand(&mut self) -> &mut dyn Hand;
+    /// The same timers for code that runs while the front is borrowed, where there is such a way.
+    fn other(&self) -> Option<Box<dyn Hand + Send>>;
+    /// Runs what is due, until nothing is.
+    fn run(&mut self);
+    /// Timers scheduled, timers fired and panics, where they are counted.
+    fn counts(&self) -> Option<[u64; 3]>;
+    /// Ends the front; how many timers that returns.
+    fn end(self: Box<Self>) -> usize;
+}
+
+type Act = Box<dyn FnOnce(&mut dyn Hand) + Send>;
+
+/// What happens in a test, and what is to happen once in its course.
+#[derive(Default)]
+struct Script {
+    clock: ManualClock,
+    loads: AtomicUsize,
+    in_clone: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    in_call: Mutex<Option<Act>>,
+    /// For each call when it was made and for which deadline, in milliseconds.
+    calls: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Script {
+    fn now(&self) -> u64 {
+        millis(self.clock.now())
+    }
+
+    fn call(&self, hand: &mut dyn Hand, expired: &Expired<Load>) {
+        assert!(expired.payload.is_copy, "what the timer was given stays with it");
+        self.calls.lock().unwrap().push((self.now(), millis(expired.deadline)));
+        let act = self.in_call.lock().unwrap().take();
+        act.into_iter().for_each(|act| act(hand));
     }
 }
 
-fn times(fires: &Fires) -> Vec<u64> {
-    fires.lock().unwrap().drain(..).map(|(_, ms)| ms).collect()
+fn millis(time: Time) -> u64 {
+    time.as_nanos() / 1_000_000
+}
+
+struct Load {
+    script: Arc<Script>,
+    is_copy: bool,
+}
+
+impl Load {
+    fn new(script: &Arc<Script>, is_copy: bool) -> Self {
+        script.loads.fetch_add(1, Ordering::SeqCst);
+        Self { script: Arc::clone(script), is_copy }
+    }
+}
+
+impl Clone for Load {
+    fn clone(&self) -> Self {
+        let act = self.script.in_clone.lock().unwrap().take();
+        act.into_iter().for_each(|act| act());
+        Self::new(&self.script, true)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.script.loads.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct Engine(Timer<Load>, Drive);
+
+impl Front for Engine {
+    fn hand(&mut self) -> &mut dyn Hand {
+        &mut self.0
+    }
+
+    fn other(&self) -> Option<Box<dyn Hand + Send>> {
+        Some(Box::new(self.0.clone()))
+    }
+
+    fn run(&mut self) {
+        match self.1 {
+            Drive::Manual => while self.0.turn().unwrap() > 0 {},
+            _ => self.0.wait_idle(),
+        }
+    }
+
+    fn counts(&self) -> Option<[u64; 3]> {
+        let stats = self.0.stats();
+        Some([stats.scheduled(), stats.fired(), stats.panics()])
+    }
+
+    fn end(self: Box<Self>) -> usize {
+        self.0.stop().unwrap().into_iter().filter(|left| !left.payload.is_copy).count()
+    }
+}
+
+struct Loop {
+    timer: EventLoopTimer<Load>,
+    remote: Remote<Load>,
+    /// Whether the test uses the remote.
+    remotely: bool,
+    script: Arc<Script>,
+}
+
+impl Front for Loop {
+    fn hand(&mut self) -> &mut dyn Hand {
+        if self.remotely { &mut self.remote } else { &mut self.timer }
+    }
+
+    fn other(&self) -> Option<Box<dyn Hand + Send>> {
+        Some(Box::new(self.remote.clone()))
+    }
+
+    fn run(&mut self) {
+        let Self { timer, script, .. } = self;
+        repeat_poll(|| {
+            timer.poll_with(script.clock.now(), |timer, it| script.call(timer, &it)).fired
+        });
+    }
+
+    fn counts(&self) -> Option<[u64; 3]> {
+        let stats = self.timer.stats();
+        // A handler's panic goes on into the loop, and is not counted.
+        Some([stats.scheduled, stats.fired, stats.panics])
+    }
+
+    fn end(self: Box<Self>) -> usize {
+        self.timer.close().len()
+    }
+}
+
+struct Local(LocalTimer<Load>, Arc<Script>);
+
+impl Front for Local {
+    fn hand(&mut self) -> &mut dyn Hand {
+        &mut self.0
+    }
+
+    fn other(&self) -> Option<Box<dyn Hand + Send>> {
+        None
+    }
+
+    fn run(&mut self) {
+        let Self(timer, script) = self;
+        repeat_poll(|| {
+            timer.poll_with(script.clock.now(), |timer, it| script.call(timer, &it)).fired
+        });
+    }
+
+    fn counts(&self) -> Option<[u64; 3]> {
+        None
+    }
+
+    fn end(mut self: Box<Self>) -> usize {
+        self.0.drain().count()
+    }
+}
+
+/// Polls until nothing fires. A panic of the handler, or of a `Clone`, ends its poll.
+fn repeat_poll(mut poll: impl FnMut() -> usize) {
+    while catch_unwind(AssertUnwindSafe(&mut poll)).unwrap_or(1) > 0 {}
+}
+
+/// Each front, on a script of its own.
+fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
+    (0..6).map(|kind| {
+        let script = Arc::<Script>::default();
+        let local = |kind| {
+            let timer = LocalTimer::builder().wheel(kind).build().unwrap();
+            Box::new(Local(timer, Arc::clone(&script)))
+        };
+        let front: Box<dyn Front> = match kind {
+            0 | 1 => {
+                let (calls, clock) = (Arc::clone(&script), script.clock.clone());
+                let drive = [Drive::Manual, Drive::Workers][kind];
+                let handler = move |timer: &Timer<Load>, it| calls.call(&mut timer.clone(), &it);
+                let builder = one_shard().clock(clock).drive(drive);
+                Box::new(Engine(builder.build_with_timer(handler).unwrap(), drive))
+            }
+            2 | 3 => {
+                let builder = EventLoopTimer::builder().clock(script.clock.clone());
+                let timer = builder.build_with_waker(|| ()).unwrap();
+                let remote = timer.remote();
+                Box::new(Loop { timer, remote, remotely: kind == 3, script: Arc::clone(&script) })
+            }
+            4 => local(WheelKind::Hierarchical),
+            _ => local(WheelKind::Hashed { buckets: 16 }),
+        };
+        (script, front)
+    })
+}
+
+/// Goes on to `to` by milliseconds; the calls since the last time: when, and for which deadline.
+fn run_to(script: &Script, front: &mut dyn Front, to: u64) -> Vec<(u64, u64)> {
+    while script.now() < to {
+        script.clock.advance(ms(1));
+        front.run();
+    }
+    std::mem::take(&mut *script.calls.lock().unwrap())
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + ms(millis)
+}
+
+fn pause(length: Duration) -> Period {
+    Period::fixed_delay(length).unwrap()
+}
+
+/// Where a periodic timer is interrupted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Step {
+    /// At 15 ms, between two calls.
+    Before,
+    /// At 20 ms, while the payload of the second call is cloned.
+    InClone,
+    /// At 20 ms, in the second call.
+    InCall,
+}
+
+/// By what it is interrupted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum By {
+    Cancel,
+    MoveTo(u64),
+    Panic,
+}
+
+impl By {
+    fn act(self, hand: &mut dyn Hand, key: Key<Load>) {
+        match self {
+            Self::Cancel => {
+                assert!(hand.deadline(key).is_some() && hand.cancel(key) && !hand.cancel(key));
+                assert!(!hand.move_to(key, at(1000)));
+            }
+            Self::MoveTo(to) => assert!(hand.pending() == 1 && hand.move_to(key, at(to))),
+            Self::Panic => panic!("by the script"),
+        }
+    }
+}
+
+/// A timer that is first called after 10 ms and then every 10 ms is interrupted: for which deadlines it is called.
+#[rustfmt::skip]
+const INTERRUPTIONS: [(Step, By, &[u64]); 14] = [
+    (Step::Before, By::Cancel, &[10]),
+    (Step::Before, By::MoveTo(17), &[10, 17, 27, 37, 47]),
+    (Step::Before, By::MoveTo(20), &[10, 20, 30, 40, 50]),
+    (Step::Before, By::MoveTo(40), &[10, 40, 50]),
+    (Step::Before, By::MoveTo(12), &[10, 12, 22, 32, 42, 52]),
+    (Step::InClone, By::Cancel, &[10]),
+    (Step::InClone, By::MoveTo(22), &[10, 22, 32, 42, 52]),
+    (Step::InClone, By::MoveTo(45), &[10, 45]),
+    (Step::InClone, By::MoveTo(15), &[10, 15, 25, 35, 45]),
+    (Step::InClone, By::Panic, &[10, 30, 40, 50]),
+    (Step::InCall, By::Cancel, &[10, 20]),
+    (Step::InCall, By::MoveTo(22), &[10, 20, 22, 32, 42, 52]),
+    (Step::InCall, By::MoveTo(15), &[10, 20, 15, 25, 35, 45]),
+    (Step::InCall, By::Panic, &[10, 20, 30, 40, 50]),
+];
+
+/// One row for one front; whether the front has this step.
+fn interrupted(
+    script: &Arc<Script>,
+    front: &mut dyn Front,
+    period: Period,
+    (step, by, expected): (Step, By, &[u64]),
+    cancels: bool,
+) -> bool {
+    let other = front.other();
+    if step == Step::InClone && by != By::Panic && other.is_none() {
+        return false;
+    }
+    let key = front.hand().start(ms(10), period, Load::new(script, false));
+    assert_eq!(front.hand().deadline(key), Some(at(10)));
+    let mut calls = run_to(script, front, 15);
+    match step {
+        Step::Before => by.act(front.hand(), key),
+        Step::InCall => {
+            let act: Act = Box::new(move |hand| by.act(hand, key));
+            *script.in_call.lock().unwrap() = Some(act);
+        }
+        Step::InClone => {
+            let act: Box<dyn FnOnce() + Send> = match other {
+                Some(mut other) => Box::new(move || by.act(&mut *other, key)),
+                None => Box::new(|| panic!("by the script")),
+            };
+            *script.in_clone.lock().unwrap() = Some(act);
+        }
+    }
+    front.run();
+    calls.extend(run_to(script, front, 54));
+    let deadlines: Vec<_> = calls.iter().map(|&(_, deadline)| deadline).collect();
+    assert_eq!(deadlines, expected);
+    let since = if step == Step::Before { 15 } else { 20 };
+    assert!(calls.iter().all(|&(now, due)| now == due || (now == since && due < now)), "{calls:?}");
+    let lives = by != By::Cancel;
+    let next = expected.last().filter(|_| lives).map(|last| at(last + 10));
+    assert_eq!((front.hand().deadline(key), front.hand().pending()), (next, usize::from(lives)));
+    let fired = expected.len() as u64;
+    if let Some([scheduled, counted, panics]) = front.counts() {
+        assert_eq!(
+            (scheduled, counted),
+            (fired + 1, fired),
+            "a period is scheduled as the call fires"
+        );
+        assert!(panics == u64::from(by == By::Panic) || (step, by) == (Step::InCall, By::Panic));
+    }
+    assert!(!lives || !cancels || front.hand().cancel(key));
+    true
 }
 
 #[test]
-fn fires_once_per_period_until_cancelled_and_hands_the_payload_back() {
-    let (timer, clock, fires) = by_hand(|builder| builder);
-    let period = rate(10 * MS);
-    let key = timer.schedule_periodic(3 * MS, period, 7u32).unwrap();
-    run_to(&timer, &clock, 35, 1);
-    assert_eq!(times(&fires), [3, 13, 23, 33]);
-    assert!(timer.is_pending(key));
-    assert_eq!(timer.pending(), 1);
-    assert_eq!(timer.cancel(key), Cancel::Won(7));
-    assert_eq!(timer.cancel(key), Cancel::Lost);
-    assert!(!timer.is_pending(key));
-    assert_eq!(timer.pending(), 0);
-    run_to(&timer, &clock, 200, 1);
-    assert_eq!(times(&fires), []);
-    let stats = timer.stats();
-    assert_eq!((stats.scheduled(), stats.fired(), stats.cancelled()), (5, 4, 1));
+fn each_interruption_costs_what_it_ends_or_moves_and_nothing_else() {
+    for row in INTERRUPTIONS {
+        let to_the_past = matches!(row.1, By::MoveTo(12 | 15));
+        // After a call that comes late a fixed delay differs.
+        let periods =
+            if to_the_past { &[rate(ms(10))][..] } else { &[rate(ms(10)), pause(ms(10))] };
+        for &period in periods {
+            for cancels in [true, false] {
+                for (kind, (script, mut front)) in fronts().enumerate() {
+                    let row_of = || interrupted(&script, &mut *front, period, row, cancels);
+                    let tried = catch_unwind(AssertUnwindSafe(row_of));
+                    let tried = tried.unwrap_or_else(|_| panic!("front {kind}, {row:?}"));
+                    let left = usize::from(tried && row.1 != By::Cancel && !cancels);
+                    assert_eq!(front.end(), left, "front {kind}, {row:?}");
+                    assert_eq!(script.loads.load(Ordering::SeqCst), 0, "front {kind}, {row:?}");
+                }
+            }
+        }
+    }
 }
 
+/// Calls at the end of a pause from 10 to 47 ms, and those after it.
 #[test]
 fn missed_periods_are_skipped_delayed_or_made_up_for() {
-    for (missed, expected) in [
-        // A pause from 10 to 45 ms: the periods at 20, 30 and 40 are missed.
-        (MissedTicks::Skip, vec![10, 45, 50, 60]),
-        (MissedTicks::Delay, vec![10, 45, 55]),
-        (MissedTicks::Burst, vec![10, 45, 45, 45, 50, 60]),
-    ] {
-        let (timer, clock, fires) = by_hand(|builder| builder);
-        let period = Period::fixed_rate(10 * MS, missed).unwrap();
-        timer.schedule_periodic(10 * MS, period, 1u32).unwrap();
-        run_to(&timer, &clock, 10, 1);
-        clock.advance(35 * MS);
-        while timer.turn().unwrap() > 0 {}
-        run_to(&timer, &clock, 64, 1);
-        assert_eq!(times(&fires), expected, "{missed:?}");
+    let of = |missed| Period::fixed_rate(ms(10), missed).unwrap();
+    #[rustfmt::skip]
+    let policies: [(Period, &[(u64, u64)]); 4] = [
+        (of(MissedTicks::Skip), &[(47, 20), (50, 50), (60, 60)]),
+        (of(MissedTicks::Delay), &[(47, 20), (57, 57)]),
+        (of(MissedTicks::Burst), &[(47, 20), (47, 30), (47, 40), (50, 50), (60, 60)]),
+        (pause(ms(10)), &[(47, 20), (57, 57)]),
+    ];
+    for (period, expected) in policies {
+        for (script, mut front) in fronts() {
+            front.hand().start(ms(10), period, Load::new(&script, false));
+            assert_eq!(run_to(&script, &mut *front, 10), [(10, 10)]);
+            script.clock.advance(ms(37));
+            front.run();
+            assert_eq!(run_to(&script, &mut *front, 64), expected, "{period:?}");
+        }
     }
 }
 
 /// A timer that is far behind holds up the shard that it shares by one call per turn.
 #[test]
 fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
-    let burst = Period::fixed_rate(10 * MS, MissedTicks::Burst).unwrap();
-    let (timer, clock, _fires) = by_hand(|builder| builder);
-    timer.schedule_periodic(10 * MS, burst, 1u32).unwrap();
-    clock.advance(35 * MS);
-    let (mut event_loop, time) = looped();
-    let mut local = LocalTimer::new(MS).unwrap();
-    event_loop.schedule_periodic(Time::ZERO, 10 * MS, burst, 1u32).unwrap();
-    local.schedule_periodic(Time::ZERO, 10 * MS, burst, 1u32).unwrap();
-    time.advance(35 * MS);
+    let burst = Period::fixed_rate(ms(10), MissedTicks::Burst).unwrap();
+    let clock = ManualClock::new();
+    let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
+    let timer = builder.build_with(|_: Expired<u32>| ()).unwrap();
+    let builder = EventLoopTimer::builder().clock(clock.clone());
+    let mut event_loop = builder.build_with_waker(|| ()).unwrap();
+    let mut local = LocalTimer::new(ms(1)).unwrap();
+    timer.schedule_periodic(ms(10), burst, 1).unwrap();
+    event_loop.schedule_periodic(Time::ZERO, ms(10), burst, 1).unwrap();
+    local.schedule_periodic(Time::ZERO, ms(10), burst, 1).unwrap();
+    clock.advance(ms(35));
     let (now, due) = (clock.now(), Some(Duration::ZERO));
     for fired in [1, 1, 1, 0] {
         assert_eq!(event_loop.poll_timeout(now) == due, fired > 0);
@@ -105,158 +431,108 @@ fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
     assert_eq!(local.poll(now, |_| ()).fired, 3);
 }
 
+/// With a fixed delay a slow handler delays the next call, where the front reads the clock after it.
 #[test]
 fn a_fixed_delay_starts_when_the_handler_has_ended() {
-    let clock = ManualClock::new();
-    let fires = Fires::default();
-    let (log, time) = (Arc::clone(&fires), clock.clone());
-    let timer = Builder::new()
-        .shards(1)
-        .clock(clock.clone())
-        .drive(Drive::Manual)
-        .build_with(move |expired: Expired<u32>| {
-            log.lock().unwrap().push((expired.payload, time.now().as_nanos() / 1_000_000));
-            time.advance(25 * MS); // a slow handler
-        })
-        .unwrap();
-    timer.schedule_periodic(10 * MS, Period::fixed_delay(10 * MS).unwrap(), 1u32).unwrap();
-    run_to(&timer, &clock, 120, 1);
-    assert_eq!(times(&fires), [10, 45, 80, 115]);
-}
-
-#[test]
-fn does_not_drift_over_a_million_periods() {
-    let (timer, clock, fires) = by_hand(|builder| builder);
-    // Not a whole number of ticks: rounding must not add up.
-    let length = Duration::from_nanos(1_333_333);
-    timer
-        .schedule_periodic(length, Period::fixed_rate(length, MissedTicks::Burst).unwrap(), 1u32)
-        .unwrap();
-    let mut fired = 0;
-    while fired < 1_000_000 {
-        clock.advance(Duration::from_millis(10));
-        while timer.turn().unwrap() > 0 {}
-        fired += times(&fires).len() as u64;
+    for (script, mut front) in fronts().take(4) {
+        front.hand().start(ms(10), pause(ms(10)), Load::new(&script, false));
+        let mut calls = Vec::new();
+        for next in [10, 45, 80] {
+            let clock = script.clock.clone();
+            *script.in_call.lock().unwrap() = Some(Box::new(move |_| {
+                clock.advance(ms(25));
+            }));
+            calls.extend(run_to(&script, &mut *front, next));
+        }
+        let due: Vec<_> = calls.iter().map(|&(_, deadline)| deadline).collect();
+        assert_eq!(due, [10, 45, 80]);
     }
-    let ideal = clock.now().as_nanos() / 1_333_333;
-    assert!(fired.abs_diff(ideal) <= 1, "{fired} periods, {ideal} would be exact");
 }
 
+/// A third of a second is no whole number of milliseconds, nor of ticks: rounding must not add up.
 #[test]
-fn a_handler_may_cancel_its_own_timer() {
-    let clock = ManualClock::new();
-    type Slot = Option<(Timer, Key<tickwheel::Task>)>;
-    let slot: Arc<Mutex<Slot>> = Arc::default();
-    let runs = Arc::new(AtomicUsize::new(0));
-    let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build().unwrap();
-    let (inside, counted) = (Arc::clone(&slot), Arc::clone(&runs));
-    let period = rate(MS);
-    let key = timer
-        .repeat(MS, period, move || {
-            if counted.fetch_add(1, Ordering::SeqCst) == 2 {
-                let (timer, key) = inside.lock().unwrap().take().unwrap();
-                assert!(timer.cancel(key).won());
-            }
-        })
-        .unwrap();
-    *slot.lock().unwrap() = Some((timer.clone(), key));
-    for _ in 0..10 {
-        clock.advance(MS);
-        while timer.turn().unwrap() > 0 {}
+fn ten_thousand_periods_do_not_drift() {
+    const THIRD: u64 = 333_333_333;
+    for (script, mut front) in fronts() {
+        let length = Duration::from_nanos(THIRD);
+        let key = front.hand().start(length, rate(length), Load::new(&script, false));
+        for n in 1..=10_000 {
+            let deadline = front.hand().deadline(key).unwrap();
+            assert_eq!(millis(deadline), (n * THIRD).div_ceil(1_000_000));
+            script.clock.set(deadline);
+            front.run();
+        }
+        assert_eq!(script.calls.lock().unwrap().len(), 10_000);
     }
-    assert_eq!(runs.load(Ordering::SeqCst), 3);
-    assert_eq!(timer.pending(), 0);
 }
 
 #[test]
-fn a_panic_in_one_period_does_not_end_the_others() {
+fn it_keeps_its_permit_between_periods() {
     let clock = ManualClock::new();
-    let timer = Builder::new().shards(1).clock(clock.clone()).build().unwrap();
-    let runs = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&runs);
-    let period = rate(MS);
-    timer
-        .repeat(MS, period, move || {
-            assert_ne!(counted.fetch_add(1, Ordering::SeqCst), 1, "boom");
-        })
-        .unwrap();
-    for _ in 0..5 {
-        clock.advance(MS);
-        timer.wait_idle();
-    }
-    assert_eq!(runs.load(Ordering::SeqCst), 5);
-    assert_eq!(timer.stats().panics(), 1);
-    assert_eq!(timer.stop().unwrap().len(), 1, "stop returns the armed period");
-}
-
-#[test]
-fn keeps_its_place_under_the_limit_between_periods() {
-    let (timer, clock, fires) = by_hand(|builder| builder.max_pending(1));
-    let period = rate(MS);
-    let key = timer.schedule_periodic(MS, period, 1u32).unwrap();
+    let builder = one_shard().clock(clock.clone()).drive(Drive::Manual).max_pending(1);
+    let timer = builder.build_with(|_: Expired<u32>| ()).unwrap();
+    let key = timer.schedule_periodic(ms(1), rate(ms(1)), 1).unwrap();
     let full = ScheduleErrorKind::TooManyPending { pending: 1, max_pending: 1 };
     for _ in 0..3 {
-        run_to(&timer, &clock, clock.now().as_nanos() / 1_000_000 + 1, 1);
-        assert_eq!(timer.schedule(MS, 2u32).unwrap_err().kind(), &full);
-        assert_eq!(timer.schedule_periodic(MS, period, 3u32).unwrap_err().into_payload(), 3);
+        clock.advance(ms(1));
+        assert_eq!(timer.turn(), Ok(1));
+        assert_eq!(timer.schedule(ms(1), 2).unwrap_err().kind(), &full);
+        assert_eq!(timer.schedule_periodic(ms(1), rate(ms(1)), 3).unwrap_err().into_payload(), 3);
     }
-    assert_eq!(times(&fires).len(), 3);
     assert!(timer.cancel(key).won());
-    timer.schedule(MS, 2u32).unwrap();
+    timer.schedule(ms(1), 2).unwrap();
 }
 
+/// Not even the template: then there is no timer.
 #[test]
-fn stop_returns_the_period_and_frees_every_place() {
-    let (timer, clock, _fires) = by_hand(|builder| builder.max_pending(2));
-    let period = rate(MS);
-    let key = timer.schedule_periodic(MS, period, 1u32).unwrap();
-    run_to(&timer, &clock, 3, 1);
-    let left = timer.stop().unwrap();
-    assert_eq!(left.iter().map(|unfired| unfired.payload).collect::<Vec<_>>(), [1]);
-    assert!(!timer.is_pending(key));
-    assert_eq!(timer.cancel(key), Cancel::Lost);
-    assert_eq!(timer.pending(), 0);
-    let refused = timer.schedule_periodic(MS, period, 9u32).unwrap_err();
-    assert_eq!((refused.kind(), refused.payload()), (&ScheduleErrorKind::Stopped, &9));
+fn a_payload_whose_first_clone_panics_is_refused() {
+    for (script, mut front) in fronts().take(4) {
+        *script.in_clone.lock().unwrap() = Some(Box::new(|| panic!("the first clone")));
+        let load = Load::new(&script, false);
+        let started = AssertUnwindSafe(|| front.hand().start(ms(10), rate(ms(10)), load));
+        assert!(catch_unwind(started).is_err(), "an error, which the test unwraps");
+        assert_eq!((front.hand().pending(), script.loads.load(Ordering::SeqCst)), (0, 0));
+    }
 }
 
+/// A `Clone` that always panics, of a timer that is far behind, ends no turn late, and no other timer.
 #[test]
-fn payloads_are_dropped_exactly_as_often_as_they_were_made() {
+fn clones_that_panic_hold_up_nobody() {
+    #[derive(Default)]
+    struct Brittle(Arc<AtomicUsize>);
+    impl Clone for Brittle {
+        fn clone(&self) -> Self {
+            assert_eq!(self.0.fetch_add(1, Ordering::SeqCst), 0, "no second clone");
+            Self(Arc::clone(&self.0))
+        }
+    }
+    let burst = Period::fixed_rate(us(1), MissedTicks::Burst).unwrap();
     let clock = ManualClock::new();
-    let payload = Arc::new(());
-    let timer =
-        Builder::new().shards(1).clock(clock.clone()).build_with(|_: Expired<Arc<()>>| ()).unwrap();
-    let period = Period::fixed_rate(MS, MissedTicks::Burst).unwrap();
-    let keys: Vec<_> = (0..10)
-        .map(|_| timer.schedule_periodic(MS, period, Arc::clone(&payload)).unwrap())
-        .collect();
-    for _ in 0..20 {
-        clock.advance(3 * MS);
-        timer.wait_idle();
-    }
-    for key in &keys[..5] {
-        assert!(timer.cancel(*key).won());
-    }
-    // `stop` waits for the worker; the drop of the last handle would not.
-    drop(timer.stop());
-    drop(timer);
-    assert_eq!(Arc::strong_count(&payload), 1);
+    let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
+    let timer = builder.build_with(|_: Expired<Brittle>| ()).unwrap();
+    let key = timer.schedule_periodic(ms(1), burst, Brittle::default()).unwrap();
+    let other = timer.schedule_key(ms(10), Brittle::default()).unwrap();
+    clock.advance(ms(10));
+    assert_eq!((timer.turn(), timer.stats().panics()), (Ok(1), 1));
+    assert!(timer.is_pending(key) && !timer.is_pending(other));
+    clock.advance(ms(1));
+    assert_eq!((timer.turn(), timer.stats().panics()), (Ok(0), 2));
+    assert!(timer.cancel(key).won());
 }
 
 /// No call begins after a cancellation has returned, however closely the two race.
 #[test]
 fn no_period_begins_after_its_cancellation() {
-    let timer = Builder::new().shards(1).tick(Duration::from_micros(50)).build().unwrap();
-    let period = rate(Duration::from_micros(50));
+    let timer = one_shard().tick(us(50)).build().unwrap();
     for round in 0..300u32 {
         let calls = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&calls);
         let key = timer
-            .repeat(Duration::ZERO, period, move || {
+            .repeat(Duration::ZERO, rate(us(50)), move || {
                 count.fetch_add(1, Ordering::SeqCst);
             })
             .unwrap();
-        let until = Instant::now() + Duration::from_micros(u64::from(round) * 7 % 400);
+        let until = Instant::now() + us(u64::from(round) * 7 % 400);
         while Instant::now() < until {
             std::hint::spin_loop();
         }
@@ -267,7 +543,7 @@ fn no_period_begins_after_its_cancellation() {
         let after = calls.load(Ordering::SeqCst);
         assert!(after <= before + 1, "round {round}: {} calls", after - before);
         // Several periods later, by the same worker.
-        let turned = timer.run_after(Duration::from_micros(200), || ()).unwrap();
+        let turned = timer.run_after(us(200), || ()).unwrap();
         while turned.is_pending() {
             std::thread::yield_now();
         }
@@ -277,113 +553,18 @@ fn no_period_begins_after_its_cancellation() {
     assert!(timer.stop().unwrap().is_empty());
 }
 
+/// Every sum that a user can read holds while periodic timers are called and cancelled.
 #[test]
-fn event_loops_have_periodic_timers_too() {
-    let (mut timer, clock) = looped();
-    let remote = timer.remote();
-    let period = rate(10 * MS);
-    let own = timer.schedule_periodic(clock.now(), 10 * MS, period, 1u32).unwrap();
-    let theirs = remote.schedule_periodic(15 * MS, period, 2u32).unwrap();
-    let mut fires = Vec::new();
-    for ms in 1..=40 {
-        clock.advance(MS);
-        timer.poll_with(clock.now(), |timer, expired| {
-            fires.push((ms, expired.payload));
-            if ms == 30 {
-                assert!(timer.cancel(own).won(), "from its own handler");
-            }
-        });
+fn a_timer_that_is_always_pending_always_counts_as_pending() {
+    let timer = one_shard().tick(us(10)).build_with(|_: Expired<u8>| ()).unwrap();
+    let key = timer.schedule_periodic(Duration::ZERO, rate(us(10)), 1).unwrap();
+    for look in 0..crate::support::setup::stress(100_000) {
+        // The end of one period and the beginning of the next may both come between the looks.
+        assert!(timer.pending() >= 1, "look {look}");
+        let stats = timer.stats();
+        let ended = stats.fired() + stats.cancelled() + stats.returned();
+        assert!(ended <= stats.scheduled(), "look {look}: {ended} of {}", stats.scheduled());
     }
-    assert_eq!(fires, [(10, 1), (15, 2), (20, 1), (25, 2), (30, 1), (35, 2)]);
-    assert!(remote.is_pending(theirs) && !remote.is_pending(own));
-    assert_eq!(remote.cancel(theirs), Cancel::Won(2));
+    assert!(timer.stats().fired() > 0 && timer.cancel(key).won());
     assert_eq!(timer.pending(), 0);
-}
-
-#[test]
-fn the_deadline_of_a_periodic_timer_is_that_of_its_next_call() {
-    let at = |ms: u32| Some(Time::ZERO + MS * ms);
-    let period = rate(10 * MS);
-    let (timer, clock, _) = by_hand(|builder| builder);
-    let key = timer.schedule_periodic(3 * MS, period, 7u32).unwrap();
-    let mut deadlines = vec![timer.deadline(key)];
-    for ms in [3, 13, 33] {
-        run_to(&timer, &clock, ms, 1);
-        deadlines.push(timer.deadline(key));
-    }
-    assert!(timer.reschedule(key, 20 * MS).moved());
-    deadlines.push(timer.deadline(key));
-    run_to(&timer, &clock, 53, 1);
-    deadlines.push(timer.deadline(key));
-    assert_eq!(deadlines, [at(3), at(13), at(23), at(43), at(53), at(63)]);
-    assert_eq!(timer.cancel(key), Cancel::Won(7));
-    assert_eq!(timer.deadline(key), None);
-
-    let (mut timer, clock) = looped();
-    let remote = timer.remote();
-    let key = remote.schedule_periodic(3 * MS, period, 7u32).unwrap();
-    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(3), at(3)));
-    clock.advance(3 * MS);
-    assert_eq!(timer.poll(clock.now(), |_| ()).fired, 1);
-    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(13), at(13)));
-    assert!(remote.reschedule(key, 2 * MS).moved());
-    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(5), at(5)));
-    clock.advance(2 * MS);
-    assert_eq!(timer.poll(clock.now(), |_| ()).fired, 1);
-    assert_eq!((timer.deadline(key), remote.deadline(key)), (at(15), at(15)));
-}
-
-#[test]
-fn a_panicking_event_loop_handler_does_not_stop_the_periods() {
-    let (mut timer, clock) = looped();
-    let period = rate(10 * MS);
-    timer.schedule_periodic(clock.now(), 10 * MS, period, 1u32).unwrap();
-    clock.advance(10 * MS);
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        timer.poll(clock.now(), |_| panic!("boom"));
-    }));
-    assert!(caught.is_err());
-    let mut fired = 0;
-    for _ in 0..20 {
-        clock.advance(MS);
-        fired += timer.poll(clock.now(), |_| ()).fired;
-    }
-    assert_eq!(fired, 2);
-}
-
-/// A payload that can be cloned so many times.
-struct Shy(Arc<AtomicUsize>);
-
-impl Clone for Shy {
-    fn clone(&self) -> Self {
-        assert!(self.0.fetch_sub(1, Ordering::SeqCst) > 0, "no further clone");
-        Self(Arc::clone(&self.0))
-    }
-}
-
-#[test]
-fn a_payload_whose_clone_panics_ends_its_timer_and_no_other() {
-    let clock = ManualClock::new();
-    let builder = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual);
-    let fired = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&fired);
-    let timer = builder
-        .build_with(move |_: Expired<Shy>| {
-            count.fetch_add(1, Ordering::SeqCst);
-        })
-        .unwrap();
-    let period = rate(10 * MS);
-    let clones = |left| Shy(Arc::new(AtomicUsize::new(left)));
-    // One clone per period: the first of them has none left for its third.
-    let shy = timer.schedule_periodic(10 * MS, period, clones(2)).unwrap();
-    let other = timer.schedule_periodic(10 * MS, period, clones(1000)).unwrap();
-    assert!(timer.schedule_periodic(10 * MS, period, clones(0)).is_err(), "not even one");
-    for _ in 0..5 {
-        clock.advance(10 * MS);
-        while timer.turn().unwrap() > 0 {}
-    }
-    assert_eq!(fired.load(Ordering::SeqCst), 2 + 5);
-    assert!(!timer.is_pending(shy) && timer.is_pending(other));
-    assert_eq!((timer.pending(), timer.stats().panics()), (1, 1));
-    assert_eq!(timer.stop().unwrap().len(), 1);
 }

@@ -71,7 +71,7 @@ fn a_kept_payload_whose_destructor_panics_in_stop_loses_nothing() {
 }
 
 #[test]
-fn a_clone_and_a_destructor_that_both_panic_end_their_timer_only() {
+fn a_clone_and_a_destructor_that_both_panic_end_no_timer() {
     install_logger();
     let fuse = Fuse::new(false);
     let (sender, receiver) = channel();
@@ -80,19 +80,20 @@ fn a_clone_and_a_destructor_that_both_panic_end_their_timer_only() {
         .build_with(move |expired: Expired<Unruly>| {
             inside.store(false, Ordering::SeqCst);
             drop(expired);
-            // Armed while the engine has the payload: the clone for the next period panics, and then the kept one.
+            // Armed from now on: the next clones panic, and so does the template's destructor.
             inside.store(true, Ordering::SeqCst);
             sender.send(()).unwrap();
         })
         .unwrap();
-    let key = timer.schedule_periodic(ms(1), rate(ms(1)), fuse.unruly(1)).unwrap();
+    let key = timer.schedule_periodic(ms(1), rate(ms(1)), fuse.unruly(2)).unwrap();
     receiver.recv_timeout(secs(20)).unwrap();
-    wait_until("the timer has ended", || !timer.is_pending(key));
+    wait_until("two clones have panicked", || timer.stats().panics() >= 2);
     timer.schedule_key(Duration::ZERO, fuse.unruly(0)).unwrap();
     receiver.recv_timeout(secs(20)).unwrap();
     assert_eq!(timer.state(), EngineState::Started);
+    let kept = timer.cancel(key);
     fuse.armed.store(false, Ordering::SeqCst);
-    assert!(timer.stop().unwrap().is_empty());
+    assert!(kept.won() && timer.stop().unwrap().is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Periodic timers on `LocalTimer`.
+//! Periodic timers on `LocalTimer`: what other fronts do not have. The rest is in `tests/engine/periodic.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,22 +56,6 @@ fn a_fixed_rate_that_is_polled_in_time_fires_once_per_period() {
 }
 
 #[test]
-fn missed_periods_follow_the_policy() {
-    for mut timer in timers() {
-        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Skip), "skip").unwrap();
-        assert_eq!(fire_at(&mut timer, &[47, 49, 50, 60]), [vec![10], vec![], vec![50], vec![60]]);
-    }
-    for mut timer in timers() {
-        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Delay), "delay").unwrap();
-        assert_eq!(fire_at(&mut timer, &[47, 56, 57, 67]), [vec![10], vec![], vec![57], vec![67]]);
-    }
-    for mut timer in timers() {
-        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Burst), "burst").unwrap();
-        assert_eq!(fire_at(&mut timer, &[47, 49, 50]), [vec![10, 20, 30, 40], vec![], vec![50]]);
-    }
-}
-
-#[test]
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     for mut timer in timers() {
         timer.set_budget(Budget { fire: 100, ..Budget::default() });
@@ -90,27 +74,6 @@ fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
         assert!(rounds.iter().all(|round| round.len() <= 100));
         assert!(rounds[0].contains(&"other"), "it does not wait for the burst to end");
         assert_eq!(timer.next_deadline(), Some(ms(1001)));
-    }
-}
-
-#[test]
-fn a_million_periods_do_not_drift() {
-    // A third of a second is no whole number of milliseconds, nor of ticks.
-    let third = Duration::from_nanos(333_333_333);
-    for mut timer in timers() {
-        let period = Period::fixed_rate(third, MissedTicks::Skip).unwrap();
-        timer.schedule_periodic(Time::ZERO, Time::ZERO + third, period, ()).unwrap();
-        let mut count = 0_u64;
-        while count < 1_000_000 {
-            let now = timer.next_deadline().unwrap();
-            let polled = timer.poll(now, |expired| {
-                count += 1;
-                let nominal = 333_333_333 * count;
-                let late = expired.deadline.as_nanos() - nominal;
-                assert!(late < 1_000_000, "period {count} is off by {late} ns, more than rounding");
-            });
-            assert_eq!(polled.fired, 1);
-        }
     }
 }
 
@@ -301,18 +264,6 @@ fn a_handler_cancels_its_own_periodic_timer() {
 }
 
 #[test]
-fn a_periodic_timer_is_moved_and_goes_on_from_there() {
-    for mut timer in timers() {
-        let key =
-            timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Skip), "x").unwrap();
-        assert!(timer.reschedule(Time::ZERO, key, ms(33)).moved());
-        assert_eq!(fire_at(&mut timer, &[32, 33, 43, 52]), [vec![], vec![33], vec![43], vec![]]);
-        assert!(timer.reschedule(ms(44), key, Duration::from_millis(1)).moved(), "pulled in");
-        assert_eq!(fire_at(&mut timer, &[52, 55]), [vec![45], vec![55]]);
-    }
-}
-
-#[test]
 fn the_handler_gets_a_clone_and_may_change_the_original() {
     for mut timer in timers() {
         timer
@@ -328,43 +279,6 @@ fn the_handler_gets_a_clone_and_may_change_the_original() {
         let left: Vec<_> =
             timer.drain().map(|unfired| (unfired.payload, unfired.deadline)).collect();
         assert_eq!(left, [("abbb".to_owned(), ms(4))]);
-    }
-}
-
-#[test]
-fn a_panic_does_not_end_a_periodic_timer() {
-    for mut timer in timers() {
-        let key =
-            timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Skip), ()).unwrap();
-        for now in 1..5 {
-            let poll = || timer.poll(ms(now), |_| panic!("the handler panics"));
-            assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
-            assert_eq!(timer.deadline(key), Some(ms(now + 1)));
-        }
-        assert_eq!(timer.poll(ms(5), |_| ()).fired, 1);
-    }
-}
-
-/// Its clone panics now and then.
-struct Fragile(u32);
-
-impl Clone for Fragile {
-    fn clone(&self) -> Self {
-        assert_ne!(self.0, 1, "the clone panics");
-        Self(self.0)
-    }
-}
-
-#[test]
-fn a_panic_in_the_payloads_clone_does_not_end_it_either() {
-    for mut timer in timers() {
-        let key = timer
-            .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Skip), Fragile(1))
-            .unwrap();
-        let poll = || timer.poll(ms(1), |_| unreachable!("there is nothing to hand over"));
-        assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
-        timer.get_mut(key).unwrap().0 = 2;
-        assert_eq!(timer.poll(ms(2), |expired| assert_eq!(expired.payload.0, 2)).fired, 1);
     }
 }
 
