@@ -44,7 +44,7 @@ explore() {
     echo "a scenario failed ($epoch epoch)"
     exit 1
   fi
-  grep -o 'MODEL .*' "$log" | sort | awk '{
+  { grep -o 'MODEL .*' "$log" || true; } | sort | awk '{
     for (i = 3; i <= NF; i++) { split($i, part, "="); field[i] = part[2] }
     if (NR == 1) printf "%-56s %7s %6s %11s %8s\n", "scenario", "threads", "bound", "executions", "seconds"
     printf "%-56s %7s %6s %11s %8s\n", $2, field[3], field[4], field[5], field[6]
@@ -67,7 +67,7 @@ record() {
   {
     echo $'epoch\tmodel\tthreads\tbound\texecutions\tseconds\tcommit'
     {
-      grep -o 'MODEL .*' "$log" | awk -v epoch="$epoch" -v commit="$commit" -v OFS='\t' '{
+      { grep -o 'MODEL .*' "$log" || true; } | awk -v epoch="$epoch" -v commit="$commit" -v OFS='\t' '{
         for (i = 3; i <= NF; i++) { split($i, part, "="); field[i] = part[2] }
         print epoch, $2, field[3], field[4], field[5], field[6], commit
       }'

@@ -31,11 +31,13 @@ fn set(clock: &ManualClock) {
     clock.set(Time::ZERO + SECOND);
 }
 
+/// Whoever reads a time sees what was done before the clock was moved to it.
 #[test]
 fn advanced_or_read() {
     explore(UNBOUNDED, || written_before(advance, ManualClock::now, Time::ZERO + SECOND));
 }
 
+/// Whoever reads a time sees what was done before the clock was set to it.
 #[test]
 fn set_or_read() {
     explore(UNBOUNDED, || written_before(set, ManualClock::now, Time::ZERO + SECOND));

@@ -95,6 +95,7 @@ fn drop_it(world: &World, thread: usize, timer: Armed) -> Option<u64> {
     taken.map(|payload| payload.id())
 }
 
+/// The waker of the last poll is the one that is woken.
 #[test]
 fn exchange_or_fire() {
     explore(UNBOUNDED, || {
@@ -117,6 +118,7 @@ fn exchange_or_fire() {
     });
 }
 
+/// A stop returns the payload of the last exchange; a payload that it left with the handle is not taken for a firing.
 #[test]
 fn exchange_or_stop() {
     explore(UNBOUNDED, || {

@@ -112,6 +112,8 @@ fn producer(line: &Arc<Line>, producer: u64, count: u64) -> super::harness::Join
     spawn(move || (0..count).for_each(|number| line.push(producer, number)))
 }
 
+/// Nothing lost, nothing twice, order per producer, also over a change of blocks; what the producer wrote before is
+/// visible.
 #[test]
 fn push_or_drain_across_blocks() {
     explore(TWO_THREADS, || {
@@ -124,6 +126,7 @@ fn push_or_drain_across_blocks() {
     });
 }
 
+/// A drain that stops at its limit leaves the rest for the next one, in order.
 #[test]
 fn drain_with_a_limit() {
     explore(TWO_THREADS, || {
@@ -221,6 +224,7 @@ fn a_box_at_rest_has_one_holder() {
 mod three_threads {
     use super::*;
 
+    /// Two producers that race for slots: nothing lost, nothing twice, order per producer.
     #[test]
     fn push_or_push_or_drain() {
         explore(bounded(3, 2), || {

@@ -42,6 +42,7 @@ fn stock(pool: &Pool, magazines: u32) {
     nodes.into_iter().for_each(|node| pool.give(&cache, node));
 }
 
+/// No node is handed out twice.
 #[test]
 fn take_or_take_from_the_depot() {
     explore(bounded_when_quick(3), || {

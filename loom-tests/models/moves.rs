@@ -5,6 +5,7 @@ use super::world::{Decided, World};
 use crate::node::moves::Rescheduled;
 use std::sync::Arc;
 
+/// After a confirmed move out the timer does not fire at its old deadline.
 #[test]
 fn moved_later_or_fire() {
     explore(UNBOUNDED, || {
@@ -21,6 +22,7 @@ fn moved_later_or_fire() {
     });
 }
 
+/// Two moves in a row: neither goes unnoticed, and the timer does not fire at an old deadline.
 #[test]
 fn moved_later_twice_or_fire() {
     explore(bounded(4, 3), || {
@@ -159,6 +161,7 @@ fn moved_or_its_entry_is_renewed() {
     }
 }
 
+/// A mover that loses lets go; the node is recycled once.
 #[test]
 fn move_or_cancel() {
     explore(UNBOUNDED, || {
@@ -189,6 +192,7 @@ fn recycled_by_the_mover_and_armed_again() {
     });
 }
 
+/// Concurrent moves: one of the confirmed deadlines holds.
 #[test]
 fn move_or_move_or_fire() {
     explore(bounded(4, 2), || {
@@ -215,6 +219,7 @@ fn move_or_move_or_fire() {
     });
 }
 
+/// Two movers and the owner: fires at a confirmed deadline, never early, once.
 #[test]
 fn earlier_or_later_or_fire() {
     explore(bounded(4, 2), || {
@@ -238,6 +243,7 @@ fn earlier_or_later_or_fire() {
     });
 }
 
+/// Mover, handle and canceller: node recycled once.
 #[test]
 fn move_or_drop_handle_or_cancel() {
     explore(bounded(4, 2), || {

@@ -114,6 +114,7 @@ fn push(shard: &Arc<Shard>, message: usize) -> super::harness::JoinHandle<()> {
     spawn(move || shard.push(message))
 }
 
+/// No push is slept through.
 #[test]
 fn push_or_sleep() {
     explore(bounded_when_quick(3), || {
@@ -241,6 +242,7 @@ fn no_wake_for_what_can_wait() {
     });
 }
 
+/// With two producers: nothing slept through, at most one wake.
 #[test]
 fn two_push_or_sleep() {
     explore(bounded(3, 2), || {

@@ -225,6 +225,7 @@ fn move_or_move_to_the_past_or_call() {
     });
 }
 
+/// A canceller and a mover: no call after the cancel, one call at most.
 #[test]
 fn cancel_or_move_or_call() {
     explore(bounded(3, 1), || {

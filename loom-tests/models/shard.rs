@@ -105,6 +105,7 @@ fn repeat(ledger: &Arc<Ledger>, id: u64, first: u64) -> Repeat<Payload> {
     Repeat { payload: ledger.payload(id), clone: Payload::clone, course }
 }
 
+/// One shard end to end, capacity 2: the timer fires, whoever is faster.
 #[test]
 fn schedule_and_sleep() {
     explore(TWO_THREADS, || {
@@ -316,6 +317,7 @@ fn a_thread_state_is_inherited_with_its_counts() {
 }
 
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+/// One shard end to end with two producers, one of which cancels: each timer fires or is cancelled, once.
 #[test]
 fn two_producers_and_the_owner() {
     explore(bounded(2, 1), || {

@@ -4,6 +4,7 @@ use super::harness::{Probe, UNBOUNDED, explore, spawn};
 use crate::engine::state::{Phase, Standing};
 use std::sync::Arc;
 
+/// Whoever sees an engine started sees its set-up.
 #[test]
 fn started_means_set_up() {
     explore(UNBOUNDED, || {

@@ -8,6 +8,7 @@ use crate::state::Phase;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+/// One winner, who alone gets the payload.
 #[test]
 fn cancel_or_fire() {
     explore(UNBOUNDED, || {
@@ -21,6 +22,7 @@ fn cancel_or_fire() {
     });
 }
 
+/// One winner, who alone gets the payload.
 #[test]
 fn cancel_or_cancel() {
     explore(UNBOUNDED, || {
@@ -33,6 +35,7 @@ fn cancel_or_cancel() {
     });
 }
 
+/// The node is recycled once, by the last of handle and winner.
 #[test]
 fn drop_handle_or_cancel_or_fire() {
     explore(bounded(4, 2), || {
@@ -47,6 +50,7 @@ fn drop_handle_or_cancel_or_fire() {
     });
 }
 
+/// A handle that cancels and goes: node recycled once.
 #[test]
 fn handle_cancels_and_drops_or_fire() {
     explore(UNBOUNDED, || {
@@ -79,6 +83,7 @@ fn recycled_and_armed_again_after_cancel() {
     });
 }
 
+/// A stale key does not reach the node's next timer.
 #[test]
 fn stale_key_or_recycled_node() {
     explore(bounded_when_quick(3), || {

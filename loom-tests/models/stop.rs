@@ -93,6 +93,7 @@ fn schedule(
     }
 }
 
+/// Every accepted timer is returned, every refused one given back; never both.
 #[test]
 fn stop_or_schedule() {
     explore(TWO_THREADS, || {
@@ -159,6 +160,7 @@ fn stop_or_batch() {
     });
 }
 
+/// One winner; the payload comes back once.
 #[test]
 fn stop_or_cancel() {
     explore(TWO_THREADS, || {
@@ -201,6 +203,7 @@ fn stop_or_exchange() {
     });
 }
 
+/// A timer that moves while the shard stops comes back once.
 #[test]
 fn stop_or_move() {
     explore(TWO_THREADS, || {
@@ -214,6 +217,7 @@ fn stop_or_move() {
     });
 }
 
+/// A periodic timer is scheduled while the engine stops: its first period is returned, refused or never called.
 #[test]
 fn stop_or_schedule_periodic() {
     explore(TWO_THREADS, || {
@@ -285,6 +289,7 @@ fn death_in_a_turn_or_schedule() {
 }
 
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+/// Two producers schedule while the engine stops: each timer is returned or refused, and the counts agree.
 #[test]
 fn stop_or_schedule_by_two() {
     explore(bounded(2, 1), || {
