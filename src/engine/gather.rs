@@ -56,32 +56,27 @@ impl<T> ShardWorker<T> {
             Some(waker) if inner.hooks.slow.is_none() => {
                 self.gather(inner, waker.data(), expired, now);
             }
-            _ if self.handle_gathered(inner, now) => self.handle(inner, expired, now),
-            _ => std::mem::forget(expired),
+            _ => {
+                self.handle_gathered(inner, now);
+                self.handle(inner, expired, now);
+            }
         }
     }
 
     fn gather(&mut self, inner: &Inner<T>, place: *const (), expired: Expired<T>, now: Time) {
         prefetch(place);
-        if self.gathered.len() == GATHERED && !self.handle_gathered(inner, now) {
-            return std::mem::forget(expired);
+        if self.gathered.len() == GATHERED {
+            self.handle_gathered(inner, now);
         }
         self.gathered.push_back(expired);
     }
 
-    /// Runs the handler for what has been gathered; false if this is the child's copy of a worker, one of the handlers
-    /// having forked, and then the rest is forgotten.
+    /// Runs the handler for the timers that have been gathered.
     #[inline]
-    pub(super) fn handle_gathered(&mut self, inner: &Inner<T>, now: Time) -> bool {
-        if self.gathered.is_empty() {
-            return true;
-        }
-        while !inner.is_copy() {
-            let Some(expired) = self.gathered.pop_front() else { return true };
+    pub(super) fn handle_gathered(&mut self, inner: &Inner<T>, now: Time) {
+        while let Some(expired) = self.gathered.pop_front() {
             self.handle(inner, expired, now);
         }
-        std::mem::forget(std::mem::take(&mut self.gathered));
-        false
     }
 
     /// Wakes what has been gathered, when the turn has not come to its end.

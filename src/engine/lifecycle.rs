@@ -76,10 +76,6 @@ impl<T> Inner<T> {
         if let Err(message) = driven {
             engine.fail(&shard, message);
         }
-        if engine.standing.is_forked() {
-            // The child's copy of this thread: what is pending is not its to drop or to wake.
-            return std::mem::forget(shard);
-        }
         engine.collect(shard);
         let lifecycle = Arc::clone(&engine.lifecycle);
         // Whoever has waited for the end, and then drops the last `Timer`, finds no worker that still keeps the engine.
@@ -109,9 +105,6 @@ impl<T> Inner<T> {
     fn collect(&self, shard: ShardWorker<T>) {
         let number = shard.shard;
         let mut unfired = shard.close(self);
-        if self.is_copy() {
-            return std::mem::forget(unfired);
-        }
         let mut state = self.lifecycle.lock();
         state.ended[number] = true;
         self.stop_if_ended(&state);

@@ -21,26 +21,6 @@ const GIVE_UP: u32 = 100;
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
 
-impl<T> Inner<T> {
-    /// Whether the calling thread, which drives a shard, may fire another timer.
-    #[inline]
-    fn may_fire(&self) -> bool {
-        self.phase() == Phase::Started || self.may_fire_unless_started()
-    }
-
-    #[cold]
-    fn may_fire_unless_started(&self) -> bool {
-        self.phase() != Phase::Stopped && !self.is_copy()
-    }
-
-    /// Whether a handler, a waker or a copied payload has forked and come back: this is the child's copy of a worker,
-    /// and what it holds is not its to fire or to drop.
-    #[inline]
-    pub(super) fn is_copy(&self) -> bool {
-        self.phase() == Phase::Init && self.standing.is_forked()
-    }
-}
-
 impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
     ///
@@ -98,7 +78,7 @@ impl<T> ShardWorker<T> {
     fn turn_until_done(&mut self, inner: &Inner<T>, mut now: Time, mut tick: u64) -> usize {
         let budget = Budget { drain: usize::MAX, ..inner.budget };
         let (mut fired, mut ample, mut goes_on) = (0, 0, false);
-        while inner.may_fire() {
+        while inner.phase() != Phase::Stopped {
             let turn = self.turn_at(inner, now, tick, &budget, goes_on);
             fired += turn.fired;
             if !turn.more {
@@ -147,7 +127,7 @@ impl<T> ShardWorker<T> {
                 self.handle_in_turn(inner, expired, now);
             }
             // A stop waits for the handler that runs, not for all that is due.
-            if !inner.may_fire() {
+            if inner.phase() == Phase::Stopped {
                 break;
             }
         }
@@ -180,9 +160,8 @@ impl<T> ShardWorker<T> {
         fired: Fired<T>,
         now: Time,
     ) {
-        if !self.handle_gathered(inner, now) || inner.is_copy() {
-            std::mem::forget(fired);
-        } else if let Some(fired) = self.owner.confirm(turn, fired) {
+        self.handle_gathered(inner, now);
+        if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.expired(inner, fired, now);
             self.handle(inner, expired, now);
             self.owner.finish_call(|| inner.worker_now());
@@ -234,10 +213,6 @@ impl<T> ShardWorker<T> {
         contain::drop_quietly("a shard's worker", self);
         for unfired in &unfired {
             inner.wake_returned(&unfired.payload);
-            // The others are not the child's to wake.
-            if inner.is_copy() {
-                break;
-            }
         }
         unfired
     }

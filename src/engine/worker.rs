@@ -24,12 +24,10 @@ const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
     pin(shard);
     slot::with(|slot| inner.router.set_home(slot, shard.shard));
-    // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too; but not in the
-    // child of a handler that has forked.
+    // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     loop {
         let phase = inner.phase();
         match phase {
-            Phase::Init if inner.standing.is_forked() => return,
             Phase::Init | Phase::Started => {}
             Phase::Draining if !is_drained(inner, shard) => {}
             Phase::Draining | Phase::Stopped => return,

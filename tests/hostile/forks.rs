@@ -3,15 +3,11 @@
 use crate::arm;
 use crate::processes::alone;
 use crate::support::setup::{HOUR, one_shard, recording, us, wait_until};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Drive, EngineState, Expired, Period, ScheduleErrorKind, Sleep, SleepError, StartError,
-    StopError, Task, Time, Timer, TurnError,
+    Drive, EngineState, ScheduleErrorKind, SleepError, StartError, StopError, Timer, TurnError,
 };
 
 #[test]
@@ -32,22 +28,6 @@ fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
 #[test]
 fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
     alone("forks::child_that_forks_with_futures", &[]);
-}
-
-#[test]
-fn a_handler_that_comes_back_in_a_fork_is_the_last_one_there() {
-    alone("forks::child_whose_handler_forks", &[]);
-}
-
-#[test]
-fn a_waker_that_comes_back_in_a_fork_is_the_last_one_there() {
-    alone("forks::child_whose_waker_forks", &[]);
-    alone("forks::child_whose_waker_forks_in_a_stop", &[]);
-}
-
-#[test]
-fn a_copy_that_comes_back_in_a_fork_is_not_fired_there() {
-    alone("forks::child_whose_payload_forks", &[]);
 }
 
 /// The exit status of `run` in a fork of this process.
@@ -217,165 +197,4 @@ fn child_that_forks_with_futures() {
     });
     assert_eq!(status, 0);
     assert_eq!(workers.pending(), 3);
-}
-
-/// Its timers fire in their own process, those of the same turn as well as later ones.
-#[test]
-#[ignore = "run by a_handler_that_comes_back_in_a_fork.., alone in its process"]
-fn child_whose_handler_forks() {
-    // Shared by both processes, as a list in memory is not.
-    let (mut told, tell) = UnixStream::pair().unwrap();
-    let child = Arc::new(AtomicI32::new(0));
-    let (forks, tell) = (Arc::clone(&child), Mutex::new(Some(tell)));
-    let timer = one_shard()
-        .build_with(move |expired: Expired<u8>| {
-            let mut tell = tell.lock().unwrap();
-            if expired.payload > 0 {
-                tell.as_mut().unwrap().write_all(&[expired.payload]).unwrap();
-                if expired.payload == 9 {
-                    *tell = None;
-                }
-                return;
-            }
-            // SAFETY: no other thread of this process holds a lock that the child's copy of this one takes.
-            let pid = unsafe { libc::fork() };
-            // SAFETY: nothing is left of a child that hangs.
-            let _ = pid == 0 && unsafe { libc::alarm(20) } > 0;
-            forks.store(pid, Ordering::SeqCst);
-        })
-        .unwrap();
-    let start = timer.now() + Duration::from_millis(50);
-    for (n, at) in (0..9).map(|n| (n, start)).chain([(9, start + Duration::from_millis(300))]) {
-        timer.schedule_key(at, n).unwrap();
-    }
-    wait_until("it has forked", || child.load(Ordering::SeqCst) > 0);
-    let mut status = 0;
-    // SAFETY: waits for our own child.
-    let ended = unsafe { libc::waitpid(child.load(Ordering::SeqCst), &mut status, 0) };
-    assert!(
-        ended > 0 && libc::WIFEXITED(status),
-        "the child's copy of the worker has ended: {status}"
-    );
-    let mut fired = Vec::new();
-    told.read_to_end(&mut fired).unwrap();
-    assert_eq!(fired, [1, 2, 3, 4, 5, 6, 7, 8, 9], "each fires once");
-    timer.stop().unwrap();
-}
-
-/// Forks once, in a worker, and comes back in both processes, which share the list of what is told.
-struct ForksOnce {
-    child: AtomicI32,
-    told: UnixStream,
-    tell: UnixStream,
-}
-
-impl ForksOnce {
-    fn new() -> Arc<Self> {
-        let (told, tell) = UnixStream::pair().unwrap();
-        told.set_nonblocking(true).unwrap();
-        Arc::new(Self { child: AtomicI32::new(0), told, tell })
-    }
-
-    fn fork(&self) {
-        // SAFETY: no other thread of this process holds a lock that the child's copy of this one takes.
-        let pid = unsafe { libc::fork() };
-        // SAFETY: nothing is left of a child that hangs.
-        let _ = pid == 0 && unsafe { libc::alarm(20) } > 0;
-        self.child.store(pid, Ordering::SeqCst);
-    }
-
-    fn tell(&self) {
-        (&self.tell).write_all(&[0]).unwrap();
-    }
-
-    /// What both processes have told when the worker's copy in the child has ended.
-    fn told(&self) -> usize {
-        wait_until("it has forked", || self.child.load(Ordering::SeqCst) > 0);
-        let mut status = 0;
-        // SAFETY: waits for our own child.
-        unsafe { libc::waitpid(self.child.load(Ordering::SeqCst), &mut status, 0) };
-        assert!(libc::WIFEXITED(status), "the child's copy of the worker has ended: {status}");
-        let mut told = Vec::new();
-        let end = (&self.told).read_to_end(&mut told).unwrap_err();
-        assert_eq!(end.kind(), std::io::ErrorKind::WouldBlock);
-        told.len()
-    }
-}
-
-/// Three sleeps, the first of whose wakers forks once; the others tell.
-fn three_sleeps(timer: &Timer, shared: &Arc<ForksOnce>, at: Time) -> Vec<Sleep> {
-    struct Wakes(usize, Arc<ForksOnce>);
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.wake_by_ref();
-        }
-
-        fn wake_by_ref(self: &Arc<Self>) {
-            if self.0 > 0 { self.1.tell() } else { self.1.fork() }
-        }
-    }
-    let armed = |n| {
-        let waker = Waker::from(Arc::new(Wakes(n, Arc::clone(shared))));
-        let mut sleep = timer.sleep(at);
-        assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
-        sleep
-    };
-    (0..3).map(armed).collect()
-}
-
-/// Wakers that are called together, and a closure behind them, are called in their own process.
-#[test]
-#[ignore = "run by a_waker_that_comes_back_in_a_fork.., alone in its process"]
-fn child_whose_waker_forks() {
-    for with_closure in [false, true] {
-        let (timer, shared): (Timer, _) = (one_shard().build().unwrap(), ForksOnce::new());
-        let at = timer.now() + Duration::from_millis(100);
-        let mut sleeps = three_sleeps(&timer, &shared, at);
-        if with_closure {
-            let tells = Arc::clone(&shared);
-            sleeps.truncate(1);
-            timer.schedule(at, Task::new(move || tells.tell())).unwrap();
-        }
-        let others = if with_closure { 1 } else { 2 };
-        wait_until("all have been woken", || timer.stats().fired() == 1 + others);
-        timer.stop().unwrap();
-        assert_eq!(shared.told() as u64, others, "with a closure: {with_closure}");
-    }
-}
-
-/// Those whom a stop wakes are woken in their own process.
-#[test]
-#[ignore = "run by a_waker_that_comes_back_in_a_fork.., alone in its process"]
-fn child_whose_waker_forks_in_a_stop() {
-    let (timer, shared): (Timer, _) = (one_shard().build().unwrap(), ForksOnce::new());
-    let sleeps = three_sleeps(&timer, &shared, timer.now() + HOUR);
-    std::thread::sleep(Duration::from_millis(50));
-    // A waker that is dropped wakes once more, and forks.
-    std::mem::forget(timer.stop().unwrap());
-    assert_eq!(shared.told(), 2);
-    drop(sleeps);
-}
-
-/// What is copied before a call is called in its own process.
-#[test]
-#[ignore = "run by a_copy_that_comes_back_in_a_fork.., alone in its process"]
-fn child_whose_payload_forks() {
-    struct Copied(Arc<ForksOnce>);
-    impl Clone for Copied {
-        fn clone(&self) -> Self {
-            let on_worker = std::thread::current().name().is_some_and(|it| it.starts_with("tick"));
-            if on_worker && self.0.child.load(Ordering::SeqCst) == 0 {
-                self.0.fork();
-            }
-            Self(Arc::clone(&self.0))
-        }
-    }
-    let shared = ForksOnce::new();
-    let timer =
-        one_shard().build_with(|expired: Expired<Copied>| expired.payload.0.tell()).unwrap();
-    let period = Period::fixed_delay(HOUR).unwrap();
-    timer.schedule_periodic(Duration::ZERO, period, Copied(Arc::clone(&shared))).unwrap();
-    wait_until("it has been called", || timer.stats().fired() == 1);
-    timer.stop().unwrap();
-    assert_eq!(shared.told(), 1);
 }
