@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
     Budget, Builder, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks,
-    Period, Pinning, Remote, Time, Timer, WheelKind,
+    Period, Pinning, Remote, Time, Timer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -21,15 +21,8 @@ const MANY: u64 = 150_000;
 /// Entries of one tick that come in a row, as the guide says.
 const BURST: u64 = 16 * 1024;
 
-const KINDS: [WheelKind; 2] = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 64 }];
-
 /// Handler calls that a timer may wait for besides those that its turn begins with.
-fn bound(kind: WheelKind) -> u64 {
-    match kind {
-        WheelKind::Hashed { .. } => 3 * BURST + 4 * BURST,
-        _ => 3 * BURST,
-    }
-}
+const BOUND: u64 = 3 * BURST;
 
 /// What handlers note.
 struct Meter {
@@ -150,32 +143,32 @@ impl Front for Engine {
     }
 }
 
-fn local(kind: WheelKind, fire: usize) -> (Local, Shared, ManualClock) {
+fn local(fire: usize) -> (Local, Shared, ManualClock) {
     let (meter, clock) = meter();
     let budget = Budget { fire, ..Budget::default() };
-    let timer = LocalTimer::builder().wheel(kind).budget(budget).build().unwrap();
+    let timer = LocalTimer::builder().budget(budget).build().unwrap();
     (Local(timer, meter.clone(), clock.clone()), meter, clock)
 }
 
-fn event_loop(kind: WheelKind, fire: usize) -> (Loop, Shared, ManualClock) {
+fn event_loop(fire: usize) -> (Loop, Shared, ManualClock) {
     let (meter, clock) = meter();
     let budget = Budget { fire, ..Budget::default() };
-    let builder = EventLoopTimer::builder().wheel(kind).budget(budget).clock(clock.clone());
+    let builder = EventLoopTimer::builder().budget(budget).clock(clock.clone());
     let timer = builder.build_with_waker(|| ()).unwrap();
     (Loop(timer, meter.clone(), clock.clone()), meter, clock)
 }
 
-fn remote(kind: WheelKind, fire: usize) -> (Far, Shared, ManualClock) {
-    let (Loop(timer, ..), meter, clock) = event_loop(kind, fire);
+fn remote(fire: usize) -> (Far, Shared, ManualClock) {
+    let (Loop(timer, ..), meter, clock) = event_loop(fire);
     let remote = timer.remote();
     (Far(timer, remote, meter.clone(), clock.clone()), meter, clock)
 }
 
-fn engine(kind: WheelKind, fire: usize) -> (Engine, Shared, ManualClock) {
+fn engine(fire: usize) -> (Engine, Shared, ManualClock) {
     let (meter, clock) = meter();
     let budget = Budget { fire, ..Budget::default() };
     let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
-    let builder = builder.wheel(kind).budget(budget).clock(clock.clone());
+    let builder = builder.budget(budget).clock(clock.clone());
     let handled = meter.clone();
     let timer = builder.build_with(move |expired| handled.lock().unwrap().call(&expired)).unwrap();
     (Engine(timer), meter, clock)
@@ -224,121 +217,111 @@ fn waited((mut front, meter, clock): (impl Front, Shared, ManualClock), burst: B
 
 #[test]
 fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
-    for kind in KINDS {
-        for burst in [Burst::Ahead, Burst::InThree, Burst::Overdue] {
-            // Each tick before that of the timer may have a burst.
-            let bursts = if matches!(burst, Burst::InThree) { 3 } else { 1 };
-            let fire = 4096;
-            let bound = fire as u64 + bursts * bound(kind);
-            let check = |front: &str, waited: u64| {
-                let case = format!("{front} {kind:?} {burst:?}");
-                assert!(waited <= bound, "{case}: waited for {waited} of {bound} calls");
-            };
-            check("local", waited(local(kind, fire), burst));
-            check("loop", waited(event_loop(kind, fire), burst));
-            check("remote", waited(remote(kind, fire), burst));
-            check("engine", waited(engine(kind, fire), burst));
-        }
+    for burst in [Burst::Ahead, Burst::InThree, Burst::Overdue] {
+        // Each tick before that of the timer may have a burst.
+        let bursts = if matches!(burst, Burst::InThree) { 3 } else { 1 };
+        let fire = 4096;
+        let bound = fire as u64 + bursts * BOUND;
+        let check = |front: &str, waited: u64| {
+            let case = format!("{front} {burst:?}");
+            assert!(waited <= bound, "{case}: waited for {waited} of {bound} calls");
+        };
+        check("local", waited(local(fire), burst));
+        check("loop", waited(event_loop(fire), burst));
+        check("remote", waited(remote(fire), burst));
+        check("engine", waited(engine(fire), burst));
     }
 }
 
 #[test]
 fn a_small_budget_changes_the_bound_by_as_much() {
-    for kind in KINDS {
-        let (waited, bound) = (waited(local(kind, 100), Burst::Ahead), 100 + bound(kind));
-        assert!(waited <= bound, "{kind:?}: waited for {waited} of {bound} calls");
-    }
+    let (waited, bound) = (waited(local(100), Burst::Ahead), 100 + BOUND);
+    assert!(waited <= bound, "waited for {waited} of {bound} calls");
 }
 
 #[test]
 fn what_waits_in_a_backlog_can_be_cancelled_and_moved() {
-    for kind in KINDS {
-        let (mut front, meter, clock) = local(kind, 1000);
-        let keys: Vec<_> = (0..MANY).map(|payload| front.schedule(100 * MS, payload)).collect();
-        clock.set(Time::ZERO + 110 * MS);
-        while meter.lock().unwrap().left > MANY * 3 / 4 {
-            assert!(front.turn());
-        }
-        let (mut cancelled, mut out, mut in_again) = (0, 0, 0);
-        for (payload, key) in (0..).zip(keys) {
-            let came = meter.lock().unwrap().came[payload as usize];
-            assert_eq!(front.0.is_pending(key), !came);
-            let now = clock.now();
-            match payload % 4 {
-                0 => {
-                    assert_eq!(front.0.cancel(key).won(), !came);
-                    cancelled += u64::from(!came);
-                }
-                1 => {
-                    assert_eq!(front.0.reschedule(now, key, 1000 * MS).moved(), !came);
-                    out += u64::from(!came);
-                }
-                2 => {
-                    assert_eq!(front.0.reschedule(now, key, 1000 * MS).moved(), !came);
-                    assert_eq!(front.0.reschedule(now, key, Duration::ZERO).moved(), !came);
-                    in_again += u64::from(!came);
-                }
-                _ => {}
-            }
-        }
-        assert!(cancelled > 0 && in_again > 0);
-        while front.turn() {}
-        assert_eq!(meter.lock().unwrap().left, cancelled + out, "{kind:?}: all but these came");
-        assert_eq!(front.0.pending() as u64, out);
-        clock.advance(1100 * MS);
-        while front.turn() {}
-        assert_eq!(meter.lock().unwrap().left, cancelled);
-        assert!(front.0.is_empty() && front.0.next_deadline().is_none());
+    let (mut front, meter, clock) = local(1000);
+    let keys: Vec<_> = (0..MANY).map(|payload| front.schedule(100 * MS, payload)).collect();
+    clock.set(Time::ZERO + 110 * MS);
+    while meter.lock().unwrap().left > MANY * 3 / 4 {
+        assert!(front.turn());
     }
+    let (mut cancelled, mut out, mut in_again) = (0, 0, 0);
+    for (payload, key) in (0..).zip(keys) {
+        let came = meter.lock().unwrap().came[payload as usize];
+        assert_eq!(front.0.is_pending(key), !came);
+        let now = clock.now();
+        match payload % 4 {
+            0 => {
+                assert_eq!(front.0.cancel(key).won(), !came);
+                cancelled += u64::from(!came);
+            }
+            1 => {
+                assert_eq!(front.0.reschedule(now, key, 1000 * MS).moved(), !came);
+                out += u64::from(!came);
+            }
+            2 => {
+                assert_eq!(front.0.reschedule(now, key, 1000 * MS).moved(), !came);
+                assert_eq!(front.0.reschedule(now, key, Duration::ZERO).moved(), !came);
+                in_again += u64::from(!came);
+            }
+            _ => {}
+        }
+    }
+    assert!(cancelled > 0 && in_again > 0);
+    while front.turn() {}
+    assert_eq!(meter.lock().unwrap().left, cancelled + out, "all but these came");
+    assert_eq!(front.0.pending() as u64, out);
+    clock.advance(1100 * MS);
+    while front.turn() {}
+    assert_eq!(meter.lock().unwrap().left, cancelled);
+    assert!(front.0.is_empty() && front.0.next_deadline().is_none());
 }
 
 #[test]
 fn a_backlog_is_returned_at_the_end() {
-    for kind in KINDS {
-        let (mut front, meter, clock) = event_loop(kind, 4096);
-        for payload in 0..MANY {
-            let _ = front.schedule(100 * MS, payload);
-        }
-        clock.set(Time::ZERO + 110 * MS);
-        while meter.lock().unwrap().left > MANY / 2 {
-            assert!(front.turn());
-        }
-        let mut meter = meter.lock().unwrap();
-        let unfired = front.0.close();
-        assert_eq!(unfired.len() as u64, meter.left);
-        for unfired in unfired {
-            assert!(!std::mem::replace(&mut meter.came[unfired.payload as usize], true));
-        }
+    let (mut front, meter, clock) = event_loop(4096);
+    for payload in 0..MANY {
+        let _ = front.schedule(100 * MS, payload);
+    }
+    clock.set(Time::ZERO + 110 * MS);
+    while meter.lock().unwrap().left > MANY / 2 {
+        assert!(front.turn());
+    }
+    let mut meter = meter.lock().unwrap();
+    let unfired = front.0.close();
+    assert_eq!(unfired.len() as u64, meter.left);
+    for unfired in unfired {
+        assert!(!std::mem::replace(&mut meter.came[unfired.payload as usize], true));
     }
 }
 
 /// Handlers that schedule zero delays for ever, more of them than one turn fires.
 #[test]
 fn timers_that_come_again_at_once_keep_nobody_waiting() {
-    for kind in KINDS {
-        let clock = ManualClock::new();
-        let mut timer = LocalTimer::builder().wheel(kind).build().unwrap();
-        (0..6_000).for_each(|payload| drop(timer.schedule(clock.now(), Duration::ZERO, payload)));
-        let mut waited = 0;
-        for round in 0..20 {
-            timer.schedule(clock.now(), MS, PERIODIC).unwrap();
-            let (mut calls, mut came) = (0, false);
-            let due = clock.now() + MS;
-            while !came {
-                timer.poll_with(clock.now(), |timer, expired| {
-                    if expired.payload == PERIODIC {
-                        came = true;
-                        return;
-                    }
-                    calls += u64::from(!came && clock.now() >= due);
-                    clock.advance(CALL);
-                    timer.schedule(clock.now(), Duration::ZERO, expired.payload).unwrap();
-                });
-                assert!(calls < 1_000_000, "{kind:?}: it never comes, in round {round}");
-            }
-            waited = waited.max(calls);
+    let clock = ManualClock::new();
+    let mut timer = LocalTimer::builder().build().unwrap();
+    (0..6_000).for_each(|payload| drop(timer.schedule(clock.now(), Duration::ZERO, payload)));
+    let mut waited = 0;
+    for round in 0..20 {
+        timer.schedule(clock.now(), MS, PERIODIC).unwrap();
+        let (mut calls, mut came) = (0, false);
+        let due = clock.now() + MS;
+        while !came {
+            timer.poll_with(clock.now(), |timer, expired| {
+                if expired.payload == PERIODIC {
+                    came = true;
+                    return;
+                }
+                calls += u64::from(!came && clock.now() >= due);
+                clock.advance(CALL);
+                timer.schedule(clock.now(), Duration::ZERO, expired.payload).unwrap();
+            });
+            assert!(calls < 1_000_000, "it never comes, in round {round}");
         }
-        let bound = Budget::default().fire as u64 + 3 * BURST;
-        assert!(waited <= bound, "{kind:?}: waited for {waited} of {bound} calls");
+        waited = waited.max(calls);
     }
+    let bound = Budget::default().fire as u64 + 3 * BURST;
+    assert!(waited <= bound, "waited for {waited} of {bound} calls");
 }

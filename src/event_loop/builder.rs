@@ -172,8 +172,8 @@ impl EventLoopBuilder {
     fn build<T: Send + 'static>(self, waker: Waker) -> Result<EventLoopTimer<T>, BuildError> {
         let Self { settings, clock } = self;
         let rate = settings.check()?;
-        let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max, 1)));
-        let wheel = AnyWheel::new(settings.wheel, rate.tick_ns())?;
+        let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max)));
+        let wheel = AnyWheel::new(settings.wheel)?;
         // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
         let weak = Arc::downgrade(&waker);
         let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());

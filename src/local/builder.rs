@@ -101,7 +101,7 @@ impl LocalBuilder {
     /// If a setting is out of range.
     pub fn build<T>(self) -> Result<LocalTimer<T>, BuildError> {
         let rate = self.settings.check()?;
-        let wheel = AnyWheel::new(self.settings.wheel, rate.tick_ns())?;
+        let wheel = AnyWheel::new(self.settings.wheel)?;
         let mut timer = LocalTimer::from_parts(rate, wheel, &self.settings);
         timer.reserve(self.capacity);
         Ok(timer)

@@ -67,27 +67,14 @@ pub enum BuildError {
          e.g. WheelKind::Hashed {{ buckets: 512 }}"
     )]
     ZeroBuckets,
-    /// A hashed wheel with more than 2^30 buckets.
+    /// A hashed wheel with more than 65 536 buckets.
     #[error(
-        "buckets is {buckets}, above the maximum of {MAX_BUCKETS} (2^30); \
+        "buckets is {buckets}, above the maximum of {MAX_BUCKETS}; \
          choose fewer, or WheelKind::Hierarchical, which needs no choice"
     )]
     TooManyBuckets {
         /// The number asked for.
         buckets: usize,
-    },
-    /// One revolution of a hashed wheel does not fit the time scale.
-    #[error(
-        "one revolution, {buckets} buckets of {tick:?}, exceeds the maximum of \
-         u64::MAX nanoseconds (584 years); choose a finer tick or at most {max_buckets} buckets"
-    )]
-    RingOverflow {
-        /// The tick asked for.
-        tick: Duration,
-        /// The number of buckets, rounded up to a power of two.
-        buckets: usize,
-        /// The most buckets this tick allows.
-        max_buckets: usize,
     },
     /// `max_pending` is zero, so that nothing could ever be scheduled.
     #[error("max_pending is 0; choose at least 1, or leave max_pending out for no limit")]

@@ -9,5 +9,5 @@ pub(crate) const MIN_TICK: Duration = Duration::from_micros(1);
 pub(crate) const MAX_TICK: Duration = Duration::from_secs(3600);
 /// The most shards: more than any machine has cores for, and far inside the 16 bits of a key.
 pub(crate) const MAX_SHARDS: usize = 1024;
-/// The most buckets of a hashed wheel, as in the reference timers.
-pub(crate) const MAX_BUCKETS: usize = 1 << 30;
+/// The most buckets of a hashed wheel: 1 MiB of them.
+pub(crate) const MAX_BUCKETS: usize = 1 << 16;

@@ -9,9 +9,9 @@
 /// Timers fire in the order of their ticks. When 16 384 entries of one tick have come, timers or what cancelled ones
 /// have left, the rest of them takes turns with what is due later, as much of the one as of the other: from the moment
 /// at which a timer is due, at most `fire` + 49 152 others are called before it, however many are due in one earlier
-/// tick. With a [hashed](crate::WheelKind::Hashed) wheel it is 65 536 more. A timer of the crowded tick itself has the
-/// same bound if it was scheduled within the last 64 ticks; the others wait for those that were scheduled before them.
-/// Several crowded ticks count one by one. A [`FixedTimer`](crate::FixedTimer) is a queue and has no such bound.
+/// tick. A timer of the crowded tick itself has the same bound if it was scheduled within the last 64 ticks; the others
+/// wait for those that were scheduled before them. Several crowded ticks count one by one. A
+/// [`FixedTimer`](crate::FixedTimer) and a [hashed](crate::WheelKind::Hashed) wheel have no such bound.
 ///
 /// ```
 /// use std::time::Duration;

@@ -19,7 +19,7 @@ pub enum WheelKind {
     Hierarchical,
     /// One ring with rounds: right when delays are short and similar.
     Hashed {
-        /// Buckets, rounded up to a power of two; 1 to 2^30, and `tick * buckets` below 584 years.
+        /// Buckets, rounded up to a power of two; 1 to 65 536.
         buckets: usize,
     },
 }

@@ -26,13 +26,11 @@ macro_rules! either {
 }
 
 impl AnyWheel {
-    /// The wheel of a kind, with ticks of this length.
-    pub(crate) fn new(kind: WheelKind, tick_ns: u64) -> Result<Self, BuildError> {
+    /// The wheel of a kind.
+    pub(crate) fn new(kind: WheelKind) -> Result<Self, BuildError> {
         Ok(match kind {
             WheelKind::Hierarchical => Self::Hierarchical(Hierarchical::new()),
-            WheelKind::Hashed { buckets } => {
-                Self::Hashed(Hashed::new(check_buckets(buckets, tick_ns)?))
-            }
+            WheelKind::Hashed { buckets } => Self::Hashed(Hashed::new(check_buckets(buckets)?)),
         })
     }
 }

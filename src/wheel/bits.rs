@@ -2,14 +2,6 @@
 
 use alloc::vec::Vec;
 
-/// The logarithm of `RING_BUCKETS`.
-pub(super) const RING_BITS: u32 = 6;
-
-/// Buckets of one ring: as many as one occupancy word has bits.
-pub(super) const RING_BUCKETS: usize = 1 << RING_BITS;
-
-const _: () = assert!(RING_BUCKETS == u64::BITS as usize);
-
 /// The earlier of two ticks that may be there.
 #[inline]
 pub(super) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {

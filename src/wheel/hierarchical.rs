@@ -119,15 +119,6 @@ impl Hierarchical {
         self
     }
 
-    /// The earliest deadline outside of the backlog, as [`next_deadline`](Wheel::next_deadline) tells it.
-    #[inline]
-    pub(super) fn next_in_time(&self) -> Option<u64> {
-        earlier(
-            self.overdue.earliest(),
-            earlier(self.next_recent(), self.next_of_rings(self.first())),
-        )
-    }
-
     /// The tick of the earliest recent entry.
     #[inline]
     fn next_recent(&self) -> Option<u64> {
@@ -311,7 +302,8 @@ impl Wheel for Hierarchical {
 
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
-        earlier(self.next_in_time(), self.backlog.earliest())
+        let aside = earlier(self.overdue.earliest(), self.backlog.earliest());
+        earlier(aside, earlier(self.next_recent(), self.next_of_rings(self.first())))
     }
 
     fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {

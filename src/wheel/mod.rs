@@ -24,13 +24,11 @@
 //! | `bits` | bit searches, sets of numbers |
 //! | `chunks` | pooled memory of entries, bucket chains |
 //! | `pass` | filtering one bucket, a chunk at a time |
-//! | `ring` | 64 buckets of the hashed wheel with their occupancy word |
 //! | `sweep` | the cursor that goes round all buckets and drops the dead |
 //! | `hierarchical` | rings of growing span; the default |
 //! | `hashed` | one power-of-two ring with rounds |
 //! | `fifo` | a single bucket, for timers that are due in the order in which they are filed |
 //! | `any` | one of the two, chosen when a timer is built |
-//! | `pages`, `min_tree` | the buckets of that ring, and their index of earliest deadlines |
 
 mod any;
 mod bits;
@@ -40,10 +38,7 @@ mod contract;
 mod fifo;
 mod hashed;
 mod hierarchical;
-mod min_tree;
-mod pages;
 mod pass;
-mod ring;
 mod sweep;
 
 pub use any::AnyWheel;

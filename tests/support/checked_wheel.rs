@@ -31,8 +31,6 @@ struct Model {
 struct Bursts {
     /// Entries of a burst.
     of: usize,
-    /// The most of one tick that come in time.
-    most: usize,
     /// Overdue entries since the hand has moved, and whether there have been too many since none was left.
     overdue: usize,
     was_full: bool,
@@ -125,18 +123,12 @@ impl CheckedWheel {
         }
     }
 
-    /// A wheel with bursts of so many entries.
-    pub(crate) fn with_bursts_of(of: usize, (name, wheel): (&'static str, AnyWheel)) -> Self {
-        // Settled and recent ones; or first ones and last ones, which may come out of the sorter as well.
-        let (wheel, most) = match wheel {
-            AnyWheel::Hierarchical(wheel) => {
-                (AnyWheel::Hierarchical(wheel.with_bursts_of(of)), 2 * of)
-            }
-            AnyWheel::Hashed(wheel) => (AnyWheel::Hashed(wheel.with_bursts_of(of)), 3 * of),
-        };
+    /// A hierarchical wheel with bursts of so many entries.
+    pub(crate) fn with_bursts_of(of: usize) -> Self {
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new().with_bursts_of(of));
         let (in_time, last) = (HashMap::new(), (0, 0));
-        let bursts = Bursts { of, most, overdue: 0, was_full: false, in_time, last };
-        Self { bursts: Some(bursts), ..Self::new((name, wheel)) }
+        let bursts = Bursts { of, overdue: 0, was_full: false, in_time, last };
+        Self { bursts: Some(bursts), ..Self::new(("small bursts", wheel)) }
     }
 
     pub(crate) fn hand(&self) -> u64 {
@@ -225,9 +217,8 @@ impl CheckedWheel {
         }
         let of_tick = bursts.in_time.entry(entry.deadline).or_default();
         *of_tick += 1;
-        // Nothing comes after the end of the scale, and a hashed wheel makes no burst of what comes then.
-        let is_last = entry.deadline == u64::MAX;
-        assert!(is_last || *of_tick <= bursts.most, "{name}: too many of a tick in a row");
+        // Settled and recent ones.
+        assert!(*of_tick <= 2 * bursts.of, "{name}: too many of a tick in a row");
         let this = (entry.deadline, entry.index);
         assert!(bursts.last < this, "{name}: {this:?} comes after {:?}", bursts.last);
         bursts.last = this;

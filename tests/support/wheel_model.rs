@@ -134,17 +134,20 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
 
 /// Runs the case; panics where wheel and model differ.
 pub fn check(case: &Case) {
-    let wheel = match case.wheel {
-        Kind::Small(bits) => ("small", AnyWheel::Hashed(Hashed::new(1 << (bits % 4)))),
-        Kind::Hierarchical => ("hierarchical", AnyWheel::Hierarchical(Hierarchical::new())),
-        Kind::Hashed(buckets) => {
-            let buckets = (usize::from(buckets % 4096) + 1).next_power_of_two();
-            ("hashed", AnyWheel::Hashed(Hashed::new(buckets)))
+    let mut wheel = match (case.wheel, case.bursts) {
+        (Kind::Small(bits), _) => {
+            CheckedWheel::new(("small", AnyWheel::Hashed(Hashed::new(1 << (bits % 4)))))
         }
-    };
-    let mut wheel = match case.bursts {
-        None => CheckedWheel::new(wheel),
-        Some(bursts) => CheckedWheel::with_bursts_of(1 + usize::from(bursts % 8), wheel),
+        (Kind::Hashed(buckets), _) => {
+            let buckets = 1 + usize::from(buckets % 4096);
+            CheckedWheel::new(("hashed", AnyWheel::Hashed(Hashed::new(buckets))))
+        }
+        (Kind::Hierarchical, None) => {
+            CheckedWheel::new(("hierarchical", AnyWheel::Hierarchical(Hierarchical::new())))
+        }
+        (Kind::Hierarchical, Some(bursts)) => {
+            CheckedWheel::with_bursts_of(1 + usize::from(bursts % 8))
+        }
     };
     wheel.advance_fully(case.uptime.ticks(), 1);
     if let Some(Crowd { first, stride, ticks, entries }) = case.crowd {

@@ -1,15 +1,7 @@
 //! A tick with very many entries: it keeps later ticks, and what was filed shortly before, waiting for a few of them.
 
 use crate::support::random::Random;
-use tickwheel::wheel::{AnyWheel, BURST, Entry, Hashed, Hierarchical, Wheel};
-
-fn wheels() -> [AnyWheel; 3] {
-    [
-        AnyWheel::Hierarchical(Hierarchical::new()),
-        AnyWheel::Hashed(Hashed::new(1)),
-        AnyWheel::Hashed(Hashed::new(512)),
-    ]
-}
+use tickwheel::wheel::{BURST, Entry, Hierarchical, Wheel};
 
 fn entry(deadline: u64, index: u32) -> Entry {
     Entry { deadline, index, mark: !index }
@@ -19,13 +11,13 @@ fn entry(deadline: u64, index: u32) -> Entry {
 const MANY: u32 = 150_000;
 
 /// Advances until nothing is left but the backlog, and says what came.
-fn advance(wheel: &mut AnyWheel, to: u64) -> Vec<Entry> {
+fn advance(wheel: &mut Hierarchical, to: u64) -> Vec<Entry> {
     let mut due = Vec::new();
     while wheel.advance(to, 100, &mut due) {}
     due
 }
 
-fn take_backlog(wheel: &mut AnyWheel) -> Vec<Entry> {
+fn take_backlog(wheel: &mut Hierarchical) -> Vec<Entry> {
     let mut due = Vec::new();
     while wheel.has_backlog() {
         wheel.take_backlog(100, &mut due);
@@ -35,54 +27,51 @@ fn take_backlog(wheel: &mut AnyWheel) -> Vec<Entry> {
 
 #[test]
 fn a_later_tick_comes_before_the_rest_of_a_burst() {
-    for mut wheel in wheels() {
-        let tick = 300;
-        wheel.insert(entry(tick - 1, MANY));
-        (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));
-        wheel.insert(entry(tick + 1, MANY + 1));
-        let due = advance(&mut wheel, tick + 5);
-        assert_eq!((due[0].index, due[due.len() - 1].index), (MANY, MANY + 1));
-        assert!(due[1..=BURST].iter().map(|entry| entry.index).eq(0..BURST as u32));
-        assert!(due.len() <= 2 + 3 * BURST, "{} came in time", due.len());
-        assert_eq!((wheel.hand(), wheel.len()), (tick + 5, MANY as usize + 2 - due.len()));
-        // What waits is due, and what is filed meanwhile need not wait for it.
-        assert_eq!(wheel.next_deadline(), Some(tick));
-        wheel.insert(entry(tick + 6, MANY + 2));
-        assert_eq!(advance(&mut wheel, tick + 6), [entry(tick + 6, MANY + 2)]);
-        let mut all: Vec<u32> = due.iter().map(|entry| entry.index).collect();
-        let rest = take_backlog(&mut wheel);
-        assert!(rest.windows(2).all(|pair| pair[0].index < pair[1].index), "in their order");
-        all.extend(rest.iter().map(|entry| entry.index));
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..MANY + 2) && wheel.is_empty());
-    }
+    let mut wheel = Hierarchical::new();
+    let tick = 300;
+    wheel.insert(entry(tick - 1, MANY));
+    (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));
+    wheel.insert(entry(tick + 1, MANY + 1));
+    let due = advance(&mut wheel, tick + 5);
+    assert_eq!((due[0].index, due[due.len() - 1].index), (MANY, MANY + 1));
+    assert!(due[1..=BURST].iter().map(|entry| entry.index).eq(0..BURST as u32));
+    assert!(due.len() <= 2 + 3 * BURST, "{} came in time", due.len());
+    assert_eq!((wheel.hand(), wheel.len()), (tick + 5, MANY as usize + 2 - due.len()));
+    // What waits is due, and what is filed meanwhile need not wait for it.
+    assert_eq!(wheel.next_deadline(), Some(tick));
+    wheel.insert(entry(tick + 6, MANY + 2));
+    assert_eq!(advance(&mut wheel, tick + 6), [entry(tick + 6, MANY + 2)]);
+    let mut all: Vec<u32> = due.iter().map(|entry| entry.index).collect();
+    let rest = take_backlog(&mut wheel);
+    assert!(rest.windows(2).all(|pair| pair[0].index < pair[1].index), "in their order");
+    all.extend(rest.iter().map(|entry| entry.index));
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..MANY + 2) && wheel.is_empty());
 }
 
 #[test]
 fn a_tick_that_is_no_burst_keeps_its_order() {
-    for mut wheel in wheels() {
-        let burst = BURST as u32;
-        (0..burst - 1).for_each(|index| wheel.insert(entry(300, index)));
-        advance(&mut wheel, 299);
-        wheel.insert(entry(300, burst - 1));
-        wheel.insert(entry(301, burst));
-        let due = advance(&mut wheel, 301);
-        assert!(due.iter().map(|entry| entry.index).eq(0..=burst) && !wheel.has_backlog());
-    }
+    let mut wheel = Hierarchical::new();
+    let burst = BURST as u32;
+    (0..burst - 1).for_each(|index| wheel.insert(entry(300, index)));
+    advance(&mut wheel, 299);
+    wheel.insert(entry(300, burst - 1));
+    wheel.insert(entry(301, burst));
+    let due = advance(&mut wheel, 301);
+    assert!(due.iter().map(|entry| entry.index).eq(0..=burst) && !wheel.has_backlog());
 }
 
 #[test]
 fn what_was_filed_for_the_tick_of_a_burst_shortly_before_it_comes_in_time() {
     for tick in [300, 5_000, 300_000] {
-        for mut wheel in wheels() {
-            (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));
-            assert!(advance(&mut wheel, tick - 1).is_empty());
-            // The latter is as many as an inbox and a staging buffer hand over at the last moment.
-            (MANY..MANY + 24_000).for_each(|index| wheel.insert(entry(tick, index)));
-            let due = advance(&mut wheel, tick);
-            assert!(due.iter().any(|entry| entry.index == MANY), "{tick}: it waits");
-            assert!(wheel.has_backlog());
-        }
+        let mut wheel = Hierarchical::new();
+        (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));
+        assert!(advance(&mut wheel, tick - 1).is_empty());
+        // The latter is as many as an inbox and a staging buffer hand over at the last moment.
+        (MANY..MANY + 24_000).for_each(|index| wheel.insert(entry(tick, index)));
+        let due = advance(&mut wheel, tick);
+        assert!(due.iter().any(|entry| entry.index == MANY), "{tick}: it waits");
+        assert!(wheel.has_backlog());
     }
 }
 
@@ -104,16 +93,15 @@ fn a_burst_cascades_chunk_by_chunk() {
 #[test]
 fn overdue_entries_without_end_keep_no_tick_waiting() {
     for budget in [1, 16, 100, BURST, 2 * BURST] {
-        for mut wheel in wheels() {
-            wheel.insert(entry(7, u32::MAX));
-            let (mut due, mut overdue) = (Vec::new(), 0);
-            while !due.iter().any(|entry: &Entry| entry.index == u32::MAX) {
-                (0..budget as u32).for_each(|index| wheel.insert(entry(0, index)));
-                assert!(overdue <= BURST + budget, "the tick waits, with a budget of {budget}");
-                due.clear();
-                let _ = wheel.advance(7, budget, &mut due);
-                overdue += due.len();
-            }
+        let mut wheel = Hierarchical::new();
+        wheel.insert(entry(7, u32::MAX));
+        let (mut due, mut overdue) = (Vec::new(), 0);
+        while !due.iter().any(|entry: &Entry| entry.index == u32::MAX) {
+            (0..budget as u32).for_each(|index| wheel.insert(entry(0, index)));
+            assert!(overdue <= BURST + budget, "the tick waits, with a budget of {budget}");
+            due.clear();
+            let _ = wheel.advance(7, budget, &mut due);
+            overdue += due.len();
         }
     }
 }
@@ -121,23 +109,22 @@ fn overdue_entries_without_end_keep_no_tick_waiting() {
 /// A sweep goes through a backlog from which entries are taken all the while, and gets to its end.
 #[test]
 fn a_backlog_is_swept_while_it_is_taken() {
-    for mut wheel in wheels() {
-        let mut random = Random::new(7);
-        (0..MANY).for_each(|index| wheel.insert(entry(300, index)));
-        let came = advance(&mut wheel, 300).len();
-        let is_dead = |entry: Entry| entry.index % 3 != 0;
-        let (mut taken, mut removed, mut rounds) = (Vec::new(), 0, 0);
-        while rounds < 2 {
-            wheel.take_backlog(random.below(90) as usize, &mut taken);
-            let sweep = wheel.sweep(1_000, &mut |entry| is_dead(entry));
-            removed += sweep.removed;
-            rounds += usize::from(sweep.cycle_done);
-            // Alive or not, it comes once.
-            assert!(taken.windows(2).all(|pair| pair[0].index < pair[1].index));
-        }
-        assert!(taken.len() < MANY as usize / 4, "it is done before the backlog is");
-        let rest = take_backlog(&mut wheel);
-        assert!(!rest.iter().any(|entry| is_dead(*entry)), "no dead entry is left");
-        assert_eq!(came + taken.len() + removed + rest.len(), MANY as usize);
+    let mut wheel = Hierarchical::new();
+    let mut random = Random::new(7);
+    (0..MANY).for_each(|index| wheel.insert(entry(300, index)));
+    let came = advance(&mut wheel, 300).len();
+    let is_dead = |entry: Entry| entry.index % 3 != 0;
+    let (mut taken, mut removed, mut rounds) = (Vec::new(), 0, 0);
+    while rounds < 2 {
+        wheel.take_backlog(random.below(90) as usize, &mut taken);
+        let sweep = wheel.sweep(1_000, &mut |entry| is_dead(entry));
+        removed += sweep.removed;
+        rounds += usize::from(sweep.cycle_done);
+        // Alive or not, it comes once.
+        assert!(taken.windows(2).all(|pair| pair[0].index < pair[1].index));
     }
+    assert!(taken.len() < MANY as usize / 4, "it is done before the backlog is");
+    let rest = take_backlog(&mut wheel);
+    assert!(!rest.iter().any(|entry| is_dead(*entry)), "no dead entry is left");
+    assert_eq!(came + taken.len() + removed + rest.len(), MANY as usize);
 }

@@ -60,9 +60,7 @@ enum Idle {
 }
 
 pub(super) const MAX_TICK: Duration = Duration::from_secs(3600);
-const MAX_BUCKETS: usize = 1 << 30;
-/// More buckets than this would only test the machine's memory.
-const AFFORDABLE: usize = 1 << 16;
+const MAX_BUCKETS: usize = 1 << 16;
 
 impl Settings {
     pub(super) fn tick(&self) -> Duration {
@@ -93,9 +91,6 @@ impl Settings {
             Buckets::AboveMost(above) => MAX_BUCKETS + 1 + above as usize,
             Buckets::Any(buckets) => buckets,
         };
-        if (AFFORDABLE..=MAX_BUCKETS).contains(&buckets) && !overflows(self.tick(), buckets) {
-            return WheelKind::Hashed { buckets: buckets % AFFORDABLE };
-        }
         WheelKind::Hashed { buckets }
     }
 
@@ -146,7 +141,7 @@ impl Settings {
             (Fault::MaxPending, self.max_pending == Some(0)),
         ];
         if let WheelKind::Hashed { buckets } = self.wheel() {
-            let bad = buckets == 0 || buckets > MAX_BUCKETS || overflows(tick, buckets);
+            let bad = buckets == 0 || buckets > MAX_BUCKETS;
             faults.push((Fault::Buckets, bad));
         }
         faults.into_iter().filter(|(_, holds)| *holds).map(|(fault, _)| fault).collect()
@@ -180,11 +175,6 @@ impl Settings {
         }
         faults
     }
-}
-
-fn overflows(tick: Duration, buckets: usize) -> bool {
-    let revolution = tick.as_nanos().saturating_mul(buckets.next_power_of_two() as u128);
-    revolution > u128::from(u64::MAX)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,12 +213,6 @@ fn told(settings: &Settings, error: &BuildError) -> Option<Fault> {
             Fault::Shards
         }
         BuildError::ZeroBuckets | BuildError::TooManyBuckets { .. } => Fault::Buckets,
-        BuildError::RingOverflow { tick, buckets, max_buckets } => {
-            tick_is(*tick);
-            assert!(overflows(*tick, *buckets) && !overflows(*tick, *max_buckets));
-            assert!(overflows(*tick, max_buckets * 2), "a larger ring would do");
-            Fault::Buckets
-        }
         BuildError::ZeroMaxPending => Fault::MaxPending,
         BuildError::ZeroBudget { .. } => Fault::Budget,
         BuildError::EmptyCoreList => Fault::Cores,

@@ -3,7 +3,7 @@
 //! Entries move to lower rings, so the sweep goes through the row of buckets from its end and nothing slips past it;
 //! from the lowest ring, the recent and the overdue ones they may go to the backlog, which is last.
 
-use super::super::chunks::{Bucket, Chunk, Chunks};
+use super::super::chunks::{Bucket, Chunks};
 use super::super::sweep::Sweepable;
 use super::{BACKLOG, BUCKETS, CHUNK_ENTRIES, Hierarchical, OVERDUE};
 
@@ -20,14 +20,6 @@ impl Hierarchical {
     pub(super) fn not_filed(&mut self) -> bool {
         self.len -= 1;
         false
-    }
-
-    /// Takes the first chunk of the backlog.
-    pub(in super::super) fn pop_backlog(&mut self) -> Option<Chunk<CHUNK_ENTRIES>> {
-        self.sweeper.disturb(BACKLOG);
-        let chunk = self.chunks.pop(&mut self.backlog)?;
-        self.len -= chunk.entries().len();
-        Some(chunk)
     }
 }
 

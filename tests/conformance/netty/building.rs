@@ -21,14 +21,9 @@ fn hashed(tick: Duration, buckets: usize) -> Result<Timer, BuildError> {
 fn netty_refuses_bad_ticks_and_wheel_sizes() {
     assert_eq!(hashed(Duration::ZERO, 1).err(), Some(BuildError::ZeroTick));
     assert_eq!(hashed(ms(1), 0).err(), Some(BuildError::ZeroBuckets));
-    let many = (1 << 30) + 1;
+    let many = 65_537;
     assert_eq!(hashed(ms(1), many).err(), Some(BuildError::TooManyBuckets { buckets: many }));
-    let overflow = hashed(HOUR, (1 << 22) + 1).err();
-    let Some(BuildError::RingOverflow { tick, buckets, max_buckets }) = overflow else {
-        panic!("tick x buckets overflows: {overflow:?}")
-    };
-    assert_eq!((tick, buckets), (HOUR, 1 << 23));
-    assert!(max_buckets < 1 << 23 && hashed(HOUR, max_buckets).is_ok());
+    assert!(hashed(HOUR, many - 1).is_ok(), "no revolution goes beyond the range of time");
 }
 
 #[test]
