@@ -132,35 +132,6 @@ fn pulled_in_or_pushed_out_again() {
     });
 }
 
-/// The owner gives a timer a new entry while somebody moves it: whatever entries there are, it fires once, at a
-/// deadline that it had, and not before.
-#[test]
-fn moved_or_its_entry_is_renewed() {
-    for to in [10, 30] {
-        explore(UNBOUNDED, move || {
-            let world = World::new();
-            let timer = world.arm(0, 20, 1, false);
-            let mover = spawn_with(&world, move |world| world.reschedule(1, timer, to));
-            let renewed = world.table.renew_entry(timer.index, timer.mark);
-            let mut entries = vec![renewed.unwrap_or((20, timer.mark))];
-            match mover.join().unwrap() {
-                Rescheduled::Earlier { mark } => entries.push((to, mark)),
-                Rescheduled::Later => {}
-                other => panic!("{other:?}"),
-            }
-            if renewed.is_some() {
-                assert_eq!(
-                    world.due(timer, timer.mark, 40),
-                    Decided::Dead,
-                    "the old entry is dead"
-                );
-            }
-            assert_eq!(world.fire_the_rest(timer, entries), Some(to));
-            world.finish();
-        });
-    }
-}
-
 /// A mover that loses lets go; the node is recycled once.
 #[test]
 fn move_or_cancel() {

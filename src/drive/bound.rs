@@ -2,10 +2,9 @@
 
 use super::TimerStore;
 use super::driver::{Drivable, Driver};
-use super::round::{Met, Round, ZOMBIE_FLOOR, duplicates, too_many};
-use super::young::{keep, keep_live};
+use super::round::{Round, ZOMBIE_FLOOR, too_many};
+use super::young::keep_live;
 use crate::wheel::{Entry, Fifo, Sweep, no_memory};
-use alloc::vec::Vec;
 
 /// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
 #[inline]
@@ -21,9 +20,7 @@ impl<W: Drivable> Driver<W> {
     /// The number of pending timers is asked only when the wheel has grown since the last look, or when
     /// `requested`, because somebody has seen many cancels.
     ///
-    /// A round that removes nothing ends the sweep: what is left are entries that look live. If they are too many even
-    /// so, timers have several: a mark has few bits, so one of 64 entries that moves have left behind looks like the
-    /// current one. One more round finds these timers and gives each a new entry, and another removes the old ones.
+    /// A round that removes nothing ends the sweep: what is left are entries that look live.
     #[inline]
     pub(crate) fn keep_bounded<S: TimerStore>(
         &mut self,
@@ -61,11 +58,7 @@ impl<W: Drivable> Driver<W> {
             // The sweep goes through log and wheel; the young entries are few enough to be gone through at once.
             self.evict_dead(store);
         }
-        let mut renewed = Vec::new();
-        let sweep = self.sweep_piece(store, budget, &mut renewed);
-        for entry in renewed {
-            self.wheel.insert(entry);
-        }
+        let sweep = self.sweep_piece(store, budget);
         self.swept += sweep.removed as u64;
         self.round.removed += sweep.removed;
         if sweep.cycle_done {
@@ -87,33 +80,16 @@ impl<W: Drivable> Driver<W> {
     }
 
     /// Looks at about `budget` entries: first those of the log, from which they go to the wheel, and then those there.
-    fn sweep_piece<S: TimerStore>(
-        &mut self,
-        store: &mut S,
-        budget: usize,
-        renewed: &mut Vec<Entry>,
-    ) -> Sweep {
-        let Self { staging, wheel, round: Round { met, past_log, .. }, .. } = self;
+    fn sweep_piece<S: TimerStore>(&mut self, store: &mut S, budget: usize) -> Sweep {
+        let Self { staging, wheel, round: Round { past_log, .. }, .. } = self;
         let mut sweep = Sweep { examined: 0, removed: 0, cycle_done: false };
         if !*past_log {
-            sweep = staging.sweep(budget, |young| match met {
-                None => keep_live(young, store, true),
-                Some(met) => {
-                    let len = keep_live(young, store, true).len;
-                    keep(&mut young[..len], |entry| duplicates(store, met, &[entry], renewed) == 0)
-                }
-            });
+            sweep = staging.sweep(budget, |young| keep_live(young, store, true));
             *past_log = core::mem::take(&mut sweep.cycle_done);
         }
         let left = budget.saturating_sub(sweep.examined);
         if *past_log && left > 0 {
-            let in_wheel = wheel.sweep_batches(left, &mut |entries| {
-                let dead = dead(store, entries);
-                match met {
-                    None => dead,
-                    Some(met) => dead | duplicates(store, met, entries, renewed),
-                }
-            });
+            let in_wheel = wheel.sweep_batches(left, &mut |entries| dead(store, entries));
             sweep.examined += in_wheel.examined;
             sweep.removed += in_wheel.removed;
             sweep.cycle_done = in_wheel.cycle_done;
@@ -146,12 +122,8 @@ impl<W: Drivable> Driver<W> {
 
     /// Ends a round of the sweep and begins the next one, if it is of use.
     fn begin_round(&mut self, too_many: bool) -> bool {
-        let Round { removed, requested, met, .. } = core::mem::take(&mut self.round);
-        let was_of_use = removed > 0 || requested;
-        if too_many && !was_of_use && met.is_none() {
-            self.round.met = Some(Met::default());
-        }
-        too_many && (was_of_use || self.round.met.is_some())
+        let Round { removed, requested, .. } = core::mem::take(&mut self.round);
+        too_many && (removed > 0 || requested)
     }
 }
 
@@ -175,12 +147,12 @@ mod tests {
     use super::*;
     use crate::drive::Fate;
     use crate::wheel::{AnyWheel, Hierarchical, Wheel};
+    use alloc::vec::Vec;
     use core::cell::Cell;
 
     /// Timers by index, with the mark of their current entry. Their deadlines are far.
     struct Marks {
         marks: Vec<u32>,
-        renews: bool,
         /// Timers that have ended, and so have no current entry.
         ended: u64,
         /// How often the owner has looked whether an entry is dead.
@@ -190,8 +162,8 @@ mod tests {
     const FAR: u64 = 1 << 40;
 
     impl Marks {
-        fn of(timers: usize, renews: bool) -> Self {
-            Self { marks: vec![9; timers], renews, ended: 0, looks: Cell::new(0) }
+        fn of(timers: usize) -> Self {
+            Self { marks: vec![9; timers], ended: 0, looks: Cell::new(0) }
         }
     }
 
@@ -209,42 +181,21 @@ mod tests {
             Fate::Drop
         }
 
-        fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
-            if !self.renews || !self.is_live(&entry) {
-                return None;
-            }
-            let mark = &mut self.marks[entry.index as usize];
-            *mark += 1;
-            Some(Entry { deadline: FAR, mark: *mark, ..entry })
-        }
-
         fn pending(&self) -> u64 {
             self.marks.len() as u64 - self.ended
         }
     }
 
-    /// A driver with `copies` entries of each timer but the last one, which has a single entry. All of them look live,
-    /// at deadlines of their own; in the wheel, or in the log.
-    fn crowded(store: &Marks, copies: u64, in_log: bool) -> Driver {
+    /// A driver with `copies` entries of each timer, at deadlines of their own. All of them look live.
+    fn crowded(store: &Marks, copies: u64) -> Driver {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
-        let last = store.marks.len() as u32 - 1;
-        file(&mut driver, store, Entry { deadline: FAR, index: last, mark: 9 }, in_log);
         for copy in 0..copies {
-            for index in 0..last {
+            for index in 0..store.marks.len() as u32 {
                 let deadline = FAR - copy * copy * 7 % FAR;
-                file(&mut driver, store, Entry { deadline, index, mark: 9 }, in_log);
+                driver.wheel.insert(Entry { deadline, index, mark: 9 });
             }
         }
         driver
-    }
-
-    fn file(driver: &mut Driver, store: &Marks, entry: Entry, in_log: bool) {
-        while in_log && !driver.staging.push(entry) {
-            driver.staging.evict_dead(store, || true, |_| panic!("nothing is due soon"));
-        }
-        if !in_log {
-            driver.wheel.insert(entry);
-        }
     }
 
     fn sweep(driver: &mut Driver, store: &mut Marks) -> usize {
@@ -262,30 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_look_alike_are_merged() {
-        for (timers, in_log) in [(2, false), (8, false), (5_000, false), (8, true), (5_000, true)] {
-            let mut store = Marks::of(timers, true);
-            let mut driver = crowded(&store, 5 * ZOMBIE_FLOOR / timers as u64 + 3, in_log);
-            sweep(&mut driver, &mut store);
-            assert!(!too_many(driver.filed(), || timers as u64), "{} are left", driver.filed());
-            assert!(store.marks.iter().all(|mark| *mark <= 10), "one new entry is enough");
-            assert!(!driver.keep_bounded(&mut store, true, 500));
-            // Nobody's only entry is gone.
-            let mut has_entry = vec![false; timers];
-            let mut look = |entry: Entry| has_entry[entry.index as usize] |= store.is_live(&entry);
-            driver.wheel.drain_all(&mut look);
-            driver.staging.empty_all(|entry| {
-                look(entry);
-                true
-            });
-            assert!(has_entry.iter().all(|has| *has));
-        }
-    }
-
-    #[test]
     fn a_sweep_that_achieves_nothing_ends() {
-        let mut store = Marks::of(4, false);
-        let mut driver = crowded(&store, ZOMBIE_FLOOR, false);
+        let mut store = Marks::of(4);
+        let mut driver = crowded(&store, ZOMBIE_FLOOR);
         let filed = driver.filed();
         assert!(sweep(&mut driver, &mut store) > 0);
         assert_eq!(driver.filed(), filed);
@@ -304,7 +234,9 @@ mod tests {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         let timers = store.marks.len() as u32;
         for index in 0..timers {
-            file(&mut driver, store, Entry { deadline: FAR, index, mark: 9 }, true);
+            while !driver.staging.push(Entry { deadline: FAR, index, mark: 9 }) {
+                driver.staging.evict_dead(store, || true, |_| panic!("nothing is due soon"));
+            }
         }
         let ended = timers / 5 * 3;
         store.marks[..ended as usize].fill(10);
@@ -315,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_sweep_ends_where_few_of_the_dead_are_left() {
-        let mut store = Marks::of(200_000, false);
+        let mut store = Marks::of(200_000);
         let mut driver = half_dead(&mut store);
         sweep(&mut driver, &mut store);
         assert!(driver.filed() < 80_000 + ZOMBIE_FLOOR, "{} are left", driver.filed());
@@ -324,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_sweep_after_a_trim_looks_at_all() {
-        let mut store = Marks::of(200_000, false);
+        let mut store = Marks::of(200_000);
         let mut driver = half_dead(&mut store);
         driver.begin_sweep();
         sweep(&mut driver, &mut store);

@@ -39,10 +39,6 @@ pub(crate) trait TimerStore {
     /// Decides about an entry that is due at `now`.
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
 
-    /// Gives the timer behind an entry a new one, beside which all that it had are dead. `None` if the entry is dead
-    /// already, or if the timer cannot have more than one.
-    fn renew_entry(&mut self, entry: Entry) -> Option<Entry>;
-
     /// Timers pending.
     fn pending(&self) -> u64;
 }

@@ -345,16 +345,6 @@ impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
         Fate::Fire(Due::Once { payload, key, deadline })
     }
 
-    fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
-        let node = self.nodes.get_mut(entry.index as usize)?;
-        if EXACT || !Self::is_current(node, &entry) {
-            return None;
-        }
-        let deadline = node.deadline();
-        let armed = Armed { state: node.supersede_entry(), index: entry.index };
-        Some(armed.entry(deadline))
-    }
-
     fn pending(&self) -> u64 {
         self.pending as u64
     }

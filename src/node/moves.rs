@@ -58,16 +58,6 @@ impl<T> Table<T> {
         }
     }
 
-    /// Gives a pending timer whose current mark this is a new one, so that every entry it has is dead; what a new entry
-    /// needs: deadline and mark.
-    pub(crate) fn renew_entry(&self, index: u32, mark: u32) -> Option<(u64, u32)> {
-        let node = self.node(index)?;
-        let state = node.state.renew_mark(mark)?;
-        // At least as new as the last completed move, which the exchange acquired. A move that makes it earlier from
-        // now on sends a message of its own; one that makes it later finds this entry.
-        Some((node.deadline.load().tick(), state.mark()))
-    }
-
     /// Owner: what to file for an entry that has just arrived with `mark` for `tick`, if anything: tick and mark.
     #[inline]
     pub(crate) fn arrive(&self, index: u32, mark: u32, tick: u64) -> Option<(u64, u32)> {

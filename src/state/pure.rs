@@ -1,9 +1,9 @@
 //! The state word of a node: what it says and how it changes, without memory or threads.
 //!
 //! ```text
-//!   63             16 15   10   9      8       7      6       5      4..3     2      1..0
+//!   63             18 17   10   9      8       7      6       5      4..3     2      1..0
 //!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
-//!  | generation (48) |hint (6)| LIVE | PULLED | BUSY | MOVED | TAKING | MOVERS | HANDLE |   |
+//!  | generation (46) |hint (8)| LIVE | PULLED | BUSY | MOVED | TAKING | MOVERS | HANDLE |   |
 //!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
 //!          |<---- mark (32) ------->|           BUSY, TAKING, MOVERS, HANDLE: the holds
 //!
@@ -23,8 +23,8 @@
 //!   end, and the winner owns the payload. A timer that fires once is *pending*; a periodic one is *waiting* between
 //!   two calls of its handler, and *preparing*, then *running*, while its owner is at one.
 //! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
-//!   the same node never matches again (48 bits: at 20 million arms of one node per second it would
-//!   take five months to come round).
+//!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
+//!   one thread reaches, it would take 40 days to come round).
 //! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVERS` counts
 //!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to
 //!   a winner that is reading the payload while one of the others exists. Of a timer that fires once `BUSY` says
@@ -37,7 +37,8 @@
 //!   message. Until it arrives the old entry stands: a thread that stops on its way to it makes nothing late.
 //! * *hint*: which of a node's entries is the current one. Moving a deadline *out* files nothing; when the owner
 //!   learns that it was *pulled in*, it files a second entry and grows this number, which turns the first one into
-//!   a zombie. Each period of a periodic timer grows it as well.
+//!   a zombie. Each period of a periodic timer grows it as well. It has 8 bits, so one of 256 entries that
+//!   moves have left behind looks like the current one; that costs a look when it is due, nothing else.
 
 use crate::types::GENERATION_BITS;
 use alloc::vec::Vec;
@@ -61,7 +62,7 @@ pub(super) const HOLDS: u64 = HANDLE | MOVERS | TAKING | BUSY;
 /// whether an entry is dead.
 const MARK_SHIFT: u32 = LIVE.trailing_zeros();
 const HINT_SHIFT: u32 = MARK_SHIFT + 1;
-const HINT_BITS: u32 = 6;
+const HINT_BITS: u32 = 8;
 const HINT_ONE: u64 = 1 << HINT_SHIFT;
 const HINT_MASK: u64 = ((1 << HINT_BITS) - 1) << HINT_SHIFT;
 const GENERATION_SHIFT: u32 = HINT_SHIFT + HINT_BITS;

@@ -359,17 +359,6 @@ impl StateWord {
         self.release(BUSY)
     }
 
-    /// Owner: gives a timer whose current entry has this mark a new one, beside which all others are dead. `None` if it
-    /// is being moved or called: then it gets one anyway.
-    pub(crate) fn renew_mark(&self, mark: u32) -> Option<State> {
-        let seen = self.load();
-        let is_steady = seen.is_current(mark) && !seen.is_moving() && !seen.has(AT_A_CALL);
-        if !is_steady {
-            return None;
-        }
-        self.step(seen, seen.with_new_mark()).ok()
-    }
-
     /// Whether an entry with this mark still stands for a living timer.
     #[inline]
     pub(crate) fn is_live(&self, mark: u32) -> bool {

@@ -27,10 +27,6 @@ impl TimerStore for Book<'_> {
         crate::drive::Fate::Drop
     }
 
-    fn renew_entry(&mut self, _: Entry) -> Option<Entry> {
-        None
-    }
-
     fn pending(&self) -> u64 {
         self.0.iter().filter(|dead| !**dead).count() as u64
     }
