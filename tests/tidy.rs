@@ -45,8 +45,6 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/node/record.rs", "what a node carries is told by its state, without a tag"),
     ("src/node/table.rs", "payloads move in and out by the state word's decision"),
     ("src/node/trim.rs", "nodes that nobody else has forget what they were"),
-    ("src/shard/limit.rs", "a purse's holder keeps its address"),
-    ("src/shard/purse.rs", "purses are zeroed memory, and their holders keep their addresses"),
     ("src/shard/thread_state.rs", "thread states are zeroed memory"),
     ("src/sync/boxed.rs", "a box that the allocator may refuse is made of its memory"),
     ("src/sync/pages.rs", "pages are mapped, given back and unmapped"),

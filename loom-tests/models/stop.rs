@@ -3,7 +3,6 @@
 use super::harness::{
     Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, explore, spawn,
 };
-use crate::shard::purse::Holder;
 use crate::shard::thread_state::ThreadState;
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::state::State;
@@ -35,7 +34,7 @@ struct Engine {
 
 impl Engine {
     fn new() -> Self {
-        let limit = Arc::new(Limit::new(10, 1));
+        let limit = Arc::new(Limit::new(10));
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner = Owner::new(0, wheel, Some(Arc::clone(&limit)), Box::new(|| true));
         Self { owner, ledger: Ledger::of_payloads(), limit }
@@ -65,9 +64,8 @@ impl Engine {
     fn finish(mut self) {
         assert_eq!(self.close(), [], "returned only when asked for the second time");
         assert_eq!(self.owner.handle().pending(), 0, "still counted as pending");
-        let other = Holder::default();
         for _ in 0..self.limit.max {
-            assert!(self.limit.acquire(&other), "a place is still taken");
+            assert!(self.limit.acquire(), "a place is still taken");
         }
         let Self { owner, ledger, .. } = self;
         drop(owner);

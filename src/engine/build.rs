@@ -203,13 +203,13 @@ impl Builder {
         let cores = pinning::Cores::of_this_process();
         let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
         // A number of shards is at most 1024 (`check_shards`).
-        let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max, shards as u32)));
+        let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max)));
         pinning::check_pinning(&self.pinning, cores.allowed())?;
         checks::check_thread_name(&self.thread_name)?;
         let cores = pinning::deal(&self.pinning, &cores, shards);
         let mut workers = Vec::with_capacity(shards);
         for (shard, core) in cores.into_iter().enumerate() {
-            let wheel = AnyWheel::new(self.settings.wheel, rate.tick_ns())?;
+            let wheel = AnyWheel::new(self.settings.wheel)?;
             let (parker, unparker) = Parker::new();
             // A shard number is below 1024 (`check_shards`).
             let wake = move || {

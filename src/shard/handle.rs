@@ -112,9 +112,6 @@ impl<T> ShardHandle<T> {
     fn join(&self, slot: u32, thread: &ThreadState) {
         // ORDERING: Relaxed: as in `try_thread`.
         thread.joined.store(true, Ordering::Relaxed);
-        if let Some(limit) = &self.limit {
-            thread.permits.set_place(limit.place_of(slot));
-        }
         // ORDERING: Relaxed: whoever must know of what this thread counts has this before it; see `threads_sum`.
         self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
     }
@@ -162,20 +159,20 @@ impl<T> ShardHandle<T> {
         payload: T,
         held: bool,
     ) -> Result<Armed, ScheduleError<T>> {
-        if let Err(kind) = self.acquire_permit(thread).and_then(|()| self.prepare(thread)) {
+        if let Err(kind) = self.acquire_permit().and_then(|()| self.prepare(thread)) {
             return Err(ScheduleError::new(kind, payload));
         }
         // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
         let count = || _ = thread.scheduled.bump();
         self.table
             .arm(&thread.cache, deadline, payload, held, count)
-            .map_err(|payload| self.no_node(thread, payload))
+            .map_err(|payload| self.no_node(payload))
     }
 
     /// There was no node for a timer; gives its permit back.
     #[cold]
-    pub(super) fn no_node(&self, thread: &ThreadState, payload: T) -> ScheduleError<T> {
-        self.release_permit(thread);
+    pub(super) fn no_node(&self, payload: T) -> ScheduleError<T> {
+        self.release_permit();
         if !self.table.is_full() {
             return ScheduleError::no_memory(payload);
         }
@@ -194,7 +191,7 @@ impl<T> ShardHandle<T> {
             self.table.end(&thread.cache, armed.index, armed.generation, Phase::Cancelled)?
         };
         thread.scheduled.undo();
-        self.release_permit(thread);
+        self.release_permit();
         Some(payload)
     }
 
@@ -236,7 +233,7 @@ impl<T> ShardHandle<T> {
 
     #[inline]
     fn count_cancel(&self, thread: &ThreadState) {
-        self.release_permit(thread);
+        self.release_permit();
         if thread.cancelled.bump() % CANCELS_PER_LOOK == 0 {
             self.look_at_zombies(thread);
         }
@@ -306,18 +303,18 @@ impl<T> ShardHandle<T> {
 
     /// Takes a permit, if there is one.
     #[inline]
-    pub(super) fn acquire_permit(&self, thread: &ThreadState) -> Result<(), ScheduleErrorKind> {
+    pub(super) fn acquire_permit(&self) -> Result<(), ScheduleErrorKind> {
         match &self.limit {
-            Some(limit) if !limit.acquire(&thread.permits) => Err(limit.refusal()),
+            Some(limit) if !limit.acquire() => Err(limit.refusal()),
             _ => Ok(()),
         }
     }
 
     /// Gives a permit back.
     #[inline]
-    pub(super) fn release_permit(&self, thread: &ThreadState) {
+    pub(super) fn release_permit(&self) {
         if let Some(limit) = &self.limit {
-            limit.release(&thread.permits);
+            limit.release();
         }
     }
 

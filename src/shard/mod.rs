@@ -11,8 +11,7 @@
 //! `thread_state` is the part of a `ShardHandle` that belongs to one thread: its free nodes, its block of the
 //! inbox and its counters. `send` is how it tells the owner something, `batch` the
 //! same for many timers. `own` is how the owner schedules. `store` is what a turn asks about each due entry.
-//! `repeat` is how periodic timers begin, and their calls. `limit` is the bound on pending timers, `purse` a
-//! thread's part of it.
+//! `repeat` is how periodic timers begin, and their calls. `limit` is the bound on pending timers.
 //! `counters` are the owner's, `histogram` its counts of durations, `stats` a snapshot of all of it, `report`
 //! that snapshot for a recorder of metrics.
 
@@ -23,7 +22,6 @@ pub(crate) mod histogram;
 pub(crate) mod limit;
 mod own;
 pub(crate) mod owner;
-pub(crate) mod purse;
 mod repeat;
 #[cfg(feature = "metrics")]
 mod report;

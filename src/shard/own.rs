@@ -16,14 +16,14 @@ impl<T> Owner<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let Self { handle, thread, .. } = self;
-        if let Err(kind) = handle.acquire_permit(thread) {
+        if let Err(kind) = handle.acquire_permit() {
             return Err(ScheduleError::new(kind, payload));
         }
         let count = || _ = handle.counters.own_scheduled.bump();
         let armed = handle
             .table
             .arm(&thread.cache, deadline, payload, false, count)
-            .map_err(|payload| handle.no_node(thread, payload))?;
+            .map_err(|payload| handle.no_node(payload))?;
         self.file_new(armed, deadline)
     }
 
@@ -52,7 +52,7 @@ impl<T> Owner<T> {
         let Self { handle, thread, .. } = self;
         let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
         handle.counters.own_scheduled.undo();
-        handle.release_permit(thread);
+        handle.release_permit();
         Some(payload)
     }
 

@@ -79,7 +79,7 @@ impl<T> Owner<T> {
             handle: Arc::new(ShardHandle::new(id, inbox, limit, wake_owner)),
             reader,
             driver: Driver::new(wheel),
-            thread: ThreadState::of_owner(id),
+            thread: ThreadState::default(),
             balance: Balance::new(),
             draining: false,
             filed: 0,
@@ -221,7 +221,7 @@ impl<T> Owner<T> {
         }
         let (index, generation) = (key.index(), handle.table.generation(key));
         let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
-        handle.release_permit(thread);
+        handle.release_permit();
         if handle.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
             self.look_at_zombies();
         }
@@ -348,7 +348,7 @@ impl<T> Owner<T> {
         let Self { handle, thread, .. } = self;
         handle.table.return_all(&thread.cache, |returned| {
             handle.counters.returned.bump();
-            handle.release_permit(thread);
+            handle.release_permit();
             take(returned);
         });
         self.driver.clear();

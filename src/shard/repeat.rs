@@ -44,11 +44,11 @@ impl<T> ShardHandle<T> {
         send: bool,
     ) -> Result<Armed, ScheduleError<T>> {
         let Repeat { payload, clone, course } = repeat;
-        if let Err(kind) = self.acquire_permit(thread) {
+        if let Err(kind) = self.acquire_permit() {
             return Err(ScheduleError::new(kind, payload));
         }
         let Some(template) = contain::quietly("a payload's Clone", || clone(&payload)) else {
-            self.release_permit(thread);
+            self.release_permit();
             return Err(ScheduleError::new(ScheduleErrorKind::PayloadClonePanicked, payload));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
@@ -62,7 +62,7 @@ impl<T> ShardHandle<T> {
         };
         self.table
             .arm_periodic(&thread.cache, repeat, template, count)
-            .map_err(|payload| self.no_node(thread, payload))
+            .map_err(|payload| self.no_node(payload))
     }
 }
 

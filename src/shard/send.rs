@@ -38,7 +38,7 @@ impl<T> ShardHandle<T> {
     #[cold]
     #[inline(never)]
     fn prepare_block(&self, thread: &ThreadState) -> Result<(), ScheduleErrorKind> {
-        self.fetch_block(thread).inspect_err(|_| self.release_permit(thread))
+        self.fetch_block(thread).inspect_err(|_| self.release_permit())
     }
 
     /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying

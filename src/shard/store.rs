@@ -32,17 +32,12 @@ impl<T> TimerStore for Nodes<'_, T> {
         handle.table.due(&thread.cache, entry.index, entry.mark, now, |fired| {
             if fired {
                 // The permit is back before the handler runs, so that it can schedule at the limit.
-                handle.release_permit(thread);
+                handle.release_permit();
                 handle.counters.fired.bump();
             } else {
                 handle.counters.panics.bump();
             }
         })
-    }
-
-    fn renew_entry(&mut self, entry: Entry) -> Option<Entry> {
-        let (deadline, mark) = self.handle.table.renew_entry(entry.index, entry.mark)?;
-        Some(Entry { deadline, index: entry.index, mark })
     }
 
     fn pending(&self) -> u64 {

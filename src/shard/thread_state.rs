@@ -5,7 +5,6 @@
 //! state whose thread has ended is inherited, nodes, open block, counts and all, by the next thread with that
 //! slot.
 
-use super::purse::Holder;
 use crate::inbox::Desk;
 use crate::node::magazine::ThreadCache;
 use crate::node::segments::Zeroable;
@@ -69,17 +68,6 @@ pub(crate) struct ThreadState {
     pub(crate) calling: Calling,
     /// Whether the thread state has been counted among those in use.
     pub(crate) joined: AtomicBool,
-    /// Where its holder has permits under `max_pending`.
-    pub(crate) permits: Holder,
-}
-
-impl ThreadState {
-    /// That of the owner of a shard, whose number is the place of its purse.
-    pub(crate) fn of_owner(shard: u16) -> Self {
-        let thread = Self::default();
-        thread.permits.set_place(u32::from(shard));
-        thread
-    }
 }
 
 // SAFETY: every part is an atomic integer, bool or pointer, for which zero bytes mean zero, false or null.
