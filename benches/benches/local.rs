@@ -6,7 +6,7 @@ use std::time::Duration;
 use tickwheel_benches::figure::short;
 use tickwheel_benches::local::{
     Churn, DelayQueuePeer, EventLoopPeer, HeapPeer, LONG, LocalPeer, LocalTimerPeer, NexusPeer,
-    SHORT, TokioSleepPeer, TreePeer, life, rearm,
+    SHORT, TokioSleepPeer, life, rearm,
 };
 
 /// Resident timers; ten million of some peers take minutes, so they are left to `compare`.
@@ -53,7 +53,6 @@ macro_rules! everybody {
         $call::<DelayQueuePeer>($group, "DelayQueue" $(, $argument)*);
         $call::<TokioSleepPeer>($group, "tokio sleep" $(, $argument)*);
         $call::<HeapPeer>($group, "BinaryHeap" $(, $argument)*);
-        $call::<TreePeer>($group, "BTreeMap" $(, $argument)*);
     };
 }
 

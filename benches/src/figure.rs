@@ -228,30 +228,19 @@ impl Figure {
     #[must_use]
     pub fn peers(self) -> Vec<Peer> {
         use Peer::{
-            AsyncIo, DelayQueue, EventLoopTimer, Floor, FuturesTimer, HashWheelTimer, Heap,
-            IndexedHeap, LocalTimer, LockedHeaps, LockedTree, LockedTrees, LockedWheel, Netty,
-            Nexus, Pingora, Sleep, Timer, TimerBatches, TimerClosures, TimerHandles, TimerSlack,
-            TimerSubmitter, TimerTimes, Tokio, TokioAlt, Tree,
+            AsyncIo, DelayQueue, EventLoopTimer, Floor, Heap, LocalTimer, LockedHeaps, LockedTree,
+            LockedWheel, Netty, Nexus, Pingora, Sleep, Timer, TimerBatches, TimerClosures,
+            TimerHandles, TimerSlack, TimerSubmitter, TimerTimes, Tokio, TokioAlt,
         };
         let mut peers = match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => {
-                vec![
-                    LocalTimer,
-                    EventLoopTimer,
-                    Nexus,
-                    DelayQueue,
-                    Tokio,
-                    Heap,
-                    IndexedHeap,
-                    Tree,
-                    Floor,
-                ]
+                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Floor]
             }
             Self::Life(_) => {
-                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, IndexedHeap, Tree]
+                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap]
             }
             Self::Cross { producers: 32, .. } => {
-                vec![Timer, LockedWheel, Tokio, Pingora, LockedTrees, LockedHeaps]
+                vec![Timer, LockedWheel, Tokio, Pingora, LockedHeaps]
             }
             Self::Cross { .. } | Self::RemoteCancel => vec![
                 Timer,
@@ -266,27 +255,24 @@ impl Figure {
                 TokioAlt,
                 Pingora,
                 AsyncIo,
-                FuturesTimer,
                 LockedTree,
-                LockedTrees,
                 LockedHeaps,
-                HashWheelTimer,
                 Netty,
             ],
             Self::Forms => vec![Timer],
             Self::Late { tick_us: 1000, .. } => {
-                vec![Timer, Sleep, Tokio, TokioAlt, Pingora, LockedTree, HashWheelTimer]
+                vec![Timer, Sleep, Tokio, TokioAlt, Pingora, LockedTree]
             }
-            Self::Late { .. } => vec![Timer, TimerSlack, LockedTree, AsyncIo, FuturesTimer],
+            Self::Late { .. } => vec![Timer, TimerSlack, LockedTree, AsyncIo],
             Self::Burst => vec![Timer, LockedWheel, Tokio, LockedTree],
             Self::Idle => {
-                vec![Timer, Sleep, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
+                vec![Timer, Sleep, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree]
             }
             Self::Zombie => {
-                vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree, HashWheelTimer]
+                vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree]
             }
-            Self::Shrink => vec![Timer, LockedWheel, Tokio, LockedTree, HashWheelTimer],
-            Self::Wake => vec![Timer, LockedWheel, Tokio, AsyncIo, LockedTree, HashWheelTimer],
+            Self::Shrink => vec![Timer, LockedWheel, Tokio, LockedTree],
+            Self::Wake => vec![Timer, LockedWheel, Tokio, AsyncIo, LockedTree],
         };
         if self == Self::RemoteCancel {
             // They save something where a thread schedules and cancels.
@@ -314,11 +300,6 @@ impl Figure {
             Peer::Pingora => "10 ms slots; never removes cancelled timers",
             Peer::AsyncIo if self.fires() => "booked in the waker, no executor",
             Peer::AsyncIo => "polled once; no executor",
-            Peer::FuturesTimer if self.fires() => "booked in the waker, no executor",
-            Peer::FuturesTimer => "polled once; no executor",
-            Peer::HashWheelTimer => {
-                "unbounded channel to its thread; time until it is empty counts"
-            }
             Peer::Netty => "Java, after 3 s of warm-up; one queue and one worker for all",
             Peer::Heap => "cancelled timers stay until they are half of it",
             Peer::Floor => "payloads and handles, nothing ever fires: the floor",
@@ -327,14 +308,12 @@ impl Figure {
             Peer::TimerTimes => "the clock is read once per 512 pairs",
             Peer::TimerBatches => "64 cancels, then a batch of 64; percentiles are of a batch",
             Peer::TimerSlack => "100 us",
-            Peer::IndexedHeap | Peer::LockedHeaps => "removes a cancelled timer at once",
+            Peer::LockedHeaps => "removes a cancelled timer at once",
             Peer::LocalTimer
             | Peer::EventLoopTimer
             | Peer::Timer
             | Peer::TimerSubmitter
-            | Peer::LockedTree
-            | Peer::LockedTrees
-            | Peer::Tree => "",
+            | Peer::LockedTree => "",
         }
     }
 }

@@ -13,7 +13,6 @@
 //! | `results` | medians, the best peer |
 //! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
-//! | `server` | a real server under real load, with its own program and page |
 //! | `valgrind` | this program once more, under a tool that counts |
 //! | `counting` | the allocator that counts; the only unsafe code here |
 //!
@@ -31,6 +30,5 @@ pub mod measure;
 pub mod peer;
 pub mod report;
 pub mod results;
-pub mod server;
 pub mod stream;
 pub mod valgrind;

@@ -52,24 +52,14 @@ pub enum Peer {
     Pingora,
     /// async-io's `Timer`.
     AsyncIo,
-    /// futures-timer's `Delay`.
-    FuturesTimer,
-    /// hierarchical_hash_wheel_timer's `TimerWithThread`.
-    HashWheelTimer,
     /// Netty's `HashedWheelTimer`, where Java and Debian's `libnetty-java` are installed.
     Netty,
     /// A `BTreeMap` behind one mutex with a condition variable.
     LockedTree,
-    /// The same, one per core.
-    LockedTrees,
     /// An indexed 4-ary heap behind a mutex with a condition variable, one per core.
     LockedHeaps,
-    /// An indexed 4-ary heap, from which a cancelled timer is removed at once.
-    IndexedHeap,
     /// A binary heap; cancelled timers stay until they surface or are half of it.
     Heap,
-    /// A `BTreeMap`.
-    Tree,
     /// No timer: what any would have to do.
     Floor,
 }
@@ -96,15 +86,10 @@ impl Peer {
             Self::TokioAlt => "tokio sleep (alt timer)",
             Self::Pingora => "pingora-timeout",
             Self::AsyncIo => "async-io",
-            Self::FuturesTimer => "futures-timer",
-            Self::HashWheelTimer => "hierarchical_hash_wheel_timer",
             Self::Netty => "Netty HashedWheelTimer",
             Self::LockedTree => "Mutex<BTreeMap> + condvar",
-            Self::LockedTrees => "Mutex<BTreeMap> per shard",
             Self::LockedHeaps => "Mutex<4-ary heap> per shard",
-            Self::IndexedHeap => "4-ary heap, indexed",
             Self::Heap => "BinaryHeap, lazy removal",
-            Self::Tree => "BTreeMap",
             Self::Floor => "no timer, only a table",
         }
     }

@@ -140,14 +140,14 @@ mod tests {
         for value in [9.0, 7.0, 8.0] {
             add(Peer::LocalTimer, value);
             add(Peer::Nexus, 4.0 * value);
-            add(Peer::Tree, 10.0 * value);
+            add(Peer::DelayQueue, 10.0 * value);
         }
-        results.add(figure, Peer::Heap, Err("killed".to_owned()));
+        results.add(figure, Peer::LockedTree, Err("killed".to_owned()));
         let table = results.table("churn-1k").unwrap();
         assert_eq!(table.best_peer("ns/pair", false), Some((Peer::Nexus, 32.0)));
-        assert_eq!(table.best_peer("ns/pair", true), Some((Peer::Tree, 80.0)));
+        assert_eq!(table.best_peer("ns/pair", true), Some((Peer::DelayQueue, 80.0)));
         assert_eq!(results.median("churn-1k", Peer::LocalTimer, "ns/pair"), Some(8.0));
-        assert_eq!(results.median("churn-1k", Peer::Heap, "ns/pair"), None);
+        assert_eq!(results.median("churn-1k", Peer::LockedTree, "ns/pair"), None);
         assert_eq!(table.rows[0].range("ns/pair"), Some((7.0, 9.0)));
     }
 }

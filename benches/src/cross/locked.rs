@@ -1,8 +1,8 @@
 //! What one writes by hand: a store behind a mutex, and a thread that waits on a condition variable.
 
+use super::indexed_heap::{IndexedHeap, IndexedKey};
 use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
-use crate::local::{IndexedHeap, IndexedKey};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -187,8 +187,6 @@ pub(super) struct Locked<S, const ONE: bool>(Vec<Arc<Shard<S>>>);
 
 /// One tree.
 pub(super) type LockedTree = Locked<Tree, true>;
-/// One tree per core: the honest hand-written rival.
-pub(super) type LockedTrees = Locked<Tree, false>;
 /// One indexed 4-ary heap per core: what server teams write today.
 pub(super) type LockedHeaps = Locked<IndexedHeap, false>;
 /// One of this project's own wheels.

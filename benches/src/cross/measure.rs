@@ -4,8 +4,7 @@ use super::engine::EnginePeer;
 use super::peer::CrossPeer;
 use super::submitter::{self, ByWay};
 use super::{
-    engine, forms, futures, hash_wheel, locked, netty, pingora, sleep, throughput, timed,
-    tokio_sleep, watched,
+    engine, forms, futures, locked, netty, pingora, sleep, throughput, timed, tokio_sleep, watched,
 };
 use crate::figure::{Figure, Scale};
 use crate::measure::Metrics;
@@ -28,7 +27,6 @@ pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
         Peer::TimerSlack => measure_peer::<submitter::SlackPeer>,
         Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
         Peer::LockedTree => measure_peer::<locked::LockedTree>,
-        Peer::LockedTrees => measure_peer::<locked::LockedTrees>,
         Peer::LockedHeaps => measure_peer::<locked::LockedHeaps>,
         Peer::Tokio => measure_peer::<tokio_sleep::TokioPeer>,
         #[cfg(tokio_unstable)]
@@ -36,8 +34,6 @@ pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
         Peer::Sleep => measure_peer::<sleep::SleepPeer>,
         Peer::Pingora => measure_peer::<pingora::PingoraPeer>,
         Peer::AsyncIo => measure_peer::<futures::AsyncIoPeer>,
-        Peer::FuturesTimer => measure_peer::<futures::FuturesTimerPeer>,
-        Peer::HashWheelTimer => measure_peer::<hash_wheel::HashWheelPeer>,
         other => unreachable!("{other:?} takes no part in figures of many threads"),
     };
     run(figure, scale)

@@ -3,7 +3,7 @@
 mod engine;
 mod forms;
 mod futures;
-mod hash_wheel;
+mod indexed_heap;
 mod locked;
 mod measure;
 mod netty;
@@ -59,14 +59,11 @@ mod tests {
         keeps_the_rules::<submitter::SlackPeer>();
         keeps_the_rules::<locked::LockedWheel>();
         keeps_the_rules::<locked::LockedTree>();
-        keeps_the_rules::<locked::LockedTrees>();
         keeps_the_rules::<locked::LockedHeaps>();
         keeps_the_rules::<tokio_sleep::TokioPeer>();
         keeps_the_rules::<sleep::SleepPeer>();
         keeps_the_rules::<pingora::PingoraPeer>();
         keeps_the_rules::<futures::AsyncIoPeer>();
-        keeps_the_rules::<futures::FuturesTimerPeer>();
-        keeps_the_rules::<hash_wheel::HashWheelPeer>();
         #[cfg(tokio_unstable)]
         keeps_the_rules::<tokio_sleep::TokioAltPeer>();
     }

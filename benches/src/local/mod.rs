@@ -3,23 +3,19 @@
 mod delay_queue;
 mod floor;
 mod heap;
-mod indexed_heap;
 mod nexus;
 mod own;
 mod peer;
 mod tokio_sleep;
-mod tree;
 mod workload;
 
 pub use delay_queue::DelayQueuePeer;
 pub use floor::FloorPeer;
 pub use heap::HeapPeer;
-pub use indexed_heap::{IndexedHeap, IndexedHeapPeer, IndexedKey};
 pub use nexus::NexusPeer;
 pub use own::{EventLoopPeer, LocalTimerPeer};
 pub use peer::LocalPeer;
 pub use tokio_sleep::TokioSleepPeer;
-pub use tree::TreePeer;
 pub use workload::{Churn, LONG, SHORT, life, measure, rearm};
 
 #[cfg(test)]
@@ -63,7 +59,5 @@ mod tests {
         keeps_the_rules::<DelayQueuePeer>();
         keeps_the_rules::<TokioSleepPeer>();
         keeps_the_rules::<HeapPeer>();
-        keeps_the_rules::<IndexedHeapPeer>();
-        keeps_the_rules::<TreePeer>();
     }
 }

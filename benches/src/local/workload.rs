@@ -1,8 +1,8 @@
 //! churn, life and rearm.
 
 use super::{
-    DelayQueuePeer, EventLoopPeer, FloorPeer, HeapPeer, IndexedHeapPeer, LocalPeer, LocalTimerPeer,
-    NexusPeer, TokioSleepPeer, TreePeer,
+    DelayQueuePeer, EventLoopPeer, FloorPeer, HeapPeer, LocalPeer, LocalTimerPeer, NexusPeer,
+    TokioSleepPeer,
 };
 use crate::figure::{Figure, Scale};
 use crate::measure::{Metrics, per, resident_bytes};
@@ -28,8 +28,6 @@ pub fn measure(figure: Figure, peer: Peer, scale: Scale) -> Metrics {
         Peer::DelayQueue => measure_peer::<DelayQueuePeer>,
         Peer::Tokio => measure_peer::<TokioSleepPeer>,
         Peer::Heap => measure_peer::<HeapPeer>,
-        Peer::IndexedHeap => measure_peer::<IndexedHeapPeer>,
-        Peer::Tree => measure_peer::<TreePeer>,
         Peer::Floor => measure_peer::<FloorPeer>,
         other => unreachable!("{other:?} takes no part in local figures"),
     };

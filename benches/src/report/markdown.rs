@@ -139,11 +139,14 @@ mod tests {
         {
             results.add(figure, peer, Ok(vec![("ns/pair".to_owned(), value)]));
         }
-        results.add(figure, Peer::Tree, Err("signal: 9 (SIGKILL)".to_owned()));
+        results.add(figure, Peer::DelayQueue, Err("signal: 9 (SIGKILL)".to_owned()));
         let circumstances = Circumstances::now();
         let page = render(&results, &check(&results), &circumstances, 2, Some("charts"));
         assert!(page.contains("| tickwheel LocalTimer | 8.50 (8.00-9.00) | 0.25 |"), "{page}");
-        assert!(page.contains("| BTreeMap | - |  | failed: signal: 9 (SIGKILL) |"), "{page}");
+        assert!(
+            page.contains("| tokio-util DelayQueue | - |  | failed: signal: 9 (SIGKILL) |"),
+            "{page}"
+        );
         assert!(page.contains("1 of 1 measured goals met."));
         assert!(page.contains("![churn-1k](charts/churn-1k.svg)"));
     }

@@ -1,9 +1,5 @@
 //! A 4-ary heap that knows where each timer lies, so that a cancel takes it out at once.
 
-use super::LocalPeer;
-use std::hint::black_box;
-use std::time::Duration;
-
 /// Children of a node: four lie in one cache line.
 const ARITY: usize = 4;
 
@@ -17,19 +13,19 @@ struct Record {
 
 /// Timers in an implicit heap of (deadline, record), with the way back from record to position.
 #[derive(Default)]
-pub struct IndexedHeap {
+pub(super) struct IndexedHeap {
     heap: Vec<(u64, u32)>,
     records: Vec<Record>,
     free: Vec<u32>,
 }
 
 /// Names a timer: its record and the record's generation.
-pub type IndexedKey = (u32, u32);
+pub(super) type IndexedKey = (u32, u32);
 
 impl IndexedHeap {
     /// Adds a timer.
     #[inline]
-    pub fn insert(&mut self, deadline: u64, payload: u64) -> IndexedKey {
+    pub(super) fn insert(&mut self, deadline: u64, payload: u64) -> IndexedKey {
         let record = self.free.pop().unwrap_or_else(|| {
             self.records.push(Record::default());
             // The workloads have at most ten million timers.
@@ -47,33 +43,19 @@ impl IndexedHeap {
     ///
     /// If it is not pending.
     #[inline]
-    pub fn remove(&mut self, (record, generation): IndexedKey) -> u64 {
+    pub(super) fn remove(&mut self, (record, generation): IndexedKey) -> u64 {
         assert_eq!(self.records[record as usize].generation, generation, "the timer is pending");
         self.remove_at(self.records[record as usize].position as usize)
     }
 
-    /// Moves a pending timer.
-    ///
-    /// # Panics
-    ///
-    /// If it is not pending.
-    #[inline]
-    pub fn reschedule(&mut self, (record, generation): IndexedKey, deadline: u64) {
-        assert_eq!(self.records[record as usize].generation, generation, "the timer is pending");
-        let at = self.records[record as usize].position as usize;
-        self.heap[at].0 = deadline;
-        self.sift_down(at);
-        self.sift_up(self.records[record as usize].position as usize);
-    }
-
     /// The earliest deadline.
     #[must_use]
-    pub fn next(&self) -> Option<u64> {
+    pub(super) fn next(&self) -> Option<u64> {
         self.heap.first().map(|first| first.0)
     }
 
     /// Takes the earliest timer out, if it is due.
-    pub fn pop_due(&mut self, now: u64) -> Option<u64> {
+    pub(super) fn pop_due(&mut self, now: u64) -> Option<u64> {
         (self.next()? <= now).then(|| self.remove_at(0))
     }
 
@@ -121,46 +103,5 @@ impl IndexedHeap {
             at = child;
         }
         self.place(at, entry);
-    }
-}
-
-/// The heap on a clock that is moved by hand.
-#[derive(Default)]
-pub struct IndexedHeapPeer {
-    heap: IndexedHeap,
-    now: u64,
-}
-
-impl LocalPeer for IndexedHeapPeer {
-    type Handle = IndexedKey;
-
-    fn new(_capacity: usize) -> Self {
-        Self::default()
-    }
-
-    #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> IndexedKey {
-        self.heap.insert(self.now + delay.as_nanos() as u64, payload)
-    }
-
-    #[inline]
-    fn cancel(&mut self, key: IndexedKey) -> u64 {
-        self.heap.remove(key)
-    }
-
-    #[inline]
-    fn rearm(&mut self, key: IndexedKey, delay: Duration) -> IndexedKey {
-        self.heap.reschedule(key, self.now + delay.as_nanos() as u64);
-        key
-    }
-
-    fn advance(&mut self, by: Duration) -> usize {
-        self.now += by.as_nanos() as u64;
-        let mut fired = 0;
-        while let Some(payload) = self.heap.pop_due(self.now) {
-            black_box(payload);
-            fired += 1;
-        }
-        fired
     }
 }
