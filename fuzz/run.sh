@@ -4,7 +4,7 @@
 #
 #   fuzz/run.sh [SECONDS_EACH] [TARGET...]
 #
-# New inputs go to target/found/, crashes to artifacts/; the committed corpus stays as it is.
+# A run of a minute or more writes its figures to results.tsv. New inputs go to target/found/, crashes to artifacts/; the committed corpus stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TARGET_DIR="$PWD/target" CARGO_TERM_COLOR=never
@@ -22,6 +22,7 @@ targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(cargo +nightly fuzz list)
 
 mkdir -p target/found target/logs
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 failed=()
 for target in "${targets[@]}"; do
   log=target/logs/$target.log
@@ -33,6 +34,14 @@ for target in "${targets[@]}"; do
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
   coverage=$(grep --text -oE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -n 1 || true)
   printf '%-18s %10s executions in %s s, %s\n' "$target" "${runs:-0}" "$seconds" "${coverage:-no coverage}"
+  if [[ $seconds -ge 60 && -n $coverage ]]; then
+    read -r _ edges _ features <<<"$coverage"
+    {
+      grep -v "^$target"$'\t' results.tsv || true
+      printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$target" "$seconds" "$runs" "$edges" "$features" "$commit"
+    } >target/results.tsv
+    cp target/results.tsv results.tsv
+  fi
   if [[ $status -ne 0 || ${runs:-0} -eq 0 ]]; then
     failed+=("$target")
     tail -n 60 "$log"
