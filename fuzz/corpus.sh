@@ -48,7 +48,7 @@ for target in "${targets[@]}"; do
       return new + 0
     }
     END {
-      for (input in file) if (file[input] !~ /\/[0-9a-f]{12}([0-9a-f]{28})?$/) gain(input, 1)
+      for (input in file) { name = file[input]; sub(/.*\//, "", name); if (name ~ /[^0-9a-f]/) gain(input, 1) }
       for (; named < most; named++) {
         best = 0
         for (input in file) if ((more = gain(input, 0)) > best) { best = more; chosen = input }

@@ -52,6 +52,20 @@ pub(crate) fn peak_resident_bytes() -> Option<u64> {
     kibibytes(&field(&read("/proc/self/status")?, "VmHWM")?)
 }
 
+/// Raises the limit of open files as far as this process may; the limit then, `None` where none is known.
+#[cfg(unix)]
+pub(crate) fn raise_open_files() -> Option<u64> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    Some(if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft })
+}
+
+/// Other systems have no such limit.
+#[cfg(not(unix))]
+pub(crate) fn raise_open_files() -> Option<u64> {
+    None
+}
+
 pub(crate) fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }

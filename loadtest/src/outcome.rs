@@ -1,5 +1,7 @@
 //! What a run or a replay of timers came to, as a phase of a report.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use tickwheel::Stats;
 
@@ -18,10 +20,21 @@ use crate::usage::Cost;
 pub(crate) struct Sample {
     /// Seconds since the start.
     pub(crate) at_s: f64,
-    pub(crate) scheduled: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) fired: u64,
+    /// Timers scheduled, or connections opened.
+    pub(crate) begun: u64,
+    /// Timers cancelled, or connections closed.
+    pub(crate) ended: u64,
+    /// Timers fired, or bytes of echo.
+    pub(crate) third: u64,
     pub(crate) resident_bytes: Option<u64>,
+}
+
+/// How often a monitor looks up.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Seconds between two samples of a run: 600 over the whole run, because a chart shows no more, and at most ten a second.
+pub(crate) fn sample_every(length: Duration) -> f64 {
+    (length.as_secs_f64() / 600.0).max(0.1)
 }
 
 /// Everything that is known once the ledger is audited.
@@ -100,7 +113,7 @@ impl Outcome<'_> {
         let bytes = |value: Option<u64>| value.map(|bytes| bytes as f64);
         let resident = self.samples.iter().filter_map(|sample| sample.resident_bytes);
         let peak = resident.chain(self.resident_end).max();
-        let cpu_ns = cost.cpu_s().map(|cpu| cpu * 1e9 / found.accepted.max(1) as f64);
+        let cpu_ns = cost.cpu_s.map(|cpu| cpu * 1e9 / found.accepted.max(1) as f64);
         let full = found.refused.saturating_sub(found.refused_after_stop) as f64;
         let per_second_of = |key, label, value| Figure::new(key, label, Unit::PerSecond, value);
         let memory = |key, label, value| Figure::new(key, label, Unit::Bytes, value);
@@ -118,7 +131,7 @@ impl Outcome<'_> {
             )
             .better(Better::Less),
         ];
-        figures.extend(cost_figures(COST, cost, seconds));
+        figures.extend(cost_figures(["cpu", "switches"], cost, seconds));
         figures.extend([
             per_second_of("sleeps", "sleeps of workers", sum(|shard| shard.parks)),
             per_second_of("wakes", "of them ended by producers", sum(|shard| shard.wakes)),
@@ -131,18 +144,14 @@ impl Outcome<'_> {
     }
 
     fn timelines(&self) -> Vec<Timeline> {
-        let total = |of: fn(&Sample) -> u64| -> Vec<(f64, u64)> {
-            self.samples.iter().map(|sample| (sample.at_s, of(sample))).collect()
-        };
         let pending = self.samples.iter().map(|sample| {
-            let ended = sample.cancelled + sample.fired;
-            (sample.at_s, sample.scheduled.saturating_sub(ended) as f64)
+            (sample.at_s, sample.begun.saturating_sub(sample.ended + sample.third) as f64)
         });
         let memory = self.samples.iter();
         let memory = memory.filter_map(|sample| Some((sample.at_s, sample.resident_bytes? as f64)));
         let line = |key, title, about, unit, points| Timeline { key, title, about, unit, points };
-        let pairs = rates(&total(|sample| sample.cancelled));
-        let fired = rates(&total(|sample| sample.fired));
+        let pairs = rates(&self.samples, |sample| sample.ended);
+        let fired = rates(&self.samples, |sample| sample.third);
         vec![
             line(
                 "pairs",
@@ -217,7 +226,6 @@ fn distributions(
         tile,
         chart: "Calls by percentile",
         about: "Sampled calls, clock reads included.",
-        bands_of: None,
     };
     vec![
         Distribution {
@@ -227,47 +235,33 @@ fn distributions(
             tile: Some(1),
             chart: "Firing lateness by percentile",
             about: "From the requested deadline to the handler.",
-            bands_of: Some("timers"),
         },
         calls("schedule", "schedule call", Some(0), schedule),
         calls("cancel", "cancel call", None, cancel),
     ]
 }
 
-/// Keys and labels of what a process costs.
-pub(crate) struct CostNames {
-    pub(crate) cpu: [(&'static str, &'static str); 2],
-    pub(crate) switches: [(&'static str, &'static str); 2],
-}
-
-const COST: CostNames = CostNames {
-    cpu: [("cpu", "CPU, all threads"), ("cpu_system", "of it in the kernel")],
-    switches: [("switches", "context switches"), ("involuntary_switches", "of them involuntary")],
-};
-
-/// What a process has cost, as figures.
-pub(crate) fn cost_figures(names: CostNames, cost: &Cost, seconds: f64) -> [Figure; 4] {
-    let cores = |cpu: Option<f64>| cpu.map(|cpu| cpu / seconds);
-    let all = cost.voluntary_switches.zip(cost.involuntary_switches);
-    let all = all.map(|(voluntary, involuntary)| (voluntary + involuntary) as f64);
-    let involuntary = cost.involuntary_switches.map(|count| count as f64);
-    let [cpu, system] = names.cpu;
-    let [switches, pushed] = names.switches;
+/// What a process has cost, as figures under these keys: processor time and context switches.
+pub(crate) fn cost_figures(keys: [&'static str; 2], cost: &Cost, seconds: f64) -> [Figure; 2] {
+    let labels = match keys[0] {
+        "server_cpu" => ["server CPU", "server context switches"],
+        "client_cpu" => ["client CPU", "client context switches"],
+        _ => ["CPU, all threads", "context switches"],
+    };
+    let cores = cost.cpu_s.map(|cpu| cpu / seconds);
+    let switches = cost.switches.map(|count| count as f64);
     [
-        Figure::new(cpu.0, cpu.1, Unit::Cores, cores(cost.cpu_s())).tile(),
-        Figure::new(system.0, system.1, Unit::Cores, cores(cost.cpu_system_s)),
-        Figure::new(switches.0, switches.1, Unit::Count, all),
-        Figure::new(pushed.0, pushed.1, Unit::Count, involuntary),
+        Figure::new(keys[0], labels[0], Unit::Cores, cores).tile(),
+        Figure::new(keys[1], labels[1], Unit::Count, switches),
     ]
 }
 
 /// Change per second between neighbouring samples, at the later one.
-pub(crate) fn rates(points: &[(f64, u64)]) -> Vec<(f64, f64)> {
-    let steps = points.windows(2).filter(|pair| pair[1].0 - pair[0].0 > 0.02);
-    steps
-        .map(|pair| {
-            let ((then, before), (now, after)) = (pair[0], pair[1]);
-            (now, after.saturating_sub(before) as f64 / (now - then))
-        })
-        .collect()
+pub(crate) fn rates(samples: &[Sample], of: fn(&Sample) -> u64) -> Vec<(f64, f64)> {
+    let steps = samples.windows(2).filter(|pair| pair[1].at_s - pair[0].at_s > 0.02);
+    let rate = |pair: &[Sample]| {
+        let change = of(&pair[1]).saturating_sub(of(&pair[0])) as f64;
+        (pair[1].at_s, change / (pair[1].at_s - pair[0].at_s))
+    };
+    steps.map(rate).collect()
 }

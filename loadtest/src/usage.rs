@@ -1,7 +1,7 @@
 //! What a span of time costs this process, and what the rest of the machine did meanwhile.
 //!
 //! CPU and context switches come from `getrusage`, which counts threads that have ended as well; what
-//! others took comes from `/proc/stat` and the control group.
+//! others took comes from `/proc/stat`.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::machine::{cores, read};
 /// What the process has used since it started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
-    cpu: Option<(Duration, Duration)>,
-    switches: Option<(u64, u64)>,
+    cpu: Option<Duration>,
+    switches: Option<u64>,
 }
 
 impl Usage {
@@ -31,13 +31,10 @@ impl Usage {
             let micros = i64::from(time.tv_sec()) * 1_000_000 + i64::from(time.tv_usec());
             Duration::from_micros(u64::try_from(micros).unwrap_or(0))
         };
-        let count = |value| u64::try_from(value).unwrap_or(0);
+        let switches = [usage.voluntary_context_switches(), usage.involuntary_context_switches()];
         Self {
-            cpu: Some((duration(usage.user_time()), duration(usage.system_time()))),
-            switches: Some((
-                count(usage.voluntary_context_switches()),
-                count(usage.involuntary_context_switches()),
-            )),
+            cpu: Some(duration(usage.user_time()) + duration(usage.system_time())),
+            switches: Some(switches.map(|count| u64::try_from(count).unwrap_or(0)).iter().sum()),
         }
     }
 
@@ -49,14 +46,11 @@ impl Usage {
 
     /// What was used between `earlier` and `self`.
     pub(crate) fn since(&self, earlier: &Self) -> Cost {
-        let cpu = self.cpu.zip(earlier.cpu);
+        let cpu = self.cpu.zip(earlier.cpu).map(|(now, then)| now.saturating_sub(then));
         let switches = self.switches.zip(earlier.switches);
-        let seconds = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64();
         Cost {
-            cpu_user_s: cpu.map(|(now, then)| seconds(now.0, then.0)),
-            cpu_system_s: cpu.map(|(now, then)| seconds(now.1, then.1)),
-            voluntary_switches: switches.map(|(now, then)| now.0.saturating_sub(then.0)),
-            involuntary_switches: switches.map(|(now, then)| now.1.saturating_sub(then.1)),
+            cpu_s: cpu.map(|cpu| cpu.as_secs_f64()),
+            switches: switches.map(|(now, then)| now.saturating_sub(then)),
         }
     }
 }
@@ -64,30 +58,17 @@ impl Usage {
 /// Use of the machine over a span of time, all threads of the process together.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cost {
-    /// Seconds of CPU in user mode.
-    pub(crate) cpu_user_s: Option<f64>,
-    /// Seconds of CPU in the kernel.
-    pub(crate) cpu_system_s: Option<f64>,
-    /// Times a thread gave its core up (slept, waited).
-    pub(crate) voluntary_switches: Option<u64>,
-    /// Times a thread was pushed off its core.
-    pub(crate) involuntary_switches: Option<u64>,
+    /// Seconds of CPU.
+    pub(crate) cpu_s: Option<f64>,
+    /// Times a thread gave its core up or was pushed off it.
+    pub(crate) switches: Option<u64>,
 }
 
-impl Cost {
-    /// CPU in both modes.
-    pub(crate) fn cpu_s(&self) -> Option<f64> {
-        self.cpu_user_s.zip(self.cpu_system_s).map(|(user, system)| user + system)
-    }
-}
-
-/// What all processes together, the hypervisor and the control group have taken since they started.
+/// What all processes together and the hypervisor have taken since they started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Surroundings {
     /// Seconds in which the cores worked, and in which a hypervisor kept them from it.
     stat: Option<(f64, f64)>,
-    /// Seconds in which the control group's quota held threads back.
-    throttled: Option<f64>,
 }
 
 /// The unit of `/proc/stat`: `USER_HZ`, which is 100 on every Linux that Rust supports.
@@ -96,11 +77,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 impl Surroundings {
     /// Reads the counters.
     pub(crate) fn now() -> Self {
-        let throttled = read("/sys/fs/cgroup/cpu.stat").and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("throttled_usec "))?;
-            Some(line.parse::<f64>().ok()? / 1e6)
-        });
-        Self { stat: read("/proc/stat").and_then(|text| stat(&text, cores())), throttled }
+        Self { stat: read("/proc/stat").and_then(|text| stat(&text, cores())) }
     }
 
     /// What happened between `earlier` and `self`, while this program used `own_cpu_s` seconds of CPU.
@@ -111,7 +88,6 @@ impl Surroundings {
         Disturbance {
             others_cpu_s: busy.zip(own_cpu_s).map(|(busy, own)| difference(busy, own)),
             stolen_cpu_s: stat.map(|(now, then)| difference(now.1, then.1)),
-            throttled_s: self.throttled.zip(earlier.throttled).map(|(n, t)| difference(n, t)),
         }
     }
 }
@@ -141,8 +117,6 @@ pub(crate) struct Disturbance {
     pub(crate) others_cpu_s: Option<f64>,
     /// CPU that the hypervisor gave to others.
     pub(crate) stolen_cpu_s: Option<f64>,
-    /// Time for which the control group's quota held threads back.
-    pub(crate) throttled_s: Option<f64>,
 }
 
 /// Part of one core that others may use before a note says so: what a system does by itself.
@@ -168,7 +142,6 @@ impl Disturbance {
         };
         say(per_second(self.others_cpu_s), "other processes used");
         say(per_second(self.stolen_cpu_s), "the hypervisor gave to others (steal)");
-        say(per_second(self.throttled_s), "the control group's quota held back");
         notes
     }
 }
@@ -176,17 +149,6 @@ impl Disturbance {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn usage_only_grows() {
-        let before = Usage::now();
-        let end = std::time::Instant::now() + Duration::from_millis(30);
-        while std::time::Instant::now() < end {}
-        let cost = Usage::now().since(&before);
-        if cfg!(unix) {
-            assert!(cost.cpu_user_s.unwrap() + cost.cpu_system_s.unwrap() > 0.0);
-        }
-    }
 
     #[test]
     fn proc_stat_is_read_only_where_it_shows_our_cores() {
@@ -198,19 +160,14 @@ mod tests {
 
     #[test]
     fn a_machine_shared_with_others_is_said() {
-        let quiet =
-            Disturbance { others_cpu_s: Some(0.2), stolen_cpu_s: Some(0.0), throttled_s: None };
+        let quiet = Disturbance { others_cpu_s: Some(0.2), stolen_cpu_s: Some(0.0) };
         assert!(quiet.notes(10.0, 2.0, Some(1.95)).is_empty());
         assert!(quiet.notes(10.0, 0.0, Some(0.1)).is_empty(), "a paced load wants no cores");
         let slow = quiet.notes(10.0, 2.0, Some(0.65));
         assert_eq!(slow, ["the machine was not its own: it obtained 0.65 of 2 cores"]);
-        let shared = Disturbance {
-            others_cpu_s: Some(13.0),
-            stolen_cpu_s: Some(2.0),
-            throttled_s: Some(3.0),
-        };
+        let shared = Disturbance { others_cpu_s: Some(13.0), stolen_cpu_s: Some(2.0) };
         let notes = shared.notes(10.0, 0.0, None);
-        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("other processes used 1.30 cores"), "{notes:?}");
     }
 }

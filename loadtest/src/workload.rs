@@ -10,7 +10,7 @@
 //! `time_us` counts microseconds from the start of the run and never falls; `op` is `schedule`,
 //! `reschedule` or `cancel`; an `id` is scheduled once, and before anything else is done to it;
 //! `delay_us` counts from the line's own time and stays empty for `cancel`. Empty lines and lines
-//! that start with `#` are skipped. Cancelling or rescheduling a timer that has ended is no fault:
+//! that start with `#` are skipped. A line may have [`LINE_MOST`] bytes and a file [`FILE_MOST`]. Cancelling or rescheduling a timer that has ended is no fault:
 //! such things happen in every real run.
 
 use std::collections::HashSet;
@@ -18,6 +18,12 @@ use std::fmt;
 use std::io::{Read, Write};
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
+
+/// Longest line that is read, in bytes.
+pub const LINE_MOST: usize = 64 * 1024;
+
+/// Largest file that is read, in bytes: ten million operations and more.
+pub const FILE_MOST: u64 = 256 * 1024 * 1024;
 
 /// The first line of a workload file.
 pub const HEADER: [&str; 4] = ["time_us", "op", "id", "delay_us"];
@@ -135,8 +141,9 @@ pub fn parse(reader: impl Read) -> Result<Vec<Op>, Vec<LineError>> {
         .flexible(true)
         .trim(Trim::All)
         .comment(Some(b'#'))
+        .quoting(false)
         // The CSV reader takes a comment for a record if the file ends in it without a line break.
-        .from_reader(reader.chain(&b"\n"[..]));
+        .from_reader(Bounded { reader, line: 0, left: FILE_MOST }.chain(&b"\n"[..]));
     let mut checker = Checker::default();
     let mut record = ByteRecord::new();
     loop {
@@ -146,6 +153,11 @@ pub fn parse(reader: impl Read) -> Result<Vec<Op>, Vec<LineError>> {
             Ok(true) => {
                 let line = record.position().map_or(line, csv::Position::line);
                 checker.line(line, &record);
+                if checker.ops.try_reserve(1).and(checker.known.try_reserve(1)).is_err() {
+                    checker
+                        .fault(line, Fault::Unreadable("there is no memory for more".to_owned()));
+                    break;
+                }
             }
             Err(error) => {
                 checker.fault(line, Fault::Unreadable(error.to_string()));
@@ -154,6 +166,33 @@ pub fn parse(reader: impl Read) -> Result<Vec<Op>, Vec<LineError>> {
         }
     }
     checker.finish()
+}
+
+/// Ends with an error where a line or the whole is longer than it may be: the file may be a device that never ends.
+struct Bounded<R> {
+    reader: R,
+    /// Bytes of the line so far.
+    line: usize,
+    /// Bytes of the file that may still come.
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        let Some(left) = self.left.checked_sub(read as u64) else {
+            return Err(std::io::Error::other(format!("the file has more than {FILE_MOST} bytes")));
+        };
+        self.left = left;
+        for (number, part) in buffer[..read].split(|byte| *byte == b'\n').enumerate() {
+            self.line = if number == 0 { self.line + part.len() } else { part.len() };
+            if self.line > LINE_MOST {
+                let text = format!("a line has more than {LINE_MOST} bytes");
+                return Err(std::io::Error::other(text));
+            }
+        }
+        Ok(read)
+    }
 }
 
 /// Writes a workload that [`parse`] reads back as the same operations.

@@ -121,15 +121,7 @@ fn distributions(audit: &Audit) -> Vec<Distribution> {
         for one in &audit.late_ms {
             late.saturating_record((pick(one) * 1_000_000).max(1));
         }
-        Distribution {
-            key,
-            label,
-            histogram: late,
-            tile: Some(1),
-            chart: "Lateness",
-            about,
-            bands_of: Some("jobs"),
-        }
+        Distribution { key, label, histogram: late, tile: Some(1), chart: "Lateness", about }
     };
     let about = "From a job's time to its hand-over by a node, and to its arrival at a consumer.";
     vec![

@@ -2,10 +2,10 @@
 
 use hdrhistogram::Histogram;
 
-use super::breach::Breach;
 use super::slot::Phase;
 use super::table::{Ledger, Ticket, lock};
 use super::totals::{EngineCounts, Totals};
+use crate::findings::Breach;
 use crate::measure::histogram;
 
 /// The judgement over a run.

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use super::breach::Breach;
 use super::slot::Phase;
 use super::table::{Ledger, Ticket, lock};
+use crate::findings::Breach;
 
 impl Ledger {
     /// Records that `ticket` fired on `shard`, and judges it.

@@ -15,12 +15,11 @@
 //! slot, or the audit after the run; a timer that never ends is still Pending in the audit. So the
 //! answer is exact, and yet a schedule + cancel pair costs plain loads and stores only.
 //!
-//! * `slot` - the two words; `table` - all slots, named by tickets; `breach` - what can be found
+//! * `slot` - the two words; `table` - all slots, named by tickets
 //! * `writer` - the producer's side; `handlers` - the firing side
 //! * `totals` - counts to be compared; `audit` - the last look at every slot, and the verdict
 
 pub(crate) mod audit;
-pub(crate) mod breach;
 pub(crate) mod handlers;
 mod slot;
 pub(crate) mod table;

@@ -6,10 +6,9 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use tickwheel::ManualClock;
 
-use super::breach::Breach;
 use super::slot::Slot;
 use crate::failure::Failure;
-use crate::findings::Findings;
+use crate::findings::{Breach, Findings};
 use crate::measure::{LiveCount, histogram, nanos};
 
 /// Names one timer for ever: its slot, and which of the slot's lives it is.
@@ -49,7 +48,7 @@ pub(crate) struct Ledger {
     pub(super) slots_per_writer: u32,
     pub(super) shards: Box<[Mutex<ShardRecord>]>,
     pub(super) fired_live: Box<[LiveCount]>,
-    pub(super) findings: Mutex<Findings<Breach>>,
+    pub(super) findings: Mutex<Findings>,
 }
 
 impl Ledger {

@@ -3,9 +3,9 @@
 use std::collections::TryReserveError;
 use std::sync::Arc;
 
-use super::breach::Breach;
 use super::slot::Phase;
 use super::table::{Ledger, Ticket};
+use crate::findings::Breach;
 
 /// One producer's slots. Not shared; a slot is free again once its timer has ended.
 pub(crate) struct Writer {

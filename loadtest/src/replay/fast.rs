@@ -12,8 +12,8 @@ use super::model::Model;
 use super::operator::{Answer, Operator};
 use super::plan::{Plan, Played, line, micros_to_ns, open_ledger};
 use crate::failure::Failure;
+use crate::findings::Breach;
 use crate::interrupt::Interrupt;
-use crate::ledger::breach::Breach;
 use crate::ledger::table::LedgerClock;
 use crate::machine;
 use crate::measure::nanos;
@@ -154,9 +154,9 @@ impl Stage<'_> {
         let totals = &self.operator.counts.totals;
         Sample {
             at_s: self.clock.now().as_nanos() as f64 / 1e9,
-            scheduled: totals.accepted(),
-            cancelled: totals.cancelled,
-            fired: self.operator.ledger.fired_so_far(),
+            begun: totals.accepted(),
+            ended: totals.cancelled,
+            third: self.operator.ledger.fired_so_far(),
             resident_bytes: machine::resident_bytes(),
         }
     }

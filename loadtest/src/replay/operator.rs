@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use tickwheel::{Cancel, Key, Reschedule, Timer, Unfired};
 
 use crate::failure::Failure;
-use crate::ledger::breach::Breach;
+use crate::findings::Breach;
 use crate::ledger::table::{Ledger, Ticket};
 use crate::ledger::totals::Totals;
 use crate::ledger::writer::Writer;

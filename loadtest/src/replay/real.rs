@@ -95,9 +95,9 @@ impl Stage<'_> {
         let totals = &self.operator.counts.totals;
         self.samples.push(Sample {
             at_s: self.started.elapsed().as_secs_f64(),
-            scheduled: totals.accepted(),
-            cancelled: totals.cancelled,
-            fired: self.operator.ledger.fired_so_far(),
+            begun: totals.accepted(),
+            ended: totals.cancelled,
+            third: self.operator.ledger.fired_so_far(),
             resident_bytes: machine::resident_bytes(),
         });
     }

@@ -37,7 +37,7 @@ pub(crate) fn replay(
         real::play(&ops, timers, plan, engine, interrupt, &mut progress)?
     };
     let cost = Usage::now().since(&usage);
-    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s());
+    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s);
     progress.phase("checking the ledger");
     let Played { ledger, stats, returned, counts, samples, seconds, interrupted } = played;
     let verdict = ledger.audit(&returned, &counts.totals, &EngineCounts::from(&stats));

@@ -2,7 +2,7 @@
 //!
 //! * `model` - the report: verdict, phases, figures, distributions, time lines, tables
 //! * `circumstances` - when, where and from what the run was made
-//! * `json`, `terminal`, `page` - the three views; `chart` and `style` - parts of the page
+//! * `json`, `terminal`, `page` - the three views; `chart` - its drawings
 //! * `outputs` - the files, opened before the run and written after it
 
 mod chart;
@@ -11,5 +11,4 @@ pub(crate) mod json;
 pub(crate) mod model;
 pub(crate) mod outputs;
 mod page;
-mod style;
 pub(crate) mod terminal;

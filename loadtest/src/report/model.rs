@@ -248,8 +248,6 @@ pub struct Distribution {
     pub chart: &'static str,
     /// What is measured from where to where.
     pub about: &'static str,
-    /// What is measured, if a chart is to show how many there are in each band.
-    pub bands_of: Option<&'static str>,
 }
 
 impl Distribution {

@@ -4,10 +4,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::circumstances::{COMMIT, COMPILER, Circumstances, PROFILE, VERSION, timestamp};
 use super::model::{Cell, Distribution, PERCENTILES, Phase, Report};
-use super::style::STYLE;
 use super::{chart, terminal};
 use crate::numbers::{bytes, nanos, or_dash, or_na};
 use crate::settings::setting::Setting;
+
+/// Readable on light and dark, nothing loaded from elsewhere.
+const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
 pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
@@ -19,7 +21,7 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) ": " (report.word()) }
-                style { (PreEscaped(STYLE)) (PreEscaped(chart::theme())) }
+                style { (PreEscaped(STYLE)) }
             }
             body {
                 h1 { (title) }
@@ -106,13 +108,6 @@ fn charts(phase: &Phase) -> Markup {
     titles.dedup();
     html! {
         @for title in titles { (percentile_chart(phase, title)) }
-        @for one in &phase.distributions {
-            @if let Some(things) = one.bands_of {
-                @let title = format!("{}, distribution", one.label);
-                @let about = format!("Share of the {things} in each band. {}", one.about);
-                (card(&title, &about, chart::bands(&one.histogram)))
-            }
-        }
         @for one in &phase.timelines { (card(one.title, one.about, chart::timeline(one))) }
     }
 }
@@ -124,13 +119,13 @@ fn percentile_chart(phase: &Phase, title: &str) -> Markup {
     card(title, about, chart::percentiles(&all))
 }
 
-fn card(title: &str, about: &str, drawing: Option<String>) -> Markup {
+fn card(title: &str, about: &str, drawing: Option<Markup>) -> Markup {
     html! {
         div.card {
             h3 { (title) }
             p.soft { (about) }
             @match drawing {
-                Some(svg) => figure role="img" aria-label=(title) { (PreEscaped(svg)) },
+                Some(svg) => figure role="img" aria-label=(title) { (svg) },
                 None => p.soft { "Not measured in this run." },
             }
         }

@@ -1,7 +1,6 @@
 //! Runs the phases of a load run one after the other, each with an engine and a ledger of its own.
 
 use std::collections::TryReserveError;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,6 +10,7 @@ use super::finish::{PhaseEnd, Watched, finish};
 use super::monitor::Monitor;
 use super::payload::{Closure, Grip, Link, Load, Typed};
 use super::producer::{Live, Producer};
+use super::recording;
 use super::session::Session;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -23,54 +23,29 @@ use crate::report::outputs::{Output, print};
 use crate::settings::engine::EngineSettings;
 use crate::settings::load::{LoadSettings, PayloadChoice};
 use crate::usage::{Surroundings, Usage};
-use crate::workload::{self, Op};
+use crate::workload;
 
-/// Runs the load and judges it.
+/// Runs the load, judges it, and writes what the producers did if that is wanted.
 pub(crate) fn run(
     engine: &EngineSettings,
     load: &LoadSettings,
     quiet: bool,
     interrupt: &Interrupt,
 ) -> Result<Report, Failure> {
-    Ok(all_phases("load run", engine, load, quiet, interrupt)?.0)
-}
-
-/// Runs the load, judges it, and writes what the producers did to `file`.
-pub(crate) fn record(
-    file: &Path,
-    engine: &EngineSettings,
-    load: &LoadSettings,
-    quiet: bool,
-    interrupt: &Interrupt,
-) -> Result<Report, Failure> {
+    let many = load.phases().len() > 1;
+    if many && load.record.is_some() {
+        let text = "--record writes one phase; give it one --rate, such as 500";
+        return Err(Failure::Options(text.to_owned()));
+    }
     // Before the run, so that a path that cannot be written does not cost one.
-    let output = Output::open(file)?;
-    let (report, ops) = all_phases(RECORDED, engine, load, quiet, interrupt)?;
-    let mut text = Vec::new();
-    workload::write(&mut text, &ops).map_err(Failure::file("write", file))?;
-    output.write(&text)?;
-    print(&format!("recorded {} operations in {}\n", ops.len(), file.display()));
-    Ok(report)
-}
-
-const RECORDED: &str = "recorded load run";
-
-fn all_phases(
-    kind: &'static str,
-    engine: &EngineSettings,
-    load: &LoadSettings,
-    quiet: bool,
-    interrupt: &Interrupt,
-) -> Result<(Report, Vec<Op>), Failure> {
+    let record = load.record.as_deref().map(Output::open).transpose()?;
     let mut settings = engine.rows();
     settings.extend(load.rows());
-    let mut report =
-        Report { kind, settings, interrupted: false, phases: Vec::new(), notes: Vec::new() };
+    let (interrupted, phases, notes) = (false, Vec::new(), Vec::new());
+    let mut report = Report { kind: "load run", settings, interrupted, phases, notes };
     let mut ops = Vec::new();
-    let many = load.phases().len() > 1;
     for phase in load.phases() {
-        let session = Session { engine, load, phase, quiet, interrupt, record: kind == RECORDED };
-        let end = choose(&session)?;
+        let end = choose(&Session { engine, load, phase, quiet, interrupt })?;
         let name = if many { format!("{}: ", phase.name) } else { String::new() };
         report.notes.extend(end.notes.iter().map(|note| format!("{name}{note}")));
         report.phases.push(end.phase);
@@ -80,7 +55,14 @@ fn all_phases(
             break;
         }
     }
-    Ok((report, ops))
+    if let Some(output) = record {
+        let mut text = Vec::new();
+        let written = workload::write(&mut text, &recording::merge(ops));
+        written.expect("writing to memory succeeds");
+        let path = output.write(&text)?;
+        print(&format!("recorded: {}\n", path.display()));
+    }
+    Ok(report)
 }
 
 /// Picks the code for the payload and the grip, so that the hot loop has no branch for either.
@@ -134,7 +116,7 @@ fn drive<L: Load, G: Grip<L::Payload>>(session: &Session<'_>) -> Result<PhaseEnd
     let mut monitor = Monitor::new(&ledger, live, resident_before, phase.duration);
     let interrupted = monitor.watch(session.interrupt, &mut progress);
     let cost = Usage::now().since(&usage);
-    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s());
+    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s);
 
     let watched = Watched { monitor, cost, disturbance, interrupted };
     finish::<L, G>(session, &ledger, &timer, threads, &halt, watched, &mut progress)

@@ -13,8 +13,8 @@ use super::producer::ProducerEnd;
 use super::recording;
 use super::session::Session;
 use crate::failure::Failure;
+use crate::findings::Breach;
 use crate::interrupt::Interrupt;
-use crate::ledger::breach::Breach;
 use crate::ledger::table::{Ledger, Ticket};
 use crate::ledger::totals::{EngineCounts, Totals};
 use crate::machine;
@@ -24,7 +24,6 @@ use crate::progress::Progress;
 use crate::report::model::Phase;
 use crate::settings::setting::Setting;
 use crate::usage::{Cost, Disturbance};
-use crate::workload::Op;
 
 /// What the monitor and the system saw while the load ran.
 pub(crate) struct Watched<'a> {
@@ -38,7 +37,7 @@ pub(crate) struct Watched<'a> {
 pub(crate) struct PhaseEnd {
     pub(crate) phase: Phase,
     pub(crate) notes: Vec<String>,
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Vec<recording::Logged>,
     pub(crate) interrupted: bool,
 }
 
@@ -84,7 +83,7 @@ pub(crate) fn finish<L: Load, G: Grip<L::Payload>>(
     Ok(PhaseEnd {
         notes: notes(session, seconds, &cost, &disturbance),
         phase: outcome.phase(),
-        ops: recording::merge(gathered.logs),
+        ops: gathered.logs,
         interrupted,
     })
 }
@@ -101,7 +100,7 @@ fn notes(
     let shards = session.engine.shards;
     let full_speed = session.phase.rate.is_none();
     let wanted = if full_speed { cores.min(producers) as f64 } else { 0.0 };
-    let obtained = cost.cpu_s().map(|cpu| cpu / seconds.max(1e-9));
+    let obtained = cost.cpu_s.map(|cpu| cpu / seconds.max(1e-9));
     let mut notes = disturbance.notes(seconds, wanted, obtained);
     if full_speed && producers + shards > cores {
         notes.push(format!(
@@ -118,7 +117,7 @@ struct Gathered {
     schedule: Histogram<u64>,
     cancel: Histogram<u64>,
     open: Vec<(RawKey, Ticket)>,
-    logs: Vec<Vec<recording::Logged>>,
+    logs: Vec<recording::Logged>,
 }
 
 impl Gathered {
@@ -142,7 +141,7 @@ impl Gathered {
             all.schedule.add(&end.schedule).expect(same);
             all.cancel.add(&end.cancel).expect(same);
             all.open.extend(end.open);
-            all.logs.push(end.log);
+            all.logs.extend(end.log);
         }
         Ok(all)
     }

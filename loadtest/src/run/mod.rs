@@ -16,4 +16,4 @@ mod producer;
 mod recording;
 mod session;
 
-pub(crate) use drive::{record, run};
+pub(crate) use drive::run;

@@ -8,15 +8,9 @@ use crate::interrupt::Interrupt;
 use crate::ledger::table::Ledger;
 use crate::machine;
 use crate::numbers::{bytes, rate};
-use crate::outcome::Sample;
+use crate::outcome::{LOOK_EVERY, Sample, sample_every};
 use crate::progress::Progress;
 
-/// How often the monitor looks up.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Samples wanted over a whole run; a chart shows no more.
-const SAMPLES: u32 = 600;
-/// Finest distance of samples.
-const SAMPLE_AT_LEAST: Duration = Duration::from_millis(100);
 /// Span over which the progress line computes its rates.
 const RATE_OVER: usize = 10;
 
@@ -49,8 +43,7 @@ impl<'a> Monitor<'a> {
 
     /// Watches until the duration is over (`false`) or an early end is asked for (`true`).
     pub(crate) fn watch(&mut self, interrupt: &Interrupt, progress: &mut Progress) -> bool {
-        let sample_every = (self.duration / SAMPLES).max(SAMPLE_AT_LEAST);
-        let mut next_sample = sample_every;
+        let sample_every = sample_every(self.duration);
         loop {
             let elapsed = self.started.elapsed();
             let interrupted = interrupt.is_raised();
@@ -58,8 +51,7 @@ impl<'a> Monitor<'a> {
                 self.take(elapsed);
                 return interrupted;
             }
-            if elapsed >= next_sample {
-                next_sample = elapsed + sample_every;
+            if elapsed.as_secs_f64() >= self.seconds() + sample_every {
                 self.take(elapsed);
                 let position = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
                 progress.at(position, || self.line());
@@ -72,9 +64,9 @@ impl<'a> Monitor<'a> {
         let sum = |count: fn(&Live) -> u64| self.producers.iter().map(|live| count(live)).sum();
         self.samples.push(Sample {
             at_s: elapsed.as_secs_f64(),
-            scheduled: sum(|live| live.scheduled.get()),
-            cancelled: sum(|live| live.cancelled.get()),
-            fired: self.ledger.fired_so_far(),
+            begun: sum(|live| live.scheduled.get()),
+            ended: sum(|live| live.cancelled.get()),
+            third: self.ledger.fired_so_far(),
             resident_bytes: machine::resident_bytes(),
         });
     }
@@ -88,9 +80,9 @@ impl<'a> Monitor<'a> {
             "{:.1}/{} s  {} pairs/s  {} fired/s  {} pending  {}",
             last.at_s,
             self.duration.as_secs_f64(),
-            rate(per_second(last.cancelled, before.cancelled)),
-            rate(per_second(last.fired, before.fired)),
-            rate(last.scheduled.saturating_sub(last.cancelled + last.fired) as f64),
+            rate(per_second(last.ended, before.ended)),
+            rate(per_second(last.third, before.third)),
+            rate(last.begun.saturating_sub(last.ended + last.third) as f64),
             last.resident_bytes.map_or_else(|| "memory n/a".to_owned(), bytes),
         )
     }

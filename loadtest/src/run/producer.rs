@@ -14,8 +14,8 @@ use super::pacer::Pacer;
 use super::payload::{Grip, Link, Load};
 use super::recording::{Logged, LoggedAction};
 use super::session::Session;
+use crate::findings::Breach;
 use crate::interrupt::Interrupt;
-use crate::ledger::breach::Breach;
 use crate::ledger::table::Ticket;
 use crate::ledger::totals::Totals;
 use crate::ledger::writer::Writer;
@@ -102,7 +102,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
         let mut young = VecDeque::new();
         young.try_reserve_exact(load.in_flight.saturating_add(1))?;
         let mut rng = fastrand::Rng::with_seed(load.seed.wrapping_add(number as u64));
-        let delays = DelayTable::new(&load.delays, &mut rng);
+        let delays = DelayTable::new(&load.delay, &mut rng);
         Ok(Self {
             timer,
             writer,
@@ -122,7 +122,7 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
             totals: Totals::default(),
             schedule: histogram(),
             cancel: histogram(),
-            log: session.record.then(Vec::new),
+            log: load.record.is_some().then(Vec::new),
             trouble: None,
         })
     }

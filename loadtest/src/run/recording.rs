@@ -23,8 +23,7 @@ pub(crate) enum LoggedAction {
 
 /// All producers' logs in order of time, with timers numbered from 1 as they appear and time counted
 /// from the first operation.
-pub(crate) fn merge(logs: Vec<Vec<Logged>>) -> Vec<Op> {
-    let mut all: Vec<Logged> = logs.into_iter().flatten().collect();
+pub(crate) fn merge(mut all: Vec<Logged>) -> Vec<Op> {
     // Stable, so that what one producer did within one nanosecond keeps its order.
     all.sort_by_key(|logged| logged.time_ns);
     let start_us = all.first().map_or(0, |first| first.time_ns / 1000);

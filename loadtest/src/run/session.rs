@@ -11,6 +11,4 @@ pub(crate) struct Session<'a> {
     pub(crate) phase: PhaseSettings,
     pub(crate) quiet: bool,
     pub(crate) interrupt: &'a Interrupt,
-    /// Whether the producers write down what they do.
-    pub(crate) record: bool,
 }

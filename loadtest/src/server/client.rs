@@ -5,18 +5,17 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 
 use super::activity::Rules;
-use super::connection::{Connection, Name, Shared, Standing};
-use super::kind::{self, Kind};
-use super::totals::{Live, Totals};
+use super::connection::{Connection, Kind, Shared};
+use super::totals::Totals;
 use crate::interrupt::Interrupt;
+use crate::measure::LiveCount;
 
 /// Connections that all loops together open at a time, and how often. A listener of `mio` queues 128; what
 /// the server's loop cannot take from there in time has to be repeated a second later.
@@ -38,13 +37,21 @@ pub(super) struct Signals {
     pub(super) halt: Interrupt,
 }
 
+/// Counts that a loop publishes while it runs.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) opened: LiveCount,
+    pub(super) closed: LiveCount,
+    /// Bytes of echo.
+    pub(super) echoed: LiveCount,
+}
+
 /// What a loop works on.
 pub(super) struct Task {
     pub(super) number: usize,
     /// Loops that do the same.
     pub(super) loops: usize,
     pub(super) server: SocketAddr,
-    pub(super) sources: Vec<Ipv4Addr>,
     pub(super) kinds: Vec<Kind>,
     pub(super) rules: Rules,
     pub(super) seed: u64,
@@ -74,12 +81,12 @@ pub(super) struct Client {
     /// Begin of the poll before the last one: what happened earlier has been reported by that one.
     looked_before: Instant,
     looked: Instant,
-    rng: fastrand::Rng,
     shared: Shared,
 }
 
 impl Client {
     pub(super) fn new(task: Task, signals: Signals, live: Arc<Live>) -> io::Result<Self> {
+        let now = Instant::now();
         let slots = task.kinds.iter().map(|&kind| Slot { kind, life: 0, connection: None });
         Ok(Self {
             poll: Poll::new()?,
@@ -87,13 +94,12 @@ impl Client {
             vacant: (0..task.kinds.len()).collect(),
             agenda: BinaryHeap::new(),
             connecting: 0,
-            next_opening: Instant::now(),
+            next_opening: now,
             opened: 0,
             closed: 0,
-            looked_before: Instant::now(),
-            looked: Instant::now(),
-            rng: fastrand::Rng::with_seed(task.seed),
-            shared: Shared::new(task.rules),
+            looked_before: now,
+            looked: now,
+            shared: Shared::new(task.rules, task.seed),
             task,
             signals,
             live,
@@ -112,8 +118,7 @@ impl Client {
                 let Rules { idle, grace } = self.task.rules;
                 let patience = *give_up.get_or_insert_with(|| {
                     self.fall_silent();
-                    // Floods have two timeouts.
-                    now + 2 * idle + grace + LOOK_EVERY
+                    now + idle + grace + LOOK_EVERY
                 });
                 if self.opened == self.closed || now >= patience {
                     break;
@@ -127,7 +132,7 @@ impl Client {
                 _ => {}
             }
             for event in &events {
-                self.on_event(event)?;
+                self.attend(event.token().0)?;
             }
             self.speak()?;
             self.publish();
@@ -148,27 +153,21 @@ impl Client {
     fn publish(&self) {
         self.live.opened.set(self.opened - self.connecting as u64);
         self.live.closed.set(self.closed);
-        self.live.bytes.set(self.shared.bytes);
+        self.live.echoed.set(self.shared.totals.echoed());
     }
 
-    /// Ends all talk, except for floods that have begun: only one that is stuck is told of its end.
     fn fall_silent(&mut self) {
         self.vacant.clear();
-        let slots = &mut self.slots;
-        for connection in slots.iter_mut().filter_map(|slot| slot.connection.as_mut()) {
-            connection.talking &= connection.kind == Kind::Flooding;
+        self.agenda.clear();
+        for slot in &mut self.slots {
+            slot.connection.iter_mut().for_each(|connection| connection.talking = false);
         }
-        self.agenda.retain(|Reverse((_, slot, life))| {
-            let connection = slots[*slot].connection.as_ref();
-            connection.is_some_and(|one| one.talking && one.life() == *life)
-        });
     }
 
     fn timeout(&self) -> Duration {
         let speak = self.agenda.peek().map(|Reverse((at, ..))| *at);
         let more = !self.vacant.is_empty() && self.connecting < CONNECTING_MOST;
-        let open = more.then_some(self.next_opening);
-        let next = speak.into_iter().chain(open).min();
+        let next = speak.into_iter().chain(more.then_some(self.next_opening)).min();
         next.map_or(LOOK_EVERY, |at| at.saturating_duration_since(Instant::now()).min(LOOK_EVERY))
     }
 
@@ -182,102 +181,60 @@ impl Client {
                 break;
             }
             let Some(slot) = self.vacant.pop_front() else { break };
-            self.open(slot)?;
+            let Slot { kind, life, connection } = &mut self.slots[slot];
+            *life += 1;
+            let name = (self.task.number, slot, *life);
+            let opened = connection.insert(Connection::open(self.task.server, *kind, name)?);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll.registry().register(&mut opened.stream, Token(slot), interest)?;
+            self.shared.totals.of_mut(*kind).opened += 1;
+            self.opened += 1;
+            self.connecting += 1;
         }
         Ok(())
     }
 
-    fn open(&mut self, slot: usize) -> io::Result<()> {
-        let Self { task, slots, poll, .. } = self;
-        let source = task.sources.get(slot % task.sources.len().max(1)).copied();
-        let Slot { kind, life, connection } = &mut slots[slot];
-        *life += 1;
-        let name = Name { client: task.number, slot, life: *life };
-        let mut opened = Connection::open(task.server, source, *kind, name)?;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry().register(&mut opened.stream, Token(slot), interest)?;
-        *connection = Some(opened);
-        self.shared.totals.of_mut(*kind).opened += 1;
-        self.opened += 1;
-        self.connecting += 1;
-        Ok(())
-    }
-
-    fn on_event(&mut self, event: &Event) -> io::Result<()> {
-        let Token(slot) = event.token();
+    /// Looks after what an event has reported.
+    fn attend(&mut self, slot: usize) -> io::Result<()> {
         // An event may be older than the close that another one has reported.
         let Some(connection) = self.slots[slot].connection.as_mut() else { return Ok(()) };
-        if !connection.is_established() {
+        if !connection.established {
             if !connection.establish(self.looked_before)? {
                 return Ok(());
             }
             self.connecting -= 1;
-            self.begin(slot);
+            if !self.signals.wind_down.is_raised() {
+                let first = connection.begin_talk(Instant::now(), &mut self.shared);
+                self.agenda.extend(first.map(|at| Reverse((at, slot, connection.life()))));
+            }
         }
-        let Some(connection) = self.slots[slot].connection.as_mut() else { return Ok(()) };
-        let mut standing = connection.attend(event, &mut self.shared);
-        let flooding = connection.kind == Kind::Flooding && connection.talking;
-        if standing == Standing::Open && flooding && event.is_writable() {
-            standing = self.flood(slot);
-        }
-        self.conclude(slot, standing)
-    }
-
-    /// Plans what an established connection will say.
-    fn begin(&mut self, slot: usize) {
-        let now = Instant::now();
-        let idle = self.task.rules.idle;
-        let Some(connection) = self.slots[slot].connection.as_mut() else { return };
-        connection.begin_talk(now, connection.kind.talks_for(idle, &mut self.rng));
-        if connection.kind != Kind::Silent && !self.signals.wind_down.is_raised() {
-            let at = now + kind::pause(idle, &mut self.rng);
-            // A flood starts when it comes up on the agenda.
-            connection.talking = connection.kind != Kind::Flooding;
-            self.agenda.push(Reverse((at, slot, connection.life())));
-        }
+        let received = connection.receive(&mut self.shared);
+        self.conclude(slot, received.is_ok())
     }
 
     /// Says what is due.
     fn speak(&mut self) -> io::Result<()> {
         for _ in 0..ROUND {
-            match self.agenda.peek() {
-                Some(Reverse((at, ..))) if *at <= Instant::now() => {}
-                _ => break,
+            if self.agenda.peek().is_none_or(|Reverse((at, ..))| *at > Instant::now()) {
+                break;
             }
             let Some(Reverse((at, slot, life))) = self.agenda.pop() else { break };
             let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
             if connection.life() != life {
                 continue;
             }
-            let standing = if connection.kind == Kind::Flooding {
-                connection.talking = true;
-                self.flood(slot)
-            } else if connection.has_talked_enough(at) {
-                connection.talking = false;
-                Standing::Open
-            } else {
-                let said = connection.say(kind::message(&mut self.rng), &mut self.shared);
-                let next = Instant::now() + kind::pause(self.task.rules.idle, &mut self.rng);
+            let said = connection.say(at, &mut self.shared);
+            if let Ok(Some(next)) = said {
                 self.agenda.push(Reverse((next, slot, life)));
-                said
-            };
-            self.conclude(slot, standing)?;
+            }
+            self.conclude(slot, said.is_ok())?;
         }
         Ok(())
     }
 
-    fn flood(&mut self, slot: usize) -> Standing {
-        let Some(connection) = self.slots[slot].connection.as_mut() else { return Standing::Open };
-        let flooded = connection.flood(&mut self.shared);
-        flooded.unwrap_or_else(|| {
-            self.agenda.push(Reverse((Instant::now(), slot, connection.life())));
-            Standing::Open
-        })
-    }
-
     /// Puts a connection that has ended into the totals, and its slot up for another.
-    fn conclude(&mut self, slot: usize, standing: Standing) -> io::Result<()> {
-        if standing == Standing::Open {
+    fn conclude(&mut self, slot: usize, is_open: bool) -> io::Result<()> {
+        if is_open {
             return Ok(());
         }
         let seen = Instant::now();

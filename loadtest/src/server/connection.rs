@@ -3,83 +3,72 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use mio::event::Event;
 use mio::net::TcpStream;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::activity::{Activity, Judgement, Rules};
-use super::kind::{HALF_OPEN_MOST, Kind, MESSAGE_MOST};
-use super::totals::{Fault, Totals};
+use super::totals::Totals;
+use crate::findings::Breach;
 use crate::measure::nanos;
 
-/// Buffers of a flooding connection. Small, so that thousands of them fit into the system's memory.
-const FLOOD_BUFFER: usize = 16 * 1024;
-/// Its segments, as on an Ethernet, for the same reason: the server's system sizes its own buffers by them,
-/// and those of loopback are 64 KiB.
-#[cfg(unix)]
-const FLOOD_SEGMENT: u32 = 1460;
-/// Bytes that a flood writes at a time.
-const FLOOD_CHUNK: usize = 8 * 1024;
-/// Chunks that a flood writes before other connections have their turn.
-const FLOOD_TURN: usize = 64;
-/// Bytes read or written at a time: no less than a message or a chunk of a flood.
-const SCRATCH: usize = 16 * 1024;
-const _: () = assert!(SCRATCH >= FLOOD_CHUNK && SCRATCH >= MESSAGE_MOST);
-
-/// Whether a connection is known to have ended.
+/// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Standing {
-    Open,
-    Closed,
+pub(super) enum Kind {
+    /// Never pauses for as long as the idle timeout, until the load ends.
+    Chatty,
+    /// Is chatty for a while, then silent.
+    Fading,
+    /// Never says a word.
+    Silent,
+}
+
+/// Every kind with its name, in the order of the reports.
+pub(super) const KINDS: [(Kind, &str); 3] =
+    [(Kind::Chatty, "chatty"), (Kind::Fading, "fading"), (Kind::Silent, "silent")];
+
+/// Bounds of a pause between two messages, as parts of the idle timeout. The rest of it is the room for the
+/// scheduler of a busy machine.
+const PAUSE: (f64, f64) = (0.1, 0.6);
+/// Bounds of the time for which a fading client talks.
+const TALK: (f64, f64) = (0.3, 2.0);
+/// The longest message.
+const MESSAGE_MOST: usize = 4096;
+
+fn between((low, high): (f64, f64), idle: Duration, rng: &mut fastrand::Rng) -> Duration {
+    idle.mul_f64(low + (high - low) * rng.f64())
 }
 
 /// What connections of one loop share.
 pub(super) struct Shared {
     pub(super) rules: Rules,
     pub(super) totals: Totals,
-    /// Bytes sent and received.
-    pub(super) bytes: u64,
+    pub(super) rng: fastrand::Rng,
     scratch: Box<[u8]>,
 }
 
 impl Shared {
-    pub(super) fn new(rules: Rules) -> Self {
-        let scratch = vec![0; SCRATCH].into_boxed_slice();
-        Self { rules, totals: Totals::default(), bytes: 0, scratch }
+    pub(super) fn new(rules: Rules, seed: u64) -> Self {
+        let scratch = vec![0; 4 * MESSAGE_MOST].into_boxed_slice();
+        Self { rules, totals: Totals::default(), rng: fastrand::Rng::with_seed(seed), scratch }
     }
 }
 
-/// Names a connection for ever: the loop, its slot there, and which of the slot's connections it is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Name {
-    pub(super) client: usize,
-    pub(super) slot: usize,
-    pub(super) life: u32,
-}
-
-impl Name {
-    /// What the bytes of this connection are made from, so that no other has the same.
-    fn key(self) -> u64 {
-        let Self { client, slot, life } = self;
-        let mixed = (client as u64) << 56 ^ (slot as u64) << 32 ^ u64::from(life);
-        mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-}
+/// The loop, its slot there, and which of the slot's connections it is.
+pub(super) type Name = (usize, usize, u32);
 
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
-    pub(super) kind: Kind,
+    kind: Kind,
     name: Name,
+    /// What its bytes are made from, so that no other connection has the same.
     key: u64,
     activity: Activity,
     /// The server's system has answered the connect.
-    established: bool,
-    /// When it falls silent; meaningless before it is established.
-    pub(super) talks_until: Option<Instant>,
+    pub(super) established: bool,
+    /// When it falls silent; `None` for never.
+    talks_until: Option<Instant>,
     /// A message is on the agenda.
     pub(super) talking: bool,
     sent: u64,
@@ -91,36 +80,17 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Begins to connect, from `source` if there is one.
-    pub(super) fn open(
-        server: SocketAddr,
-        source: Option<Ipv4Addr>,
-        kind: Kind,
-        name: Name,
-    ) -> io::Result<Self> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        if kind == Kind::Flooding {
-            socket.set_send_buffer_size(FLOOD_BUFFER)?;
-            socket.set_recv_buffer_size(FLOOD_BUFFER)?;
-            #[cfg(unix)]
-            socket.set_tcp_mss(FLOOD_SEGMENT)?;
-        }
-        if let Some(source) = source {
-            socket.bind(&SocketAddr::from((source, 0)).into())?;
-        }
+    /// Begins to connect.
+    pub(super) fn open(server: SocketAddr, kind: Kind, name: Name) -> io::Result<Self> {
         let begun = Instant::now();
-        match socket.connect(&server.into()) {
-            Err(error) if !under_way(&error) => return Err(error),
-            _ => {}
-        }
-        let stream = TcpStream::from_std(socket.into());
-        SockRef::from(&stream).set_tcp_nodelay(true)?;
+        let stream = TcpStream::connect(server)?;
+        let (client, slot, life) = name;
+        let mixed = (client as u64) << 56 ^ (slot as u64) << 32 ^ u64::from(life);
         Ok(Self {
             stream,
             kind,
             name,
-            key: name.key(),
+            key: mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
             activity: Activity::connect(begun),
             established: false,
             talks_until: None,
@@ -133,24 +103,17 @@ impl Connection {
     }
 
     pub(super) fn life(&self) -> u32 {
-        self.name.life
-    }
-
-    pub(super) fn is_established(&self) -> bool {
-        self.established
+        self.name.2
     }
 
     /// Whether the connect has come to its end with this event; `not_before` is a moment at which it had not.
-    ///
-    /// # Errors
-    ///
-    /// The connection was refused or failed.
     pub(super) fn establish(&mut self, not_before: Instant) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
         match self.stream.peer_addr() {
             Ok(_) => {
+                self.stream.set_nodelay(true)?;
                 self.established = true;
                 self.activity.established(not_before);
             }
@@ -160,138 +123,86 @@ impl Connection {
         Ok(self.established)
     }
 
-    /// Starts the time for which it talks.
-    pub(super) fn begin_talk(&mut self, now: Instant, talk: Duration) {
-        self.talks_until = now.checked_add(talk);
+    /// When it first speaks, if it ever does.
+    pub(super) fn begin_talk(&mut self, now: Instant, shared: &mut Shared) -> Option<Instant> {
+        let idle = shared.rules.idle;
+        self.talks_until =
+            (self.kind == Kind::Fading).then(|| now + between(TALK, idle, &mut shared.rng));
+        self.talking = self.kind != Kind::Silent;
+        self.talking.then(|| now + between(PAUSE, idle, &mut shared.rng))
     }
 
-    /// Whether it has nothing more to say at `now`.
-    pub(super) fn has_talked_enough(&self, now: Instant) -> bool {
-        let out_of_time = self.talks_until.is_some_and(|until| now >= until);
-        out_of_time || (self.kind == Kind::HalfOpen && self.sent >= HALF_OPEN_MOST)
-    }
-
-    /// Looks after what the event reports, except for writing.
-    pub(super) fn attend(&mut self, event: &Event, shared: &mut Shared) -> Standing {
-        if self.kind.reads() {
-            return self.receive(shared);
+    /// Sends the message that was due at `due`; when the next one is due, if it goes on, or an error if the connection
+    /// has ended.
+    pub(super) fn say(&mut self, due: Instant, shared: &mut Shared) -> io::Result<Option<Instant>> {
+        if self.talks_until.is_some_and(|until| due >= until) {
+            self.talking = false;
+            return Ok(None);
         }
-        // Who never reads sees the end only in the state of the socket.
-        let ended = event.is_read_closed() || event.is_write_closed() || event.is_error();
-        if ended { Standing::Closed } else { Standing::Open }
-    }
-
-    /// Sends a message of about `length` bytes.
-    pub(super) fn say(&mut self, length: usize, shared: &mut Shared) -> Standing {
-        let most = match self.kind {
-            Kind::HalfOpen => usize::try_from(HALF_OPEN_MOST - self.sent).unwrap_or(usize::MAX),
-            _ => usize::MAX,
-        };
-        let message = &mut shared.scratch[..length.min(most)];
-        pattern(self.key, self.sent, message);
+        // As often between 1 and 10 bytes as between 100 and 1000.
+        let length = (MESSAGE_MOST as f64).powf(shared.rng.f64()) as usize;
+        let message = &mut shared.scratch[..length];
+        for (offset, byte) in (self.sent..).zip(&mut *message) {
+            *byte = pattern(self.key, offset);
+        }
         let begun = Instant::now();
-        let written = match self.stream.write(message) {
-            Ok(written) => written,
-            Err(error) => return standing(&error),
-        };
-        self.activity.wrote(begun, Instant::now(), &shared.rules);
-        self.count_sent(written, shared);
-        if self.kind.reads() {
-            self.waiting.push_back((self.sent, begun));
-        }
-        Standing::Open
-    }
-
-    /// Sends until nothing goes any more; `None` if its turn ended before that.
-    pub(super) fn flood(&mut self, shared: &mut Shared) -> Option<Standing> {
-        for _ in 0..FLOOD_TURN {
-            let begun = Instant::now();
-            let written = match self.stream.write(&shared.scratch[..FLOOD_CHUNK]) {
-                Ok(written) => written,
-                Err(error) => return Some(standing(&error)),
-            };
-            if self.sent == 0 {
+        match self.stream.write(message) {
+            Ok(written) => {
                 self.activity.wrote(begun, Instant::now(), &shared.rules);
-            } else {
-                self.activity.wrote_in_vain(begun);
+                self.sent += written as u64;
+                shared.totals.of_mut(self.kind).sent += written as u64;
+                self.waiting.push_back((self.sent, begun));
             }
-            self.count_sent(written, shared);
+            Err(error) if is_open(&error) => {}
+            Err(error) => return Err(error),
         }
-        None
+        Ok(Some(Instant::now() + between(PAUSE, shared.rules.idle, &mut shared.rng)))
     }
 
-    fn count_sent(&mut self, written: usize, shared: &mut Shared) {
-        self.sent += written as u64;
-        shared.bytes += written as u64;
-        shared.totals.of_mut(self.kind).sent += written as u64;
-    }
-
-    /// Reads all there is and holds it against what was sent.
-    fn receive(&mut self, shared: &mut Shared) -> Standing {
+    /// Reads all there is and holds it against what was sent; an error if the connection has ended.
+    pub(super) fn receive(&mut self, shared: &mut Shared) -> io::Result<()> {
         loop {
             match self.stream.read(&mut shared.scratch) {
-                Ok(0) => return Standing::Closed,
-                Ok(read) => {
-                    shared.bytes += read as u64;
-                    self.check(read, shared);
-                    self.complete(shared);
-                }
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.check(read, shared),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return standing(&error),
+                Err(error) if is_open(&error) => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Checks what has been read: heartbeats, which are zero bytes, and echo, which has none.
     fn check(&mut self, read: usize, shared: &mut Shared) {
-        let Shared { scratch, totals, .. } = shared;
-        let figures = totals.of_mut(self.kind);
-        let mut wrong = None;
-        for &byte in &scratch[..read] {
-            if byte == 0 {
-                figures.heartbeats += 1;
-                continue;
-            }
-            if self.echoed >= self.sent || byte != pattern_byte(self.key, self.echoed) {
-                wrong.get_or_insert((self.echoed, byte));
+        let now = Instant::now();
+        for &byte in &shared.scratch[..read] {
+            let expected = self.echoed < self.sent && byte == pattern(self.key, self.echoed);
+            if !expected && !self.corrupt {
+                self.corrupt = true;
+                let text = format!("{self}: byte {} of the echo is {byte}", self.echoed);
+                shared.totals.findings.add(Breach::Corrupt, text);
             }
             self.echoed += 1;
-            figures.echoed += 1;
         }
-        if let (Some((at, byte)), false) = (wrong, self.corrupt) {
-            self.corrupt = true;
-            let sent = self.sent;
-            let text = format!("{self}: byte {at} of the echo ({sent} sent) is {byte}");
-            totals.findings.add(Fault::Corrupt, text);
-        }
-    }
-
-    /// Ends the messages whose echo is complete.
-    fn complete(&mut self, shared: &mut Shared) {
-        let now = Instant::now();
-        while let Some(&(end, begun)) = self.waiting.front() {
-            if end > self.echoed {
-                break;
-            }
+        let figures = shared.totals.of_mut(self.kind);
+        figures.echoed += read as u64;
+        while let Some(&(_, begun)) = self.waiting.front().filter(|(end, _)| *end <= self.echoed) {
             self.waiting.pop_front();
             self.activity.answered(begun);
-            let round_trip = nanos(now.saturating_duration_since(begun));
-            shared.totals.of_mut(self.kind).round_trip.saturating_record(round_trip);
+            figures.round_trip.saturating_record(nanos(now.saturating_duration_since(begun)));
         }
     }
 
     /// Enters the close that was seen at `seen`.
-    pub(super) fn closed(&mut self, seen: Instant, shared: &mut Shared) {
-        let talking = self.talking && self.kind != Kind::Flooding;
-        let judgement = self.activity.judge_close(seen, talking, &shared.rules);
+    pub(super) fn closed(&self, seen: Instant, shared: &mut Shared) {
+        let judgement = self.activity.judge_close(seen, self.talking, &shared.rules);
         shared.totals.of_mut(self.kind).closed += 1;
-        let in_time = matches!(judgement, Judgement::InTime { .. });
-        if in_time && self.kind.reads() && !self.corrupt && self.echoed < self.sent {
+        let in_time = matches!(judgement, Judgement::InTime(_));
+        if in_time && !self.corrupt && self.echoed < self.sent {
             let missing = self.sent - self.echoed;
             let text = format!("{self}: closed with {missing} bytes of echo missing");
-            shared.totals.findings.add(Fault::Corrupt, text);
+            shared.totals.findings.add(Breach::Corrupt, text);
         }
-        shared.totals.enter(self.kind, judgement, &*self);
+        shared.totals.enter(self.kind, judgement, self);
     }
 
     /// Enters that it was open when the run ended at `now`.
@@ -304,45 +215,89 @@ impl Connection {
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Name { client, slot, life } = self.name;
-        write!(f, "{} connection {client}:{slot}#{life}", self.kind)?;
-        // A socket that was reset may have forgotten its address.
-        match self.stream.local_addr() {
-            Ok(address) => write!(f, " from {address}"),
-            Err(_) => Ok(()),
-        }
+        let (client, slot, life) = self.name;
+        write!(f, "{} connection {client}:{slot}#{life}", KINDS[self.kind as usize].1)
     }
 }
 
-fn standing(error: &io::Error) -> Standing {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::Interrupted => Standing::Open,
-        _ => Standing::Closed,
-    }
+fn is_open(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-#[cfg(unix)]
-fn under_way(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(nix::errno::Errno::EINPROGRESS as i32)
-}
-
-#[cfg(not(unix))]
-fn under_way(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::WouldBlock
-}
-
-/// The byte at `offset` of what a connection sends; never zero, which is a heartbeat.
+/// The byte at `offset` of what a connection sends.
 #[inline]
-fn pattern_byte(key: u64, offset: u64) -> u8 {
-    let mixed = (key ^ offset).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    (mixed >> 56) as u8 | 1
-}
-
-fn pattern(key: u64, from: u64, bytes: &mut [u8]) {
-    for (offset, byte) in (from..).zip(bytes) {
-        *byte = pattern_byte(key, offset);
-    }
+fn pattern(key: u64, offset: u64) -> u8 {
+    ((key ^ offset).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 56) as u8
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::net::{TcpListener, TcpStream as StdStream};
+
+    use super::*;
+
+    const RULES: Rules = Rules { idle: Duration::from_secs(2), grace: Duration::from_secs(5) };
+
+    /// A chatty connection that has said something; the server's end, which the test plays, and what it has heard.
+    fn talking() -> (Connection, StdStream, Shared, Vec<u8>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connection = Connection::open(address, Kind::Chatty, (0, 3, 1)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        while !connection.establish(Instant::now()).unwrap() {}
+        let mut shared = Shared::new(RULES, 7);
+        assert!(connection.begin_talk(Instant::now(), &mut shared).is_some());
+        for _ in 0..5 {
+            assert!(connection.say(Instant::now(), &mut shared).unwrap().is_some());
+        }
+        let mut heard = vec![0; connection.sent as usize];
+        server.read_exact(&mut heard).unwrap();
+        (connection, server, shared, heard)
+    }
+
+    /// Lets the client read until it has got all that the server sent, or the end.
+    fn receive(connection: &mut Connection, shared: &mut Shared, bytes: usize) -> io::Result<()> {
+        while connection.echoed < bytes as u64 {
+            connection.receive(shared)?;
+        }
+        connection.receive(shared)
+    }
+
+    #[test]
+    fn an_echo_is_checked_and_measured_and_a_forged_one_found_once() {
+        for forged in [false, true] {
+            let (mut connection, mut server, mut shared, mut heard) = talking();
+            if forged {
+                heard[0] ^= 0x40;
+                heard.extend([9, 9]);
+            }
+            server.write_all(&heard).unwrap();
+            receive(&mut connection, &mut shared, heard.len()).unwrap();
+            let lines = shared.totals.findings.lines();
+            if forged {
+                assert_eq!(lines.len(), 1, "{lines:?}");
+                assert!(
+                    lines[0].contains("chatty connection 0:3#1: byte 0 of the echo"),
+                    "{lines:?}"
+                );
+            } else {
+                assert_eq!(shared.totals.of_mut(Kind::Chatty).round_trip.len(), 5);
+                assert!(lines.is_empty(), "{lines:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_close_with_echo_missing_and_an_early_close_are_found() {
+        let (mut connection, mut server, mut shared, heard) = talking();
+        server.write_all(&heard[1..]).unwrap();
+        drop(server);
+        assert!(receive(&mut connection, &mut shared, heard.len()).is_err());
+        connection.closed(Instant::now(), &mut shared);
+        assert_eq!(shared.totals.findings.count(Breach::Early), 1);
+        (connection.talking, connection.corrupt) = (false, false);
+        connection.closed(Instant::now() + RULES.idle, &mut shared);
+        let lines = shared.totals.findings.lines();
+        assert!(lines.last().unwrap().contains("1 bytes of echo missing"), "{lines:?}");
+    }
+}

@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::activity::Rules;
-use super::client::{Client, Signals, Task};
-use super::kind;
-use super::monitor::Monitor;
-use super::outcome::Outcome;
+use super::client::{Client, Live, Signals, Task};
+use super::connection::Kind;
+use super::outcome;
 use super::process::ServerProcess;
-use super::totals::{Live, Totals};
-use super::verdict::Verdict;
+use super::totals::Totals;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::numbers::{bytes, count, or_na};
+use crate::outcome::{LOOK_EVERY, Sample, sample_every};
 use crate::progress::Progress;
 use crate::report::model::Report;
 use crate::settings::server::ServerSettings;
 use crate::usage::{Surroundings, Usage};
-use crate::{limits, machine};
 
 /// Runs server and clients and judges the server.
 pub(crate) fn run(
@@ -28,20 +29,19 @@ pub(crate) fn run(
     let mut settings = settings.clone();
     let shortage = fit(&mut settings)?;
     let settings = &settings;
-    let server = ServerProcess::start(&settings.host())?;
+    let told = settings.tell_server.unwrap_or(settings.idle_timeout);
+    let server = ServerProcess::start(told, settings.loops)?;
     let (usage, surroundings) = (Usage::now(), Surroundings::now());
     let signals = Signals::default();
     let live: Vec<Arc<Live>> = (0..settings.client_loops).map(|_| Arc::default()).collect();
-    let mut clients = Vec::with_capacity(live.len());
-    for (task, live) in tasks(settings, &server).into_iter().zip(&live) {
-        clients.push(spawn(task, &signals, live)?);
-    }
+    let tasks = tasks(settings, &server).into_iter().zip(&live);
+    let clients = tasks.map(|(task, live)| spawn(task, &signals, live));
+    let clients = clients.collect::<Result<Vec<_>, _>>()?;
 
-    let length = settings.duration + settings.idle;
-    let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-    let mut progress = Progress::new(length, quiet);
-    let mut monitor = Monitor::new(settings, live, server.id());
-    let interrupted = monitor.watch(&clients, &signals, interrupt, &mut progress);
+    let length = settings.duration + settings.idle_timeout;
+    let mut progress = Progress::new(u64::try_from(length.as_millis()).unwrap_or(u64::MAX), quiet);
+    let watch = Watch { settings, live: &live, server: server.id() };
+    let (samples, interrupted) = watch.until_the_end(&clients, &signals, interrupt, &mut progress);
 
     progress.phase("checking the ledger");
     let ends = clients.into_iter().map(|client| match client.join() {
@@ -57,41 +57,34 @@ pub(crate) fn run(
         totals.absorb(part);
         drop(client);
     }
-    let verdict = Verdict::reach(&mut totals, &counts, interrupted);
-    let own_cpu = counts.as_ref().ok().and_then(|counts| counts.cost.cpu_s());
-    let own_cpu = client_cost.cpu_s().zip(own_cpu).map(|(clients, server)| clients + server);
+    let verdict = totals.verdict(&counts, interrupted);
+    let own_cpu = counts.as_ref().ok().and_then(|counts| counts.cost.cpu_s);
+    let own_cpu = client_cost.cpu_s.zip(own_cpu).map(|(clients, server)| clients + server);
     let disturbance = Surroundings::now().since(&surroundings, own_cpu);
-    let seconds = monitor.seconds();
-    let mut notes = disturbance.notes(seconds, 0.0, None);
+    let phase = outcome::phase(verdict, &totals, counts.as_ref().ok(), &client_cost, &samples);
+    let mut notes = disturbance.notes(phase.seconds, 0.0, None);
     notes.extend(shortage);
-    notes.extend(more_notes(settings, &verdict));
-    let outcome = Outcome {
-        seconds,
-        verdict,
-        totals,
-        server: counts.ok(),
-        client_cost,
-        client_peak_bytes: machine::peak_resident_bytes(),
-        samples: monitor.samples,
-    };
+    notes.extend(more_notes(settings, totals.all().excused));
     Ok(Report {
         kind: "server run",
         settings: settings.rows(),
         interrupted,
-        phases: vec![outcome.phase()],
+        phases: vec![phase],
         notes,
     })
 }
 
 /// Lowers the number of connections to what the system allows; a text if it had to.
 fn fit(settings: &mut ServerSettings) -> Result<Option<String>, Failure> {
-    let open_files = limits::raise_open_files();
-    let loops = settings.loops.max(settings.client_loops);
+    // Descriptors that are not connections: standard streams, pipes, files; a poll and a waker per loop.
+    let others = 64 + 4 * settings.loops.max(settings.client_loops);
+    let limit =
+        machine::raise_open_files().map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let wanted = settings.connections;
-    settings.connections = limits::connections(wanted, open_files, loops);
-    let Some(limit) = open_files.filter(|_| settings.connections < wanted) else {
+    let Some(limit) = limit.filter(|limit| limit.saturating_sub(others) < wanted) else {
         return Ok(None);
     };
+    settings.connections = limit.saturating_sub(others);
     let cure = format!("raise it with `ulimit -n {}` or more", wanted * 11 / 10 + 100);
     if settings.connections == 0 {
         let text = format!("the limit of {limit} open files has no room for connections; {cure}");
@@ -108,16 +101,19 @@ fn fit(settings: &mut ServerSettings) -> Result<Option<String>, Failure> {
 /// Deals the connections out to the client loops.
 fn tasks(settings: &ServerSettings, server: &ServerProcess) -> Vec<Task> {
     let mut rng = fastrand::Rng::with_seed(settings.seed);
-    let kinds = kind::deal(settings.connections, &settings.shares, &mut rng);
-    let rules = Rules { idle: settings.idle, grace: settings.grace };
-    let per_loop = kinds.len().div_ceil(settings.client_loops);
-    let parts = kinds.chunks(per_loop).enumerate().map(|(number, part)| Task {
+    let part = |share: f64| (share * settings.connections as f64).round() as usize;
+    let chatty = std::iter::repeat_n(Kind::Chatty, part(settings.chatty_share));
+    let fading = std::iter::repeat_n(Kind::Fading, part(settings.fading_share));
+    let mut kinds: Vec<Kind> = chatty.chain(fading).take(settings.connections).collect();
+    kinds.resize(settings.connections, Kind::Silent);
+    rng.shuffle(&mut kinds);
+    let parts = kinds.chunks(kinds.len().div_ceil(settings.client_loops)).enumerate();
+    let parts = parts.map(|(number, part)| Task {
         number,
         loops: settings.client_loops,
         server: server.addr,
-        sources: limits::sources(settings.connections),
         kinds: part.to_vec(),
-        rules,
+        rules: Rules { idle: settings.idle_timeout, grace: settings.grace },
         seed: rng.u64(..),
     });
     parts.collect()
@@ -132,10 +128,8 @@ fn spawn(
     live: &Arc<Live>,
 ) -> Result<JoinHandle<ClientEnd>, Failure> {
     let number = task.number;
-    let failed = move |error| {
-        let text = format!("client loop {number} cannot go on: {error}");
-        Failure::System(text)
-    };
+    let failed =
+        move |error| Failure::System(format!("client loop {number} cannot go on: {error}"));
     let mut client = Client::new(task, signals.clone(), Arc::clone(live)).map_err(failed)?;
     let halt = signals.halt.clone();
     let run = move || {
@@ -149,22 +143,91 @@ fn spawn(
     std::thread::Builder::new().name(format!("client-{number}")).spawn(run).map_err(failed)
 }
 
+/// Samples, progress, the end of the load and of the run.
+struct Watch<'a> {
+    settings: &'a ServerSettings,
+    live: &'a [Arc<Live>],
+    server: u32,
+}
+
+impl Watch<'_> {
+    /// Watches until all clients have ended by themselves (`false`), or until an early end is asked for
+    /// (`true`), of which they are told.
+    fn until_the_end<T>(
+        &self,
+        clients: &[JoinHandle<T>],
+        signals: &Signals,
+        interrupt: &Interrupt,
+        progress: &mut Progress,
+    ) -> (Vec<Sample>, bool) {
+        let (started, settings) = (Instant::now(), self.settings);
+        let sample_every = sample_every(settings.duration + settings.idle_timeout);
+        let mut samples = vec![self.sample(Duration::ZERO)];
+        // When every connection had been opened once: the load counts from there.
+        let mut complete = None;
+        let mut phase = "opening";
+        loop {
+            let elapsed = started.elapsed();
+            let interrupted = interrupt.is_raised();
+            if interrupted || clients.iter().all(JoinHandle::is_finished) {
+                signals.halt.raise();
+                samples.push(self.sample(elapsed));
+                return (samples, interrupted);
+            }
+            let opened: u64 = self.live.iter().map(|live| live.opened.get()).sum();
+            if complete.is_none() && opened >= settings.connections as u64 {
+                (complete, phase) = (Some(elapsed), "full load");
+            }
+            if complete.is_some_and(|complete| elapsed >= complete + settings.duration) {
+                signals.wind_down.raise();
+                phase = "all silent";
+            }
+            if elapsed.as_secs_f64() >= samples[samples.len() - 1].at_s + sample_every {
+                let now = self.sample(elapsed);
+                samples.push(now);
+                progress.at(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX), || {
+                    format!(
+                        "{:.1} s {phase:<10}  {} open  {} closed  {} of echo  server {}",
+                        now.at_s,
+                        count(now.begun.saturating_sub(now.ended)),
+                        count(now.ended),
+                        bytes(now.third),
+                        or_na(now.resident_bytes, bytes),
+                    )
+                });
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn sample(&self, elapsed: Duration) -> Sample {
+        let sum = |count: fn(&Live) -> u64| self.live.iter().map(|live| count(live)).sum();
+        Sample {
+            at_s: elapsed.as_secs_f64(),
+            // What ends a connection first: its begin cannot be missing then.
+            ended: sum(|live| live.closed.get()),
+            begun: sum(|live| live.opened.get()),
+            third: sum(|live| live.echoed.get()),
+            resident_bytes: machine::resident_bytes_of(self.server),
+        }
+    }
+}
+
 /// Notes for whoever judges the figures.
-fn more_notes(settings: &ServerSettings, verdict: &Verdict) -> Vec<String> {
-    let cores = machine::cores();
-    let shared = (settings.loops + settings.client_loops > cores).then(|| {
-        format!(
-            "{} server loops and {} client loops share {cores} cores; lateness and round trips include \
-             waiting for a core",
-            settings.loops, settings.client_loops
-        )
-    });
-    let excused = (verdict.excused > 0).then(|| {
-        format!(
-            "{} closes could not be judged because this program itself sent too late; use fewer \
-             --connections or a longer --idle-timeout",
-            verdict.excused
-        )
-    });
-    [shared, excused].into_iter().flatten().collect()
+fn more_notes(settings: &ServerSettings, excused: u64) -> Vec<String> {
+    let (cores, loops, clients) = (machine::cores(), settings.loops, settings.client_loops);
+    let mut notes = Vec::new();
+    if loops + clients > cores {
+        notes.push(format!(
+            "{loops} server loops and {clients} client loops share {cores} cores; lateness and round \
+             trips include waiting for a core"
+        ));
+    }
+    if excused > 0 {
+        notes.push(format!(
+            "{excused} closes could not be judged because this program itself sent too late; use fewer \
+             --connections or a longer --idle-timeout"
+        ));
+    }
+    notes
 }

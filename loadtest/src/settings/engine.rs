@@ -2,19 +2,33 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use tickwheel::{BuildError, Builder, IdleStrategy, Pinning, Timer, WheelKind};
 
 use super::parse::{count, duration, show};
 use super::setting::Setting;
+use crate::machine;
 
 /// How the engine is built.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct EngineSettings {
+    /// Shards, each with its own worker thread
+    #[arg(long, default_value_t = machine::cores(), value_parser = count, value_name = "N")]
     pub(crate) shards: usize,
+    /// The engine's unit of time, such as 50us
+    #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
     pub(crate) tick: Duration,
+    /// hierarchical, hashed or hashed:512 (buckets)
+    #[arg(long, default_value = "hierarchical", value_parser = wheel, value_name = "WHEEL")]
     pub(crate) wheel: WheelKind,
+    /// How workers wait: park, spin:50us (then park) or busy
+    #[arg(long, default_value = "park", value_parser = idle, value_name = "STRATEGY")]
     pub(crate) idle: IdleStrategy,
-    pub(crate) pin: bool,
+    /// Leave the workers to the system's scheduler instead of pinning each to a core
+    #[arg(long)]
+    pub(crate) no_pin: bool,
+    /// Most timers that may be pending at one time [default: unlimited]
+    #[arg(long, value_parser = count, value_name = "N")]
     pub(crate) max_pending: Option<usize>,
 }
 
@@ -27,7 +41,7 @@ impl EngineSettings {
             .thread_name("loadtest")
             .wheel(self.wheel)
             .idle(self.idle)
-            .pinning(if self.pin { Pinning::Cores } else { Pinning::Off });
+            .pinning(if self.no_pin { Pinning::Off } else { Pinning::Cores });
         match self.max_pending {
             Some(most) => builder.max_pending(most),
             None => builder,
@@ -63,7 +77,7 @@ impl EngineSettings {
             Setting::duration("tick", self.tick),
             Setting::text("wheel", show_wheel(self.wheel)),
             Setting::text("idle", show_idle(self.idle)),
-            Setting::flag("pin", self.pin),
+            Setting::flag("pin", !self.no_pin),
             Setting::limit("max-pending", self.max_pending),
         ]
     }
@@ -137,7 +151,7 @@ mod tests {
             tick,
             wheel,
             idle: IdleStrategy::Park,
-            pin: true,
+            no_pin: false,
             max_pending: None,
         };
         let ms = Duration::from_millis(1);

@@ -1,26 +1,55 @@
 //! What the producers of a load run do.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use clap::Args;
 
 use super::delays::Delays;
 use super::engine::EngineSettings;
-use super::parse::rate;
+use super::parse::{count, rate, seed, share, some_duration, threads};
 use super::setting::Setting;
+use crate::machine;
 
 /// What the producers do with the engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct LoadSettings {
-    pub(crate) producers: usize,
-    pub(crate) in_flight: usize,
-    pub(crate) delays: Delays,
-    pub(crate) cancel_share: f64,
-    pub(crate) reschedule_share: f64,
-    pub(crate) pace: Pace,
+    /// How long to run
+    #[arg(long, default_value = "10s", value_parser = some_duration, value_name = "DURATION")]
     pub(crate) duration: Duration,
+    /// Threads that schedule and cancel
+    #[arg(long, default_value_t = machine::cores(), value_parser = threads, value_name = "N")]
+    pub(crate) producers: usize,
+    /// Timers each producer keeps in flight
+    #[arg(long, default_value = "4096", value_parser = count, value_name = "N")]
+    pub(crate) in_flight: usize,
+    /// How delays are spread: mix, fixed:30s, uniform:1ms..2s or log:1ms..60s
+    #[arg(long, default_value = "mix", value_name = "SPREAD")]
+    pub(crate) delay: Delays,
+    /// Share of timers that their producer cancels while young, 0 to 1; the rest is left to fire, as
+    /// long as no more than a quarter of a million wait for that
+    #[arg(long, default_value = "0.99", value_parser = share, value_name = "SHARE")]
+    pub(crate) cancel_share: f64,
+    /// Share of steps that also move a timer in flight, 0 to 1
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE")]
+    pub(crate) reschedule_share: f64,
+    /// Timers per second, all producers together, such as 500, 20k, 1.5M or max; both: half of the time 50k,
+    /// half of it max
+    #[arg(long, default_value = "both", value_parser = pace, value_name = "RATE")]
+    pub(crate) rate: Pace,
+    /// Seed of the random choices [default: new each time, shown in the report]
+    #[arg(long, default_value_t = seed(), hide_default_value = true, value_name = "NUMBER")]
     pub(crate) seed: u64,
+    /// What a timer carries
+    #[arg(long, value_enum, default_value = "typed")]
     pub(crate) payload: PayloadChoice,
+    /// Hold owned Timeout handles instead of plain keys
+    #[arg(long)]
     pub(crate) handles: bool,
+    /// Write what the producers do into a workload file for `replay`; take a low --rate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// `--rate`: how fast the producers go, and so which phases a run has.
@@ -37,7 +66,11 @@ pub(crate) enum Pace {
 
 /// Reads `--rate`.
 pub(crate) fn pace(text: &str) -> Result<Pace, String> {
-    if text == "max" { Ok(Pace::FullSpeed) } else { rate(text).map(Pace::Limited) }
+    match text {
+        "both" => Ok(Pace::Both(50_000.0)),
+        "max" => Ok(Pace::FullSpeed),
+        _ => rate(text).map(Pace::Limited),
+    }
 }
 
 /// One phase of a load run.
@@ -54,7 +87,7 @@ impl LoadSettings {
     pub(crate) fn phases(&self) -> Vec<PhaseSettings> {
         let paced = |rate, duration| PhaseSettings { name: "paced", rate: Some(rate), duration };
         let full = |duration| PhaseSettings { name: "full speed", rate: None, duration };
-        match self.pace {
+        match self.rate {
             Pace::Both(rate) => vec![paced(rate, self.duration / 2), full(self.duration / 2)],
             Pace::Limited(rate) => vec![paced(rate, self.duration)],
             Pace::FullSpeed => vec![full(self.duration)],
@@ -77,7 +110,7 @@ impl LoadSettings {
         vec![
             Setting::count("producers", self.producers),
             Setting::count("in-flight", self.in_flight),
-            Setting::text("delay", &self.delays),
+            Setting::text("delay", &self.delay),
             Setting::number("cancel-share", self.cancel_share),
             Setting::number("reschedule-share", self.reschedule_share),
             Setting::duration("duration", self.duration),
@@ -109,33 +142,25 @@ impl fmt::Display for PayloadChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickwheel::{IdleStrategy, WheelKind};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Options {
+        #[command(flatten)]
+        load: LoadSettings,
+        #[command(flatten)]
+        engine: EngineSettings,
+    }
 
     #[test]
     fn timers_left_to_fire_are_bounded() {
-        let engine = |max_pending| EngineSettings {
-            shards: 1,
-            tick: Duration::from_millis(1),
-            wheel: WheelKind::Hierarchical,
-            idle: IdleStrategy::Park,
-            pin: true,
-            max_pending,
+        let left = |options: &str| {
+            let all = Options::parse_from(options.split_whitespace());
+            all.load.max_left(&all.engine)
         };
-        let load = |producers| LoadSettings {
-            producers,
-            in_flight: 1,
-            delays: Delays::Mix,
-            cancel_share: 0.0,
-            reschedule_share: 0.0,
-            pace: Pace::FullSpeed,
-            duration: Duration::from_secs(1),
-            seed: 0,
-            payload: PayloadChoice::Typed,
-            handles: false,
-        };
-        assert_eq!(load(2).max_left(&engine(None)), 1 << 17);
-        assert_eq!(load(1000).max_left(&engine(None)), 1 << 12);
-        assert_eq!(load(2).max_left(&engine(Some(1000))), 126);
-        assert_eq!(load(2).max_left(&engine(Some(1))), 1);
+        assert_eq!(left("x --producers 2"), 1 << 17);
+        assert_eq!(left("x --producers 1000"), 1 << 12);
+        assert_eq!(left("x --producers 2 --max-pending 1000"), 126);
+        assert_eq!(left("x --producers 2 --max-pending 1"), 1);
     }
 }

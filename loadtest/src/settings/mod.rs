@@ -1,4 +1,4 @@
-//! What a command is made of, after defaults and checks. Knows of the others only how `numbers` are shown.
+//! What a command is made of: its options, as clap reads them, with defaults and checks.
 //!
 //! * `parse` - reads values from text; `delays` - the spread of delays
 //! * `engine`, `load`, `server` - the settings of each part; `setting` - how reports show one

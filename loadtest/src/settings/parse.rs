@@ -17,17 +17,33 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Most connections of a server run: fewer than the 28 232 ephemeral ports that Linux has by default, because the search
+/// for a free one gets slow when few are left.
+const MOST_CONNECTIONS: usize = 25_000;
+
+/// A number of connections.
+pub(crate) fn connections(text: &str) -> Result<usize, String> {
+    most(text, MOST_CONNECTIONS)
+}
+
 /// Most producers: each has a thread and slots of its own, and the engine takes no more shards either.
 const MOST_PRODUCERS: usize = 1024;
 
 /// A number of threads.
 pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    most(text, MOST_PRODUCERS)
+}
+
+fn most(text: &str, most: usize) -> Result<usize, String> {
     match count(text)? {
-        threads if threads > MOST_PRODUCERS => {
-            Err(format!("{threads} is too many; use 1 to {MOST_PRODUCERS}"))
-        }
-        threads => Ok(threads),
+        count if count > most => Err(format!("{count} is too many; use 1 to {most}")),
+        count => Ok(count),
     }
+}
+
+/// A new seed, which fits JSON readers that know only 53 bits.
+pub(crate) fn seed() -> u64 {
+    fastrand::u64(..1 << 53)
 }
 
 /// A share from 0 to 1.
@@ -54,7 +70,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
         .map(|rate| rate * factor)
         .filter(|rate| rate.is_finite() && *rate >= LEAST_RATE)
         .ok_or_else(|| {
-            format!("`{text}` is not a rate of at least {LEAST_RATE} such as 500, 20k, 1.5M or max")
+            format!("`{text}` is not a rate of at least {LEAST_RATE} such as 500, 20k, 1.5M, max or both")
         })
 }
 

@@ -91,6 +91,17 @@ fn survives_what_is_no_text() {
     assert_eq!(faults.last().unwrap().fault, Fault::More(5));
 }
 
+/// A device that never ends, and one that never ends a line: both have bounds, which the error names.
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let error = |file: &mut dyn Read| parse(file).unwrap_err().pop().unwrap().fault.to_string();
+    let zeros = error(&mut std::io::repeat(0));
+    assert!(zeros.contains("a line has more than 65536 bytes"), "{zeros}");
+    let mut comments = Bounded { reader: std::io::repeat(b'\n'), line: 0, left: 100_000 };
+    let copied = std::io::copy(&mut comments, &mut std::io::sink()).unwrap_err();
+    assert!(copied.to_string().contains("the file has more than"), "{copied}");
+}
+
 #[test]
 fn cuts_long_quotes() {
     let (_, reason) = faults(&format!("{}\n", "x".repeat(10_000))).remove(0);

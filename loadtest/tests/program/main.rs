@@ -53,23 +53,23 @@ fn assert_page(folder: &TempDir, charts: usize) {
     assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
 }
 
-/// The first Ctrl-C ends a run early, and everything is judged and written all the same: the exit code, and what
-/// `out.json` says.
+/// The first Ctrl-C, sent once the run has told of its progress, ends it early, and everything is judged and written all
+/// the same: the exit code, and what `out.json` says.
 #[cfg(unix)]
-fn interrupted(
-    folder: &TempDir,
-    arguments: &[&str],
-    after: std::time::Duration,
-) -> (Option<i32>, Value) {
+fn interrupted(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, Value) {
+    use std::io::{BufRead as _, Read as _};
     use std::process::Stdio;
 
     let run = program(folder).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = run.expect("the program starts");
-    std::thread::sleep(after);
+    let mut child = run.expect("the program starts");
+    let mut told = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut err = String::new();
+    told.read_line(&mut err).expect("progress");
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
+    told.read_to_string(&mut err).expect("the rest");
     let output = child.wait_with_output().expect("the program ends");
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
     assert!(out.contains("ended early by request"), "{out}{err}");
     let json = json(folder, "out.json");
     assert_eq!(json["interrupted"], true);
