@@ -35,27 +35,6 @@ fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
 }
 
 #[test]
-fn zombies_of_hour_long_timers_stay_bounded() {
-    each_recording(|at, timer, _fired| {
-        let live: Vec<Key<u64>> =
-            (0..5_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
-        for round in 0..30 {
-            let doomed: Vec<Key<u64>> =
-                (0..10_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
-            file_all(at, &timer);
-            assert!(doomed.into_iter().all(|key| timer.cancel(key).won()));
-            at.advance(&timer, ms(1));
-            let shard = &timer.stats().shards[0];
-            let bound = 2 * live.len() as u64 + ZOMBIE_CONSTANT;
-            assert!(shard.entries <= bound, "{} entries in round {round}", shard.entries);
-        }
-        assert!(timer.stats().shards[0].swept > 200_000, "they were swept, not just not filed");
-        assert!(live.into_iter().all(|key| timer.is_pending(key)), "the sweep spares the living");
-        timer.stop().unwrap();
-    });
-}
-
-#[test]
 fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
     each_recording(|at, timer, _fired| {
         let keys: Vec<Key<u64>> =

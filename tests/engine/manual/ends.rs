@@ -7,10 +7,7 @@ use crate::support::setup::{
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{
-    Drive, EngineState, PanicReport, ScheduleErrorKind, StartError, Timeout, TimeoutState,
-    TurnError,
-};
+use tickwheel::{Drive, PanicReport, ScheduleErrorKind, Timeout, TimeoutState, TurnError};
 
 #[test]
 fn stop_returns_exactly_what_neither_fired_nor_was_cancelled() {
@@ -55,25 +52,6 @@ fn a_stop_returns_timers_that_were_moved_with_their_new_deadlines() {
         let deadlines: Vec<_> = returned.iter().map(|unfired| unfired.deadline).collect();
         let start = tickwheel::Time::ZERO;
         assert_eq!(deadlines, [start + ms(700), start + ms(300)]);
-    });
-}
-
-#[test]
-fn timers_of_a_thread_that_has_died_still_fire() {
-    each_recording(|at, timer, fired| {
-        for thread in 0..20 {
-            let timer = timer.clone();
-            std::thread::spawn(move || {
-                for n in 0..50 {
-                    timer.schedule(ms(n), thread * 50 + n).unwrap();
-                }
-            })
-            .join()
-            .unwrap();
-        }
-        at.advance(&timer, ms(50));
-        assert_eq!(sorted(fired.ids()), (0..1000).collect::<Vec<_>>());
-        assert!(timer.stop().unwrap().is_empty());
     });
 }
 
@@ -236,28 +214,6 @@ fn a_refused_timer_gives_its_payload_back_and_the_count_stays_exact() {
         let error = timer.schedule(ms(1), 10).unwrap_err();
         assert_eq!((error.kind(), error.payload()), (&ScheduleErrorKind::Stopped, &10));
         assert_eq!((timer.pending(), timer.stats().rejected), (0, 5));
-    });
-}
-
-#[test]
-fn the_engine_starts_by_itself_and_ends_for_good() {
-    each_recording(|at, timer, _fired| {
-        assert_eq!(timer.state(), EngineState::Init);
-        assert!(!timer.is_stopped());
-        timer.schedule(ms(1), 1).unwrap();
-        assert_eq!(timer.state(), EngineState::Started);
-        assert_eq!(timer.start(), Ok(()), "a second start does nothing");
-        timer.stop().unwrap();
-        assert_eq!(timer.state(), EngineState::Stopped);
-        assert!(timer.is_stopped());
-        assert_eq!(timer.start(), Err(StartError::Stopped));
-        assert!(timer.stop().unwrap().is_empty(), "a second stop returns nothing");
-        timer.wait_idle();
-
-        let (unused, _fired) = at.recording();
-        assert!(unused.stop().unwrap().is_empty(), "an engine may stop before it starts");
-        let error = unused.schedule_key(ms(1), 1).unwrap_err();
-        assert_eq!(*error.kind(), ScheduleErrorKind::Stopped);
     });
 }
 

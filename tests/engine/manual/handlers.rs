@@ -1,13 +1,11 @@
 //! What a handler may do, and that nobody waits for one.
 
 use crate::support::setup::{Fired, HOUR, Setup, each_setup, ms, reflexive, sorted, wait_until};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{
-    Clock, Drive, Expired, Key, ManualClock, StopError, Time, Timeout, Timer, TurnError,
-};
+use tickwheel::{Clock, Drive, Expired, Key, ManualClock, StopError, Time, Timer, TurnError};
 
 #[test]
 fn what_a_handler_schedules_fires_in_a_later_turn() {
@@ -62,40 +60,6 @@ fn lateness_is_exact_where_slow_handlers_are_looked_for() {
 }
 
 #[test]
-fn a_chain_of_zero_delays_starves_nobody() {
-    each_setup(|at| {
-        let (links, chained) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
-        let (count, go_on) = (Arc::clone(&links), Arc::clone(&chained));
-        let (fired, log) = Fired::pair();
-        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
-            if expired.payload != 0 {
-                log.push(expired);
-            } else if go_on.load(Ordering::SeqCst) {
-                count.fetch_add(1, Ordering::SeqCst);
-                timer.schedule(Duration::ZERO, 0).unwrap();
-            }
-        });
-        timer.schedule(Duration::ZERO, 0).unwrap();
-        for id in 1..=100 {
-            timer.schedule(ms(id), id).unwrap();
-        }
-        at.clock.advance(ms(100));
-        if at.drive == Drive::Manual {
-            for _ in 0..50 {
-                timer.turn().unwrap();
-            }
-        }
-        wait_until("the others have fired", || fired.len() == 100);
-        if at.drive == Drive::Workers {
-            wait_until("the chain has gone on", || links.load(Ordering::SeqCst) > 50);
-        }
-        assert!(links.load(Ordering::SeqCst) >= 50, "the chain goes on as well");
-        chained.store(false, Ordering::SeqCst);
-        timer.stop().unwrap();
-    });
-}
-
-#[test]
 fn a_turn_by_hand_ends_although_many_timers_schedule_themselves() {
     let at = Setup::by_hand();
     // With a budget of one, two chains are already more than a turn can do.
@@ -114,33 +78,6 @@ fn a_turn_by_hand_ends_although_many_timers_schedule_themselves() {
     let links = links.load(Ordering::SeqCst);
     assert!(links < 1_000, "one turn() ran every zero delay that its own handlers scheduled");
     timer.stop().unwrap();
-}
-
-#[test]
-fn a_handler_may_cancel_its_neighbours_in_the_same_tick() {
-    each_setup(|at| {
-        let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
-        let won = Arc::new(AtomicU64::new(0));
-        let (mine, count, fired) = (Arc::clone(&keys), Arc::clone(&won), Fired::default());
-        let log = fired.clone();
-        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
-            if expired.payload == 0 {
-                for key in mine.lock().unwrap().iter() {
-                    count.fetch_add(u64::from(timer.cancel(*key).won()), Ordering::SeqCst);
-                }
-            }
-            log.push(expired);
-        });
-        let scheduled: Vec<Key<u64>> =
-            (0..500).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
-        *keys.lock().unwrap() = scheduled;
-        at.advance(&timer, ms(1));
-        // It has fired itself: its own key is stale already.
-        assert_eq!((fired.ids(), won.load(Ordering::SeqCst)), (vec![0], 499));
-        let stats = timer.stats();
-        assert_eq!((stats.fired(), stats.cancelled(), timer.pending()), (1, 499, 0));
-        timer.stop().unwrap();
-    });
 }
 
 #[test]
@@ -169,50 +106,6 @@ fn a_handler_may_move_its_neighbours_in_the_same_tick() {
         assert_eq!(sorted(fired.ids()), (1..500).collect::<Vec<_>>());
         assert_eq!(timer.stats().panics(), 0);
         timer.stop().unwrap();
-    });
-}
-
-#[test]
-fn a_handler_may_drop_its_own_handle_and_others() {
-    each_setup(|at| {
-        let handles = Arc::new(Mutex::new(Vec::<Timeout<u64>>::new()));
-        let (mine, fired) = (Arc::clone(&handles), Fired::default());
-        let log = fired.clone();
-        let timer = reflexive(at.builder(), move |_: &Timer<u64>, expired| {
-            mine.lock().unwrap().retain(|timeout| timeout.key() != expired.key);
-            if expired.payload == 50 {
-                // Handles of timers that are still pending: they stay armed.
-                mine.lock().unwrap().clear();
-            }
-            log.push(expired);
-        });
-        for id in 0..100 {
-            let timeout = timer.schedule(ms(id / 10), id).unwrap();
-            handles.lock().unwrap().push(timeout);
-        }
-        at.advance(&timer, ms(10));
-        assert_eq!(sorted(fired.ids()), (0..100).collect::<Vec<_>>());
-        assert!(handles.lock().unwrap().is_empty());
-        timer.stop().unwrap();
-    });
-}
-
-#[test]
-fn a_handler_may_schedule_its_timer_again_at_the_limit() {
-    each_setup(|at| {
-        let (fired, log) = Fired::pair();
-        let timer = reflexive(at.builder().max_pending(1), move |timer: &Timer<u64>, expired| {
-            timer.schedule(ms(1), expired.payload + 1).expect("its own place is free");
-            timer.schedule(ms(1), 0).expect_err("there is no second one");
-            log.push(expired);
-        });
-        timer.schedule(ms(1), 1).unwrap();
-        for id in 1..20 {
-            at.advance(&timer, ms(1));
-            assert_eq!(fired.ids(), [id]);
-        }
-        assert_eq!(timer.stats().panics(), 0);
-        assert_eq!(timer.stop().unwrap().len(), 1);
     });
 }
 

@@ -1,6 +1,5 @@
 //! When timers fire: never early, in order, at any uptime and after any jump.
 
-use crate::support::random::Random;
 use crate::support::setup::{
     HOUR, Setup, each_recording, each_setup_from, ms, one_shard, secs, sorted, us,
 };
@@ -58,28 +57,6 @@ fn a_deadline_is_a_time_and_a_past_one_is_due_at_once() {
 }
 
 #[test]
-fn a_jump_fires_what_is_due_in_order_and_nothing_else() {
-    each_recording(|at, timer, fired| {
-        let mut random = Random::new(7);
-        let delays: Vec<u64> = (0..5000).map(|_| random.below(2 * 3_600_000)).collect();
-        for delay in &delays {
-            timer.schedule(ms(*delay), *delay).unwrap();
-        }
-        at.advance(&timer, HOUR);
-        let mut due: Vec<u64> = delays.iter().copied().filter(|d| *d <= 3_600_000).collect();
-        due.sort_unstable();
-        let expired = fired.take();
-        assert_eq!(expired.iter().map(|e| e.payload).collect::<Vec<_>>(), due);
-        for e in &expired {
-            assert_eq!(e.deadline, Time::ZERO + ms(e.payload));
-            assert_eq!(e.lateness, HOUR - ms(e.payload));
-        }
-        assert_eq!(timer.pending(), delays.len() - due.len());
-        timer.stop().unwrap();
-    });
-}
-
-#[test]
 fn a_burst_follows_deadline_order_tick_by_tick_and_its_lateness_is_reported() {
     const BURST: u64 = 100_000;
     each_recording(|at, timer, fired| {
@@ -122,38 +99,6 @@ fn timers_of_one_tick_and_one_thread_fire_in_the_order_they_came() {
 const BOUNDARIES: [u32; 5] = [30, 31, 32, 36, 42];
 
 #[test]
-fn uptimes_past_every_boundary_are_exact_with_a_far_timer_present() {
-    each_recording(|at, timer, fired| {
-        timer.schedule(ms(1 << 43), 1 << 43).unwrap();
-        let never = timer.schedule(Duration::MAX, 0).unwrap();
-        for power in BOUNDARIES {
-            let boundary = 1_u64 << power;
-            let start = Time::ZERO + ms(boundary - 10);
-            // Set from far below, and again from close by.
-            for tick in boundary - 3..boundary + 3 {
-                timer.schedule(Time::ZERO + ms(tick), tick).unwrap();
-            }
-            at.go_to(&timer, start);
-            assert!(fired.ids().is_empty());
-            for after in 1..20 {
-                timer.schedule(ms(after), boundary - 10 + after).unwrap();
-            }
-            for tick in boundary - 9..boundary + 10 {
-                at.go_to(&timer, Time::ZERO + ms(tick));
-                let times = if (boundary - 3..boundary + 3).contains(&tick) { 2 } else { 1 };
-                assert_eq!(fired.ids(), vec![tick; times], "2^{power} ms");
-            }
-        }
-        at.go_to(&timer, Time::ZERO + ms((1 << 43) - 1));
-        assert!(fired.ids().is_empty());
-        at.advance(&timer, ms(1));
-        assert_eq!(fired.ids(), [1 << 43]);
-        assert!(never.cancel().won());
-        timer.stop().unwrap();
-    });
-}
-
-#[test]
 fn an_engine_that_is_built_late_starts_where_the_clock_stands() {
     for power in BOUNDARIES {
         each_setup_from(Time::ZERO + ms(1 << power), |at| {
@@ -174,29 +119,6 @@ fn an_engine_that_is_built_late_starts_where_the_clock_stands() {
             timer.stop().unwrap();
         });
     }
-}
-
-#[test]
-fn a_delay_beyond_the_scale_never_fires_and_can_be_cancelled() {
-    each_recording(|at, timer, fired| {
-        let never = timer.schedule(Duration::MAX, 1).unwrap();
-        let at_the_end = timer.schedule(Time::MAX, 2).unwrap();
-        let moved = timer.schedule(ms(1), 3).unwrap();
-        assert!(moved.reschedule(Duration::MAX).moved());
-        for timeout in [&never, &at_the_end, &moved] {
-            assert_eq!(timeout.deadline(), Time::MAX);
-        }
-        at.go_to(&timer, Time::MAX);
-        assert!(fired.ids().is_empty());
-        // The clock stands at its end: what is due at once still fires, the rest never.
-        timer.schedule(Duration::ZERO, 4).unwrap();
-        timer.schedule(ms(1), 5).unwrap();
-        at.wait_idle(&timer);
-        assert_eq!(fired.ids(), [4]);
-        assert_eq!(never.cancel().payload(), Some(1));
-        assert_eq!(timer.cancel(at_the_end.key()).payload(), Some(2));
-        assert_eq!(timer.stop().unwrap().len(), 2);
-    });
 }
 
 #[test]
@@ -298,28 +220,6 @@ fn on_unsteady_clock() -> (Unsteady, Timer<u64>, crate::support::setup::Fired) {
     let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
     let (timer, fired) = crate::support::setup::recording(builder);
     (clock, timer, fired)
-}
-
-#[test]
-fn a_clock_that_goes_back_loses_no_timer() {
-    let (clock, timer, fired) = on_unsteady_clock();
-    clock.set_ms(100);
-    timer.schedule(ms(10), 1).unwrap();
-    assert_eq!(timer.turn(), Ok(0));
-    clock.set_ms(50);
-    assert_eq!(timer.turn(), Ok(0));
-    timer.schedule(ms(100), 2).unwrap();
-    clock.set_ms(109);
-    assert_eq!(timer.turn(), Ok(0));
-    clock.set_ms(110);
-    assert_eq!(timer.turn(), Ok(1));
-    clock.set_ms(149);
-    assert_eq!(timer.turn(), Ok(0));
-    // 100 ms after the latest time that had been seen when it was set.
-    clock.set_ms(200);
-    assert_eq!(timer.turn(), Ok(1));
-    assert_eq!(fired.ids(), [1, 2]);
-    timer.stop().unwrap();
 }
 
 #[test]

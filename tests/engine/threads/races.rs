@@ -285,52 +285,6 @@ fn contend(timer: &Timer<u64>, live: &AtomicUsize, refused: &AtomicU64, thread: 
     mine.len()
 }
 
-/// Lets both of two threads go at the same moment, again and again.
-struct StartingGun(AtomicUsize);
-
-impl StartingGun {
-    fn wait(&self, round: usize) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        let mut looks = 0_u32;
-        while self.0.load(Ordering::SeqCst) < 2 * round {
-            looks += 1;
-            if looks % 1_000 == 0 {
-                // Perhaps the other thread waits for this very core.
-                std::thread::yield_now();
-            }
-            std::hint::spin_loop();
-        }
-    }
-}
-
-#[test]
-fn of_two_that_race_for_the_last_place_one_gets_it() {
-    let rounds = stress(20_000) as usize;
-    let timer = one_shard().max_pending(1).build_with(|_: Expired<u64>| ()).unwrap();
-    timer.start().unwrap();
-    let gun = StartingGun(AtomicUsize::new(0));
-    let won = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            let (timer, gun, won) = (&timer, &gun, &won);
-            scope.spawn(move || {
-                for round in 0..rounds {
-                    gun.wait(3 * round + 1);
-                    let key = timer.schedule_key(HOUR, 0).ok();
-                    won.fetch_add(usize::from(key.is_some()), Ordering::SeqCst);
-                    gun.wait(3 * round + 2);
-                    let winners = won.load(Ordering::SeqCst) - round;
-                    gun.wait(3 * round + 3);
-                    assert_eq!(winners, 1, "in round {round}");
-                    assert!(key.is_none_or(|key| timer.cancel(key).won()));
-                }
-            });
-        }
-    });
-    assert_eq!((timer.pending(), timer.stats().rejected), (0, rounds as u64));
-    timer.stop().unwrap();
-}
-
 #[test]
 fn a_limit_that_races_with_firing_comes_back_to_zero() {
     const TIMERS: u64 = 20_000;

@@ -1,11 +1,10 @@
 //! Several shards: all used under any affinity mask, with handlers of their own or an executor.
 
-use crate::support::ledger::Ledger;
-use crate::support::setup::{Fired, HOUR, ms, one_shard, secs, set_of, stress, wait_until};
+use crate::support::setup::{Fired, HOUR, ms, one_shard, secs, set_of, wait_until};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     BuildError, Builder, Clock, Executor, Expired, IdleStrategy, PinState, Pinning, Routing, Time,
@@ -32,46 +31,6 @@ mod masks {
                 test();
             });
         });
-    }
-
-    fn every_shard_is_used(builder: Builder, shards: usize) {
-        let (fired, log) = Fired::pair();
-        let timer = builder.build_with(move |expired| log.push(expired)).unwrap();
-        assert_eq!(timer.shards(), shards);
-        let gate = Barrier::new(shards);
-        std::thread::scope(|scope| {
-            for thread in 0..shards as u64 {
-                let (timer, gate) = (&timer, &gate);
-                scope.spawn(move || {
-                    for n in 0..100 {
-                        timer.schedule_key(ms(n % 3), thread * 100 + n).unwrap();
-                    }
-                    // Nobody ends before all have begun: `shards` threads at once.
-                    gate.wait();
-                });
-            }
-        });
-        wait_until("all have fired", || fired.len() == shards * 100);
-        let expired = fired.take();
-        for shard in &timer.stats().shards {
-            assert_eq!((shard.scheduled, shard.fired), (100, 100), "shard {}", shard.shard);
-            assert_eq!(expired.iter().filter(|e| e.shard == shard.shard).count(), 100);
-        }
-        assert_eq!(set_of(expired.iter().map(|e| e.payload)).len(), shards * 100);
-        assert!(timer.stop().unwrap().is_empty());
-    }
-
-    /// The mask of the thread that builds is its own affair: an engine that a pinned worker builds is as large as any.
-    #[test]
-    fn every_shard_is_used_under_a_mask_of_one_core() {
-        let cores = allowed().len();
-        for core in allowed() {
-            under_mask(&[core], || {
-                every_shard_is_used(Builder::new(), cores);
-                every_shard_is_used(Builder::new().shards(2), 2);
-                every_shard_is_used(Builder::new().shards(5), 5);
-            });
-        }
     }
 
     #[test]
@@ -340,30 +299,4 @@ fn a_panicking_executor_is_survived() {
     assert_eq!(taken.recv_timeout(secs(20)).unwrap().payload, 14);
     assert_eq!(timer.stats().panics(), 1);
     timer.stop().unwrap();
-}
-
-#[test]
-fn panics_do_not_cost_other_timers() {
-    let timers = stress(3_000);
-    let ledger = Ledger::all_begun(timers);
-    let fires = Arc::clone(&ledger);
-    let timer = one_shard()
-        .shards(2)
-        .routing(Routing::Spread)
-        .build_with(move |expired: Expired<u64>| {
-            fires.fired(expired.payload);
-            if expired.payload % 100 == 0 {
-                // Not a panic with a message and a backtrace: those would flood the test's output.
-                std::panic::resume_unwind(Box::new("silent"));
-            }
-        })
-        .unwrap();
-    for id in 0..timers {
-        timer.schedule_key(Duration::from_micros(id % 5_000), id).unwrap();
-    }
-    wait_until("none is pending", || timer.pending() == 0);
-    timer.wait_idle();
-    assert_eq!(ledger.check().fired, timers);
-    assert_eq!(timer.stats().panics(), timers / 100);
-    assert!(timer.stop().unwrap().is_empty());
 }
