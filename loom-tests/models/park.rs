@@ -4,9 +4,7 @@
 //! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
 //! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
-use super::harness::{
-    Bell, Probe, bounded, bounded_when_quick, explore, spawn, spawn_with, yield_now,
-};
+use super::harness::{Bell, bounded, bounded_when_quick, explore, spawn, spawn_with, yield_now};
 use crate::park::{Wake, WakeState};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -279,73 +277,6 @@ fn stop_or_sleep() {
         let saw_it = !asleep && stopped();
         stopping.join().unwrap();
         assert!(saw_it || shard.bell.rings() == 1, "slept through the stop");
-    });
-}
-
-/// What the handlers did is visible to whoever finds the shard idle after its own push.
-#[test]
-fn idle_means_handled() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[5]);
-        let handled = Arc::new(Probe::new());
-        let waiting = spawn({
-            let (shard, handled) = (Arc::clone(&shard), Arc::clone(&handled));
-            move || {
-                shard.push(0);
-                // A few looks are enough: loom tries every value that each may return.
-                for _ in 0..2 {
-                    if shard.wake_state.is_idle(5) {
-                        assert_eq!(handled.get(), 1, "idle, and the handler has not run");
-                        return;
-                    }
-                    yield_now();
-                }
-            }
-        });
-        for _ in 0..2 {
-            if shard.wake_state.inbox_due() <= 5 {
-                assert_eq!(shard.drain(), 5, "whoever lowers the word has pushed before");
-                handled.set(1);
-            }
-            if shard.wake_state.fall_asleep(FAR) {
-                break;
-            }
-        }
-        waiting.join().unwrap();
-    });
-}
-
-/// The same for an owner that spins when it has nothing to do: nobody wakes it, and it looks by itself.
-#[test]
-fn idle_means_handled_on_a_spinning_owner() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[5]);
-        let handled = Arc::new(Probe::new());
-        let waiting = spawn({
-            let (shard, handled) = (Arc::clone(&shard), Arc::clone(&handled));
-            move || {
-                shard.push(0);
-                assert_eq!(shard.bell.rings(), 0, "a spinning owner is not woken");
-                for _ in 0..2 {
-                    if shard.wake_state.is_idle(5) {
-                        assert_eq!(handled.get(), 1, "idle, and the handler has not run");
-                        return;
-                    }
-                    yield_now();
-                }
-            }
-        });
-        for _ in 0..2 {
-            shard.wake_state.begin_spin(FAR);
-            shard.wake_state.end_spin();
-            if shard.wake_state.inbox_due() <= 5 {
-                assert_eq!(shard.drain(), 5, "whoever lowers the word has pushed before");
-                handled.set(1);
-                shard.wake_state.begin_spin(FAR);
-                break;
-            }
-        }
-        waiting.join().unwrap();
     });
 }
 

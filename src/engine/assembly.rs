@@ -48,6 +48,7 @@ impl Builder {
             thread_name: self.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: Earliest::never(),
+            idle_requests: AtomicU64::new(0),
             lifecycle: Arc::new(Lifecycle::new(workers)),
             _hook: hook,
             timers: CachePadded::default(),

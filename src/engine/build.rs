@@ -231,6 +231,8 @@ impl Builder {
                 core,
                 starvation,
                 clock_failures,
+                idle_seen: 0,
+                idle_answered: 0,
                 gathered,
             });
         }

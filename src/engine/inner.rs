@@ -42,6 +42,8 @@ pub(super) struct Inner<T> {
     pub(super) rejected: CachePadded<AtomicU64>,
     /// When a drain gives up.
     pub(super) drain_until: Earliest,
+    /// Calls of `wait_idle`.
+    pub(super) idle_requests: AtomicU64,
     pub(super) lifecycle: Arc<Lifecycle<T>>,
     /// What the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines that
     /// are gone.
@@ -70,6 +72,10 @@ pub(super) struct ShardWorker<T> {
     pub(super) starvation: Starvation,
     /// Turns in a row that began with a panic of the clock.
     pub(super) clock_failures: u32,
+    /// The number of calls of `wait_idle` that the worker has seen.
+    pub(super) idle_seen: u64,
+    /// The number of them that it has answered.
+    pub(super) idle_answered: u64,
     /// Wakers that have fired and are to be called together; see `gather`.
     pub(super) gathered: VecDeque<Expired<T>>,
 }
@@ -97,8 +103,8 @@ pub(super) struct State<T> {
     pub(super) idle: Vec<Option<ShardWorker<T>>>,
     /// Shards that have not ended, or whose worker has not let go of the engine.
     pub(super) alive: usize,
-    /// Which shards have ended.
-    pub(super) ended: Vec<bool>,
+    /// How many calls of `wait_idle` each shard has answered; `u64::MAX` once it has failed or ended.
+    pub(super) answered: Vec<u64>,
     /// What ended shards have left and nobody has been given yet.
     pub(super) unfired: Vec<Unfired<T>>,
     /// The last `Timer` is gone: nobody will ask.

@@ -14,7 +14,6 @@ use super::shutdown::Shutdown;
 use super::state::Phase;
 use super::worker;
 use crate::contain;
-use crate::shard::ShardHandle;
 use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
 use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,13 +39,19 @@ impl<T> Lifecycle<T> {
         }
         let alive = shards.len();
         let idle = shards.into_iter().map(Some).collect();
-        let ended = vec![false; alive];
-        let state = State { idle, alive, ended, unfired: Vec::new(), abandoned: false };
+        let answered = vec![0; alive];
+        let state = State { idle, alive, answered, unfired: Vec::new(), abandoned: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a shard has handled what was due for the first `requests` calls of `wait_idle`.
+    pub(super) fn answer(&self, shard: usize, requests: u64) {
+        self.lock().answered[shard] = requests;
+        self.changed.notify_all();
     }
 
     /// Nothing of a shard is left to be done.
@@ -90,6 +95,7 @@ impl<T> Inner<T> {
         // anybody is told, who may take his time.
         self.standing.fail(failure.shard, failure.message.clone());
         shard.owner.refuse();
+        self.lifecycle.answer(failure.shard, u64::MAX);
         events::worker_failed(&failure);
         let hook = self.hooks.failure.as_ref();
         hooks::tell("the failure hook", hook, &failure);
@@ -106,7 +112,7 @@ impl<T> Inner<T> {
         let number = shard.shard;
         let mut unfired = shard.close(self);
         let mut state = self.lifecycle.lock();
-        state.ended[number] = true;
+        state.answered[number] = u64::MAX;
         self.stop_if_ended(&state);
         if !state.abandoned {
             state.unfired.append(&mut unfired);
@@ -117,7 +123,9 @@ impl<T> Inner<T> {
 
     /// An engine that has been told to end is stopped when its last shard has ended.
     fn stop_if_ended(&self, state: &State<T>) {
-        if self.phase() > Phase::Started && state.ended.iter().all(|ended| *ended) {
+        if self.phase() > Phase::Started
+            && state.answered.iter().all(|answered| *answered == u64::MAX)
+        {
             self.standing.set(Phase::Stopped);
         }
     }
@@ -268,24 +276,16 @@ impl<T> Inner<T> {
         if self.drive == Drive::Manual || self.is_inside() {
             return;
         }
-        // Yielding first: a worker is usually idle within microseconds.
-        let mut looks = 0u32;
-        while matches!(self.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
-            let now = self.rate.current(self.now());
-            let idle = |(shard, handle): (usize, &Arc<ShardHandle<T>>)| {
-                self.standing.failure(shard).is_some()
-                    || handle.is_idle(now)
-                    || self.lifecycle.lock().ended[shard]
-            };
-            if self.handles.iter().enumerate().all(idle) {
-                return;
-            }
-            looks += 1;
-            if looks < 100 {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(Duration::from_micros(50));
-            }
+        if !matches!(self.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
+            return;
+        }
+        // ORDERING: Relaxed: each worker looks again after the drain that takes the turn request.
+        let request = self.idle_requests.fetch_add(1, Ordering::Relaxed) + 1;
+        self.request_turns();
+        let mut state = self.lifecycle.lock();
+        while state.answered.iter().any(|answered| *answered < request) {
+            let changed = &self.lifecycle.changed;
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

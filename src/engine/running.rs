@@ -140,15 +140,14 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Waits until every worker has handled what is due at the clock's current time and has nothing to do.
     ///
-    /// A shard that has ended, or whose worker has failed, counts as idle: nothing happens there any more.
-    /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that
-    /// became due has returned. On a running clock it looks at one worker after the other until it has found each of
-    /// them idle; what a handler schedules for now on *another* shard meanwhile may not have fired. Returns at once
-    /// inside of the engine's own handlers, and of an engine that has not started, has been stopped, or is turned by
-    /// hand.
+    /// Meant for a virtual clock: after `clock.advance(..)`, `wait_idle` returns when every handler that became due has
+    /// returned. It wakes each worker, and waits until each has found nothing to do after that. A timer that a handler
+    /// schedules for now on *another* shard meanwhile may not have fired. A shard that has ended or failed counts as
+    /// idle. Returns at once inside of the engine's own handlers, and of an engine that has not started, has been
+    /// stopped, or is turned by hand.
     ///
-    /// It looks every 50 us, and has no limit: it waits for handlers that block, so it is not to be called with a lock
-    /// in hand that one of them takes, and for as long as timers come faster than their handlers return.
+    /// It has no limit: it waits for handlers that block, so it must not be called with a lock in hand that one of them
+    /// takes, and for as long as timers come faster than their handlers return.
     ///
     /// ```
     /// use std::time::Duration;

@@ -6,6 +6,7 @@ use super::settings::IdleStrategy;
 use super::state::Phase;
 use crate::contain;
 use crate::park::parker::ParkEnd;
+use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::Time;
 use crate::types::PinState;
@@ -69,36 +70,41 @@ fn pin<T>(shard: &ShardWorker<T>) {
 fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
     let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if inner.rate.current(inner.worker_now()) >= next {
+    if inner.rate.current(inner.worker_now()) >= next || !answer_requests(inner, shard) {
         return;
     }
     match inner.idle {
         IdleStrategy::Park => park(inner, shard, next, until, phase),
         IdleStrategy::SpinThenPark { spin } => {
             let spin = if phase == Phase::Draining { spin.min(DRAINING_SLEEP) } else { spin };
-            if !spin_for(inner, shard, next, until, spin) && inner.worker_now() < until {
+            if !spin_for(inner, shard, until, spin) && inner.worker_now() < until {
                 park(inner, shard, next, until, phase);
             }
         }
         IdleStrategy::BusySpin => {
             // Bounded, so that an end is seen even if no producer calls.
-            spin_for(inner, shard, next, until, Duration::from_millis(1));
+            spin_for(inner, shard, until, Duration::from_millis(1));
         }
     }
 }
 
-/// Spins until `until`, where `next` begins, or for `spin` if that is less; true if the inbox called before that.
-fn spin_for<T>(
-    inner: &Inner<T>,
-    shard: &mut ShardWorker<T>,
-    next: u64,
-    until: Time,
-    spin: Duration,
-) -> bool {
+/// Answers the calls of `wait_idle` that were seen before the last turn began: all that was due for them is handled.
+/// Returns whether there are no others; those need one more turn, which reads the clock after this.
+fn answer_requests<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
+    if shard.idle_answered != shard.idle_seen {
+        shard.idle_answered = shard.idle_seen;
+        inner.lifecycle.answer(shard.shard, shard.idle_seen);
+    }
+    // ORDERING: Relaxed: a call that is missed here has requested a turn, and is seen after that.
+    let seen = inner.idle_requests.load(Ordering::Relaxed);
+    std::mem::replace(&mut shard.idle_seen, seen) == seen
+}
+
+/// Spins until `until`, or for `spin` if that is less; true if the inbox called before that.
+fn spin_for<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, until: Time, spin: Duration) -> bool {
     let until = until.min(inner.worker_now().saturating_add(spin));
     let begun = Instant::now();
     let (mut looked, mut gap, mut called) = (begun, Duration::ZERO, false);
-    shard.owner.begin_spin(next);
     while !called {
         let now = inner.source.reading();
         let before = std::mem::replace(&mut looked, Instant::now());
@@ -108,7 +114,6 @@ fn spin_for<T>(
             _ => break,
         }
     }
-    shard.owner.end_spin();
     let ended = Instant::now();
     if shard.starvation.has_spun(ended - begun, gap.max(ended - looked)) {
         leave_core(shard);

@@ -50,9 +50,6 @@ struct Words {
     inbox_due: AtomicU64,
     /// `AWAKE`, or one plus the tick until which the owner sleeps. The owner's.
     wake_at: AtomicU64,
-    /// `AWAKE`, or one plus the tick until which the owner spins with nothing to do: it looks at the inbox by
-    /// itself, so nobody has to wake it.
-    spins_until: AtomicU64,
     /// `CLOSED` and `FULL`. The owner's.
     mode: AtomicU32,
     /// The number of the sleep that `wake_at` notifies, or announced last. The owner's.
@@ -69,7 +66,6 @@ impl WakeState {
         let words = Words {
             inbox_due: AtomicU64::new(NOTHING),
             wake_at: AtomicU64::new(AWAKE),
-            spins_until: AtomicU64::new(AWAKE),
             mode: AtomicU32::new(mode),
             sleep: AtomicU64::new(0),
             calling: AtomicU64::new(0),
@@ -162,9 +158,8 @@ impl WakeState {
     /// follows; every other one notifies itself anew.
     #[inline]
     pub(crate) fn begin_drain(&self) {
-        // ORDERING: Acquire pairs with `lower` [P8]. Release shows `is_idle`, if it finds the word reset,
-        // that the owner is awake [P9].
-        self.words.inbox_due.swap(NOTHING, Ordering::AcqRel);
+        // ORDERING: Acquire pairs with `lower` [P8].
+        self.words.inbox_due.swap(NOTHING, Ordering::Acquire);
         // ORDERING: Relaxed: the owner's own word.
         if self.words.mode.load(Ordering::Relaxed) & FULL == 0 {
             return fence::heavy();
@@ -218,8 +213,8 @@ impl WakeState {
         // ORDERING: Relaxed, both: the owner's own word, published by the next store.
         let sleep = self.words.sleep.load(Ordering::Relaxed) + 1;
         self.words.sleep.store(sleep, Ordering::Relaxed);
-        // ORDERING: Release shows `is_idle` what the handlers did [P9], and producers the number of the sleep
-        // [P10]; the handshake itself needs only the fence below.
+        // ORDERING: Release shows producers the number of the sleep [P10]; the handshake itself needs only the fence
+        // below.
         self.words.wake_at.store(tick.saturating_add(1), Ordering::Release);
         // ORDERING: SeqCst fence, pairs with the one in `raise`. [F2]
         fence(Ordering::SeqCst);
@@ -245,34 +240,5 @@ impl WakeState {
         self.words.wake_at.store(AWAKE, Ordering::Relaxed);
         let sleep = self.words.sleep.load(Ordering::Relaxed);
         self.words.calling.load(Ordering::Relaxed) == sleep
-    }
-
-    /// Owner: has nothing to do until `tick` and spins.
-    pub(crate) fn begin_spin(&self, tick: u64) {
-        // ORDERING: Release as in `fall_asleep`. [P9]
-        self.words.spins_until.store(tick.saturating_add(1), Ordering::Release);
-    }
-
-    /// Owner: the spin is over.
-    pub(crate) fn end_spin(&self) {
-        // ORDERING: Relaxed: `begin_drain` publishes it, as it does the end of a sleep. [P9]
-        self.words.spins_until.store(AWAKE, Ordering::Relaxed);
-    }
-
-    /// Any thread: the owner is asleep, or spins, and nothing that was pushed before this call is due at `now`.
-    pub(crate) fn is_idle(&self, now: u64) -> bool {
-        // The inbox comes first. The caller's own pushes have lowered its word: if it is high, a drain has
-        // begun since, on an owner that was awake. Asked the other way round, a sleep that was announced
-        // and called off again before that drain would be taken for one after it.
-        // ORDERING: Acquire pairs with `begin_drain`: the load of `wake_at` below sees that the owner was
-        // awake in that drain, or a later sleep. [P9]
-        if self.words.inbox_due.load(Ordering::Acquire) <= now {
-            return false;
-        }
-        // ORDERING: Acquire pairs with `fall_asleep` and `begin_spin`: the handlers' effects are visible [P9].
-        [&self.words.wake_at, &self.words.spins_until].into_iter().any(|until| {
-            let until = until.load(Ordering::Acquire);
-            until != AWAKE && (until == u64::MAX || until - 1 > now)
-        })
     }
 }

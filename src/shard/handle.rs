@@ -384,11 +384,6 @@ impl<T> ShardHandle<T> {
         self.threads_sum(|thread| thread.handles_made.get()).wrapping_sub(dropped)
     }
 
-    /// Whether the owner sleeps and nothing that the caller pushed is due at `now`.
-    pub(crate) fn is_idle(&self, now: u64) -> bool {
-        self.wake_state.is_idle(now)
-    }
-
     /// Bytes held by nodes, magazines and, as of the last turn, the wheel.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.table.held_bytes() as u64 + self.counters.wheel_bytes.get()

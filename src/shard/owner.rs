@@ -282,16 +282,6 @@ impl<T> Owner<T> {
         }
     }
 
-    /// Announces that the owner spins, with nothing to do until `tick`.
-    pub(crate) fn begin_spin(&self, tick: u64) {
-        self.handle.wake_state.begin_spin(tick);
-    }
-
-    /// The spin is over.
-    pub(crate) fn end_spin(&self) {
-        self.handle.wake_state.end_spin();
-    }
-
     /// Whether the inbox asks for a turn at `now`; cheap, for owners that spin.
     pub(crate) fn is_called(&self, now: u64) -> bool {
         self.handle.wake_state.inbox_due() <= now

@@ -356,6 +356,8 @@ fn everything_that_an_engine_owns_panics_when_dropped() {
         assert_eq!(timer.stop().unwrap().len(), 1);
         drop(timer);
         drop(held);
+        // The next build frees the engine.
+        drop(one_shard().build().unwrap());
         wait_until("all five are dropped", || drops.load(Ordering::SeqCst) == 5);
     }
 }
