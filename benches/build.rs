@@ -1,9 +1,8 @@
-//! Declares the cfg under which tokio offers its alternative timer (see `peer.rs`), and says which compiler it is.
+//! Says which compiler it is.
 
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rustc-check-cfg=cfg(tokio_unstable)");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().map(|output| output.stdout);
     let version = String::from_utf8(version.unwrap_or_default()).unwrap_or_default();

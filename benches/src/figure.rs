@@ -116,24 +116,6 @@ impl Figure {
         Self::all(Scale::Full).into_iter().find(|figure| figure.id() == id)
     }
 
-    /// The name under which `--only` selects it.
-    #[must_use]
-    pub fn group(self) -> &'static str {
-        match self {
-            Self::Churn(_) | Self::ChurnTick(_) => "churn",
-            Self::Life(_) => "life",
-            Self::Rearm(_) => "rearm",
-            Self::Cross { .. } | Self::RemoteCancel => "cross",
-            Self::Forms => "forms",
-            Self::Late { .. } => "late",
-            Self::Burst => "burst",
-            Self::Idle => "idle",
-            Self::Zombie => "zombie",
-            Self::Shrink => "shrink",
-            Self::Wake => "wake",
-        }
-    }
-
     /// What it does, in a sentence.
     #[must_use]
     pub fn describe(self) -> String {
@@ -204,24 +186,36 @@ impl Figure {
         matches!(self, Self::Late { .. } | Self::Burst | Self::Wake)
     }
 
+    /// Returns the name under which `--only` selects it, the metric by which peers are compared, and whether more of it
+    /// is better.
+    const fn kind(self) -> (&'static str, &'static str, bool) {
+        match self {
+            Self::Churn(_) | Self::ChurnTick(_) => ("churn", "ns/pair", false),
+            Self::Life(_) => ("life", "ns/timer", false),
+            Self::Rearm(_) => ("rearm", "ns/rearm", false),
+            Self::Cross { .. } => ("cross", "M pairs/s", true),
+            Self::RemoteCancel => ("cross", "ns/cancel", false),
+            Self::Forms => ("forms", "delay ns", false),
+            Self::Late { tick_us: 1000, .. } => ("late", "p99 ms", false),
+            Self::Late { .. } => ("late", "p99 us", false),
+            Self::Burst => ("burst", "fired in ms", false),
+            Self::Idle => ("idle", "bytes/timer", false),
+            Self::Zombie => ("zombie", "peak MiB", false),
+            Self::Shrink => ("shrink", "left MiB", false),
+            Self::Wake => ("wake", "p50 us", false),
+        }
+    }
+
+    /// The name under which `--only` selects it.
+    #[must_use]
+    pub fn group(self) -> &'static str {
+        self.kind().0
+    }
+
     /// The metric by which peers are compared, and whether more is better.
     #[must_use]
     pub fn headline(self) -> (&'static str, bool) {
-        match self {
-            Self::Churn(_) | Self::ChurnTick(_) => ("ns/pair", false),
-            Self::Life(_) => ("ns/timer", false),
-            Self::Rearm(_) => ("ns/rearm", false),
-            Self::Cross { .. } => ("M pairs/s", true),
-            Self::RemoteCancel => ("ns/cancel", false),
-            Self::Forms => ("delay ns", false),
-            Self::Late { tick_us: 1000, .. } => ("p99 ms", false),
-            Self::Late { .. } => ("p99 us", false),
-            Self::Burst => ("fired in ms", false),
-            Self::Idle => ("bytes/timer", false),
-            Self::Zombie => ("peak MiB", false),
-            Self::Shrink => ("left MiB", false),
-            Self::Wake => ("p50 us", false),
-        }
+        (self.kind().1, self.kind().2)
     }
 
     /// Who takes part.
@@ -229,8 +223,8 @@ impl Figure {
     pub fn peers(self) -> Vec<Peer> {
         use Peer::{
             AsyncIo, DelayQueue, EventLoopTimer, Floor, Heap, LocalTimer, LockedHeaps, LockedTree,
-            LockedWheel, Netty, Nexus, Pingora, Sleep, Timer, TimerBatches, TimerClosures,
-            TimerHandles, TimerSlack, TimerSubmitter, TimerTimes, Tokio, TokioAlt,
+            LockedWheel, Netty, Nexus, Pingora, Sleep, Timer, TimerClosures, TimerHandles,
+            TimerSlack, TimerSubmitter, TimerTimes, Tokio,
         };
         let mut peers = match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => {
@@ -248,11 +242,9 @@ impl Figure {
                 TimerClosures,
                 TimerSubmitter,
                 TimerTimes,
-                TimerBatches,
                 Sleep,
                 LockedWheel,
                 Tokio,
-                TokioAlt,
                 Pingora,
                 AsyncIo,
                 LockedTree,
@@ -261,7 +253,7 @@ impl Figure {
             ],
             Self::Forms => vec![Timer],
             Self::Late { tick_us: 1000, .. } => {
-                vec![Timer, Sleep, Tokio, TokioAlt, Pingora, LockedTree]
+                vec![Timer, Sleep, Tokio, Pingora, LockedTree]
             }
             Self::Late { .. } => vec![Timer, TimerSlack, LockedTree, AsyncIo],
             Self::Burst => vec![Timer, LockedWheel, Tokio, LockedTree],
@@ -276,7 +268,7 @@ impl Figure {
         };
         if self == Self::RemoteCancel {
             // They save something where a thread schedules and cancels.
-            peers.retain(|peer| !matches!(peer, TimerSubmitter | TimerTimes | TimerBatches));
+            peers.retain(|peer| !matches!(peer, TimerSubmitter | TimerTimes));
             peers.retain(|peer| *peer != Netty);
         }
         peers.retain(|peer| peer.is_built());
@@ -294,9 +286,8 @@ impl Figure {
             Peer::Sleep if self.fires() => "one task per timer",
             Peer::Sleep => "created, polled once and dropped, on a tokio runtime's workers",
             Peer::Tokio if local => "one waker for all: the payload is not delivered",
-            Peer::TokioAlt | Peer::Tokio if self.fires() => "one task per timer",
+            Peer::Tokio if self.fires() => "one task per timer",
             Peer::Tokio => "on the runtime's workers, boxed",
-            Peer::TokioAlt => "on the runtime's workers, boxed; tokio_unstable",
             Peer::Pingora => "10 ms slots; never removes cancelled timers",
             Peer::AsyncIo if self.fires() => "booked in the waker, no executor",
             Peer::AsyncIo => "polled once; no executor",
@@ -306,7 +297,6 @@ impl Figure {
             Peer::TimerHandles => "each schedule returns an owned `Timeout`",
             Peer::TimerClosures => "a closure of two words per timer",
             Peer::TimerTimes => "the clock is read once per 512 pairs",
-            Peer::TimerBatches => "64 cancels, then a batch of 64; percentiles are of a batch",
             Peer::TimerSlack => "100 us",
             Peer::LockedHeaps => "removes a cancelled timer at once",
             Peer::LocalTimer

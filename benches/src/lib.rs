@@ -1,4 +1,4 @@
-//! Workloads and peers, shared by the `compare` program, the criterion benches and the allocation counter.
+//! Workloads and peers, shared by the `compare` program and the allocation counter.
 //!
 //! | room | what is inside |
 //! |---|---|

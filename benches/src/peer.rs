@@ -32,8 +32,6 @@ pub enum Peer {
     TimerSubmitter,
     /// The same, with deadlines that count from a time which is read now and then.
     TimerTimes,
-    /// The same, 64 timers at a time.
-    TimerBatches,
     /// `tickwheel::Timer` with a slack of 100 us.
     TimerSlack,
     /// `tickwheel::Sleep` on a tokio runtime without timers.
@@ -46,8 +44,6 @@ pub enum Peer {
     DelayQueue,
     /// tokio's `sleep`.
     Tokio,
-    /// tokio's `sleep` on the alternative timer; needs `RUSTFLAGS="--cfg tokio_unstable"`.
-    TokioAlt,
     /// pingora-timeout's `fast_sleep`.
     Pingora,
     /// async-io's `Timer`.
@@ -76,14 +72,12 @@ impl Peer {
             Self::TimerClosures => "tickwheel Timer, closures",
             Self::TimerSubmitter => "tickwheel Timer, submitter",
             Self::TimerTimes => "tickwheel Timer, submitter and times",
-            Self::TimerBatches => "tickwheel Timer, batches",
             Self::TimerSlack => "tickwheel Timer, slack",
             Self::Sleep => "tickwheel sleep",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",
             Self::DelayQueue => "tokio-util DelayQueue",
             Self::Tokio => "tokio sleep",
-            Self::TokioAlt => "tokio sleep (alt timer)",
             Self::Pingora => "pingora-timeout",
             Self::AsyncIo => "async-io",
             Self::Netty => "Netty HashedWheelTimer",
@@ -97,20 +91,7 @@ impl Peer {
     /// Whether it is tickwheel, or made of it.
     #[must_use]
     pub fn is_ours(self) -> bool {
-        matches!(
-            self,
-            Self::LocalTimer
-                | Self::EventLoopTimer
-                | Self::Timer
-                | Self::TimerHandles
-                | Self::TimerClosures
-                | Self::TimerSubmitter
-                | Self::TimerTimes
-                | Self::TimerBatches
-                | Self::TimerSlack
-                | Self::Sleep
-                | Self::LockedWheel
-        )
+        self.name().starts_with("tickwheel") || self == Self::LockedWheel
     }
 
     /// Whether it may be the "best peer": those are written in Rust.
@@ -119,13 +100,9 @@ impl Peer {
         !self.is_ours() && !matches!(self, Self::Floor | Self::Netty)
     }
 
-    /// Whether this program was built so that it can run this peer, and what that needs is there.
+    /// Whether what this peer needs is there.
     #[must_use]
     pub fn is_built(self) -> bool {
-        match self {
-            Self::TokioAlt => cfg!(tokio_unstable),
-            Self::Netty => has_netty(),
-            _ => true,
-        }
+        self != Self::Netty || has_netty()
     }
 }

@@ -49,8 +49,10 @@ fn strangers_are_told_what_there_is() {
 
 #[test]
 fn a_part_may_be_chosen() {
-    let arguments = ["--tiny", "--repeats", "2", "--only", "rearm", "--peers", "local-timer,tree"];
+    let arguments = ["--tiny", "--repeats", "2", "--only", "rearm", "--peers", "local-timer,heap"];
     let (ok, tables, _) = compare(&arguments);
     assert!(ok && tables.contains("### rearm-100k") && !tables.contains("### churn"));
-    assert!(tables.contains("| BTreeMap |") && tables.contains("2 interleaved repeats"));
+    assert!(
+        tables.contains("| BinaryHeap, lazy removal |") && tables.contains("2 interleaved repeats")
+    );
 }

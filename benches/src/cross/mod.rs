@@ -55,7 +55,6 @@ mod tests {
         keeps_the_rules::<engine::ClosuresPeer>();
         keeps_the_rules::<submitter::ByWay<submitter::Keeping>>();
         keeps_the_rules::<submitter::ByWay<submitter::KeepingTime>>();
-        keeps_the_rules::<submitter::ByWay<submitter::Batching>>();
         keeps_the_rules::<submitter::SlackPeer>();
         keeps_the_rules::<locked::LockedWheel>();
         keeps_the_rules::<locked::LockedTree>();
@@ -64,7 +63,5 @@ mod tests {
         keeps_the_rules::<sleep::SleepPeer>();
         keeps_the_rules::<pingora::PingoraPeer>();
         keeps_the_rules::<futures::AsyncIoPeer>();
-        #[cfg(tokio_unstable)]
-        keeps_the_rules::<tokio_sleep::TokioAltPeer>();
     }
 }

@@ -1,15 +1,12 @@
-//! `tickwheel::Timer` for callers who can keep something: a submitter per thread, a time read once, a batch.
+//! `tickwheel::Timer` for callers who can keep something: a submitter per thread, a time read once.
 
 use super::engine::{builder, typed};
 use super::peer::{CrossPeer, Session, Setup};
 use crate::stream::Step;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tickwheel::{Key, Submitter, Time, Timer};
-
-/// Timers in a batch.
-const BATCH: usize = 64;
 
 /// Slack of the engine whose timers share wake-ups.
 const SLACK: Duration = Duration::from_micros(100);
@@ -109,61 +106,6 @@ impl Session for FromNow<'_> {
     #[inline]
     fn cancel(&mut self, key: Key<u64>) {
         assert!(self.submitter.cancel(key).won());
-    }
-}
-
-/// Batches.
-pub(super) struct Batching;
-
-impl Way for Batching {
-    fn of(timer: &Timer<u64>) -> impl Session<Handle = Key<u64>> {
-        Batches(timer.submitter())
-    }
-}
-
-struct Batches<'a>(Submitter<'a, u64>);
-
-impl Batches<'_> {
-    /// Cancels as many as are scheduled then; how long the latter takes.
-    fn batch(&mut self, steps: &[Step], ring: &mut VecDeque<Key<u64>>) -> Duration {
-        ring.drain(..steps.len()).for_each(|key| self.cancel(key));
-        let start = Instant::now();
-        let timers = steps.iter().map(|step| (step.delay, u64::from(step.victim)));
-        let keys = self.0.schedule_batch(timers).expect("there is no limit");
-        let taken = start.elapsed();
-        ring.extend(keys);
-        taken
-    }
-}
-
-impl Session for Batches<'_> {
-    type Handle = Key<u64>;
-
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
-        self.0.schedule(delay, payload).expect("there is no limit")
-    }
-
-    fn cancel(&mut self, key: Key<u64>) {
-        assert!(self.0.cancel(key).won());
-    }
-
-    fn pairs(&mut self, steps: &[Step], ring: &mut VecDeque<Key<u64>>) {
-        for steps in steps.chunks(BATCH.min(ring.len())) {
-            self.batch(steps, ring);
-        }
-    }
-
-    /// The samples are of whole batches.
-    fn watched_pairs(
-        &mut self,
-        steps: &[Step],
-        ring: &mut VecDeque<Key<u64>>,
-        samples: &mut Vec<i64>,
-    ) {
-        for steps in steps.chunks(BATCH.min(ring.len())) {
-            let taken = self.batch(steps, ring).as_nanos();
-            samples.push(taken.try_into().unwrap_or(i64::MAX));
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! tokio's `sleep` on a multi-thread runtime, with either of its timers.
+//! tokio's `sleep` on a multi-thread runtime.
 
 use super::peer::{CrossPeer, Producer, Session, Setup};
 use crate::book::Book;
@@ -11,37 +11,18 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{coop::unconstrained, yield_now};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// A runtime; `ALT` chooses the alternative timer.
-pub(super) struct TokioRuntime<const ALT: bool> {
+/// A runtime.
+pub(super) struct TokioPeer {
     runtime: Runtime,
     book: Arc<Book>,
 }
 
-/// The default timer.
-pub(super) type TokioPeer = TokioRuntime<false>;
-/// The alternative one, a wheel per worker.
-#[cfg(tokio_unstable)]
-pub(super) type TokioAltPeer = TokioRuntime<true>;
-
-/// The alternative timer, where this program was built with it.
-fn choose_timer(builder: &mut Builder, alternative: bool) {
-    #[cfg(tokio_unstable)]
-    if alternative {
-        builder.enable_alt_timer();
-        return;
-    }
-    assert!(!alternative, "not built with --cfg tokio_unstable");
-    builder.enable_time();
-}
-
-impl<const ALT: bool> CrossPeer for TokioRuntime<ALT> {
+impl CrossPeer for TokioPeer {
     type Session = TokioSession;
     const HANDLE_IS_TIMER: bool = true;
 
     fn start(setup: Setup) -> Self {
-        let mut builder = Builder::new_multi_thread();
-        choose_timer(&mut builder, ALT);
-        let runtime = builder.build().expect("a runtime");
+        let runtime = Builder::new_multi_thread().enable_time().build().expect("a runtime");
         Self { runtime, book: setup.book }
     }
 

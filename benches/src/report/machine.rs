@@ -26,14 +26,8 @@ impl Circumstances {
     /// As of now; [`ended`](Self::ended) completes it.
     #[must_use]
     pub fn now() -> Self {
-        Self::of_program("--")
-    }
-
-    /// As [`now`](Self::now), for another program than the package's first one; `chosen` is what cargo is told.
-    #[must_use]
-    pub fn of_program(chosen: &str) -> Self {
         let arguments: Vec<_> = std::env::args().skip(1).collect();
-        let command = format!("cargo run --release -p tickwheel-benches {chosen}");
+        let command = "cargo run --release -p tickwheel-benches --";
         Self {
             command: format!("{command} {}", arguments.join(" ")).trim_end().to_owned(),
             commit: commit(),

@@ -106,18 +106,13 @@ fn cell(text: &str) -> String {
 /// Puts `tables` between the marks of `page`, or after it where it has none.
 #[must_use]
 pub fn insert(page: &str, tables: &str) -> String {
-    insert_between(page, tables, BEGIN, END)
-}
-
-/// As [`insert`], between other marks; the first words of `begin`, up to a full stop, tell where they are.
-#[must_use]
-pub fn insert_between(page: &str, tables: &str, begin: &str, end: &str) -> String {
-    let fresh = format!("{begin}\n\n{}\n\n{end}", tables.trim_end());
-    let mark = begin.split('.').next().unwrap_or(begin);
-    let marks = page.find(mark).zip(page.find(end));
+    let fresh = format!("{BEGIN}\n\n{}\n\n{END}", tables.trim_end());
+    // Its first words tell where it is.
+    let mark = BEGIN.split('.').next().unwrap_or(BEGIN);
+    let marks = page.find(mark).zip(page.find(END));
     match marks.filter(|(first, last)| first < last) {
         Some((first, last)) => {
-            format!("{}{fresh}{}", &page[..first], &page[last + end.len()..])
+            format!("{}{fresh}{}", &page[..first], &page[last + END.len()..])
         }
         None if page.trim().is_empty() => format!("{fresh}\n"),
         None => format!("{}\n\n{fresh}\n", page.trim_end()),

@@ -4,6 +4,6 @@ mod chart;
 mod machine;
 mod markdown;
 
-pub use chart::{Bar, bars, draw};
+pub use chart::draw;
 pub use machine::Circumstances;
-pub use markdown::{insert, insert_between, render};
+pub use markdown::{insert, render};
