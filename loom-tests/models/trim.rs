@@ -56,7 +56,8 @@ impl Scene {
     /// The owner gives back what it can.
     fn trim(&self) {
         let mut trim = Trim::default();
-        while trim.step(&self.table, &self.caches[2], 0, || 0, 1) {}
+        trim.begin(&self.table, 0, || 0);
+        while trim.step(&self.table, &self.caches[2], 1) {}
     }
 
     /// All threads are done: each node can be had once, and each payload was dropped once.
@@ -123,14 +124,15 @@ fn a_region_that_returns_to_the_top() {
     explore(bounded_when_quick(3), || {
         let regions = Arc::new(Regions::new());
         for region in [2, 3] {
-            assert!(regions.prepare(region));
-            regions.put(region, 5);
+            assert!(regions.remember(region, 5));
+            regions.put(region);
         }
         let other = spawn_with(&regions, move |regions| regions.take(2));
         let first = regions.take(2).unwrap();
         let mut held = vec![regions.take(2)];
         let again = regions.region_of(first.first);
-        regions.put(again, 7);
+        assert!(regions.remember(again, 7));
+        regions.put(again);
         held.push(other.join().unwrap());
         held.extend(std::iter::from_fn(|| Some(regions.take(1)).filter(Option::is_some)));
         let held: Vec<Run> = held.into_iter().flatten().collect();

@@ -93,20 +93,22 @@ impl Regions {
         self.regions.allocated_bytes()
     }
 
-    /// Whether [`put`](Self::put) will find memory for what it remembers.
-    pub(crate) fn prepare(&self, region: u32) -> bool {
-        self.regions.try_get_or_alloc(region).is_some()
+    /// Remembers, before a [`put`](Self::put), that none of a region's nodes, which the caller has, has had a generation
+    /// as high as `generation`; false if there is no memory.
+    pub(crate) fn remember(&self, region: u32, generation: u64) -> bool {
+        let slot = self.regions.try_get_or_alloc(region);
+        // ORDERING: Relaxed: published by the exchange in `put`.
+        slot.map(|slot| slot.generation.store(generation, Ordering::Relaxed)).is_some()
     }
 
-    /// Puts a region that is [prepared](Self::prepare). The caller has all of its nodes, of which none has had a
-    /// generation as high as `generation`, and gives them up.
-    pub(crate) fn put(&self, region: u32, generation: u64) {
+    /// Puts a region of which a generation is [remembered](Self::remember). The caller has all of its nodes and gives
+    /// them up.
+    pub(crate) fn put(&self, region: u32) {
         let Some(slot) = self.regions.get(region) else {
-            debug_assert!(false, "the region is not prepared");
+            debug_assert!(false, "no generation is remembered");
             return;
         };
-        // ORDERING: Relaxed: published by the exchange below.
-        slot.generation.store(generation, Ordering::Relaxed);
+        // ORDERING: Relaxed: a number for reports.
         self.nodes.fetch_add(u64::from(self.len()), Ordering::Relaxed);
         // ORDERING: Relaxed to guess; the compare-and-swap decides.
         let mut head = self.head.load(Ordering::Relaxed);
@@ -173,8 +175,8 @@ mod tests {
     fn every_node_comes_out_once_with_the_generation_of_its_region() {
         let regions = Regions::new();
         let put = |region: u32| {
-            assert!(regions.prepare(region));
-            regions.put(region, u64::from(region) * 10);
+            assert!(regions.remember(region, u64::from(region) * 10));
+            regions.put(region);
         };
         let mut seen = HashSet::new();
         let mut take = |most| {
@@ -201,8 +203,8 @@ mod tests {
     fn the_last_region_ends_with_the_table() {
         let regions = Regions::new();
         let last = regions.region_of((MAX_SLOTS - 1) as u32);
-        assert!(regions.prepare(last));
-        regions.put(last, 1);
+        assert!(regions.remember(last, 1));
+        regions.put(last);
         let taken: Vec<Run> = std::iter::from_fn(|| regions.take(62)).collect();
         assert_eq!(taken.iter().map(|run| run.count).sum::<u32>(), regions.len());
         let end = taken.last().map(|run| u64::from(run.first) + u64::from(run.count));

@@ -357,10 +357,14 @@ impl<T> Table<T> {
         });
     }
 
+    /// Nodes that have served and whose memory the system does not have.
+    pub(super) fn resident(&self) -> u64 {
+        self.depot.end().saturating_sub(self.depot.regions.nodes())
+    }
+
     /// Bytes of nodes that have served, less those whose memory the system has, and of magazines.
     pub(crate) fn held_bytes(&self) -> usize {
-        let nodes = self.depot.end().saturating_sub(self.depot.regions.nodes());
-        nodes as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
+        self.resident() as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
     }
 }
 

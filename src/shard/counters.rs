@@ -20,8 +20,6 @@ pub(crate) struct Counters {
     pub(crate) entries: Gauge,
     /// Bytes held by the wheel, as of the last turn.
     pub(crate) wheel_bytes: Gauge,
-    /// The number of pending timers below which it may be time to give memory back.
-    pub(crate) trim_below: Gauge,
     /// Zombies removed by sweeps.
     pub(crate) swept: Gauge,
     /// Zombies dropped because they came due.

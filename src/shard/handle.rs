@@ -243,9 +243,7 @@ impl<T> ShardHandle<T> {
     #[cold]
     fn look_at_zombies(&self, thread: &ThreadState) {
         let pending = self.pending();
-        let much_is_free =
-            || pending < self.counters.trim_below.get() && self.table.has_much_free(pending);
-        if too_many(self.counters.entries.get(), || pending) || much_is_free() {
+        if too_many(self.counters.entries.get(), || pending) {
             self.request_turn_by(thread);
         }
     }

@@ -170,8 +170,7 @@ impl<T> Owner<T> {
         let mut nodes = Nodes { handle, thread };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
         let sweeping = driver.keep_bounded(&mut nodes, turn_requested, sweep.max(budget.sweep));
-        let more =
-            self.draining || cut_short || sweeping || self.trim(turn_requested, budget.sweep);
+        let more = self.draining || cut_short || sweeping || self.trim(budget.sweep);
         self.report();
         let next = if more { now } else { self.next_tick() };
         let counters = &self.handle.counters;
@@ -184,23 +183,21 @@ impl<T> Owner<T> {
         Turn { fired, more, next }
     }
 
-    /// Gives the memory of nodes that are free after a burst back, a piece at a time; whether there is more of it.
-    fn trim(&mut self, requested: bool, nodes: usize) -> bool {
+    /// Gives the memory of nodes that are free after a burst back, a piece at a time; whether there is more to do.
+    fn trim(&mut self, nodes: usize) -> bool {
         // The models do it by themselves, where it is what they are about.
         if cfg!(tickwheel_loom) {
             return false;
         }
         let Self { handle, driver, thread, trim, .. } = self;
-        let entries = driver.entries();
-        if !trim.is_due(&handle.table, entries, requested) {
-            return false;
+        if !trim.is_at_work() {
+            trim.begin(&handle.table, driver.entries(), || handle.pending());
+            return trim.is_at_work();
         }
-        let goes_on = trim.step(&handle.table, &thread.cache, entries, || handle.pending(), nodes);
-        handle.counters.trim_below.set(trim.ask_below());
-        if trim.has_ended() {
+        if !trim.step(&handle.table, &thread.cache, nodes) {
             driver.begin_sweep();
         }
-        goes_on
+        true
     }
 
     /// The earliest tick at which there is something to do.

@@ -148,7 +148,7 @@ mod resident {
     }
 
     #[test]
-    fn a_burst_that_is_cancelled_at_random_leaves_at_most_a_quarter_of_its_memory_too() {
+    fn a_burst_that_is_cancelled_at_random_leaves_at_most_a_third_of_its_memory() {
         alone_in_a_process("child_with_a_burst_in_disorder");
     }
 
@@ -225,7 +225,8 @@ mod resident {
     #[test]
     #[ignore = "run by a_burst_that_is_cancelled_at_random.., alone in its process"]
     fn child_with_a_burst_in_disorder() {
-        burst(25, |keys| {
+        // Two threads' magazines keep 248 rows of nodes, an eighth of a million.
+        burst(33, |keys| {
             let mut random = Random::new(7);
             for at in (1..keys.len()).rev() {
                 keys.swap(at, random.below(at as u64 + 1) as usize);

@@ -5,7 +5,7 @@ use crate::node::table::Armed;
 use crate::state::Phase;
 use std::collections::HashSet;
 
-const KEPT: u64 = Table::<u64>::KEPT;
+const KEPT: u64 = kept::<u64>();
 const BURST: u64 = 5 * KEPT;
 /// Nodes of one step.
 const STEP: usize = 4096;
@@ -36,8 +36,10 @@ impl Scene {
         self.table.end(&self.cache, timer.index, timer.generation, Phase::Cancelled)
     }
 
-    fn step(&self, trim: &mut Trim, in_use: u64) -> bool {
-        trim.step(&self.table, &self.owners, in_use, || in_use, STEP)
+    /// As the owner does at the end of a turn, until there is nothing to do; how many steps that took.
+    fn run(&self, trim: &mut Trim, in_use: u64) -> usize {
+        trim.begin(&self.table, in_use, || in_use);
+        (0..).take_while(|_| trim.step(&self.table, &self.owners, STEP)).count()
     }
 
     fn given_back(&self) -> u64 {
@@ -47,49 +49,39 @@ impl Scene {
 
 #[test]
 fn what_is_kept_counts_in_nodes_if_they_are_small_and_in_bytes_if_not() {
-    const { assert!(KEPT == KEPT_NODES && Table::<[u8; 100]>::KEPT == KEPT_NODES) };
-    const { assert!(Table::<[u8; 4096]>::KEPT == KEPT_BYTES / 4112) };
-    const { assert!(Table::<[u8; 1 << 20]>::KEPT == LEAST_KEPT) };
+    const { assert!(KEPT == KEPT_NODES && kept::<[u8; 100]>() == KEPT_NODES) };
+    const { assert!(kept::<[u8; 4096]>() == KEPT_BYTES / 4112) };
+    const { assert!(kept::<[u8; 1 << 20]>() == LEAST_KEPT) };
 }
 
 #[test]
-fn it_begins_when_most_are_free_and_looks_when_many_have_gone() {
+fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
     let (scene, mut timers) = Scene::with_timers(BURST);
     let mut trim = Trim::default();
-    let table = &scene.table;
-    assert!(trim.is_due(table, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
-    assert!(!trim.is_due(table, BURST / 2 + 1, false), "the table is as it was");
+    assert_eq!(scene.run(&mut trim, BURST), 0, "all are in use");
     let third = timers.split_off(BURST as usize * 2 / 3);
     assert!(third.iter().all(|timer| scene.end(timer).is_some()));
-    assert!(trim.is_due(table, BURST / 2 - 1, false));
-    assert!(!scene.step(&mut trim, BURST * 2 / 3), "a third is free");
-    assert!(!trim.is_due(table, BURST / 3 + 1, false));
+    assert_eq!(scene.run(&mut trim, BURST * 2 / 3), 0, "a third is free");
     let left = timers.split_off(KEPT as usize / 2);
     assert!(left.iter().all(|timer| scene.end(timer).is_some()));
-    assert!(trim.is_due(table, BURST / 4 - 1, false) && scene.step(&mut trim, KEPT / 2));
-    assert!(trim.is_due(table, BURST, false), "it has begun");
-    while scene.step(&mut trim, KEPT / 2) {}
-    let kept = table.depot().end() - scene.given_back();
+    assert!(scene.run(&mut trim, KEPT / 2) > (BURST / 2) as usize / STEP, "in pieces");
+    let kept = scene.table.resident();
     assert!(kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64, "{kept} are kept");
-    assert!(!trim.is_due(table, 0, false) || !scene.step(&mut trim, KEPT / 2), "once is enough");
+    assert_eq!(scene.run(&mut trim, KEPT / 2), 0, "once is enough");
 }
 
+/// One timer in sixteen lives on, everywhere: much is free, and no region as a whole.
 #[test]
-fn a_look_comes_when_it_is_asked_for_and_now_and_then_while_much_is_free() {
+fn what_was_in_vain_is_tried_again_when_half_of_the_timers_have_ended() {
     let (scene, timers) = Scene::with_timers(BURST);
     let mut trim = Trim::default();
-    let table = &scene.table;
-    assert!(trim.is_due(table, BURST, false) && !scene.step(&mut trim, BURST), "all are in use");
-    assert!(!trim.is_due(table, BURST, false) && trim.is_due(table, BURST, true));
-    let few_are_free = (0..2 * TURNS_PER_LOOK).filter(|_| trim.is_due(table, BURST, false)).count();
-    assert_eq!(few_are_free, 0);
-    // One timer in sixteen lives on, everywhere: much is free, and no region as a whole.
-    let ended = timers.iter().filter(|timer| timer.index % 16 != 0);
-    assert!(ended.filter(|timer| scene.end(timer).is_some()).count() > 0);
-    assert!(!scene.step(&mut trim, BURST / 16), "it would be in vain");
-    assert_eq!(scene.given_back(), 0);
-    let turns = (1..).find(|_| trim.is_due(table, BURST / 16, false));
-    assert_eq!(turns, Some(TURNS_PER_LOOK));
+    let (living, others): (Vec<_>, Vec<_>) =
+        timers.into_iter().partition(|timer| timer.index % 16 == 0);
+    assert!(others.iter().all(|timer| scene.end(timer).is_some()));
+    assert!(scene.run(&mut trim, BURST / 16) > 0 && scene.given_back() == 0);
+    assert_eq!(scene.run(&mut trim, BURST / 31), 0, "it would be in vain");
+    assert!(living.iter().all(|timer| scene.end(timer).is_some()));
+    assert!(scene.run(&mut trim, 0) > 0 && scene.given_back() > BURST / 2);
 }
 
 /// What lives in the midst of a burst goes on, and every node serves again, in a generation of its own.
@@ -105,8 +97,7 @@ fn nobody_loses_a_node_and_no_generation_comes_twice() {
     assert!(others.iter().all(|timer| scene.end(timer).is_some()));
     let mut trim = Trim::default();
     let in_use = living.len() as u64;
-    let steps = (0..).take_while(|_| scene.step(&mut trim, in_use)).count();
-    assert!(steps > (BURST as usize - KEPT as usize) / STEP, "in pieces");
+    assert!(scene.run(&mut trim, in_use) > 0);
     assert!(scene.given_back() > BURST / 2, "{} of {BURST} are given back", scene.given_back());
     assert!(others.iter().all(|timer| scene.end(timer).is_none()));
     let again = scene.arm(BURST - in_use);
@@ -128,7 +119,7 @@ fn all_that_is_kept_serves_again() {
     assert!(others.iter().all(|timer| scene.end(timer).is_some()));
     let mut trim = Trim::default();
     let in_use = living.len() as u64;
-    while scene.step(&mut trim, in_use) {}
+    assert!(scene.run(&mut trim, in_use) > 0);
     let end = scene.table.depot().end();
     let kept = end - scene.given_back();
     assert!(kept > KEPT && kept < end, "{kept} of {end}");
@@ -148,13 +139,14 @@ fn a_burst_that_goes_on_keeps_its_memory() {
         let (scene, timers) = Scene::with_timers(BURST);
         assert!(timers.iter().all(|timer| scene.end(timer).is_some()));
         let mut trim = Trim::default();
+        trim.begin(&scene.table, 0, || 0);
         for _ in 0..steps {
-            assert!(scene.step(&mut trim, 0));
+            assert!(trim.step(&scene.table, &scene.owners, STEP));
         }
         let before = scene.given_back();
         let fresh = scene.arm(BURST);
         let grown = scene.table.depot().end() > BURST + FRESH + 1000;
-        while scene.step(&mut trim, BURST) {}
+        while trim.step(&scene.table, &scene.owners, STEP) {}
         assert!(!grown || scene.given_back() <= before, "after {steps} steps");
         let indices: HashSet<u32> = fresh.iter().map(|timer| timer.index).collect();
         assert_eq!(indices.len(), fresh.len(), "a node serves two timers");
