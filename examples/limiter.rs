@@ -10,7 +10,6 @@
 
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tickwheel::{BuildError, Builder, Expired, ScheduleError, Timer};
@@ -35,30 +34,29 @@ enum Outcome {
 }
 
 struct Limiter {
-    tokens: Mutex<u32>,
+    tokens: u32,
     ended: Sender<Outcome>,
 }
 
 impl Limiter {
     fn start(ended: Sender<Outcome>) -> Result<Timer<Event>, BuildError> {
-        let limiter = Self { tokens: Mutex::new(TOKENS), ended };
-        Builder::new().shards(1).build_with_timer(
+        Builder::new().shards(1).build_per_shard(|_shard| {
+            let mut limiter = Self { tokens: TOKENS, ended: ended.clone() };
             move |timer: &Timer<Event>, expired: Expired<Event>| {
                 if let Err(error) = limiter.handle(timer, expired.payload) {
                     eprintln!("{error}"); // the engine is stopped: `stop` has returned the other timers
                 }
-            },
-        )
+            }
+        })
     }
 
-    fn handle(&self, timer: &Timer<Event>, event: Event) -> Result<(), ScheduleError<Event>> {
-        let mut tokens = self.tokens.lock().expect("nobody panics with the lock");
+    fn handle(&mut self, timer: &Timer<Event>, event: Event) -> Result<(), ScheduleError<Event>> {
         match event {
-            Event::TokenBack => *tokens += 1,
-            Event::Try { call, tries } if *tokens > 0 => {
+            Event::TokenBack => self.tokens += 1,
+            Event::Try { call, tries } if self.tokens > 0 => {
                 // First the timer: without it the token would never come back.
                 timer.schedule_key(WINDOW, Event::TokenBack)?;
-                *tokens -= 1;
+                self.tokens -= 1;
                 self.end(Outcome::Made { call, tries });
             }
             Event::Try { call, tries: MOST_TRIES } => self.end(Outcome::GivenUp { call }),

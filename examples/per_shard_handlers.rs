@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 use std::time::Duration;
-use tickwheel::{Builder, Expired};
+use tickwheel::{Builder, Expired, Timer};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (sender, sums) = mpsc::channel();
@@ -10,7 +10,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         let sender = sender.clone();
         // Belongs to this shard's worker alone.
         let (mut fired, mut sum) = (0_u64, 0_u64);
-        move |expired: Expired<u64>| {
+        move |_: &Timer<u64>, expired: Expired<u64>| {
             fired += 1;
             sum += expired.payload;
             sender.send((shard, fired, sum)).expect("main listens until the end");

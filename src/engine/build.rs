@@ -1,23 +1,32 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
 use super::builder::Builder;
-use super::gather;
-use super::handler::{Executor, through_executor};
-use super::hold::TimerRef;
-use super::inner::{Handler, Outcome, ShardWorker};
+use super::handler::{self, Executor, through_executor};
+use super::hold::{self, TimerRef};
+use super::inner::{Earliest, Handler, Hold, Inner, Lifecycle, Outcome, ShardWorker};
 use super::pinning;
+use super::routing::Router;
+use super::settings::IdleStrategy;
+use super::state::Standing;
 use super::task::Task;
 use super::timer::Timer;
 use crate::contain::Contained;
 use crate::park::parker::Parker;
-use crate::shard::{Limit, Owner};
+use crate::shard::{Limit, Owner, ShardHandle};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::process;
+use crate::time::{TickRate, TimeSource};
 use crate::types::checks;
 use crate::types::{BuildError, Expired};
 use crate::wheel::AnyWheel;
-use std::sync::Arc;
+use crossbeam_utils::CachePadded;
+use std::sync::{Arc, Weak};
+
+/// Names engines; 0 means none.
+static NEXT_ENGINE: process::AtomicU64 = process::AtomicU64::new(1);
 
 impl Builder {
-    /// An engine whose timers are closures, run on the workers.
+    /// Builds an engine whose timers are closures, run on the workers.
     ///
     /// ```
     /// use std::time::Duration;
@@ -36,7 +45,7 @@ impl Builder {
         self.build_with(|expired: Expired<Task>| expired.payload.run())
     }
 
-    /// An engine with one handler, shared by all workers.
+    /// Builds an engine with one handler, shared by all workers.
     ///
     /// # Errors
     ///
@@ -47,28 +56,44 @@ impl Builder {
         H: Fn(Expired<T>) + Send + Sync + 'static,
     {
         let handler = Arc::new(handler);
-        self.build_per_shard(move |_| {
+        self.build_handlers(move |_| {
             let handler = Arc::clone(&handler);
-            move |expired| handler(expired)
+            Box::new(move |_engine, expired| {
+                handler(expired);
+                Outcome::Done
+            })
         })
     }
 
-    /// As [`build_with`](Self::build_with), with a handler that is given the timer: to schedule, cancel, move and ask.
+    /// Builds an engine with a handler of its own for each shard, which is given the timer: to schedule, cancel, move
+    /// and ask.
     ///
-    /// The timer is lent for the call and does not keep the engine alive; a clone of it does, and a
+    /// `factory` is called once per shard, in order, before this returns. Handlers of their own need no locks. The
+    /// timer is lent for the call and does not keep the engine alive; a clone of it does, and a
     /// [`WeakTimer`](crate::WeakTimer) does not.
     ///
     /// ```
+    /// use std::collections::HashMap;
     /// use std::time::Duration;
     /// use tickwheel::{Builder, Expired, Timer};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // Each shard counts in a map of its own.
+    /// let timer = Builder::new().build_per_shard(|_shard| {
+    ///     let mut seen = HashMap::new();
+    ///     move |_: &Timer<&str>, expired: Expired<&str>| *seen.entry(expired.payload).or_insert(0) += 1
+    /// })?;
+    /// timer.schedule(Duration::from_millis(1), "a")?;
+    ///
     /// let (done, tries) = std::sync::mpsc::channel();
-    /// let timer = Builder::new().build_with_timer(move |timer: &Timer<u32>, expired: Expired<u32>| {
+    /// let timer = Builder::new().build_per_shard(|_shard| {
+    ///     let done = done.clone();
     ///     // Three tries, each after twice the pause.
-    ///     let tried = expired.payload + 1;
-    ///     if tried == 3 || timer.schedule_key(Duration::from_millis(1 << tried), tried).is_err() {
-    ///         done.send(tried).unwrap();
+    ///     move |timer: &Timer<u32>, expired: Expired<u32>| {
+    ///         let tried = expired.payload + 1;
+    ///         if tried == 3 || timer.schedule_key(Duration::from_millis(1 << tried), tried).is_err() {
+    ///             done.send(tried).unwrap();
+    ///         }
     ///     }
     /// })?;
     /// timer.schedule_key(Duration::from_millis(1), 0)?;
@@ -79,76 +104,7 @@ impl Builder {
     /// # Errors
     ///
     /// As [`build`](Self::build).
-    pub fn build_with_timer<T, H>(self, handler: H) -> Result<Timer<T>, BuildError>
-    where
-        T: Send + 'static,
-        H: Fn(&Timer<T>, Expired<T>) + Send + Sync + 'static,
-    {
-        let handler = Arc::new(handler);
-        self.build_per_shard_with_timer(move |_| {
-            let handler = Arc::clone(&handler);
-            move |timer: &Timer<T>, expired| handler(timer, expired)
-        })
-    }
-
-    /// An engine with a handler of its own for each shard, so that handlers need no locks.
-    ///
-    /// `factory` is called once per shard, in order, before this returns.
-    ///
-    /// ```
-    /// use std::collections::HashMap;
-    /// use std::time::Duration;
-    /// use tickwheel::{Builder, Expired};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // Each shard counts in a map of its own.
-    /// let timer = Builder::new().build_per_shard(|_shard| {
-    ///     let mut seen = HashMap::new();
-    ///     move |expired: Expired<&str>| *seen.entry(expired.payload).or_insert(0) += 1
-    /// })?;
-    /// timer.schedule(Duration::from_millis(1), "a")?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`build`](Self::build).
     pub fn build_per_shard<T, F, H>(self, mut factory: F) -> Result<Timer<T>, BuildError>
-    where
-        T: Send + 'static,
-        F: FnMut(usize) -> H,
-        H: FnMut(Expired<T>) + Send + 'static,
-    {
-        self.build_per_shard_with_timer(move |shard| {
-            let mut handler = factory(shard);
-            move |_timer: &Timer<T>, expired| handler(expired)
-        })
-    }
-
-    /// As [`build_per_shard`](Self::build_per_shard), with handlers that are given the timer; see
-    /// [`build_with_timer`](Self::build_with_timer).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{Builder, Expired, Timer};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Builder::new().build_per_shard_with_timer(|shard| {
-    ///     let mut calls = 0;
-    ///     move |timer: &Timer<u32>, expired: Expired<u32>| {
-    ///         calls += 1;
-    ///         println!("call {calls} on shard {shard}, {} pending", timer.pending());
-    ///         drop(expired);
-    ///     }
-    /// })?;
-    /// timer.schedule(Duration::from_millis(1), 17)?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`build`](Self::build).
-    pub fn build_per_shard_with_timer<T, F, H>(self, mut factory: F) -> Result<Timer<T>, BuildError>
     where
         T: Send + 'static,
         F: FnMut(usize) -> H,
@@ -163,7 +119,7 @@ impl Builder {
         })
     }
 
-    /// An engine that hands expired timers to an executor.
+    /// Builds an engine that hands expired timers to an executor.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -192,8 +148,7 @@ impl Builder {
         self.build_handlers(move |_| through_executor(Arc::clone(&executor)))
     }
 
-    /// What the user gave is `self`'s and `factory`'s, part by part: whether this fails or not, all of it is dropped by
-    /// itself.
+    /// Checks all settings, then builds. Whether this fails or not, each value that the user gave is dropped by itself.
     fn build_handlers<T: Send + 'static>(
         self,
         factory: impl FnMut(usize) -> Handler<T>,
@@ -221,7 +176,7 @@ impl Builder {
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };
             let handler = Contained::new("a handler", handler);
             let starvation = pinning::Starvation::of(&self.pinning);
-            let gathered = gather::room();
+            let wake_batch = handler::wake_batch();
             let clock_failures = 0;
             workers.push(ShardWorker {
                 owner,
@@ -233,11 +188,66 @@ impl Builder {
                 clock_failures,
                 idle_seen: 0,
                 idle_answered: 0,
-                gathered,
+                wake_batch,
             });
         }
         Ok(Timer::from_ref(TimerRef::first(&self.engine(rate, workers))))
     }
+
+    /// Gives the engine its memory, not started, with a worker for each of its shards.
+    fn engine<T: Send + 'static>(
+        mut self,
+        rate: TickRate,
+        workers: Vec<ShardWorker<T>>,
+    ) -> Arc<Hold<T>> {
+        let source = TimeSource::of(self.clock.take());
+        if source.is_virtual() {
+            // Time does not move by itself: there is nothing to spin for.
+            self.idle = IdleStrategy::Park;
+        }
+        // ORDERING: Relaxed: only the number matters.
+        let id = NEXT_ENGINE.fetch_add(1, process::Ordering::Relaxed);
+        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
+        let hook = wake_on_advance(&source, &handles);
+        Hold::new(|hold| Inner {
+            rate,
+            source,
+            router: Router::new(self.routing, handles.len()),
+            standing: Standing::new(handles.len()),
+            handles,
+            id,
+            budget: self.settings.budget,
+            slack: self.settings.slack,
+            idle: self.idle,
+            drive: self.drive,
+            hooks: self.hooks,
+            thread_name: self.thread_name,
+            rejected: CachePadded::new(AtomicU64::new(0)),
+            drain_until: Earliest::never(),
+            idle_requests: AtomicU64::new(0),
+            lifecycle: Arc::new(Lifecycle::new(workers)),
+            _hook: hook,
+            timers: CachePadded::default(),
+            hold,
+            retire: hold::retire,
+            waker_of: handler::waker_of(),
+        })
+    }
+}
+
+/// Makes a virtual clock wake the workers when it has moved. The hook must not keep the shards alive meanwhile.
+fn wake_on_advance<T: Send + 'static>(
+    source: &TimeSource,
+    handles: &[Arc<ShardHandle<T>>],
+) -> Option<Arc<dyn Fn() + Send + Sync>> {
+    source.is_virtual().then(|| {
+        let shards: Vec<Weak<_>> = handles.iter().map(Arc::downgrade).collect();
+        let hook: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+            shards.iter().filter_map(Weak::upgrade).for_each(|handle| handle.unpark());
+        });
+        source.on_advance(Arc::downgrade(&hook));
+        hook
+    })
 }
 
 impl Timer<Task> {

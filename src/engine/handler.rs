@@ -1,11 +1,23 @@
-//! What happens when a timer fires: handlers, executors, and what a panic comes to.
+//! Handles a timer that has fired: handlers, executors, wakers, and what a panic comes to.
+//!
+//! A turn gathers wakers in a *wake batch* and calls them together. A waker's first step is an atomic instruction on
+//! its task, which lies anywhere: a cache miss each. So the task is prefetched when the timer fires, and woken some
+//! timers later. Also, a runtime's thread that the first wake calls finds more than one task when it comes. The order
+//! stays: other payloads are handled after the wakers before them. A waker that panics or blocks does to the others
+//! what a handler does.
 
 use super::events;
-use super::hooks::{self, PanicReport};
-use super::inner::{Handler, Inner, Outcome};
+use super::hooks::{self, PanicReport, SlowHandler};
+use super::inner::{Handler, Inner, Outcome, ShardWorker};
+#[cfg(feature = "futures")]
+use super::task::Task;
 use crate::contain::{self, Contained};
+use crate::sync::prefetch::prefetch;
+use crate::time::{Time, saturating_ns};
 use crate::types::Expired;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// Takes expired timers off the workers' hands: a thread pool, a channel, an event loop.
 ///
@@ -128,23 +140,157 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
     })
 }
 
-/// Runs a handler so that a panic in it stays there; `None` if it panicked.
-pub(super) fn run_caught<T>(
-    handler: &mut Handler<T>,
-    inner: &Inner<T>,
-    expired: Expired<T>,
-) -> Option<Outcome> {
-    let (shard, key) = (expired.shard, expired.key.to_raw());
-    // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
-    // as it is with a thread that panics. The engine's state is not touched by handlers.
-    match contain::call(|| handler(inner, expired)) {
-        Ok(outcome) => Some(outcome),
-        Err(message) => {
-            let report = PanicReport { shard, key, message };
-            events::handler_panicked(&report);
-            let hook = inner.hooks.panic.as_ref();
-            hooks::tell("the panic hook", hook, &report);
-            None
+/// Wakers that are called together at most. Beyond that their tasks would push each other out of the cache, and a
+/// waker that blocks would delay more of them.
+const WAKE_BATCH: usize = 32;
+
+/// Returns what finds the waker in a payload, for payloads that may be wakers.
+pub(super) fn waker_of<T: 'static>() -> Option<fn(&T) -> Option<&Waker>> {
+    #[cfg(feature = "futures")]
+    {
+        let waker_of: fn(&Task) -> Option<&Waker> = Task::waker;
+        (&waker_of as &dyn std::any::Any).downcast_ref().copied()
+    }
+    #[cfg(not(feature = "futures"))]
+    None
+}
+
+/// Returns an empty wake batch, with room for payloads that may be wakers.
+pub(super) fn wake_batch<T: 'static>() -> VecDeque<Expired<T>> {
+    VecDeque::with_capacity(if waker_of::<T>().is_some() { WAKE_BATCH } else { 0 })
+}
+
+impl<T> Inner<T> {
+    /// Wakes the future whose timer `stop` returned: it must not wait for the caller, who has the payload.
+    pub(super) fn wake_returned(&self, payload: &T) {
+        if let Some(waker) = self.waker_of.and_then(|waker_of| waker_of(payload)) {
+            contain::quietly("a waker", || waker.wake_by_ref());
         }
+    }
+}
+
+impl<T> ShardWorker<T> {
+    /// Runs the handler for a timer that has fired at `now`; for a waker, later in this turn, unless a hook wants to
+    /// know how long each takes.
+    #[inline]
+    pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
+        match inner.waker_of.and_then(|waker_of| waker_of(&expired.payload)) {
+            Some(waker) if inner.hooks.slow.is_none() => {
+                // Its data is where the task probably lies that it wakes.
+                prefetch(waker.data());
+                if self.wake_batch.len() == WAKE_BATCH {
+                    self.handle_wake_batch(inner, now);
+                }
+                self.wake_batch.push_back(expired);
+            }
+            _ => {
+                self.handle_wake_batch(inner, now);
+                self.handle(inner, expired, now);
+            }
+        }
+    }
+
+    /// Runs the handler for the wakers of the wake batch.
+    #[inline]
+    pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>, now: Time) {
+        while let Some(expired) = self.wake_batch.pop_front() {
+            self.handle(inner, expired, now);
+        }
+    }
+
+    /// Wakes the wake batch of a turn that was cut short by a panic.
+    pub(super) fn drop_wake_batch(&mut self) {
+        // A task that is dropped wakes.
+        contain::drop_each("a timer's payload", self.wake_batch.drain(..));
+    }
+
+    /// Runs the handler for one timer, at `now` if a hook wants to know how long it takes; a panic stays there.
+    #[inline]
+    pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
+        let (counters, shard, key) =
+            (self.owner.handle().counters(), self.shard, expired.key.to_raw());
+        let Some(handler) = self.handler.get_mut() else { return };
+        // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
+        // as it is with a thread that panics. The engine's state is not touched by handlers.
+        let outcome = contain::call(|| handler(inner, expired));
+        let watched = inner.hooks.slow.as_ref().map(|watch| {
+            let took = inner.worker_now() - now;
+            counters.handler_time.record(saturating_ns(took));
+            (watch, took)
+        });
+        // A call is counted before what became of it.
+        match outcome {
+            Ok(Outcome::Done) => {}
+            Ok(Outcome::Refused) => {
+                counters.refused_by_executor.bump();
+                events::executor_refused(shard);
+            }
+            Err(message) => {
+                counters.panics.bump();
+                let report = PanicReport { shard, key, message };
+                events::handler_panicked(&report);
+                hooks::tell("the panic hook", inner.hooks.panic.as_ref(), &report);
+            }
+        }
+        if let Some((watch, took)) = watched {
+            if took >= watch.threshold {
+                let slow = SlowHandler { shard, key, took };
+                events::handler_was_slow(&slow);
+                hooks::tell("the hook for slow handlers", Some(&watch.hook), &slow);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "futures", not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::{Builder, Drive, Time, Timer};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    /// Counts how often it is woken, and panics each time.
+    struct Panicking(AtomicUsize);
+
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("a waker");
+        }
+    }
+
+    /// Returns a shard with `count` wakers that have fired, and what they wake.
+    fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<Task>, Arc<Panicking>) {
+        let inner: &Inner<Task> = &timer.inner;
+        let mut shard = inner.lifecycle.state.lock().unwrap().idle[0].take().unwrap();
+        let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
+        for _ in 0..count {
+            let payload = Task::waking(Waker::from(Arc::clone(&wakers)));
+            // A key of any timer: nobody asks for it.
+            let key = timer.schedule_key(Duration::ZERO, Task::new(|| ())).unwrap();
+            let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
+            let expired = Expired { payload, key, deadline, lateness, shard: 0 };
+            shard.handle_in_turn(inner, expired, Time::ZERO);
+        }
+        (shard, wakers)
+    }
+
+    #[test]
+    fn a_shard_that_ends_in_a_turn_calls_its_wake_batch() {
+        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+        let (shard, wakers) = with_wakers(&timer, 3);
+        assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (3, 0));
+        assert_eq!(shard.close(&timer.inner).len(), 3, "those that have not fired");
+        assert_eq!(wakers.0.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_full_wake_batch_is_called_before_the_next_waker() {
+        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+        let (shard, wakers) = with_wakers(&timer, WAKE_BATCH + 1);
+        assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (1, WAKE_BATCH));
+        shard.close(&timer.inner);
     }
 }

@@ -136,10 +136,3 @@ impl fmt::Display for SlowHandler {
         write!(f, "a handler held shard {shard} up for {took:?} while it ran timer {key}")
     }
 }
-
-impl Watch {
-    /// A handler call was slow.
-    pub(super) fn tell(&self, slow: &SlowHandler) {
-        tell("the hook for slow handlers", Some(&self.hook), slow);
-    }
-}

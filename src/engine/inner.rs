@@ -76,8 +76,8 @@ pub(super) struct ShardWorker<T> {
     pub(super) idle_seen: u64,
     /// The number of them that it has answered.
     pub(super) idle_answered: u64,
-    /// Wakers that have fired and are to be called together; see `gather`.
-    pub(super) gathered: VecDeque<Expired<T>>,
+    /// Wakers that have fired and are called together; see `handler`.
+    pub(super) wake_batch: VecDeque<Expired<T>>,
 }
 
 /// The handler of one shard.

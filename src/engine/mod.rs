@@ -12,7 +12,7 @@
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
-//! | `build`, `assembly` | from these to an engine |
+//! | `build` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, and which shards have failed |
@@ -20,9 +20,8 @@
 //! | `inside` | which engines' handlers run on the calling thread |
 //! | `shutdown` | the ways in which an engine ends |
 //! | `shard_worker` | what drives one shard, on whichever thread |
-//! | `gather` | wakers of one turn, called together |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
-//! | `handler` | what is called when a timer fires: handlers and executors |
+//! | `handler` | what is called when a timer fires: handlers, executors, wakers |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
 //! | `events` | what an operator is told as it happens |
 //! | `task` | [`Task`]: a closure as a payload |
@@ -32,12 +31,10 @@
 
 #[cfg(feature = "futures")]
 mod alarm;
-mod assembly;
 mod batch;
 mod build;
 mod builder;
 mod events;
-mod gather;
 mod global;
 mod guard;
 mod handler;

@@ -4,9 +4,7 @@
 //! [`ShardWorker::close`], which returns whatever is pending.
 
 use super::events;
-use super::handler::run_caught;
-use super::hooks::SlowHandler;
-use super::inner::{Inner, Outcome, ShardWorker};
+use super::inner::{Inner, ShardWorker};
 use super::state::Phase;
 use crate::contain;
 use crate::drive::TurnState;
@@ -131,7 +129,7 @@ impl<T> ShardWorker<T> {
                 break;
             }
         }
-        self.handle_gathered(inner, now);
+        self.handle_wake_batch(inner, now);
         let turn = self.owner.finish_turn(turn, budget);
         if turn.more && fires > 0 {
             events::turn_was_cut_short(self.shard, fires);
@@ -160,7 +158,7 @@ impl<T> ShardWorker<T> {
         fired: Fired<T>,
         now: Time,
     ) {
-        self.handle_gathered(inner, now);
+        self.handle_wake_batch(inner, now);
         if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.expired(inner, fired, now);
             self.handle(inner, expired, now);
@@ -168,39 +166,9 @@ impl<T> ShardWorker<T> {
         }
     }
 
-    /// Runs the handler for one timer, at `now` if there is somebody to be told of a slow one.
-    #[inline]
-    pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        let counters = self.owner.handle().counters();
-        let key = expired.key;
-        let Some(handler) = self.handler.get_mut() else { return };
-        let outcome = run_caught(handler, inner, expired);
-        let watched = inner.hooks.slow.as_ref().map(|watch| {
-            let took = inner.worker_now() - now;
-            counters.handler_time.record(saturating_ns(took));
-            (watch, took)
-        });
-        // A call is counted before what became of it.
-        match outcome {
-            Some(Outcome::Done) => {}
-            Some(Outcome::Refused) => {
-                counters.refused_by_executor.bump();
-                events::executor_refused(self.shard);
-            }
-            None => drop(counters.panics.bump()),
-        }
-        if let Some((watch, took)) = watched {
-            if took >= watch.threshold {
-                let slow = SlowHandler { shard: self.shard, key: key.to_raw(), took };
-                events::handler_was_slow(&slow);
-                watch.tell(&slow);
-            }
-        }
-    }
-
     /// Ends the shard, drops the handler, and collects what has not ended.
     pub(super) fn close(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
-        self.forget_gathered();
+        self.drop_wake_batch();
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
             self.owner.close(|Fired { payload, key, deadline, .. }| {

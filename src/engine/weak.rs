@@ -11,7 +11,7 @@ use std::sync::Weak;
 ///
 /// For payloads and closures that use the engine which runs them: a [`Timer`] in there would keep the engine alive
 /// for as long as its timer is pending. A handler need not keep anything: see
-/// [`Builder::build_with_timer`](crate::Builder::build_with_timer).
+/// [`Builder::build_per_shard`](crate::Builder::build_per_shard).
 ///
 /// ```
 /// use std::time::Duration;

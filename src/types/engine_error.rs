@@ -48,8 +48,9 @@ pub enum StartError {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (tell, told) = std::sync::mpsc::channel();
-/// let timer = Builder::new().build_with_timer(move |timer: &Timer<u64>, _: Expired<u64>| {
-///     tell.send(timer.stop()).unwrap(); // would wait for itself
+/// let timer = Builder::new().build_per_shard(|_shard| {
+///     let tell = tell.clone();
+///     move |timer: &Timer<u64>, _: Expired<u64>| tell.send(timer.stop()).unwrap() // would wait for itself
 /// })?;
 /// timer.schedule_key(Duration::ZERO, 17)?;
 /// assert_eq!(told.recv()?.unwrap_err(), StopError::InsideHandler);

@@ -237,7 +237,7 @@ fn a_handler_is_lent_the_timer_and_does_not_keep_the_engine() {
         }
         sender.send(expired.payload).unwrap();
     };
-    let timer = builder.build_with_timer(handler).unwrap();
+    let timer = builder.build_per_shard(|_| handler.clone()).unwrap();
     timer.schedule(Duration::ZERO, 0).unwrap();
     assert_eq!(receiver.iter().take(4).collect::<Vec<_>>(), [0, 1, 2, 3]);
     timer.schedule(HOUR, 4).unwrap();
@@ -250,7 +250,7 @@ fn each_shards_handler_may_use_the_timer() {
     let clock = ManualClock::new();
     let builder = one_shard().shards(2).drive(Drive::Manual).clock(clock.clone());
     let timer = builder
-        .build_per_shard_with_timer(|shard| {
+        .build_per_shard(|shard| {
             let mut calls = 0;
             move |timer: &Timer<u64>, expired: Expired<u64>| {
                 assert_eq!(expired.shard, shard);
@@ -276,13 +276,12 @@ fn a_clone_of_the_lent_timer_counts() {
     let probe = Probe::new();
     let (sender, receiver) = channel();
     let ((go, gate), (begin, begun)) = (channel::<()>(), channel());
-    let gate = Mutex::new(gate);
-    let handler = move |timer: &Timer<u64>, _: Expired<u64>| {
+    let mut handler = Some(move |timer: &Timer<u64>, _: Expired<u64>| {
         begin.send(()).unwrap();
-        gate.lock().unwrap().recv().unwrap();
+        gate.recv().unwrap();
         sender.send(timer.clone()).unwrap();
-    };
-    let timer = probe.watched(one_shard()).build_with_timer(handler).unwrap();
+    });
+    let timer = probe.watched(one_shard()).build_per_shard(|_| handler.take().unwrap()).unwrap();
     // While the engine is wanted by others: the clone keeps it.
     timer.schedule(Duration::ZERO, 1).unwrap();
     begun.recv().unwrap();

@@ -230,7 +230,7 @@ fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
                 let drive = [Drive::Manual, Drive::Workers][kind];
                 let handler = move |timer: &Timer<Load>, it| calls.call(&mut timer.clone(), &it);
                 let builder = one_shard().clock(clock).drive(drive);
-                Box::new(Engine(builder.build_with_timer(handler).unwrap(), drive))
+                Box::new(Engine(builder.build_per_shard(|_| handler.clone()).unwrap(), drive))
             }
             2 | 3 => {
                 let builder = EventLoopTimer::builder().clock(script.clock.clone());

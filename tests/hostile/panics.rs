@@ -387,7 +387,14 @@ fn a_build_that_fails_drops_what_it_was_given() {
     let fails = || stubborn(&drops).tick(Duration::ZERO);
     let (captured, again) = (one(), one());
     assert!(fails().build_with(move |_: Expired<u64>| captured.stay()).is_err());
-    assert!(fails().build_with_timer(move |_, _: Expired<u64>| again.stay()).is_err());
+    assert!(
+        fails()
+            .build_per_shard(move |_| {
+                again.stay();
+                |_: &Timer<u64>, _| ()
+            })
+            .is_err()
+    );
     let (execute, rejected) = (one(), one());
     let execute = move |expired: Expired<u64>| {
         execute.stay();

@@ -65,7 +65,9 @@ impl Operator {
         }
         let engine = builder.build_per_shard(|shard| {
             let ledger = Arc::clone(ledger);
-            move |expired: tickwheel::Expired<Ticket>| ledger.record_fired(shard, expired.payload)
+            move |_: &Timer<Ticket>, expired: tickwheel::Expired<Ticket>| {
+                ledger.record_fired(shard, expired.payload)
+            }
         });
         engine.map_err(|error| Failure::Options(settings.explain(&error)))
     }

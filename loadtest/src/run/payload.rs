@@ -44,7 +44,9 @@ impl Load for Typed {
     fn build(builder: Builder, ledger: &Arc<Ledger>) -> Result<Timer<Ticket>, BuildError> {
         builder.build_per_shard(|shard| {
             let ledger = Arc::clone(ledger);
-            move |expired: Expired<Ticket>| ledger.record_fired(shard, expired.payload)
+            move |_: &Timer<Ticket>, expired: Expired<Ticket>| {
+                ledger.record_fired(shard, expired.payload)
+            }
         })
     }
 

@@ -221,7 +221,7 @@ fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
             let sender = sender.clone();
             // State of one shard: changed without a lock, by one thread only.
             let (mut count, mut thread) = (0_u64, None);
-            move |expired: Expired<u64>| {
+            move |_: &Timer<u64>, expired: Expired<u64>| {
                 count += 1;
                 let current = std::thread::current();
                 assert_eq!(*thread.get_or_insert(current.id()), current.id());
