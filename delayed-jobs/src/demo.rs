@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use tickwheel_loadtest::parts::{Circumstances, Destination, Failure, Outputs, Progress, Report};
 use tokio::sync::watch;
 
@@ -16,7 +17,7 @@ use self::books::Books;
 use self::trouble::{Crew, Troubles};
 use crate::client::Client;
 use crate::local::RedisProcess;
-use crate::settings::Settings;
+use crate::settings::{Settings, duration, millis, rate};
 
 mod books;
 mod load;
@@ -24,21 +25,52 @@ mod told;
 mod trouble;
 
 /// What the demonstration is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct DemoSettings {
-    pub(crate) duration: Duration,
-    pub(crate) nodes: usize,
-    pub(crate) partitions: u16,
-    pub(crate) lease: Duration,
-    pub(crate) producers: usize,
-    pub(crate) consumers: usize,
-    /// Jobs per second, all producers together.
-    pub(crate) rate: f64,
-    pub(crate) seed: u64,
-    pub(crate) report: Option<PathBuf>,
-    pub(crate) json: Option<PathBuf>,
-    pub(crate) quiet: bool,
+    /// How long jobs are made and nodes are troubled
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    duration: Duration,
+    /// Nodes, each a process
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(2..=20), value_name = "N")]
+    nodes: u16,
+    /// Into how many parts the jobs are divided
+    #[arg(long, default_value = "16", value_name = "N")]
+    partitions: u16,
+    /// How long a partition stays with a node that is silent
+    #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    lease: Duration,
+    /// Jobs per second, all producers together
+    #[arg(long, default_value = "300", value_parser = rate, value_name = "RATE")]
+    rate: f64,
+    /// Seed of the random choices [default: new each time, shown in the report]
+    #[arg(long, default_value_t = fastrand::u64(..), hide_default_value = true, value_name = "NUMBER")]
+    seed: u64,
+    /// Where the HTML report goes [default: target/delayed-jobs-report.html, or ./ without target]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    report: Option<PathBuf>,
+    /// Write no HTML report
+    #[arg(long)]
+    no_report: bool,
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// No progress and no table, only the verdict
+    #[arg(long, short)]
+    quiet: bool,
 }
+
+impl DemoSettings {
+    /// Where the results go.
+    fn destination(&self) -> Destination {
+        let (name, beside) = ("delayed-jobs-report.html", Path::new("target"));
+        let place = || if beside.is_dir() { beside.join(name) } else { name.into() };
+        let page = (!self.no_report).then(|| self.report.clone().unwrap_or_else(place));
+        Destination { page, json: self.json.clone(), workload: None, quiet: self.quiet }
+    }
+}
+
+const PRODUCERS: usize = 2;
+const CONSUMERS: usize = 3;
 
 /// Longest wait for what is still to come after the load.
 const LINGER: Duration = Duration::from_secs(40);
@@ -56,9 +88,7 @@ pub(crate) const REDELIVER_AFTER: Duration = Duration::from_millis(1500);
 /// No Redis, or a file or process that the system refuses.
 pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool, Failure> {
     let circumstances = Circumstances::now("delayed-jobs");
-    let (page, json) = (settings.report.clone(), settings.json.clone());
-    let outputs = Destination { page, json, workload: None, quiet: settings.quiet };
-    let outputs = Outputs::open(&outputs)?;
+    let outputs = Outputs::open(&settings.destination())?;
     let report = run(settings, program).await?;
     let ok = report.is_ok();
     outputs.deliver(&report, &circumstances)?;
@@ -78,12 +108,13 @@ async fn run(settings: &DemoSettings, program: &Path) -> Result<Report, Failure>
     };
     let mut progress = Progress::new(millis(settings.duration), settings.quiet);
     progress.phase("starting Redis and nodes");
-    let crew = Crew::start(program, &of_nodes, settings.nodes).await.map_err(system)?;
+    let crew =
+        Crew::start(program, &of_nodes, usize::from(settings.nodes)).await.map_err(system)?;
     let client = Client::new(crew.addresses(), PATIENCE);
     let client = Arc::new(client.map_err(|error| Failure::System(error.to_string()))?);
     let books = Arc::new(Books::default());
     let (stop_consumers, end_of_consumers) = watch::channel(false);
-    let consumers: Vec<_> = (0..settings.consumers)
+    let consumers: Vec<_> = (0..CONSUMERS)
         .map(|n| {
             let seed = settings.seed.wrapping_add(1000 + n as u64);
             let (books, end) = (Arc::clone(&books), end_of_consumers.clone());
@@ -92,9 +123,9 @@ async fn run(settings: &DemoSettings, program: &Path) -> Result<Report, Failure>
         .collect();
     let started = Instant::now();
     let end = started + settings.duration;
-    let producers: Vec<_> = (0..settings.producers)
+    let producers: Vec<_> = (0..PRODUCERS)
         .map(|n| {
-            let rate = settings.rate / settings.producers as f64;
+            let rate = settings.rate / PRODUCERS as f64;
             let seed = settings.seed.wrapping_add(n as u64);
             let (client, books) = (Arc::clone(&client), Arc::clone(&books));
             tokio::spawn(load::produce(client, books, rate, seed, end))
@@ -153,8 +184,4 @@ async fn linger(books: &Books, progress: &mut Progress) {
     }
     // Whatever comes twice has time to do so.
     tokio::time::sleep(REDELIVER_AFTER * 2).await;
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

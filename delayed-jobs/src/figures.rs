@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
 use tickwheel_loadtest::parts::{Circumstances, timestamp};
 
 use self::work::{Row, Work};
@@ -20,18 +21,16 @@ mod polling;
 mod work;
 
 /// What is measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct FigureSettings {
-    /// Time of paced load for the lateness.
-    pub(crate) duration: Duration,
-    /// Jobs per second meanwhile.
-    pub(crate) rate: f64,
-    /// Jobs that are all due at one moment.
-    pub(crate) burst: usize,
-    /// Kills of a node.
-    pub(crate) failovers: usize,
-    /// Folder with the programs of other libraries.
-    pub(crate) peers: Option<PathBuf>,
+    #[command(flatten)]
+    work: Work,
+    /// Kills of a node
+    #[arg(long, default_value = "5", value_name = "N")]
+    failovers: usize,
+    /// Folder with the programs of other libraries, such as target/peers
+    #[arg(long, value_name = "FOLDER")]
+    peers: Option<PathBuf>,
 }
 
 /// Runs everything and prints a table in Markdown.
@@ -41,7 +40,7 @@ pub(crate) struct FigureSettings {
 /// No Redis, or a process that the system refuses.
 pub(crate) async fn figures(settings: &FigureSettings, program: &Path) -> Result<bool, Failure> {
     let circumstances = Circumstances::now("delayed-jobs");
-    let work = Work { duration: settings.duration, rate: settings.rate, burst: settings.burst };
+    let work = settings.work;
     let mut rows = vec![ours::measure(&work, program).await?];
     for pause in [Duration::from_millis(100), Duration::from_secs(1)] {
         rows.push(polling::measure(&work, pause).await?);

@@ -2,25 +2,36 @@
 
 use std::time::Duration;
 
+use clap::Args;
+
 /// Settings of a [`Store`](crate::Store) and of a [`Node`](crate::Node).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Address of the Redis server, such as `redis://127.0.0.1:6379`.
+    /// The Redis server (7.0 or newer) or a Valkey
+    #[arg(long, default_value = "redis://127.0.0.1:6379", value_name = "URL")]
     pub redis: String,
-    /// Begins every key, so that several systems can share a server.
+    /// Begins every key, so that several systems can share a server
+    #[arg(long, default_value = "jobs", value_name = "NAME")]
     pub namespace: String,
-    /// Into how many parts the jobs are divided; the most nodes that can share the work. 1 to 4096.
+    /// Into how many parts the jobs are divided, 1 to 4096; the same on all nodes, and the most of them that can
+    /// share the work
+    #[arg(long, default_value = "16", value_name = "N")]
     pub partitions: u16,
-    /// How long a partition stays with a node that says nothing any more. At least 100 ms.
+    /// How long a partition stays with a node that is silent, at least 100 ms
+    #[arg(long, default_value = "3s", value_parser = duration, value_name = "DURATION")]
     pub lease: Duration,
-    /// How far ahead a node knows when something is due. At least one second.
+    /// How far ahead a node knows when something is due, at least 1 s; the same on all nodes
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
     pub window: Duration,
-    /// The unit of time of the node's timer.
-    pub tick: Duration,
-    /// How long an ended job, and its idempotency key, can still be asked for.
+    /// How long an ended job, and its idempotency key, can still be asked for
+    #[arg(long, default_value = "1h", value_parser = duration, value_name = "DURATION")]
     pub retention: Duration,
-    /// How long an answer of Redis is waited for.
+    /// How long an answer of Redis is waited for; at most half a lease
+    #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
     pub patience: Duration,
+    /// The unit of time of the node's timer
+    #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
+    pub tick: Duration,
 }
 
 impl Default for Settings {
@@ -74,6 +85,18 @@ impl Settings {
     pub(crate) fn window_ms(&self) -> u64 {
         millis(self.window)
     }
+}
+
+/// A duration as people write it.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("`{text}` is not a duration like 500ms, 3s or 1h ({error})"))
+}
+
+/// A number above 0.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| format!("`{text}` is not a rate above 0 such as 300"))
 }
 
 /// Whole milliseconds, rounded up, saturating.

@@ -41,7 +41,7 @@ pub mod parts {
     pub use crate::progress::Progress;
     pub use crate::report::circumstances::{Circumstances, timestamp};
     pub use crate::report::model::{
-        Better, Cell, Distribution, Figure, Phase, Report, Table, Timeline, Unit, Verdict,
+        Cell, Distribution, Figure, Phase, Report, Table, Timeline, Unit, Verdict,
     };
     pub use crate::report::outputs::{Destination, Outputs};
     pub use crate::settings::setting::Setting;

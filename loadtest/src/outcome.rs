@@ -5,13 +5,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use tickwheel::Stats;
 
-use crate::ledger::audit;
 use crate::ledger::table::Ledger;
 use crate::ledger::totals::Totals;
-use crate::numbers::count;
-use crate::report::model::{
-    Better, Cell, Distribution, Figure, Phase, Table, Timeline, Unit, Verdict,
-};
+use crate::report::model::{Cell, Distribution, Figure, Phase, Table, Timeline, Unit, Verdict};
 use crate::settings::setting::Setting;
 use crate::usage::Cost;
 
@@ -53,58 +49,26 @@ pub(crate) struct Outcome<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) totals: &'a Totals,
     pub(crate) stats: &'a Stats,
-    pub(crate) verdict: audit::Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 impl Outcome<'_> {
     /// In the form of the report.
     pub(crate) fn phase(self) -> Phase {
         Phase {
-            verdict: self.verdict(),
             figures: self.figures(),
             timelines: self.timelines(),
             tables: vec![self.shards()],
             name: self.name,
             settings: self.settings,
+            verdict: self.verdict,
             seconds: self.seconds,
             distributions: distributions(self.schedule, self.cancel, self.ledger.lateness()),
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        let found = &self.verdict;
-        let ended = found.fired + found.cancelled + found.returned;
-        let equals = if ended == found.accepted { "=" } else { "≠" };
-        Verdict {
-            began: found.accepted,
-            balance: format!(
-                "accepted {} {equals} fired {} + cancelled {} + returned {}",
-                count(found.accepted),
-                count(found.fired),
-                count(found.cancelled),
-                count(found.returned),
-            ),
-            counts: vec![
-                ("accepted", found.accepted),
-                ("fired", found.fired),
-                ("cancelled", found.cancelled),
-                ("returned", found.returned),
-                ("rescheduled", found.rescheduled),
-                ("refused", found.refused),
-                ("refused_after_stop", found.refused_after_stop),
-            ],
-            breaches: vec![
-                ("early", found.early),
-                ("twice", found.twice),
-                ("lost", found.lost),
-                ("mismatches", found.mismatches),
-            ],
-            findings: found.findings.clone(),
-        }
-    }
-
     fn figures(&self) -> Vec<Figure> {
-        let (found, cost) = (&self.verdict, &self.cost);
+        let (totals, cost) = (self.totals, &self.cost);
         let seconds = self.seconds.max(1e-9);
         let per_second = |value: u64| value as f64 / seconds;
         let sum = |of: fn(&tickwheel::ShardStats) -> u64| {
@@ -113,30 +77,27 @@ impl Outcome<'_> {
         let bytes = |value: Option<u64>| value.map(|bytes| bytes as f64);
         let resident = self.samples.iter().filter_map(|sample| sample.resident_bytes);
         let peak = resident.chain(self.resident_end).max();
-        let cpu_ns = cost.cpu_s.map(|cpu| cpu * 1e9 / found.accepted.max(1) as f64);
-        let full = found.refused.saturating_sub(found.refused_after_stop) as f64;
+        let cpu_ns = cost.cpu_s.map(|cpu| cpu * 1e9 / totals.accepted().max(1) as f64);
+        let full = totals.refused_full as f64;
         let per_second_of = |key, label, value| Figure::new(key, label, Unit::PerSecond, value);
         let memory = |key, label, value| Figure::new(key, label, Unit::Bytes, value);
         let mut figures = vec![
-            per_second_of("pairs", "schedule + cancel pairs", per_second(found.cancelled))
-                .better(Better::More)
-                .tile(),
-            per_second_of("fired", "fired", per_second(found.fired)),
+            per_second_of("pairs", "schedule + cancel pairs", per_second(totals.cancelled)).tile(),
+            per_second_of("fired", "fired", per_second(self.ledger.fired_so_far())),
             Figure::new("refused_full", "refused for lack of room", Unit::Count, full),
             Figure::new(
                 "cpu_per_timer",
                 "CPU per timer, this program's included",
                 Unit::Nanos,
                 cpu_ns,
-            )
-            .better(Better::Less),
+            ),
         ];
         figures.extend(cost_figures(["cpu", "switches"], cost, seconds));
         figures.extend([
             per_second_of("sleeps", "sleeps of workers", sum(|shard| shard.parks)),
             per_second_of("wakes", "of them ended by producers", sum(|shard| shard.wakes)),
             memory("resident_start", "resident memory at the start", bytes(self.resident_before)),
-            memory("resident_peak", "peak memory", bytes(peak)).better(Better::Less).tile(),
+            memory("resident_peak", "peak memory", bytes(peak)).tile(),
             memory("resident_end", "resident memory at the end", bytes(self.resident_end)),
             memory("ledger", "of it this program's ledger", Some(self.ledger.held_bytes() as f64)),
         ]);

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tickwheel_loadtest::parts::{
-    Better, Cell, Distribution, Figure, Phase, Report, Setting, Table, Timeline, Unit, Verdict,
-    histogram,
+    Cell, Distribution, Figure, Phase, Report, Setting, Table, Timeline, Unit, Verdict, histogram,
 };
 
 use super::DemoSettings;
@@ -36,11 +35,11 @@ pub(super) fn report(
         kind: "delayed-jobs demo",
         settings: vec![
             Setting::duration("duration", settings.duration),
-            Setting::count("nodes", settings.nodes),
+            Setting::count("nodes", usize::from(settings.nodes)),
             Setting::count("partitions", usize::from(settings.partitions)),
             Setting::duration("lease", settings.lease),
-            Setting::count("producers", settings.producers),
-            Setting::count("consumers", settings.consumers),
+            Setting::count("producers", super::PRODUCERS),
+            Setting::count("consumers", super::CONSUMERS),
             Setting::rate("rate", Some(settings.rate)),
             Setting::seed(settings.seed),
         ],
@@ -110,7 +109,7 @@ fn figures(
         count("duplicates", "delivered again", audit.duplicates).tile(),
         count("kills", "nodes killed", kills).tile(),
         count("pauses", "nodes paused", pauses).tile(),
-        Figure::new("accepted", "accepted per second", Unit::PerSecond, rate).better(Better::More),
+        Figure::new("accepted", "accepted per second", Unit::PerSecond, rate),
         Figure::new("took", "whole run", Unit::Nanos, took.as_nanos() as f64),
     ]
 }

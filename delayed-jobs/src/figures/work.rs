@@ -3,17 +3,25 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use clap::Args;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
+use crate::settings::{duration, rate};
 
 /// The same for all.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Work {
-    pub(super) duration: Duration,
-    pub(super) rate: f64,
-    pub(super) burst: usize,
+    /// Time of paced load per contestant
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    duration: Duration,
+    /// Jobs per second meanwhile
+    #[arg(long, default_value = "1000", value_parser = rate, value_name = "RATE")]
+    rate: f64,
+    /// Jobs that are all due at one moment
+    #[arg(long, default_value = "20000", value_name = "N")]
+    burst: usize,
 }
 
 /// Due so many milliseconds ahead, spread evenly.

@@ -7,33 +7,8 @@ use super::table::{Ledger, Ticket, lock};
 use super::totals::{EngineCounts, Totals};
 use crate::findings::Breach;
 use crate::measure::histogram;
-
-/// The judgement over a run.
-#[derive(Clone, Debug)]
-pub(crate) struct Verdict {
-    pub(crate) accepted: u64,
-    pub(crate) fired: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) returned: u64,
-    pub(crate) refused: u64,
-    /// Of the refused, those that came after `stop`.
-    pub(crate) refused_after_stop: u64,
-    pub(crate) rescheduled: u64,
-    pub(crate) early: u64,
-    pub(crate) twice: u64,
-    pub(crate) lost: u64,
-    pub(crate) mismatches: u64,
-    /// `kind: description`, the first of each kind.
-    pub(crate) findings: Vec<String>,
-}
-
-#[cfg(test)]
-impl Verdict {
-    /// Whether nothing at all was found.
-    pub(crate) fn is_ok(&self) -> bool {
-        self.early == 0 && self.twice == 0 && self.lost == 0 && self.mismatches == 0
-    }
-}
+use crate::numbers::count;
+use crate::report::model::Verdict;
 
 impl Ledger {
     /// Timers fired, by shard. Exact once all threads have ended.
@@ -78,18 +53,30 @@ impl Ledger {
         self.compare_sums(returned.len() as u64, totals, &fired);
         self.compare_engine(returned.len() as u64, totals, &fired, engine);
         let findings = lock(&self.findings);
+        let (accepted, returned) = (totals.accepted(), returned.len() as u64);
+        let fired = fired.iter().sum();
+        let equals = if fired + totals.cancelled + returned == accepted { "=" } else { "≠" };
+        let refused = totals.refused_full + totals.refused_stopped;
+        let breaches = [Breach::Early, Breach::Twice, Breach::Lost, Breach::Mismatch];
         Verdict {
-            accepted: totals.accepted(),
-            fired: fired.iter().sum(),
-            cancelled: totals.cancelled,
-            returned: returned.len() as u64,
-            refused: totals.refused_full + totals.refused_stopped,
-            refused_after_stop: totals.refused_stopped,
-            rescheduled: totals.rescheduled,
-            early: findings.count(Breach::Early),
-            twice: findings.count(Breach::Twice),
-            lost: findings.count(Breach::Lost),
-            mismatches: findings.count(Breach::Mismatch),
+            began: accepted,
+            balance: format!(
+                "accepted {} {equals} fired {} + cancelled {} + returned {}",
+                count(accepted),
+                count(fired),
+                count(totals.cancelled),
+                count(returned),
+            ),
+            counts: vec![
+                ("accepted", accepted),
+                ("fired", fired),
+                ("cancelled", totals.cancelled),
+                ("returned", returned),
+                ("rescheduled", totals.rescheduled),
+                ("refused", refused),
+                ("refused_after_stop", totals.refused_stopped),
+            ],
+            breaches: findings.counts(&breaches),
             findings: findings.lines(),
         }
     }

@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::findings::Breach;
 use crate::interrupt::Interrupt;
 use crate::ledger::table::LedgerClock;
-use crate::machine;
 use crate::measure::nanos;
 use crate::outcome::Sample;
 use crate::progress::Progress;
@@ -151,13 +150,6 @@ impl Stage<'_> {
     }
 
     fn sample(&self) -> Sample {
-        let totals = &self.operator.counts.totals;
-        Sample {
-            at_s: self.clock.now().as_nanos() as f64 / 1e9,
-            begun: totals.accepted(),
-            ended: totals.cancelled,
-            third: self.operator.ledger.fired_so_far(),
-            resident_bytes: machine::resident_bytes(),
-        }
+        self.operator.sample(self.clock.now().as_nanos() as f64 / 1e9)
     }
 }

@@ -12,7 +12,9 @@ use crate::findings::Breach;
 use crate::ledger::table::{Ledger, Ticket};
 use crate::ledger::totals::Totals;
 use crate::ledger::writer::Writer;
+use crate::machine;
 use crate::measure::{histogram, nanos};
+use crate::outcome::Sample;
 use crate::settings::engine::EngineSettings;
 use crate::workload::{Action, Op};
 
@@ -85,6 +87,17 @@ impl Operator {
     pub(super) fn has_fired(&self, id: u64) -> bool {
         let known = self.timers.get(&id).copied().flatten();
         known.is_some_and(|(_, ticket)| self.writer.has_fired(ticket))
+    }
+
+    /// The totals so far.
+    pub(super) fn sample(&self, at_s: f64) -> Sample {
+        Sample {
+            at_s,
+            begun: self.counts.totals.accepted(),
+            ended: self.counts.totals.cancelled,
+            third: self.ledger.fired_so_far(),
+            resident_bytes: machine::resident_bytes(),
+        }
     }
 
     /// Stops the engine; which timers came back.

@@ -7,7 +7,6 @@ use super::plan::{Plan, Played, line, micros_to_ns, open_ledger};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::ledger::table::LedgerClock;
-use crate::machine;
 use crate::outcome::Sample;
 use crate::progress::Progress;
 use crate::settings::engine::EngineSettings;
@@ -92,13 +91,6 @@ impl Stage<'_> {
     }
 
     fn sample(&mut self) {
-        let totals = &self.operator.counts.totals;
-        self.samples.push(Sample {
-            at_s: self.started.elapsed().as_secs_f64(),
-            begun: totals.accepted(),
-            ended: totals.cancelled,
-            third: self.operator.ledger.fired_so_far(),
-            resident_bytes: machine::resident_bytes(),
-        });
+        self.samples.push(self.operator.sample(self.started.elapsed().as_secs_f64()));
     }
 }

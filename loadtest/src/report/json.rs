@@ -10,7 +10,7 @@ use super::model::{Cell, Distribution, Figure, PERCENTILES, Phase, Report, Table
 use crate::settings::setting::Setting;
 
 /// Counts up when a name changes its meaning or goes away.
-pub(crate) const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The whole object.
 pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
@@ -65,8 +65,7 @@ fn phase(phase: &Phase) -> Value {
 
 fn figure(figure: &Figure) -> (String, Value) {
     let value = figure.value.map(|value| figure.unit.json(value));
-    let better = figure.better.word();
-    (format!("{}{}", figure.key, figure.unit.suffix()), json!({ "value": value, "better": better }))
+    (format!("{}{}", figure.key, figure.unit.suffix()), json!({ "value": value }))
 }
 
 fn distribution(distribution: &Distribution) -> (&'static str, Value) {

@@ -164,28 +164,6 @@ impl Unit {
     }
 }
 
-/// Which way a figure has to change to be better; `diff` judges by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// Higher is better.
-    More,
-    /// Lower is better.
-    Less,
-    /// It depends on other things.
-    Neither,
-}
-
-impl Better {
-    /// For machines.
-    pub(crate) fn word(self) -> Option<&'static str> {
-        match self {
-            Self::More => Some("more"),
-            Self::Less => Some("less"),
-            Self::Neither => None,
-        }
-    }
-}
-
 /// One number.
 pub struct Figure {
     /// In JSON, before the unit's suffix.
@@ -196,14 +174,12 @@ pub struct Figure {
     pub value: Option<f64>,
     /// What the value means.
     pub unit: Unit,
-    /// Which way it should change.
-    pub better: Better,
     /// A reader looks for it first.
     pub tile: bool,
 }
 
 impl Figure {
-    /// A figure that is good or bad only together with others.
+    /// A figure that is not at the head of the page.
     pub fn new(
         key: &'static str,
         label: &'static str,
@@ -211,12 +187,7 @@ impl Figure {
         value: impl Into<Option<f64>>,
     ) -> Self {
         let value = value.into();
-        Self { key, label, value, unit, better: Better::Neither, tile: false }
-    }
-
-    /// The same, which should become more or less.
-    pub fn better(self, better: Better) -> Self {
-        Self { better, ..self }
+        Self { key, label, value, unit, tile: false }
     }
 
     /// The same, at the head of the page.

@@ -6,9 +6,7 @@ use super::connection::KINDS;
 use super::process::ServerCounts;
 use super::totals::{KindTotals, Totals};
 use crate::outcome::{Sample, cost_figures, rates};
-use crate::report::model::{
-    Better, Cell, Distribution, Figure, Phase, Table, Timeline, Unit, Verdict,
-};
+use crate::report::model::{Cell, Distribution, Figure, Phase, Table, Timeline, Unit, Verdict};
 use crate::usage::Cost;
 
 /// The phase of a run that is judged. `server` is missing if it has failed.
@@ -78,7 +76,7 @@ fn figures(
         figures.push(Figure::new("latest_close", "latest close by the server", Unit::Nanos, late));
         figures.extend(cost_figures(["server_cpu", "server_switches"], &server.cost, seconds));
         let peak = Figure::new("server_peak", "server peak memory", Unit::Bytes, peak);
-        figures.push(peak.better(Better::Less).tile());
+        figures.push(peak.tile());
     }
     figures.extend(cost_figures(["client_cpu", "client_switches"], client_cost, seconds));
     figures
