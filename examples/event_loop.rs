@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 use std::time::Duration;
-use tickwheel::EventLoopTimer;
+use tickwheel::{EventLoopTimer, Settings};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut poll = mio::Poll::new()?;
     let mut events = mio::Events::with_capacity(128);
     let mut timer: EventLoopTimer<&str> =
-        EventLoopTimer::builder().build_with_mio(poll.registry(), mio::Token(0))?;
+        Settings::new().build_with_mio(poll.registry(), mio::Token(0))?;
 
     timer.schedule(timer.now(), Duration::from_millis(30), "from the loop")?;
     let remote = timer.remote();

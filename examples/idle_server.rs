@@ -16,7 +16,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tickwheel::{EventLoopTimer, Key, Time};
+use tickwheel::{EventLoopTimer, Key, Settings, Time};
 
 /// A connection on which nothing arrived for this long is closed.
 const IDLE: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(256);
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-    let timer = EventLoopTimer::builder().build_with_mio(poll.registry(), TIMER)?;
+    let timer = Settings::new().build_with_mio(poll.registry(), TIMER)?;
     let mut server = Server { listener, timer, connections: HashMap::new(), next: 2 };
     loop {
         let timeout = server.timer.poll_timeout(server.timer.now());

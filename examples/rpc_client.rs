@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tickwheel::{EventLoopTimer, Expired, Key};
+use tickwheel::{EventLoopTimer, Expired, Key, Settings};
 
 const DEADLINE: Duration = Duration::from_secs(1);
 /// The pause after the first attempt; it doubles with each further one.
@@ -132,7 +132,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let mut socket = UdpSocket::bind(anywhere)?;
     socket.connect(address)?;
     poll.registry().register(&mut socket, Token(0), Interest::READABLE)?;
-    let timer = EventLoopTimer::builder().build_with_mio(poll.registry(), Token(1))?;
+    let timer = Settings::new().build_with_mio(poll.registry(), Token(1))?;
     let mut client = Client { socket, timer, requests: HashMap::new(), ended: Vec::new() };
     for (id, text) in (0..).zip(["one", "two", "three", "silence", "four"]) {
         client.call(id, text)?;

@@ -186,7 +186,7 @@ pub use engine::{
     WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "event-loop")]
-pub use event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
+pub use event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 pub use futures::{
     DelayQueue, Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at,
@@ -194,7 +194,7 @@ pub use futures::{
 };
 #[cfg(all(feature = "futures", feature = "event-loop"))]
 pub use futures::{LocalSleep, LocalSleeps, Wakeup};
-pub use local::{FixedTimer, LocalBuilder, LocalTimer};
+pub use local::{FixedTimer, LocalTimer};
 pub use pull::{Expirations, Pull};
 #[cfg(feature = "metrics")]
 pub use shard::MetricsReporter;
@@ -207,8 +207,8 @@ pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 pub use time::{ManualClock, MonotonicClock};
 pub use types::{
     BatchError, Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Recurring,
-    Reschedule, ScheduleError, ScheduleErrorKind, StartError, StopError, TurnError, Unfired,
-    WheelKind,
+    Reschedule, ScheduleError, ScheduleErrorKind, Settings, StartError, StopError, TurnError,
+    Unfired, WheelKind,
 };
 
 /// The README's examples are compiled and run with the documentation tests.

@@ -20,11 +20,11 @@ use std::time::Duration;
 use support::setup::{HOUR, ms, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, DurationHistogram, EngineState,
-    EventLoopBuilder, EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Interval, Key,
-    LocalBuilder, LocalTimer, ManualClock, MonotonicClock, PanicReport, Period, Pinning, RawKey,
-    Remote, Reschedule, Routing, ScheduleError, ScheduleErrorKind, ShardStats, Sleep, StartError,
-    Stats, StopError, Submitter, Task, Time, Timeout, TimeoutGuard, Timer, TurnError, Unfired,
-    WeakTimer, WheelKind, When, WithTimeout, executor_fn,
+    EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Interval, Key, LocalTimer,
+    ManualClock, MonotonicClock, PanicReport, Period, Pinning, RawKey, Remote, Reschedule, Routing,
+    ScheduleError, ScheduleErrorKind, Settings, ShardStats, Sleep, StartError, Stats, StopError,
+    Submitter, Task, Time, Timeout, TimeoutGuard, Timer, TurnError, Unfired, WeakTimer, WheelKind,
+    When, WithTimeout, executor_fn,
 };
 
 const fn send<T: Send>() {}
@@ -103,8 +103,8 @@ fn names_times_and_settings_are_plain_data() {
     assert!(is!(When: std::hash::Hash) && is!(When: Eq) && is!(Period: std::hash::Hash));
     assert_eq!(Time::from_nanos(17).as_nanos(), 17);
     clone::<Builder>();
-    clone::<EventLoopBuilder>();
-    clone::<LocalBuilder>();
+    clone::<Settings>();
+    clone::<Settings>();
 }
 
 #[test]
@@ -346,9 +346,8 @@ macro_rules! refuses {
 fn a_key_of_another_timer_is_stale() {
     let engines: Vec<_> =
         (0..20).map(|_| one_shard().build_with(|_: Expired<u64>| ()).unwrap()).collect();
-    let mut loops: Vec<_> = (0..20)
-        .map(|_| EventLoopTimer::builder().build_with_waker::<u64>(|| ()).unwrap())
-        .collect();
+    let mut loops: Vec<_> =
+        (0..20).map(|_| Settings::new().build_with_waker::<u64>(|| ()).unwrap()).collect();
     let mut locals: Vec<LocalTimer<u64>> =
         (0..20).map(|_| LocalTimer::new(ms(1)).unwrap()).collect();
     let mut fixed: Vec<FixedTimer<u64>> = (0..20).map(|_| FixedTimer::new(HOUR)).collect();

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     BatchError, Builder, Clock, Drive, EventLoopTimer, Expired, ManualClock, Pinning, Routing,
-    ScheduleErrorKind, Time, Timer, When,
+    ScheduleErrorKind, Settings, Time, Timer, When,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -83,7 +83,7 @@ fn a_batch_does_what_single_calls_do_and_reads_the_clock_once() {
     timer.start().unwrap();
     reads.store(0, Ordering::Relaxed);
     check!(timer, schedule_key, reads);
-    let builder = EventLoopTimer::builder().clock(Counting(Arc::clone(&reads)));
+    let builder = Settings::new().clock(Counting(Arc::clone(&reads)));
     let owner = builder.build_with_waker::<u64>(|| ()).unwrap();
     reads.store(0, Ordering::Relaxed);
     check!(owner.remote(), schedule, reads);
@@ -104,7 +104,7 @@ fn a_submitters_batch_goes_where_its_timers_go() {
 fn a_batch_wakes_a_sleeping_loop_once_and_all_of_it_fires_in_order() {
     let (wakes, clock) = (Arc::new(AtomicUsize::new(0)), ManualClock::new());
     let counted = Arc::clone(&wakes);
-    let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+    let mut timer: EventLoopTimer<u64> = Settings::new()
         .clock(clock)
         .build_with_waker(move || {
             counted.fetch_add(1, Ordering::Relaxed);
@@ -165,7 +165,7 @@ fn an_engine_that_is_stopped_refuses_all_of_a_batch() {
     assert_eq!(timer.schedule_batch([(MS, 0); 0]).unwrap(), [], "nothing is refused");
     assert_eq!(submitter.schedule_batch([(MS, 0); 0]).unwrap(), []);
     assert_eq!(timer.stats().rejected, 4, "none of an empty batch");
-    let owner: EventLoopTimer<u64> = EventLoopTimer::builder().build_with_waker(|| ()).unwrap();
+    let owner: EventLoopTimer<u64> = Settings::new().build_with_waker(|| ()).unwrap();
     let remote = owner.remote();
     assert_eq!(remote.schedule_batch([(HOUR, 1)]).unwrap().len(), 1);
     assert_eq!(owner.close().len(), 1);

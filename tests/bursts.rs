@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
     Budget, Builder, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks,
-    Period, Pinning, Remote, Time, Timer,
+    Period, Pinning, Remote, Settings, Time, Timer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -146,14 +146,14 @@ impl Front for Engine {
 fn local(fire: usize) -> (Local, Shared, ManualClock) {
     let (meter, clock) = meter();
     let budget = Budget { fire, ..Budget::default() };
-    let timer = LocalTimer::builder().budget(budget).build().unwrap();
+    let timer = Settings::new().budget(budget).build_local().unwrap();
     (Local(timer, meter.clone(), clock.clone()), meter, clock)
 }
 
 fn event_loop(fire: usize) -> (Loop, Shared, ManualClock) {
     let (meter, clock) = meter();
     let budget = Budget { fire, ..Budget::default() };
-    let builder = EventLoopTimer::builder().budget(budget).clock(clock.clone());
+    let builder = Settings::new().budget(budget).clock(clock.clone());
     let timer = builder.build_with_waker(|| ()).unwrap();
     (Loop(timer, meter.clone(), clock.clone()), meter, clock)
 }
@@ -301,7 +301,7 @@ fn a_backlog_is_returned_at_the_end() {
 #[test]
 fn timers_that_come_again_at_once_keep_nobody_waiting() {
     let clock = ManualClock::new();
-    let mut timer = LocalTimer::builder().build().unwrap();
+    let mut timer = Settings::new().build_local().unwrap();
     (0..6_000).for_each(|payload| drop(timer.schedule(clock.now(), Duration::ZERO, payload)));
     let mut waited = 0;
     for round in 0..20 {

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock,
-    MonotonicClock, Period, Pinning, Routing, ScheduleErrorKind, SlowHandler, Time, Timer, When,
-    executor_fn,
+    MonotonicClock, Period, Pinning, Routing, ScheduleErrorKind, Settings, SlowHandler, Time,
+    Timer, When, executor_fn,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -43,7 +43,7 @@ fn event_loop(clock: impl Clock) -> EventLoopTimer<u64> {
 }
 
 fn event_loop_of(tick: Duration, clock: impl Clock) -> EventLoopTimer<u64> {
-    EventLoopTimer::builder().tick(tick).clock(clock).build_with_waker(|| ()).unwrap()
+    Settings::new().tick(tick).clock(clock).build_with_waker(|| ()).unwrap()
 }
 
 /// A clock that stands at `NOW`.
@@ -171,7 +171,7 @@ fn an_instant_is_exact_on_the_machines_clock() {
     let timer = Timer::builder().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
     let timer = timer.build_with(|_: Expired<u64>| ()).unwrap();
     assert!(near(timer.schedule(instant, 1).unwrap().deadline()));
-    let mut timer = EventLoopTimer::builder().build_with_waker(|| ()).unwrap();
+    let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
     timer.schedule(clock.now(), instant, 1u64).unwrap();
     timer.remote().schedule(instant, 2u64).unwrap();
     assert!(timer.close().iter().all(|unfired| near(unfired.deadline)));
@@ -344,7 +344,7 @@ fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
 
 #[test]
 fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
-    let mut timer = LocalTimer::builder().capacity(1000).build().unwrap();
+    let mut timer = Settings::new().capacity(1000).build_local().unwrap();
     let empty = timer.held_bytes();
     let keys: Vec<_> = (0..1000).map(|id| timer.schedule(NOW, 10 * MS, id).unwrap()).collect();
     assert!(timer.held_bytes() >= empty && empty >= 1000 * 24);
@@ -363,7 +363,7 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     assert!(new.iter().all(|key| timer.cancel(*key).won()));
     timer.shrink_to_fit();
     assert!(timer.is_empty());
-    let mut fixed = LocalTimer::builder().capacity(10).max_pending(11).build_fixed(MS).unwrap();
+    let mut fixed = Settings::new().capacity(10).max_pending(11).build_fixed(MS).unwrap();
     let keys: Vec<_> = (0..11).map(|id| fixed.schedule(NOW, id).unwrap()).collect();
     assert!(fixed.schedule(NOW, 11).is_err());
     fixed.shrink_to_fit();
@@ -377,7 +377,7 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
 #[test]
 fn builders_can_be_cloned() {
     let clock = standing();
-    let builder = EventLoopTimer::builder().tick(2 * MS).max_pending(1).clock(clock);
+    let builder = Settings::new().tick(2 * MS).max_pending(1).clock(clock);
     let twin = builder.clone();
     for builder in [builder, twin] {
         let mut timer = builder.build_with_waker(|| ()).unwrap();
@@ -462,16 +462,16 @@ fn a_timer_says_what_it_was_made_with_and_takes_another_budget() {
 #[test]
 fn errors_name_cures_that_their_front_has() {
     let no_fire = Budget { fire: 0, ..Budget::default() };
-    let (local, looped) = (LocalTimer::builder, EventLoopTimer::builder);
+    let (local, looped) = (Settings::new, Settings::new);
     let mut texts = vec![
-        local().tick(Duration::ZERO).build::<u64>().unwrap_err().to_string(),
+        local().tick(Duration::ZERO).build_local::<u64>().unwrap_err().to_string(),
         local().max_pending(0).build_fixed::<u64>(MS).unwrap_err().to_string(),
-        local().budget(no_fire).build::<u64>().unwrap_err().to_string(),
+        local().budget(no_fire).build_local::<u64>().unwrap_err().to_string(),
         looped().tick(Duration::ZERO).build_with_waker::<u64>(|| ()).unwrap_err().to_string(),
         looped().max_pending(0).build_with_waker::<u64>(|| ()).unwrap_err().to_string(),
         looped().budget(no_fire).build_with_waker::<u64>(|| ()).unwrap_err().to_string(),
     ];
-    let mut timer = local().max_pending(1).build().unwrap();
+    let mut timer = local().max_pending(1).build_local().unwrap();
     timer.schedule(NOW, HOUR, 1).unwrap();
     texts.push(timer.schedule(NOW, HOUR, 2).unwrap_err().to_string());
     let full = ScheduleErrorKind::OutOfNodes { shard: 0, limit: 17 }.to_string();

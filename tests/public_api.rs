@@ -1,5 +1,4 @@
-//! The public interface, item by item, held against `docs/api.txt`, so that no change of it goes unnoticed; and each
-//! item's example (`examples`).
+//! The public interface, item by item, held against `docs/api.txt`, so that no change of it goes unnoticed.
 //!
 //! After a change that is meant: `TICKWHEEL_WRITE_API=1 cargo test --test public_api`, and look at the difference.
 //!
@@ -9,9 +8,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-#[path = "public_api/examples.rs"]
-mod examples;
 
 /// Not covered by the version's promises.
 const HIDDEN: &str = "src/wheel/";

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BootClock, Builder, Clock, EventLoopTimer, Expired, LocalTimer, ManualClock, MonotonicClock,
-    Pinning, Time,
+    BootClock, Builder, Clock, EventLoopTimer, Expired, ManualClock, MonotonicClock, Pinning,
+    Settings, Time,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -38,9 +38,9 @@ fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
     for (slack, sleeps) in [(Duration::ZERO, 7), (MS / 2, 7), (3 * MS, 5), (10 * MS, 3), (HOUR, 1)]
     {
         let clock = ManualClock::new();
-        let builder = EventLoopTimer::builder().clock(clock.clone()).slack(slack);
+        let builder = Settings::new().clock(clock.clone()).slack(slack);
         let mut event_loop: EventLoopTimer<Duration> = builder.build_with_waker(|| ()).unwrap();
-        let mut local = LocalTimer::builder().slack(slack).build().unwrap();
+        let mut local = Settings::new().slack(slack).build_local().unwrap();
         for delay in timers {
             event_loop.schedule(Time::ZERO, MS + delay, delay).unwrap();
             local.schedule(Time::ZERO, MS + delay, delay).unwrap();
@@ -58,18 +58,18 @@ fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
 
 #[test]
 fn a_slack_ends_at_a_tick_and_delays_nothing_that_is_due() {
-    let mut timer = LocalTimer::builder().tick(4 * MS).slack(9 * MS).build().unwrap();
+    let mut timer = Settings::new().tick(4 * MS).slack(9 * MS).build_local().unwrap();
     timer.schedule(Time::ZERO, 7 * MS, "at 8").unwrap();
     // 8 and 9 are 17, and the last tick until then begins at 16.
     assert_eq!(timer.poll_timeout(Time::ZERO), Some(16 * MS));
     assert_eq!(timer.poll_timeout(Time::ZERO + 8 * MS), Some(Duration::ZERO));
-    let mut fixed = LocalTimer::builder().slack(9 * MS).build_fixed(7 * MS).unwrap();
+    let mut fixed = Settings::new().slack(9 * MS).build_fixed(7 * MS).unwrap();
     assert_eq!(fixed.poll_timeout(Time::ZERO), None);
     fixed.schedule(Time::ZERO, ()).unwrap();
     assert_eq!(fixed.poll_timeout(Time::ZERO), Some(16 * MS));
     assert_eq!(fixed.poll_timeout(Time::ZERO + 7 * MS), Some(Duration::ZERO));
     // Never plus a slack is never.
-    let mut timer = LocalTimer::builder().slack(Duration::MAX).build().unwrap();
+    let mut timer = Settings::new().slack(Duration::MAX).build_local().unwrap();
     timer.schedule(Time::ZERO, HOUR, ()).unwrap();
     assert!(timer.poll_timeout(Time::ZERO) > Some(100 * HOUR));
 }
@@ -78,7 +78,7 @@ fn a_slack_ends_at_a_tick_and_delays_nothing_that_is_due() {
 fn a_remote_wakes_a_loop_with_slack_for_an_earlier_deadline_only() {
     let wakes = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&wakes);
-    let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+    let mut timer: EventLoopTimer<u64> = Settings::new()
         .clock(ManualClock::new())
         .slack(50 * MS)
         .build_with_waker(move || {
@@ -153,7 +153,7 @@ fn a_worker_notices_time_that_has_passed_in_its_sleep() {
     slept.0.store(2 * 3600, Ordering::SeqCst);
     let lateness = is_done.recv_timeout(Duration::from_secs(60)).unwrap();
     assert!(lateness >= HOUR - Duration::from_secs(60), "{lateness:?}");
-    let builder = EventLoopTimer::builder().clock(slept.clone());
+    let builder = Settings::new().clock(slept.clone());
     let mut timer: EventLoopTimer<()> = builder.build_with_waker(|| ()).unwrap();
     assert_eq!(
         timer.poll_timeout(timer.now()),

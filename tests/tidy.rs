@@ -59,7 +59,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/contain.rs", &[]),
     ("src/sync/", &["contain"]),
     ("src/time/", &["contain", "sync"]),
-    ("src/types/", &["sync", "time"]),
+    ("src/types/", &["contain", "sync", "time"]),
     ("src/state/", &["sync", "types"]),
     ("src/wheel/", &["sync", "types"]),
     ("src/drive/", &["sync", "types", "wheel"]),

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tickwheel::{EventLoopBuilder, EventLoopTimer, LocalSleeps};
+use tickwheel::{LocalSleeps, Settings};
 
 const MS: Duration = Duration::from_millis(1);
 
 fn sleeps() -> LocalSleeps {
-    LocalSleeps::new(EventLoopBuilder::new()).unwrap()
+    LocalSleeps::new(Settings::new()).unwrap()
 }
 
 /// Sleeps a while, says so, and sleeps again: each never early.
@@ -148,7 +148,7 @@ mod thread_per_core {
 fn a_local_executor_and_an_epoll_loop_of_ones_own_need_no_other_timer() {
     let mut poll = mio::Poll::new().unwrap();
     let mut events = mio::Events::with_capacity(8);
-    let timer = EventLoopTimer::builder().build_with_mio(poll.registry(), mio::Token(0)).unwrap();
+    let timer = Settings::new().build_with_mio(poll.registry(), mio::Token(0)).unwrap();
     let (sleeps, done) = (LocalSleeps::from(timer), Rc::new(Cell::new(0)));
     let tasks = smol::LocalExecutor::new();
     for number in 0..200 {

@@ -17,7 +17,9 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Task, Timeout, Timer, When};
+use tickwheel::{
+    Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Task, Timeout, Timer, When,
+};
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
@@ -250,7 +252,7 @@ fn pairs<N>(
 }
 
 fn remote_pairs(times: usize) {
-    let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+    let mut timer: EventLoopTimer<u64> = Settings::new()
         .clock(ManualClock::new())
         .build_with_waker(|| ())
         .expect("the defaults are valid");

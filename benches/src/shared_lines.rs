@@ -21,7 +21,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
-use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Routing, Sleep, SleepError};
+use tickwheel::{
+    Builder, Drive, EventLoopTimer, Expired, ManualClock, Routing, Settings, Sleep, SleepError,
+};
 use tickwheel_benches::valgrind;
 
 /// Pairs of a cancel and a schedule that are looked at, for each of the two threads.
@@ -207,7 +209,7 @@ fn perform(way: Way) {
             in_turn(|turn| turn.pairs(|| polled(timer.sleep(DELAY)), |it| !it.is_elapsed()));
         }
         Way::Remote => {
-            let builder = EventLoopTimer::builder().clock(ManualClock::new());
+            let builder = Settings::new().clock(ManualClock::new());
             let owner: EventLoopTimer<u64> =
                 builder.build_with_waker(|| ()).expect("the settings are valid");
             let remote = owner.remote();

@@ -10,7 +10,7 @@ use settings::{MAX_TICK, Settings, judge};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{Clock, EventLoopTimer, LocalTimer, ManualClock, Time, Timer};
+use tickwheel::{Clock, ManualClock, Settings as Shared, Time, Timer};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -44,14 +44,14 @@ pub fn check(case: &Case) {
     });
     let engine = judge(settings, built, &settings.engine_faults());
     let local = {
-        let mut builder = LocalTimer::builder().tick(settings.tick()).wheel(settings.wheel());
+        let mut builder = Shared::new().tick(settings.tick()).wheel(settings.wheel());
         if let Some(max_pending) = settings.max_pending {
             builder = builder.max_pending(max_pending);
         }
-        judge(settings, builder.build(), &settings.faults())
+        judge(settings, builder.build_local(), &settings.faults())
     };
     let event_loop = {
-        let mut builder = EventLoopTimer::builder()
+        let mut builder = Shared::new()
             .tick(settings.tick())
             .wheel(settings.wheel())
             .budget(settings.budget())

@@ -200,7 +200,7 @@ impl Builder {
         rate: TickRate,
         workers: Vec<ShardWorker<T>>,
     ) -> Arc<Hold<T>> {
-        let source = TimeSource::of(self.clock.take());
+        let source = TimeSource::of(self.settings.clock.take());
         if source.is_virtual() {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;

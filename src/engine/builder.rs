@@ -4,9 +4,7 @@ use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure, a_hook
 use super::pinning::Pinning;
 use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
-use crate::contain::Contained;
-use crate::time::{AnyClock, Clock};
-use crate::types::{Budget, Settings, WheelKind};
+use crate::types::{Settings, setters};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +62,6 @@ pub struct Builder {
     pub(super) pinning: Pinning,
     pub(super) idle: IdleStrategy,
     pub(super) thread_name: String,
-    pub(super) clock: Option<AnyClock>,
     pub(super) routing: Routing,
     pub(super) drive: Drive,
     pub(super) hooks: Hooks,
@@ -86,41 +83,22 @@ impl Builder {
             pinning: Pinning::default(),
             idle: IdleStrategy::default(),
             thread_name: "tickwheel".to_owned(),
-            clock: None,
             routing: Routing::default(),
             drive: Drive::default(),
             hooks: Hooks::default(),
         }
     }
 
+    setters!();
+
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
     /// The number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's quota
     /// is less than that.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
-        self
-    }
-
-    /// The length of a tick, 1 us to 1 h. Default: 1 ms. A timer is at most one tick late, plus the
-    /// sleep's error and the work queued ahead.
-    pub fn tick(mut self, tick: Duration) -> Self {
-        self.settings.tick = tick;
-        self
-    }
-
-    /// The kind of wheel. Default: hierarchical.
-    pub fn wheel(mut self, wheel: WheelKind) -> Self {
-        self.settings.wheel = wheel;
-        self
-    }
-
-    /// At most this many timers pending at once, all shards together, exactly. Default: no limit.
-    ///
-    /// A refusal is never wrong: at some moment during the call so many timers were pending. The limit costs each
-    /// schedule, cancel and fire one atomic step. On a thread on which about as many timers end as begin, that is on
-    /// memory of its own; for others, near the limit, and for limits below 16, on a word that all threads share. Near
-    /// the limit a schedule may have to look at what each thread has got back, O(threads), until all of that is used.
-    pub fn max_pending(mut self, max_pending: usize) -> Self {
-        self.settings.max_pending = Some(max_pending);
         self
     }
 
@@ -140,31 +118,6 @@ impl Builder {
     /// The prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
     pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
         self.thread_name = prefix.into();
-        self
-    }
-
-    /// The clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
-    /// [`ManualClock`](crate::ManualClock) time moves by hand, with real workers or with [`Drive::Manual`].
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Some(Contained::new("a clock", Arc::new(clock)));
-        self
-    }
-
-    /// How much one turn may do. See [`Budget`] for the defaults.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.settings.budget = budget;
-        self
-    }
-
-    /// How much longer than until the next deadline a worker may sleep, so that timers that are due close
-    /// together share a wake-up. Default: none.
-    ///
-    /// No timer is early, and each is late by up to the slack more than without it. A worker that is awake
-    /// fires what is due at once, and one that sleeps is woken for a deadline that is earlier than all others.
-    /// For fine ticks: a sleep costs some 8 us of CPU time, and without slack there is one for each tick at
-    /// which something is due. A worker that spins has no slack.
-    pub fn slack(mut self, slack: Duration) -> Self {
-        self.settings.slack = slack;
         self
     }
 

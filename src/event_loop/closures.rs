@@ -14,10 +14,10 @@ impl EventLoopTimer<Task> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{EventLoopTimer, Task};
+    /// use tickwheel::{EventLoopTimer, Task, Settings};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut timer: EventLoopTimer<Task> = EventLoopTimer::builder().build_with_waker(|| ())?;
+    /// let mut timer: EventLoopTimer<Task> = Settings::new().build_with_waker(|| ())?;
     /// let now = timer.now();
     /// timer.run_after(now, Duration::ZERO, || println!("in this loop"))?;
     /// assert_eq!(timer.poll(now, |expired| expired.payload.run()).fired, 1);
@@ -45,10 +45,10 @@ impl Remote<Task> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{EventLoopTimer, Task};
+    /// use tickwheel::{EventLoopTimer, Task, Settings};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut timer: EventLoopTimer<Task> = EventLoopTimer::builder().build_with_waker(|| ())?;
+    /// let mut timer: EventLoopTimer<Task> = Settings::new().build_with_waker(|| ())?;
     /// let remote = timer.remote();
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| remote.run_after(Duration::ZERO, || println!("in the loop's thread")));

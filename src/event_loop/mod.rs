@@ -9,7 +9,7 @@
 //! Rooms: `timer` (the owner's side), `remote` (everybody else's), `closures` (what both offer for closures),
 //! `builder`, `ticks` (for futures, which know the tick).
 
-mod builder;
+mod build;
 #[cfg(feature = "engine")]
 mod closures;
 mod remote;
@@ -17,6 +17,5 @@ mod remote;
 mod ticks;
 mod timer;
 
-pub use builder::EventLoopBuilder;
 pub use remote::Remote;
 pub use timer::EventLoopTimer;

@@ -19,10 +19,10 @@ use std::sync::Arc;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{EventLoopTimer, MissedTicks, Period};
+/// use tickwheel::{EventLoopTimer, MissedTicks, Period, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-/// let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder().build_with_waker(|| ())?;
+/// let mut timer: EventLoopTimer<u64> = Settings::new().build_with_waker(|| ())?;
 /// let remote = timer.remote();
 /// let minute = Duration::from_secs(60);
 /// let other = std::thread::spawn(move || {

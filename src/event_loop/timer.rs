@@ -23,14 +23,14 @@ use std::time::Duration;
 /// ```
 /// use mio::{Events, Poll, Token};
 /// use std::time::Duration;
-/// use tickwheel::EventLoopTimer;
+/// use tickwheel::{EventLoopTimer, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// const TIMERS: Token = Token(0);
 /// let mut poll = Poll::new()?;
 /// let mut events = Events::with_capacity(128);
 /// let mut timer: EventLoopTimer<u64> =
-///     EventLoopTimer::builder().build_with_mio(poll.registry(), TIMERS)?;
+///     Settings::new().build_with_mio(poll.registry(), TIMERS)?;
 ///
 /// timer.schedule(timer.now(), Duration::from_millis(2), 17u64)?;
 /// let mut fired = 0;
@@ -52,11 +52,11 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Budget, EventLoopTimer, ManualClock, MissedTicks, Period};
+/// use tickwheel::{Budget, ManualClock, MissedTicks, Period, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
-/// let mut timer = EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ())?;
+/// let mut timer = Settings::new().clock(clock.clone()).build_with_waker(|| ())?;
 /// timer.set_budget(Budget { fire: 256, ..Budget::default() });
 /// let now = timer.now();
 /// let idle = timer.schedule(now, second, "idle")?;
@@ -103,14 +103,9 @@ pub struct EventLoopTimer<T> {
 pub(super) type Waker = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl<T: Send + 'static> EventLoopTimer<T> {
-    pub(super) fn new(
-        owner: Owner<T>,
-        rate: TickRate,
-        settings: &Settings,
-        source: Arc<TimeSource>,
-        waker: Waker,
-    ) -> Self {
-        let (budget, slack) = (settings.budget, settings.slack);
+    pub(super) fn new(owner: Owner<T>, rate: TickRate, settings: Settings, waker: Waker) -> Self {
+        let Settings { budget, slack, clock, .. } = settings;
+        let source = Arc::new(TimeSource::of(clock));
         let latest = Latest::NONE;
         Self { owner, rate, budget, slack, source, latest, asleep: false, _waker: waker }
     }

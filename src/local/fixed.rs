@@ -6,7 +6,7 @@ use crate::pull::{Expirations, Poll, Steps};
 use crate::state::Phase;
 use crate::time::{Time, whole_ms};
 use crate::types::{
-    Budget, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings, Unfired,
+    Budget, BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Settings, Unfired,
 };
 use crate::wheel::Fifo;
 use core::fmt;
@@ -55,17 +55,32 @@ pub struct FixedTimer<T> {
     last: Time,
 }
 
+impl Settings {
+    /// Builds a timer whose timers all have the same delay. It has neither ticks nor a choice of wheels, so these two
+    /// settings do not matter.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn build_fixed<T>(self, delay: Duration) -> Result<FixedTimer<T>, BuildError> {
+        self.check()?;
+        let mut timer = FixedTimer::from_settings(delay, &self);
+        timer.reserve(self.capacity);
+        Ok(timer)
+    }
+}
+
 impl<T> FixedTimer<T> {
     /// A timer whose timers fire `delay` after they are scheduled.
     ///
     /// With a zero delay they fire in the next poll. What would be due at [`Time::MAX`] or later never is.
-    /// [`LocalBuilder::build_fixed`](crate::LocalBuilder::build_fixed) sets a limit and a budget.
+    /// [`Settings::build_fixed`] sets a limit and a budget.
     #[must_use]
     pub fn new(delay: Duration) -> Self {
-        Self::from_parts(delay, &Settings::default())
+        Self::from_settings(delay, &Settings::new())
     }
 
-    pub(super) fn from_parts(delay: Duration, settings: &Settings) -> Self {
+    fn from_settings(delay: Duration, settings: &Settings) -> Self {
         Self { delay, contents: Contents::new(Fifo::new(), settings), last: Time::ZERO }
     }
 

@@ -16,10 +16,9 @@
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `memory` | [`LocalTimer`]: all that it holds, and the memory for it |
-//! | `builder` | [`LocalBuilder`]: its settings |
+//! | `builder` | [`Settings`]: its settings |
 //! | `fixed` | [`FixedTimer`] |
 
-mod builder;
 mod common;
 mod fixed;
 mod memory;
@@ -28,6 +27,5 @@ mod poll;
 mod table;
 mod timer;
 
-pub use builder::LocalBuilder;
 pub use fixed::FixedTimer;
 pub use timer::LocalTimer;

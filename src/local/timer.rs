@@ -3,7 +3,7 @@ use super::common::{Contents, until};
 use super::table::Rescheduled;
 use crate::state::Phase;
 use crate::time::{Course, Deadline, Latest, Period, Repeat, TickRate, Time, When, whole_ms};
-use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
+use crate::types::{BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
 use crate::wheel::AnyWheel;
 use core::fmt;
 use core::time::Duration;
@@ -55,11 +55,11 @@ use core::time::Duration;
 /// # A loop that sleeps
 ///
 /// ```no_run
-/// # use tickwheel::{Clock, LocalTimer, MonotonicClock};
+/// # use tickwheel::{Clock, LocalTimer, MonotonicClock, Settings};
 /// # fn serve_sockets(timer: &mut LocalTimer<u64>, timeout_ms: i32) {}
 /// # fn main() -> Result<(), tickwheel::BuildError> {
 /// let clock = MonotonicClock::new();
-/// let mut timer: LocalTimer<u64> = LocalTimer::builder().build()?;
+/// let mut timer: LocalTimer<u64> = Settings::new().build_local()?;
 /// loop {
 ///     let timeout_ms = timer.poll_timeout_ms(clock.now());
 ///     serve_sockets(&mut timer, timeout_ms); // epoll_wait, then read and write
@@ -77,10 +77,38 @@ pub struct LocalTimer<T> {
     pub(super) resting: Option<Key<T>>,
 }
 
+impl Settings {
+    /// Builds a [`LocalTimer`].
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn build_local<T>(self) -> Result<LocalTimer<T>, BuildError> {
+        let rate = self.check()?;
+        let contents = Contents::new(AnyWheel::new(self.wheel)?, &self);
+        let mut timer = LocalTimer { rate, contents, latest: Latest::NONE, resting: None };
+        timer.reserve(self.capacity);
+        Ok(timer)
+    }
+}
+
 impl<T> LocalTimer<T> {
-    pub(super) fn from_parts(rate: TickRate, wheel: AnyWheel, settings: &Settings) -> Self {
-        let contents = Contents::new(wheel, settings);
-        Self { rate, contents, latest: Latest::NONE, resting: None }
+    /// Creates a timer on a hierarchical wheel, without a limit; `tick` is 1 us to 1 h. [`Settings`] have the rest.
+    ///
+    /// # Errors
+    ///
+    /// If the tick is out of range.
+    pub fn new(tick: Duration) -> Result<Self, BuildError> {
+        Settings::new().tick(tick).build_local()
+    }
+
+    /// Like [`new`](Self::new), with room for `timers` pending ones; see [`reserve`](Self::reserve).
+    ///
+    /// # Errors
+    ///
+    /// If the tick is out of range.
+    pub fn with_capacity(tick: Duration, timers: usize) -> Result<Self, BuildError> {
+        Settings::new().tick(tick).capacity(timers).build_local()
     }
 
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded

@@ -114,7 +114,7 @@ pub enum BuildError {
     /// `mio` registered no waker on the poll of an event loop.
     #[error(
         "the poll took no waker: {message}; one poll takes one waker in its life, so share the one it has through \
-         EventLoopBuilder::build_with_mio_waker"
+         Settings::build_with_mio_waker"
     )]
     Waker {
         /// The reason of `mio` or of the operating system.
@@ -158,11 +158,11 @@ pub enum BuildError {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{LocalTimer, ScheduleErrorKind, Time};
+/// use tickwheel::{ScheduleErrorKind, Time, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let second = Duration::from_secs(1);
-/// let mut timer = LocalTimer::builder().max_pending(1).build()?;
+/// let mut timer = Settings::new().max_pending(1).build_local()?;
 /// timer.schedule(Time::ZERO, second, String::from("first"))?;
 ///
 /// let mut error = timer.schedule(Time::ZERO, second, String::from("second")).unwrap_err();

@@ -46,6 +46,8 @@ pub use key::{Key, RawKey};
 pub use pin_state::PinState;
 pub use recurring::Recurring;
 pub(crate) use salt::salt;
-pub(crate) use settings::Settings;
+pub use settings::Settings;
+#[cfg(feature = "engine")]
+pub(crate) use settings::setters;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -1,35 +1,160 @@
-//! What every timer with a wheel can be told, whichever front it is.
+//! `Settings`: what every timer with a wheel can be told, whichever front it is.
 
 use super::checks::{check_budget, check_max_pending, check_tick};
 use super::{Budget, BuildError, WheelKind};
+#[cfg(feature = "shard")]
+use crate::time::AnyClock;
 use crate::time::TickRate;
+use core::fmt;
 use core::time::Duration;
 
-/// The settings that the builders share.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
+/// The settings that all fronts share.
+///
+/// `build_local` and `build_fixed` make a timer for one thread; `build_with_waker`, `build_with_mio` and
+/// `build_with_mio_waker` make one for an event loop. The engine's [`Builder`](crate::Builder) has these settings and
+/// more of its own.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Budget, FixedTimer, LocalTimer, Settings, WheelKind};
+///
+/// let settings = Settings::new()
+///     .tick(Duration::from_micros(100))
+///     .wheel(WheelKind::Hashed { buckets: 4096 })
+///     .max_pending(1_000_000)
+///     .budget(Budget { fire: 256, ..Budget::default() })
+///     .slack(Duration::from_millis(1))
+///     .capacity(10_000);
+/// let any: LocalTimer<u64> = settings.clone().build_local()?;
+/// let idle: FixedTimer<u64> = settings.build_fixed(Duration::from_secs(30))?;
+/// # drop((any, idle));
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
+///
+/// For an event loop, woken through its own poll or by a closure:
+///
+/// ```
+/// # #[cfg(feature = "event-loop")] {
+/// use tickwheel::{EventLoopTimer, MonotonicClock, Settings};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let settings = Settings::new().clock(MonotonicClock::new());
+/// let poll = mio::Poll::new()?;
+/// let first: EventLoopTimer<u64> = settings.clone().build_with_mio(poll.registry(), mio::Token(0))?;
+/// let thread = std::thread::current();
+/// let second: EventLoopTimer<u64> = settings.build_with_waker(move || thread.unpark())?;
+/// # drop((first, second));
+/// # Ok(()) }
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "settings do nothing until a `build` method is called"]
+pub struct Settings {
     pub(crate) tick: Duration,
     pub(crate) wheel: WheelKind,
     pub(crate) max_pending: Option<usize>,
     pub(crate) budget: Budget,
     /// How much longer than to the next deadline the owner may sleep.
     pub(crate) slack: Duration,
+    pub(crate) capacity: usize,
+    #[cfg(feature = "shard")]
+    pub(crate) clock: Option<AnyClock>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The setters, for a type that has a method `settings` with access to its [`Settings`].
+macro_rules! setters {
+    () => {
+        /// Sets the length of a tick, 1 us to 1 h. Default: 1 ms. A timer is at most one tick late, plus the sleep's
+        /// error and the work queued ahead.
+        pub fn tick(mut self, tick: core::time::Duration) -> Self {
+            self.settings().tick = tick;
+            self
+        }
+
+        /// Sets the kind of wheel. Default: hierarchical.
+        pub fn wheel(mut self, wheel: crate::types::WheelKind) -> Self {
+            self.settings().wheel = wheel;
+            self
+        }
+
+        /// Allows at most this many timers to be pending at once, all shards together, exactly. Default: no limit but
+        /// the 2^32 - 1 that a shard can hold.
+        ///
+        /// On fronts that several threads use, the limit costs each schedule, cancel and fire one atomic step on a word
+        /// that all threads share.
+        pub fn max_pending(mut self, max_pending: usize) -> Self {
+            self.settings().max_pending = Some(max_pending);
+            self
+        }
+
+        /// Sets how much one turn, or one poll, may do before it returns. See [`Budget`](crate::Budget) for the
+        /// defaults.
+        pub fn budget(mut self, budget: crate::types::Budget) -> Self {
+            self.settings().budget = budget;
+            self
+        }
+
+        /// Sets how much longer than until the next deadline a worker may sleep, or `poll_timeout` lets a loop
+        /// sleep, so that timers that are due close together share a wake-up. Default: none.
+        ///
+        /// No timer is early, and each is late by up to the slack more than without it; `next_deadline` stays exact.
+        /// An owner that sleeps is still woken for a deadline that is earlier than all others. For fine ticks: a sleep
+        /// costs some 8 us of CPU time, and without slack there is one for each tick at which something is due. A
+        /// worker that spins has no slack.
+        pub fn slack(mut self, slack: core::time::Duration) -> Self {
+            self.settings().slack = slack;
+            self
+        }
+
+        /// Sets the clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
+        /// [`ManualClock`](crate::ManualClock) time moves by hand. Fronts of one thread are told the time and ignore
+        /// it.
+        #[cfg(feature = "shard")]
+        pub fn clock(mut self, clock: impl crate::time::Clock) -> Self {
+            let clock = crate::contain::Contained::new("a clock", std::sync::Arc::new(clock) as _);
+            self.settings().clock = Some(clock);
+            self
+        }
+    };
+}
+#[cfg(feature = "engine")]
+pub(crate) use setters;
+
+impl Settings {
+    /// Creates the defaults: 1 ms ticks, the hierarchical wheel, no limit, no slack, the monotonic clock.
+    pub fn new() -> Self {
         Self {
             tick: Duration::from_millis(1),
             wheel: WheelKind::default(),
             max_pending: None,
             budget: Budget::default(),
             slack: Duration::ZERO,
+            capacity: 0,
+            #[cfg(feature = "shard")]
+            clock: None,
         }
     }
-}
 
-impl Settings {
-    /// Checks everything but the wheel, which checks itself; the length of a tick.
+    setters!();
+
+    /// Reserves room for this many pending timers from the start, if there is memory for it; only for timers of one
+    /// thread. Default: none; the timer grows as it needs.
+    pub fn capacity(mut self, timers: usize) -> Self {
+        self.capacity = timers;
+        self
+    }
+
+    fn settings(&mut self) -> &mut Self {
+        self
+    }
+
+    /// Checks everything but the wheel, which checks itself; returns the length of a tick.
     pub(crate) fn check(&self) -> Result<TickRate, BuildError> {
         let rate = TickRate::new(check_tick(self.tick)?);
         self.max_pending.map(check_max_pending).transpose()?;
@@ -37,5 +162,17 @@ impl Settings {
         check_budget("fire", self.budget.fire)?;
         check_budget("sweep", self.budget.sweep)?;
         Ok(rate)
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("tick", &self.tick)
+            .field("wheel", &self.wheel)
+            .field("max_pending", &self.max_pending)
+            .field("budget", &self.budget)
+            .field("slack", &self.slack)
+            .finish_non_exhaustive()
     }
 }

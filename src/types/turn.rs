@@ -15,11 +15,11 @@
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Budget, LocalTimer, Time};
+/// use tickwheel::{Budget, Time, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let few = Budget { fire: 64, ..Budget::default() };
-/// let mut timer = LocalTimer::builder().budget(few).build()?;
+/// let mut timer = Settings::new().budget(few).build_local()?;
 /// for connection in 0..100 {
 ///     timer.schedule(Time::ZERO, Duration::ZERO, connection)?;
 /// }

@@ -3,11 +3,11 @@
 /// Which wheel the shards use.
 ///
 /// ```
-/// use tickwheel::{LocalTimer, WheelKind};
+/// use tickwheel::{LocalTimer, WheelKind, Settings};
 ///
 /// // As Netty's: 512 buckets of 1 ms.
 /// let kind = WheelKind::Hashed { buckets: 512 };
-/// let timer: LocalTimer<u64> = LocalTimer::builder().wheel(kind).build()?;
+/// let timer: LocalTimer<u64> = Settings::new().wheel(kind).build_local()?;
 /// # drop(timer);
 /// # Ok::<(), tickwheel::BuildError>(())
 /// ```

@@ -7,7 +7,7 @@
 
 use super::support::setup::{HOUR, ms, one_shard};
 use std::time::Duration;
-use tickwheel::{EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock, Time};
+use tickwheel::{Expired, FixedTimer, LocalTimer, ManualClock, Settings, Time};
 
 #[test]
 fn effects_need_no_look_at_their_answers() {
@@ -31,7 +31,7 @@ fn effects_need_no_look_at_their_answers() {
 #[test]
 fn loops_need_no_look_at_their_answers() {
     let now = Time::ZERO;
-    let mut timer = EventLoopTimer::builder().build_with_waker::<u64>(|| ()).unwrap();
+    let mut timer = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
     let remote = timer.remote();
     let keys = [timer.schedule(now, HOUR, 1).unwrap(), remote.schedule(HOUR, 2).unwrap()];
     timer.reschedule(now, keys[0], 2 * HOUR);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Remote,
-    ScheduleErrorKind, Time, Timer, WheelKind,
+    ScheduleErrorKind, Settings, Time, Timer, WheelKind,
 };
 
 /// What a test does with a timer: from outside, within a handler, or within a payload's `Clone`.
@@ -221,7 +221,7 @@ fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
     (0..6).map(|kind| {
         let script = Arc::<Script>::default();
         let local = |kind| {
-            let timer = LocalTimer::builder().wheel(kind).build().unwrap();
+            let timer = Settings::new().wheel(kind).build_local().unwrap();
             Box::new(Local(timer, Arc::clone(&script)))
         };
         let front: Box<dyn Front> = match kind {
@@ -233,7 +233,7 @@ fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
                 Box::new(Engine(builder.build_per_shard(|_| handler.clone()).unwrap(), drive))
             }
             2 | 3 => {
-                let builder = EventLoopTimer::builder().clock(script.clock.clone());
+                let builder = Settings::new().clock(script.clock.clone());
                 let timer = builder.build_with_waker(|| ()).unwrap();
                 let remote = timer.remote();
                 Box::new(Loop { timer, remote, remotely: kind == 3, script: Arc::clone(&script) })
@@ -415,7 +415,7 @@ fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
     let clock = ManualClock::new();
     let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
     let timer = builder.build_with(|_: Expired<u32>| ()).unwrap();
-    let builder = EventLoopTimer::builder().clock(clock.clone());
+    let builder = Settings::new().clock(clock.clone());
     let mut event_loop = builder.build_with_waker(|| ()).unwrap();
     let mut local = LocalTimer::new(ms(1)).unwrap();
     timer.schedule_periodic(ms(10), burst, 1).unwrap();

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, EventLoopTimer, ManualClock, Reschedule, ScheduleErrorKind, Time, WheelKind,
+    Budget, EventLoopTimer, ManualClock, Reschedule, ScheduleErrorKind, Settings, Time, WheelKind,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -35,7 +35,7 @@ fn manual<T: Send + 'static>() -> (EventLoopTimer<T>, ManualClock, Arc<AtomicUsi
     let clock = ManualClock::new();
     let wakes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&wakes);
-    let timer = EventLoopTimer::builder()
+    let timer = Settings::new()
         .clock(clock.clone())
         .build_with_waker(move || {
             counted.fetch_add(1, Ordering::SeqCst);
@@ -54,7 +54,7 @@ fn fire_all<T: Send + 'static>(timer: &mut EventLoopTimer<T>, now: Time) -> Vec<
 fn fires_in_order_never_early_and_says_how_late() {
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
         let mut timer: EventLoopTimer<u64> =
-            EventLoopTimer::builder().wheel(wheel).build_with_waker(|| ()).unwrap();
+            Settings::new().wheel(wheel).build_with_waker(|| ()).unwrap();
         for delay in [700u64, 3, 64, 64, 4096, 1] {
             timer.schedule(Time::ZERO, Duration::from_micros(delay * 1000 - 500), delay).unwrap();
         }
@@ -145,7 +145,7 @@ fn a_handler_that_schedules_zero_delays_for_ever_does_not_keep_the_loop() {
 fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
     let budget = Budget { fire: 10, ..Budget::default() };
     let mut timer: EventLoopTimer<u32> =
-        EventLoopTimer::builder().budget(budget).build_with_waker(|| ()).unwrap();
+        Settings::new().budget(budget).build_with_waker(|| ()).unwrap();
     for n in 0..95 {
         timer.schedule(Time::ZERO, MS, n).unwrap();
     }
@@ -168,7 +168,7 @@ fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
 #[test]
 fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
     let budget = Budget { drain: 1, ..Budget::default() };
-    let builder = EventLoopTimer::builder().budget(budget).clock(ManualClock::new());
+    let builder = Settings::new().budget(budget).clock(ManualClock::new());
     let mut timer: EventLoopTimer<u32> = builder.build_with_waker(|| ()).unwrap();
     let remote = timer.remote();
     let now = Time::ZERO + MS;
@@ -287,7 +287,7 @@ fn dropping_the_timer_drops_every_payload_once() {
 #[test]
 fn the_limit_is_exact_and_the_payload_comes_back() {
     let mut timer: EventLoopTimer<u8> =
-        EventLoopTimer::builder().max_pending(2).build_with_waker(|| ()).unwrap();
+        Settings::new().max_pending(2).build_with_waker(|| ()).unwrap();
     let remote = timer.remote();
     let first = timer.schedule(Time::ZERO, MS, 1u8).unwrap();
     remote.schedule(MS, 2u8).unwrap();
@@ -327,7 +327,7 @@ fn a_mio_loop_and_its_remotes_lose_nothing() {
     const EACH: u64 = 3000;
     let mut poll = Poll::new().unwrap();
     let mut events = Events::with_capacity(16);
-    let mut timer: EventLoopTimer<(u64, Instant)> = EventLoopTimer::builder()
+    let mut timer: EventLoopTimer<(u64, Instant)> = Settings::new()
         .tick(Duration::from_micros(100))
         .build_with_mio(poll.registry(), TIMERS)
         .unwrap();
@@ -385,11 +385,8 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     const TIMERS: usize = 400_000;
     const HOUR: Duration = Duration::from_secs(3600);
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
-        let mut timer: EventLoopTimer<usize> = EventLoopTimer::builder()
-            .wheel(wheel)
-            .clock(ManualClock::new())
-            .build_with_waker(|| ())
-            .unwrap();
+        let mut timer: EventLoopTimer<usize> =
+            Settings::new().wheel(wheel).clock(ManualClock::new()).build_with_waker(|| ()).unwrap();
         let remote = timer.remote();
         let keys: Vec<_> = (0..TIMERS).map(|n| remote.schedule(HOUR, n).unwrap()).collect();
         while timer.poll(Time::ZERO, |_| ()).more {}
@@ -422,7 +419,7 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
     const BATCH: usize = 20_000;
     const HOUR: Duration = Duration::from_secs(3600);
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
-        let mut timer: EventLoopTimer<usize> = EventLoopTimer::builder()
+        let mut timer: EventLoopTimer<usize> = Settings::new()
             .wheel(wheel)
             .clock(ManualClock::new())
             .budget(Budget { sweep: 64, ..Budget::default() })
@@ -446,7 +443,7 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
 #[test]
 fn a_poll_ends_when_its_handler_swaps_the_timer() {
     let (mut timer, ..) = manual::<u64>();
-    let mut other = EventLoopTimer::builder().tick(MS * 1_000).build_with_waker(|| ()).unwrap();
+    let mut other = Settings::new().tick(MS * 1_000).build_with_waker(|| ()).unwrap();
     for n in 0..3 {
         timer.schedule(Time::ZERO, MS * 1_000, n).unwrap();
         other.schedule(Time::ZERO, MS * 600_000, 10 + n).unwrap();
@@ -485,7 +482,7 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
 #[test]
 fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
     let clock = ManualClock::new();
-    let builder = EventLoopTimer::builder().clock(clock.clone());
+    let builder = Settings::new().clock(clock.clone());
     let mut timer = builder.build_with_waker(|| ()).unwrap();
     let (soon, far) = (Duration::from_millis(100), Duration::from_secs(9));
     timer.schedule(timer.now(), soon, 0).unwrap();

@@ -4,7 +4,7 @@ use mio::{Events, Poll, Token, Waker};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tickwheel::{BuildError, EventLoopTimer, ManualClock, Remote, ScheduleErrorKind};
+use tickwheel::{BuildError, EventLoopTimer, ManualClock, Remote, ScheduleErrorKind, Settings};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -12,8 +12,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn a_poll_that_has_a_waker_refuses_another_without_a_panic() {
     let poll = Poll::new().unwrap();
     let first: EventLoopTimer<u64> =
-        EventLoopTimer::builder().build_with_mio(poll.registry(), Token(0)).unwrap();
-    let second = EventLoopTimer::builder().build_with_mio::<u64>(poll.registry(), Token(1));
+        Settings::new().build_with_mio(poll.registry(), Token(0)).unwrap();
+    let second = Settings::new().build_with_mio::<u64>(poll.registry(), Token(1));
     // `mio` looks only where debug assertions are on.
     if cfg!(debug_assertions) {
         let error = second.err().unwrap();
@@ -29,7 +29,7 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
     for closed in [true, false] {
         let mut timer: EventLoopTimer<u64> =
-            EventLoopTimer::builder().build_with_mio_waker(Arc::clone(&waker)).unwrap();
+            Settings::new().build_with_mio_waker(Arc::clone(&waker)).unwrap();
         let remote = timer.remote();
         let now = timer.now();
         assert_eq!(timer.poll_timeout(now), None);
@@ -50,7 +50,7 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
 fn a_closed_loop_has_no_lag() {
     let clock = ManualClock::new();
     let timer: EventLoopTimer<u64> =
-        EventLoopTimer::builder().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+        Settings::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
     let remote = timer.remote();
     remote.schedule(HOUR, 1).unwrap();
     clock.advance(2 * HOUR);
@@ -65,7 +65,7 @@ fn a_shared_waker_ends_the_sleep_for_a_remote() {
     let mut events = Events::with_capacity(8);
     let waker = Arc::new(Waker::new(poll.registry(), Token(7)).unwrap());
     let mut timer: EventLoopTimer<u64> =
-        EventLoopTimer::builder().build_with_mio_waker(Arc::clone(&waker)).unwrap();
+        Settings::new().build_with_mio_waker(Arc::clone(&waker)).unwrap();
     let remote = timer.remote();
     std::thread::scope(|scope| {
         scope.spawn(|| remote.schedule(Duration::ZERO, 17).unwrap());
@@ -87,7 +87,7 @@ fn a_closure_as_a_waker_dies_with_the_timer_too() {
     let held = Arc::new(());
     for closed in [true, false] {
         let inside = Arc::clone(&held);
-        let timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+        let timer: EventLoopTimer<u64> = Settings::new()
             .build_with_waker(move || assert_eq!(Arc::strong_count(&inside), 2))
             .unwrap();
         let remote = timer.remote();
@@ -105,7 +105,7 @@ fn a_closure_as_a_waker_dies_with_the_timer_too() {
 fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     let (clock, calls) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&calls);
-    let mut timer: EventLoopTimer<u64> = EventLoopTimer::builder()
+    let mut timer: EventLoopTimer<u64> = Settings::new()
         .clock(clock.clone())
         .build_with_waker(move || {
             assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "the first call panics");
@@ -132,7 +132,7 @@ fn a_waker_that_schedules_is_not_called_from_within_itself() {
     let (clock, calls) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
     let (remote, counted) = (Arc::<OnceLock<Remote<u64>>>::default(), Arc::clone(&calls));
     let inside = Arc::clone(&remote);
-    let mut timer = EventLoopTimer::builder()
+    let mut timer = Settings::new()
         .clock(clock.clone())
         .build_with_waker(move || {
             let call = counted.fetch_add(1, Ordering::SeqCst);

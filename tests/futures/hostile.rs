@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Builder, Clock, Drive, EventLoopBuilder, LocalSleeps, ManualClock, Period, Pinning, Sleep,
-    Time, Timer,
+    Builder, Clock, Drive, LocalSleeps, ManualClock, Period, Pinning, Settings, Sleep, Time, Timer,
 };
 
 /// What the next such call of a waker does.
@@ -117,7 +116,7 @@ fn a_drop_that_panics_ends_in_the_log() {
 
 #[test]
 fn a_drop_that_panics_ends_in_the_log_of_a_threads_own_sleeps_too() {
-    let builder = EventLoopBuilder::new().clock(ManualClock::new()).max_pending(1);
+    let builder = Settings::new().clock(ManualClock::new()).max_pending(1);
     let sleeps = LocalSleeps::new(builder).unwrap();
     let ((moods, waker), bell) = (moody(), Bell::new());
     let cx = &mut Context::from_waker(&waker);
@@ -134,7 +133,7 @@ fn a_drop_that_panics_ends_in_the_log_of_a_threads_own_sleeps_too() {
 #[test]
 fn a_wake_of_a_driver_that_fails_is_tried_again() {
     for by_remote in [true, false] {
-        let builder = EventLoopBuilder::new().clock(ManualClock::new());
+        let builder = Settings::new().clock(ManualClock::new());
         let (sleeps, (moods, waker)) = (LocalSleeps::new(builder).unwrap(), moody());
         let mut driver = Box::pin(sleeps.drive(|_| std::future::pending::<()>()));
         assert!(driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, EventLoopBuilder, EventLoopTimer, LocalSleep, LocalSleeps, ManualClock, Remote,
-    ScheduleErrorKind, Time, Wakeup, When,
+    Budget, EventLoopTimer, LocalSleep, LocalSleeps, ManualClock, Remote, ScheduleErrorKind,
+    Settings, Time, Wakeup, When,
 };
 
 /// Sleeps on a clock that stands.
@@ -21,10 +21,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Self::with(EventLoopBuilder::new())
+        Self::with(Settings::new())
     }
 
-    fn with(builder: EventLoopBuilder) -> Self {
+    fn with(builder: Settings) -> Self {
         let clock = ManualClock::new();
         Self { sleeps: LocalSleeps::new(builder.clock(clock.clone())).unwrap(), clock }
     }
@@ -81,7 +81,7 @@ fn a_drop_a_reset_and_another_waker_leave_nothing_behind() {
 #[test]
 fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
     let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
-    let rig = Rig::with(EventLoopBuilder::new().tick(HOUR));
+    let rig = Rig::with(Settings::new().tick(HOUR));
     rig.clock.advance(HOUR * 3 / 2);
     let now = rig.clock.now();
     for when in [ms(0).into(), now.into(), (now - ms(1)).into(), When::from(past)] {
@@ -106,7 +106,7 @@ fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
 
 #[test]
 fn one_sleep_too_many_is_an_error_that_passes() {
-    let rig = Rig::with(EventLoopBuilder::new().max_pending(1));
+    let rig = Rig::with(Settings::new().max_pending(1));
     let bell = Bell::new();
     let (mut one, mut two) = (rig.sleeps.sleep(ms(5)), rig.sleeps.sleep(ms(5)));
     assert!(poll(&mut one, &bell).is_pending());
@@ -134,7 +134,7 @@ impl Drop for Greedy {
 
 #[test]
 fn a_sleep_that_loses_its_place_to_its_own_waker_is_not_over() {
-    let rig = Rig::with(EventLoopBuilder::new().max_pending(1));
+    let rig = Rig::with(Settings::new().max_pending(1));
     let mut sleep = rig.sleeps.sleep(ms(5));
     let greedy = Waker::from(Arc::new(Greedy(rig.sleeps.remote())));
     assert!(sleep.poll_sleep(&mut Context::from_waker(&greedy)).is_pending());
@@ -148,7 +148,7 @@ fn a_sleep_that_loses_its_place_to_its_own_waker_is_not_over() {
 
 #[test]
 fn a_driver_whose_budget_is_used_up_lets_others_run() {
-    let rig = Rig::with(EventLoopBuilder::new().budget(Budget { fire: 1, ..Budget::default() }));
+    let rig = Rig::with(Settings::new().budget(Budget { fire: 1, ..Budget::default() }));
     let (fired, driver) = (Bell::new(), Bell::new());
     let mut sleeps: Vec<_> = (0..4).map(|_| rig.sleeps.sleep(ms(5))).collect();
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep, &fired).is_pending()));
@@ -229,7 +229,7 @@ async fn drive_until<T>(sleeps: &LocalSleeps, task: impl Future<Output = T>) -> 
 
 #[test]
 fn a_task_drives_the_sleeps_and_sees_earlier_ones_in_time() {
-    let sleeps = LocalSleeps::new(EventLoopBuilder::new()).unwrap();
+    let sleeps = LocalSleeps::new(Settings::new()).unwrap();
     let start = Instant::now();
     block_on(drive_until(&sleeps, async {
         sleeps.sleep(ms(5)).await.unwrap();
@@ -248,7 +248,7 @@ fn a_task_drives_the_sleeps_and_sees_earlier_ones_in_time() {
 
 #[test]
 fn other_threads_wake_by_a_remote() {
-    let sleeps = LocalSleeps::new(EventLoopBuilder::new()).unwrap();
+    let sleeps = LocalSleeps::new(Settings::new()).unwrap();
     let bell = Bell::new();
     block_on(drive_until(&sleeps, async {
         let remote = sleeps.remote();
@@ -282,7 +282,7 @@ fn a_remote_does_not_keep_the_drivers_waker() {
 fn a_timer_of_a_loop_of_its_own_is_taken_over() {
     let clock = ManualClock::new();
     let timer: EventLoopTimer<Wakeup> =
-        EventLoopBuilder::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+        Settings::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
     let sleeps = LocalSleeps::from(timer);
     let bell = Bell::new();
     let mut sleep = sleeps.sleep(ms(5));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    EngineState, EventLoopBuilder, LocalSleeps, MissedTicks, Period, ScheduleErrorKind, Shutdown,
-    Time, When,
+    EngineState, LocalSleeps, MissedTicks, Period, ScheduleErrorKind, Settings, Shutdown, Time,
+    When,
 };
 
 #[test]
@@ -106,7 +106,7 @@ fn the_end_of_the_scale_never_passes() {
             assert!(poll(&mut sleep, &Bell::new()).is_pending());
         }
     }
-    let builder = EventLoopBuilder::new().clock(rig.clock.clone());
+    let builder = Settings::new().clock(rig.clock.clone());
     let mut local = LocalSleeps::new(builder).unwrap().sleep(Time::MAX);
     assert!(poll(&mut local, &Bell::new()).is_pending());
     let mut beat =

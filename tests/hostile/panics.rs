@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, FixedTimer, LocalTimer,
+    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, Settings,
     StopError, Task, Time, Timer, executor_fn,
 };
 
@@ -211,7 +211,7 @@ fn a_waker_that_panics_takes_no_key_away() {
         counted.fetch_add(1, Ordering::SeqCst);
         panic!("the waker");
     };
-    let mut timer = EventLoopTimer::<()>::builder().build_with_waker::<u64>(wake).unwrap();
+    let mut timer = Settings::new().build_with_waker::<u64>(wake).unwrap();
     let remote = timer.remote();
     assert_eq!(timer.poll_timeout(timer.now()), None);
     let key = remote.schedule(HOUR, 7).unwrap();
@@ -224,7 +224,7 @@ fn a_waker_that_panics_takes_no_key_away() {
 fn an_event_loop_dropped_with_payloads_that_panic() {
     install_logger();
     let fuse = Fuse::new(true);
-    let mut timer = EventLoopTimer::<()>::builder().build_with_waker::<Bomb>(|| ()).unwrap();
+    let mut timer = Settings::new().build_with_waker::<Bomb>(|| ()).unwrap();
     let now = timer.now();
     for _ in 0..10 {
         timer.schedule(now, HOUR, fuse.bomb()).unwrap();
@@ -404,7 +404,7 @@ fn a_build_that_fails_drops_what_it_was_given() {
     assert!(fails().build_on(executor).is_err());
     // A builder that nobody builds with, and a second one that shares its values.
     drop(stubborn(&drops).clone());
-    let events = EventLoopTimer::<()>::builder().clock(one()).tick(Duration::ZERO);
+    let events = Settings::new().clock(one()).tick(Duration::ZERO);
     let wake = one();
     assert!(events.build_with_waker::<u64>(move || wake.stay()).is_err());
     assert_eq!(drops.load(Ordering::SeqCst), 4 * 4 + 4 + 2);

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
     Budget, BuildError, Cancel, Expired, FixedTimer, LocalTimer, ManualClock, ScheduleErrorKind,
-    Time, WheelKind,
+    Settings, Time, WheelKind,
 };
 
 /// So many timers in one poll.
@@ -23,7 +23,7 @@ fn for_ms(n: u64) -> Duration {
 
 fn timers<T>() -> [LocalTimer<T>; 2] {
     [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
-        .map(|kind| LocalTimer::builder().wheel(kind).build().unwrap())
+        .map(|kind| Settings::new().wheel(kind).build_local().unwrap())
 }
 
 fn schedule_all(timer: &mut LocalTimer<i32>, at: Time, payloads: std::ops::Range<i32>) {
@@ -190,7 +190,7 @@ fn a_deadline_that_has_passed_is_due_in_the_next_poll_whatever_the_tick() {
     let hour = |n: u64| ms(n * 3_600_000);
     let at = |minutes: u64| ms(minutes * 60_000);
     for kind in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }] {
-        let mut timer = LocalTimer::builder().tick(for_ms(3_600_000)).wheel(kind).build().unwrap();
+        let mut timer = Settings::new().tick(for_ms(3_600_000)).wheel(kind).build_local().unwrap();
         assert_eq!(timer.poll(at(90), |_| ()).fired, 0);
         timer.schedule(at(90), at(70), 0).unwrap();
         timer.schedule(at(0), at(90), 1).unwrap();
@@ -432,7 +432,7 @@ fn a_budget_bounds_a_poll_and_says_what_is_left() {
 
 #[test]
 fn the_limit_is_exact_and_a_handler_may_use_the_place_of_its_own_timer() {
-    let mut timer = LocalTimer::builder().max_pending(2).build().unwrap();
+    let mut timer = Settings::new().max_pending(2).build_local().unwrap();
     let first = timer.schedule(ms(0), for_ms(1), 1).unwrap();
     timer.schedule(ms(0), for_ms(2), 2).unwrap();
     let error = timer.schedule(ms(0), for_ms(3), 3).unwrap_err();
@@ -445,12 +445,12 @@ fn the_limit_is_exact_and_a_handler_may_use_the_place_of_its_own_timer() {
     });
     assert_eq!((polled.fired, timer.pending()), (1, 2));
 
-    let mut fixed = LocalTimer::builder().max_pending(1).build_fixed(for_ms(1)).unwrap();
+    let mut fixed = Settings::new().max_pending(1).build_fixed(for_ms(1)).unwrap();
     let only = fixed.schedule(ms(0), "a").unwrap();
     assert_eq!(fixed.schedule(ms(0), "b").unwrap_err().into_payload(), "b");
     assert!(fixed.reschedule(ms(5), only).moved(), "a move needs no place");
     assert_eq!(
-        LocalTimer::builder().max_pending(0).build_fixed::<()>(for_ms(1)).unwrap_err(),
+        Settings::new().max_pending(0).build_fixed::<()>(for_ms(1)).unwrap_err(),
         BuildError::ZeroMaxPending
     );
 }
@@ -458,9 +458,9 @@ fn the_limit_is_exact_and_a_handler_may_use_the_place_of_its_own_timer() {
 #[test]
 fn mistaken_settings_are_refused() {
     assert_eq!(LocalTimer::<()>::new(Duration::ZERO).unwrap_err(), BuildError::ZeroTick);
-    let build = |kind| LocalTimer::builder().wheel(kind).build::<()>().map(drop);
+    let build = |kind| Settings::new().wheel(kind).build_local::<()>().map(drop);
     assert_eq!(build(WheelKind::Hashed { buckets: 0 }), Err(BuildError::ZeroBuckets));
-    let limited = LocalTimer::builder().max_pending(0).build::<()>().map(drop);
+    let limited = Settings::new().max_pending(0).build_local::<()>().map(drop);
     assert_eq!(limited, Err(BuildError::ZeroMaxPending));
 }
 

@@ -3,11 +3,11 @@
 use crate::support::allocations::allocations;
 use crate::support::random::Random;
 use std::time::Duration;
-use tickwheel::{Budget, FixedTimer, Key, LocalTimer, Time, WheelKind};
+use tickwheel::{Budget, FixedTimer, Key, LocalTimer, Settings, Time, WheelKind};
 
 fn timers() -> [LocalTimer<u64>; 2] {
     [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }]
-        .map(|kind| LocalTimer::builder().wheel(kind).build().unwrap())
+        .map(|kind| Settings::new().wheel(kind).build_local().unwrap())
 }
 
 const RESIDENT: usize = 5_000;

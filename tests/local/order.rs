@@ -4,7 +4,7 @@
 use crate::support::random::Random;
 use std::collections::VecDeque;
 use std::time::Duration;
-use tickwheel::{Key, LocalTimer, Time, WheelKind};
+use tickwheel::{Key, Settings, Time, WheelKind};
 
 const MS: u64 = 1_000_000;
 
@@ -13,7 +13,7 @@ type Pending = VecDeque<(Key<u64>, u64, u64)>;
 
 /// Keeps about `population` timers for `ticks` ticks and checks every one that fires.
 fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {
-    let mut timer = LocalTimer::builder().wheel(wheel).build().unwrap();
+    let mut timer = Settings::new().wheel(wheel).build_local().unwrap();
     let mut random = Random::new(seed);
     let (mut pending, mut number) = (Pending::new(), 0);
     let (mut fired_in_all, mut cancelled) = (0, 0);

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Cancel, Clock, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Time,
-    WheelKind,
+    Budget, Cancel, Clock, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Settings,
+    Time, WheelKind,
 };
 
 fn ms(n: u64) -> Time {
@@ -22,7 +22,7 @@ fn pause(pause_ms: u64) -> Period {
 
 fn timers<T>() -> [LocalTimer<T>; 2] {
     [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
-        .map(|kind| LocalTimer::builder().wheel(kind).build().unwrap())
+        .map(|kind| Settings::new().wheel(kind).build_local().unwrap())
 }
 
 /// Polls at the given times; the deadlines that fire in each.
@@ -299,7 +299,7 @@ fn zero_periods_are_refused_and_tiny_ones_do_not_spin() {
 
 #[test]
 fn periodic_timers_count_towards_the_limit() {
-    let mut timer = LocalTimer::builder().max_pending(1).build().unwrap();
+    let mut timer = Settings::new().max_pending(1).build_local().unwrap();
     let key = timer.schedule_periodic(Time::ZERO, ms(1), pause(1), 1).unwrap();
     assert_eq!(
         timer.schedule_periodic(Time::ZERO, ms(1), pause(1), 2).unwrap_err().into_payload(),

@@ -4,7 +4,7 @@ use crate::allocator::refusing_from;
 use crate::support::random::Random;
 use std::time::Duration;
 use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
-use tickwheel::{EventLoopTimer, FixedTimer, Key, LocalTimer, ManualClock, MissedTicks, Period};
+use tickwheel::{FixedTimer, Key, ManualClock, MissedTicks, Period, Settings};
 use tickwheel::{ScheduleError, ScheduleErrorKind, Time, WheelKind};
 
 /// The wheels grow by 16 KiB and more at a time, the staging buffer by 8 KiB and more.
@@ -118,7 +118,7 @@ fn a_local_timer_whose_entry_finds_no_room_comes_back() {
     for (kind, before) in KINDS.into_iter().flat_map(|kind| [(kind, 0), (kind, 5_000)]) {
         for allowed in ALLOWED {
             let capacity = NODES as usize + 2000;
-            let mut timer = LocalTimer::builder().wheel(kind).capacity(capacity).build().unwrap();
+            let mut timer = Settings::new().wheel(kind).capacity(capacity).build_local().unwrap();
             let schedule: Schedule<'_> = &mut |delay, n| timer.schedule(Time::ZERO, delay, n);
             let accepted = until_refused(schedule, before, allowed);
             assert_eq!(timer.pending(), accepted);
@@ -157,7 +157,7 @@ fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
     let _alone = crate::alone();
     for (kind, before) in KINDS.into_iter().flat_map(|kind| [(kind, 0), (kind, 5_000)]) {
         for allowed in ALLOWED {
-            let builder = EventLoopTimer::builder().wheel(kind).max_pending(NODES as usize + 2000);
+            let builder = Settings::new().wheel(kind).max_pending(NODES as usize + 2000);
             let clock = ManualClock::new();
             let mut timer = builder.clock(clock.clone()).build_with_waker(|| ()).unwrap();
             // Nodes that are free; their entries die before the wheel hears of them.
@@ -189,8 +189,8 @@ fn a_periodic_timer_whose_entry_finds_no_room_comes_back() {
     let _alone = crate::alone();
     let (second, mut payload) = (Duration::from_secs(1), 0);
     let period = Period::fixed_rate(second, MissedTicks::Skip).unwrap();
-    let mut local = LocalTimer::builder().capacity(10).build().unwrap();
-    let builder = EventLoopTimer::builder().clock(ManualClock::new());
+    let mut local = Settings::new().capacity(10).build_local().unwrap();
+    let builder = Settings::new().clock(ManualClock::new());
     let mut of_a_loop = builder.build_with_waker(|| ()).unwrap();
     let key = of_a_loop.remote().schedule(second, 0).unwrap();
     assert!(of_a_loop.cancel(key).won());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Builder, Drive, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock, MissedTicks,
+    Builder, Drive, Expired, FixedTimer, Key, LocalTimer, ManualClock, MissedTicks, Settings,
 };
 use tickwheel::{Period, ScheduleError, ScheduleErrorKind, Time, Timer};
 
@@ -160,8 +160,8 @@ fn room_for_which_there_is_no_memory_is_not_made() {
     refusing_from(most, || {
         let mut local = LocalTimer::with_capacity(ms, all).unwrap();
         let mut fixed = FixedTimer::with_capacity(DELAY, all);
-        let mut built = LocalTimer::builder().capacity(all).build().unwrap();
-        let mut built_fixed = LocalTimer::builder().capacity(all).build_fixed(ms).unwrap();
+        let mut built = Settings::new().capacity(all).build_local().unwrap();
+        let mut built_fixed = Settings::new().capacity(all).build_fixed(ms).unwrap();
         let engine = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
         let mut queue = engine.delay_queue();
         local.reserve(all);
@@ -213,7 +213,7 @@ fn what_cannot_be_refused_needs_no_memory() {
     let _alone = crate::alone();
     let clock = ManualClock::new();
     let [timer, elsewhere] = [by_hand(&clock), by_hand(&clock)];
-    let mut events = EventLoopTimer::builder().build_with_waker::<u64>(|| ()).unwrap();
+    let mut events = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
     let remote = events.remote();
     // What the thread needs once, wherever it goes.
     let key = elsewhere.schedule_key(DELAY, 0).unwrap();

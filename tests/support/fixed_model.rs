@@ -6,9 +6,7 @@ use super::ticks::{Ticks, later};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tickwheel::{
-    Budget, Expired, FixedTimer, Key, LocalTimer, ManualClock, ScheduleErrorKind, Time,
-};
+use tickwheel::{Budget, Expired, FixedTimer, Key, ManualClock, ScheduleErrorKind, Settings, Time};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -289,7 +287,7 @@ fn apply(world: &mut World, timer: &mut FixedTimer<Payload>, op: Op) {
 pub fn check(case: &Case) {
     let delay = case.delay.duration(UNIT);
     let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
-    let mut builder = LocalTimer::builder();
+    let mut builder = Settings::new();
     if let Some(limit) = limit {
         builder = builder.max_pending(limit);
     }

@@ -7,7 +7,9 @@ use super::ticks::{Rhythm, Ticks, later};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use tickwheel::{Budget, Cancel, Expired, Key, LocalTimer, ManualClock, Reschedule, Time};
+use tickwheel::{
+    Budget, Cancel, Expired, Key, LocalTimer, ManualClock, Reschedule, Settings, Time,
+};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -401,11 +403,11 @@ fn apply(world: &mut World, timer: &mut LocalTimer<Payload>, op: Op) {
 pub fn check(case: &Case) {
     let ticks = Ticks::new(case.tick.duration());
     let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
-    let mut builder = LocalTimer::builder().tick(case.tick.duration()).wheel(case.wheel.kind());
+    let mut builder = Settings::new().tick(case.tick.duration()).wheel(case.wheel.kind());
     if let Some(limit) = limit {
         builder = builder.max_pending(limit);
     }
-    let mut timer: LocalTimer<Payload> = builder.build().expect("a good choice of settings");
+    let mut timer: LocalTimer<Payload> = builder.build_local().expect("a good choice of settings");
     let mut world = World {
         book: Book::new(ticks, limit),
         clock: ManualClock::starting_at(case.uptime.time(ticks)),

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{Cancel, EventLoopTimer, Key, ManualClock, Remote, Reschedule, Time};
+use tickwheel::{Cancel, EventLoopTimer, Key, ManualClock, Remote, Reschedule, Settings, Time};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -242,7 +242,7 @@ pub fn check(case: &Case) {
     let wakes = Arc::new(AtomicUsize::new(0));
     let called = Arc::clone(&wakes);
     let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
-    let mut builder = EventLoopTimer::builder()
+    let mut builder = Settings::new()
         .tick(case.tick.duration())
         .wheel(case.wheel.kind())
         .budget(case.budgets.budget())

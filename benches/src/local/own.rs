@@ -3,7 +3,7 @@
 use super::peer::LocalPeer;
 use std::hint::black_box;
 use std::time::Duration;
-use tickwheel::{EventLoopTimer, Key, LocalTimer, Time};
+use tickwheel::{EventLoopTimer, Key, LocalTimer, Settings, Time};
 
 /// The same code for both: they have the same calls and no trait in common.
 macro_rules! own_peer {
@@ -61,5 +61,5 @@ own_peer! {
 
 own_peer! {
     /// At the default settings. No remote exists, so nobody is ever woken.
-    EventLoopPeer, EventLoopTimer<u64>, EventLoopTimer::builder().build_with_waker(|| ())
+    EventLoopPeer, EventLoopTimer<u64>, Settings::new().build_with_waker(|| ())
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
-use tickwheel::{Budget, EventLoopTimer, Key};
+use tickwheel::{Budget, EventLoopTimer, Key, Settings};
 
 use super::process::ServerCounts;
 use crate::measure::nanos;
@@ -100,7 +100,7 @@ fn run(
             eprintln!("a loop cannot be woken for its timers: {error}");
         }
     };
-    let timer = EventLoopTimer::builder().budget(BUDGET).build_with_waker(wake);
+    let timer = Settings::new().budget(BUDGET).build_with_waker(wake);
     let mut timer = timer.map_err(io::Error::other)?;
     let mut events = Events::with_capacity(EVENTS);
     let mut knocking = false;

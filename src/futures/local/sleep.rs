@@ -23,10 +23,10 @@ use std::task::{Context, Poll, Waker};
 /// ```
 /// use std::task::{Context, Waker};
 /// use std::time::Duration;
-/// use tickwheel::{EventLoopBuilder, LocalSleeps};
+/// use tickwheel::{Settings, LocalSleeps};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+/// let sleeps = LocalSleeps::new(Settings::new())?;
 /// let mut idle = sleeps.sleep(Duration::from_secs(30));
 /// let mut cx = Context::from_waker(Waker::noop());
 /// assert!(idle.poll_sleep(&mut cx).is_pending() && !idle.is_elapsed());

@@ -3,8 +3,9 @@
 use super::shared::{Bell, Shared, wake};
 use super::sleep::LocalSleep;
 use super::wakeup::Wakeup;
-use crate::event_loop::{EventLoopBuilder, EventLoopTimer, Remote};
+use crate::event_loop::{EventLoopTimer, Remote};
 use crate::time::{Time, When};
+use crate::types::Settings;
 use crate::types::{BuildError, Polled};
 use std::convert::Infallible;
 use std::fmt;
@@ -30,11 +31,11 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{EventLoopBuilder, LocalSleeps};
+/// use tickwheel::{Settings, LocalSleeps};
 ///
 /// # use std::task::{Context, Poll, Waker};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+/// let sleeps = LocalSleeps::new(Settings::new())?;
 /// let mut task = Box::pin(async {
 ///     sleeps.sleep(Duration::from_millis(5)).await?;
 ///     Ok::<_, tickwheel::SleepError>("5 ms later")
@@ -62,7 +63,7 @@ impl LocalSleeps {
     /// # Errors
     ///
     /// If a setting is out of range.
-    pub fn new(builder: EventLoopBuilder) -> Result<Self, BuildError> {
+    pub fn new(builder: Settings) -> Result<Self, BuildError> {
         let bell: Arc<Bell> = Arc::default();
         let timer = builder.build_with_waker({
             let bell = Arc::clone(&bell);
@@ -81,10 +82,10 @@ impl LocalSleeps {
     /// ```
     /// use std::task::Waker;
     /// use std::time::Duration;
-    /// use tickwheel::{EventLoopBuilder, LocalSleeps};
+    /// use tickwheel::{Settings, LocalSleeps};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+    /// let sleeps = LocalSleeps::new(Settings::new())?;
     /// let start = sleeps.now();
     /// let (remote, waker) = (sleeps.remote(), Waker::noop().clone().into());
     /// let other = std::thread::spawn(move || remote.schedule(Duration::ZERO, waker).map(drop));
@@ -137,12 +138,12 @@ impl LocalSleeps {
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// use tickwheel::{EventLoopBuilder, LocalSleeps};
+    /// use tickwheel::{Settings, LocalSleeps};
     ///
     /// # fn spawn_local<F>(_: F) {}
     /// # async fn runtimes_sleep(_: Duration) {}
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+    /// let sleeps = LocalSleeps::new(Settings::new())?;
     /// // For example tokio::task::spawn_local and tokio::time::sleep.
     /// spawn_local({
     ///     let sleeps = sleeps.clone();

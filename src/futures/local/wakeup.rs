@@ -9,10 +9,10 @@ use std::task::Waker;
 /// ```
 /// use std::task::Waker;
 /// use std::time::Duration;
-/// use tickwheel::{EventLoopBuilder, LocalSleeps};
+/// use tickwheel::{Settings, LocalSleeps};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+/// let sleeps = LocalSleeps::new(Settings::new())?;
 /// let remote = sleeps.remote();
 /// let key = remote.schedule(Duration::from_secs(1), Waker::noop().clone().into())?;
 /// let waker: Waker = remote.cancel(key).payload().expect("it is pending").into();
@@ -26,10 +26,10 @@ use std::task::Waker;
 /// ```compile_fail,E0277
 /// use std::task::Waker;
 /// use std::time::Duration;
-/// use tickwheel::{EventLoopBuilder, LocalSleeps, Period};
+/// use tickwheel::{Settings, LocalSleeps, Period};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let sleeps = LocalSleeps::new(EventLoopBuilder::new())?;
+/// let sleeps = LocalSleeps::new(Settings::new())?;
 /// let second = Duration::from_secs(1);
 /// sleeps.remote().schedule_periodic(second, Period::fixed_delay(second)?, Waker::noop().clone().into())?;
 /// # Ok(()) }

@@ -1,0 +1,101 @@
+//! From settings and a waker to an event-loop timer.
+
+use super::timer::{EventLoopTimer, Waker};
+use crate::contain::{self, Contained};
+use crate::shard::{Limit, Owner};
+use crate::types::{BuildError, Settings};
+use crate::wheel::AnyWheel;
+use std::sync::Arc;
+
+impl Settings {
+    /// Builds an [`EventLoopTimer`] whose remotes wake the loop through its own poll: an event with `token` arrives
+    /// then, and needs no handling beyond the poll of the timer that every round of the loop makes anyway.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range, or `mio` cannot register a waker: a poll takes one waker in its life. If it has
+    /// one, give it to [`build_with_mio_waker`](Self::build_with_mio_waker).
+    pub fn build_with_mio<T: Send + 'static>(
+        self,
+        registry: &mio::Registry,
+        token: mio::Token,
+    ) -> Result<EventLoopTimer<T>, BuildError> {
+        // With debug assertions `mio` panics on a poll that has, or had, a waker.
+        let waker = match contain::call(|| mio::Waker::new(registry, token)) {
+            Ok(Ok(waker)) => Arc::new(waker),
+            Ok(Err(error)) => return Err(BuildError::Waker { message: error.to_string() }),
+            Err(message) => return Err(BuildError::Waker { message }),
+        };
+        self.build_with_mio_waker(waker)
+    }
+
+    /// Like [`build_with_mio`](Self::build_with_mio), through a waker that the poll has already.
+    ///
+    /// The timer keeps the waker as long as it lives; its remotes do not.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tickwheel::{EventLoopTimer, Settings};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let poll = mio::Poll::new()?;
+    /// let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0))?);
+    /// let timer: EventLoopTimer<u64> = Settings::new().build_with_mio_waker(Arc::clone(&waker))?;
+    /// waker.wake()?; // the loop has reasons of its own to be woken
+    /// # drop(timer);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn build_with_mio_waker<T: Send + 'static>(
+        self,
+        waker: Arc<mio::Waker>,
+    ) -> Result<EventLoopTimer<T>, BuildError> {
+        self.build_loop(Arc::new(move || match waker.wake() {
+            Ok(()) => true,
+            Err(error) => {
+                let text = "an event loop could not be woken for its timers";
+                contain::error(format_args!("{text}: {error}"));
+                false
+            }
+        }))
+    }
+
+    /// Builds an [`EventLoopTimer`] whose remotes call `wake` when the loop has to look at its timers earlier than it
+    /// planned.
+    ///
+    /// The timer keeps `wake` as long as it lives; its remotes do not.
+    ///
+    /// It must end the loop's current sleep, or its next one if it does not sleep yet: writing to an
+    /// eventfd or a pipe, unparking a thread, posting a message. It is called from any thread and must
+    /// not block. One that panics has woken nobody: the error is logged, the timer stays accepted, and the next
+    /// remote that has something earlier than the sleep's end calls again. It may use remotes of this timer, and is
+    /// not called from within itself for that. For a loop that never sleeps, or has no remotes, it may do nothing.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn build_with_waker<T: Send + 'static>(
+        self,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<EventLoopTimer<T>, BuildError> {
+        let wake = Contained::new("a waker", wake);
+        // On the way of a producer whose timer is accepted already: a panic must not take its key away.
+        self.build_loop(Arc::new(move || {
+            wake.get().and_then(|wake| contain::quietly("an event loop's waker", wake)).is_some()
+        }))
+    }
+
+    fn build_loop<T: Send + 'static>(self, waker: Waker) -> Result<EventLoopTimer<T>, BuildError> {
+        let rate = self.check()?;
+        let limit = self.max_pending.map(|max| Arc::new(Limit::new(max)));
+        let wheel = AnyWheel::new(self.wheel)?;
+        // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
+        let weak = Arc::downgrade(&waker);
+        let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
+        let owner = Owner::new(0, wheel, limit, Box::new(wake_owner));
+        Ok(EventLoopTimer::new(owner, rate, self, waker))
+    }
+}
