@@ -66,7 +66,16 @@ pub(crate) fn raise_open_files() -> Option<u64> {
     None
 }
 
-pub(crate) fn read(path: &str) -> Option<String> {
+/// A note for a report if others keep the cores busy, which shows in latency and lateness.
+pub(crate) fn busy_note() -> Option<String> {
+    let load = read("/proc/loadavg")?.split(' ').next()?.parse::<f64>().ok()?;
+    let (busy, cores) = (load > 0.5, cores());
+    busy.then(|| {
+        format!("the machine was busy before: a load average of {load:.1} on {cores} cores")
+    })
+}
+
+fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::report::model::Report;
 use crate::settings::engine::EngineSettings;
 use crate::settings::setting::Setting;
-use crate::usage::{Surroundings, Usage};
+use crate::usage::Usage;
 use crate::workload::{self, Action, Op};
 
 /// Bad lines shown.
@@ -30,14 +30,13 @@ pub(crate) fn replay(
     let resident_before = machine::resident_bytes();
     let timers = ops.iter().filter(|op| matches!(op.action, Action::Schedule { .. })).count();
     let mut progress = Progress::new(ops.len() as u64, plan.quiet);
-    let (usage, surroundings) = (Usage::now(), Surroundings::now());
+    let (usage, busy) = (Usage::now(), machine::busy_note());
     let played = if plan.fast {
         fast::play(&ops, timers, plan, engine, interrupt, &mut progress)?
     } else {
         real::play(&ops, timers, plan, engine, interrupt, &mut progress)?
     };
     let cost = Usage::now().since(&usage);
-    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s);
     progress.phase("checking the ledger");
     let Played { ledger, stats, returned, counts, samples, seconds, interrupted } = played;
     let verdict = ledger.audit(&returned, &counts.totals, &EngineCounts::from(&stats));
@@ -61,7 +60,7 @@ pub(crate) fn replay(
         settings: rows(plan, engine, &ops),
         interrupted,
         phases: vec![outcome.phase()],
-        notes: disturbance.notes(seconds, 0.0, None),
+        notes: busy.into_iter().collect(),
     })
 }
 

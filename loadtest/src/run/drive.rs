@@ -22,7 +22,7 @@ use crate::report::model::Report;
 use crate::report::outputs::{Output, print};
 use crate::settings::engine::EngineSettings;
 use crate::settings::load::{LoadSettings, PayloadChoice};
-use crate::usage::{Surroundings, Usage};
+use crate::usage::Usage;
 use crate::workload;
 
 /// Runs the load, judges it, and writes what the producers did if that is wanted.
@@ -41,13 +41,14 @@ pub(crate) fn run(
     let record = load.record.as_deref().map(Output::open).transpose()?;
     let mut settings = engine.rows();
     settings.extend(load.rows());
-    let (interrupted, phases, notes) = (false, Vec::new(), Vec::new());
+    let (interrupted, phases) = (false, Vec::new());
+    let notes = machine::busy_note().into_iter().collect();
     let mut report = Report { kind: "load run", settings, interrupted, phases, notes };
     let mut ops = Vec::new();
     for phase in load.phases() {
         let end = choose(&Session { engine, load, phase, quiet, interrupt })?;
         let name = if many { format!("{}: ", phase.name) } else { String::new() };
-        report.notes.extend(end.notes.iter().map(|note| format!("{name}{note}")));
+        report.notes.extend(end.note.map(|note| format!("{name}{note}")));
         report.phases.push(end.phase);
         ops.extend(end.ops);
         if end.interrupted {
@@ -96,7 +97,7 @@ fn drive<L: Load, G: Grip<L::Payload>>(session: &Session<'_>) -> Result<PhaseEnd
     let producers = producers.map_err(Failure::memory("the timers of all producers", CURE))?;
     let halt = Interrupt::default();
     let mut threads = Vec::with_capacity(load.producers);
-    let (usage, surroundings) = (Usage::now(), Surroundings::now());
+    let usage = Usage::now();
     for (number, producer) in producers.into_iter().enumerate() {
         let until = halt.clone();
         let thread = std::thread::Builder::new()
@@ -116,9 +117,7 @@ fn drive<L: Load, G: Grip<L::Payload>>(session: &Session<'_>) -> Result<PhaseEnd
     let mut monitor = Monitor::new(&ledger, live, resident_before, phase.duration);
     let interrupted = monitor.watch(session.interrupt, &mut progress);
     let cost = Usage::now().since(&usage);
-    let disturbance = Surroundings::now().since(&surroundings, cost.cpu_s);
-
-    let watched = Watched { monitor, cost, disturbance, interrupted };
+    let watched = Watched { monitor, cost, interrupted };
     finish::<L, G>(session, &ledger, &timer, threads, &halt, watched, &mut progress)
 }
 

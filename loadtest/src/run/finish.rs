@@ -23,20 +23,19 @@ use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::report::model::Phase;
 use crate::settings::setting::Setting;
-use crate::usage::{Cost, Disturbance};
+use crate::usage::Cost;
 
 /// What the monitor and the system saw while the load ran.
 pub(crate) struct Watched<'a> {
     pub(crate) monitor: Monitor<'a>,
     pub(crate) cost: Cost,
-    pub(crate) disturbance: Disturbance,
     pub(crate) interrupted: bool,
 }
 
 /// What a phase came to.
 pub(crate) struct PhaseEnd {
     pub(crate) phase: Phase,
-    pub(crate) notes: Vec<String>,
+    pub(crate) note: Option<String>,
     pub(crate) ops: Vec<recording::Logged>,
     pub(crate) interrupted: bool,
 }
@@ -63,7 +62,7 @@ pub(crate) fn finish<L: Load, G: Grip<L::Payload>>(
 
     let stats = timer.stats();
     let verdict = ledger.audit(&returned, &gathered.totals, &EngineCounts::from(&stats));
-    let Watched { monitor, cost, disturbance, interrupted } = watched;
+    let Watched { monitor, cost, interrupted } = watched;
     let seconds = monitor.seconds();
     let outcome = Outcome {
         name: session.phase.name,
@@ -80,35 +79,19 @@ pub(crate) fn finish<L: Load, G: Grip<L::Payload>>(
         stats: &stats,
         verdict,
     };
-    Ok(PhaseEnd {
-        notes: notes(session, seconds, &cost, &disturbance),
-        phase: outcome.phase(),
-        ops: gathered.logs,
-        interrupted,
-    })
+    Ok(PhaseEnd { note: note(session), phase: outcome.phase(), ops: gathered.logs, interrupted })
 }
 
-/// Threads that never rest and have to share cores change what latency and lateness mean; so does
-/// whoever else uses the machine.
-fn notes(
-    session: &Session<'_>,
-    seconds: f64,
-    cost: &Cost,
-    disturbance: &Disturbance,
-) -> Vec<String> {
+/// Threads that never rest and have to share cores change what latency and lateness mean.
+fn note(session: &Session<'_>) -> Option<String> {
     let (cores, producers) = (machine::cores(), session.load.producers);
     let shards = session.engine.shards;
-    let full_speed = session.phase.rate.is_none();
-    let wanted = if full_speed { cores.min(producers) as f64 } else { 0.0 };
-    let obtained = cost.cpu_s.map(|cpu| cpu / seconds.max(1e-9));
-    let mut notes = disturbance.notes(seconds, wanted, obtained);
-    if full_speed && producers + shards > cores {
-        notes.push(format!(
-            "{producers} producers at full speed and {shards} workers share {cores} cores; latency \
-             and lateness include waiting for a core"
-        ));
-    }
-    notes
+    (session.phase.rate.is_none() && producers + shards > cores).then(|| {
+        format!(
+            "{producers} producers at full speed and {shards} workers share {cores} cores; latency and \
+             lateness include waiting for a core"
+        )
+    })
 }
 
 /// What all producers left behind.

@@ -18,7 +18,7 @@ use crate::outcome::{LOOK_EVERY, Sample, sample_every};
 use crate::progress::Progress;
 use crate::report::model::Report;
 use crate::settings::server::ServerSettings;
-use crate::usage::{Surroundings, Usage};
+use crate::usage::Usage;
 
 /// Runs server and clients and judges the server.
 pub(crate) fn run(
@@ -31,7 +31,8 @@ pub(crate) fn run(
     let settings = &settings;
     let told = settings.tell_server.unwrap_or(settings.idle_timeout);
     let server = ServerProcess::start(told, settings.loops)?;
-    let (usage, surroundings) = (Usage::now(), Surroundings::now());
+    let usage = Usage::now();
+    let mut notes: Vec<String> = machine::busy_note().into_iter().collect();
     let signals = Signals::default();
     let live: Vec<Arc<Live>> = (0..settings.client_loops).map(|_| Arc::default()).collect();
     let tasks = tasks(settings, &server).into_iter().zip(&live);
@@ -58,11 +59,7 @@ pub(crate) fn run(
         drop(client);
     }
     let verdict = totals.verdict(&counts, interrupted);
-    let own_cpu = counts.as_ref().ok().and_then(|counts| counts.cost.cpu_s);
-    let own_cpu = client_cost.cpu_s.zip(own_cpu).map(|(clients, server)| clients + server);
-    let disturbance = Surroundings::now().since(&surroundings, own_cpu);
     let phase = outcome::phase(verdict, &totals, counts.as_ref().ok(), &client_cost, &samples);
-    let mut notes = disturbance.notes(phase.seconds, 0.0, None);
     notes.extend(shortage);
     notes.extend(more_notes(settings, totals.all().excused));
     Ok(Report {

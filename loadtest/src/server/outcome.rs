@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use super::connection::KINDS;
 use super::process::ServerCounts;
 use super::totals::{KindTotals, Totals};
-use crate::outcome::{Sample, cost_figures, rates};
+use crate::outcome::{Sample, cost_figures};
 use crate::report::model::{Cell, Distribution, Figure, Phase, Table, Timeline, Unit, Verdict};
 use crate::usage::Cost;
 
@@ -83,7 +83,6 @@ fn figures(
 }
 
 fn timelines(samples: &[Sample]) -> Vec<Timeline> {
-    let total = |of: fn(&Sample) -> u64| rates(samples, of);
     let held = samples.iter().map(|sample| (sample.at_s, open(sample) as f64));
     let memory =
         samples.iter().filter_map(|sample| Some((sample.at_s, sample.resident_bytes? as f64)));
@@ -95,20 +94,6 @@ fn timelines(samples: &[Sample]) -> Vec<Timeline> {
             "Closed ones are replaced until the load is over; then all fall silent.",
             Unit::Count,
             held.collect(),
-        ),
-        line(
-            "closed",
-            "Closed by the server",
-            "Connections per second.",
-            Unit::PerSecond,
-            total(|sample| sample.ended),
-        ),
-        line(
-            "echoed",
-            "Echo read by the clients",
-            "Bytes per second.",
-            Unit::BytesPerSecond,
-            total(|sample| sample.third),
         ),
         line(
             "server_resident",

@@ -19,6 +19,26 @@ fn loadtest(folder: &TempDir, arguments: &[&str]) -> Output {
     program(folder).args(arguments).output().expect("the program starts")
 }
 
+/// Runs the program, which has to end with `code`; what it said on both channels.
+fn ends(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
+    said(loadtest(folder, arguments), arguments, code)
+}
+
+/// The same under a limit of the shell, such as `-n 140`.
+#[cfg(unix)]
+fn ends_under(folder: &TempDir, limit: &str, arguments: &[&str], code: i32) -> (String, String) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).current_dir(folder);
+    let output = shell.arg(env!("CARGO_BIN_EXE_loadtest")).args(arguments).output();
+    said(output.expect("the shell starts"), arguments, code)
+}
+
+fn said(output: Output, arguments: &[&str], code: i32) -> (String, String) {
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}\n{err}");
+    (out, err)
+}
+
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }

@@ -1,6 +1,6 @@
 //! Runs of the load program itself: every kind of load, replays, comparisons, what is refused.
 
-use super::{assert_ok, assert_page, folder, json, loadtest, text};
+use super::{assert_ok, assert_page, ends, ends_under, folder, json, loadtest, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -25,9 +25,7 @@ fn assert_sound(json: &Value) {
 fn a_one_second_run_ends_with_verdict_table_and_files() {
     let folder = folder();
     let run = ["--duration", "1s", "--cancel-share", "0.9", "--json", "out.json"];
-    let output = loadtest(&folder, &run);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
+    let (out, _) = ends(&folder, &run, 0);
     for part in ["schedule call", "firing lateness", "p99.9", "context switches", "verdict: OK"] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
@@ -74,8 +72,7 @@ fn every_kind_of_load_holds_the_verdict() {
     let folder = folder();
     for run in runs {
         let always = ["--duration", "300ms", "--json", "out.json", "--no-report", "--quiet"];
-        let output = loadtest(&folder, &[&always[..], run].concat());
-        assert_eq!(output.status.code(), Some(0), "{run:?}: {}", text(&output.stdout));
+        ends(&folder, &[&always[..], run].concat(), 0);
         assert_sound(&json(&folder, "out.json"));
     }
 }
@@ -87,8 +84,7 @@ fn the_shipped_recording_replays_fast_and_exactly() {
     let file = file.to_str().unwrap();
     for extra in [&[][..], &["--linger", "70s"], &["--wheel", "hashed:8", "--tick", "100us"]] {
         let always = ["replay", file, "--fast", "--json", "out.json", "--no-report"];
-        let output = loadtest(&folder, &[&always[..], extra].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        ends(&folder, &[&always[..], extra].concat(), 0);
         let json = json(&folder, "out.json");
         assert_sound(&json);
         assert!(number(&json, "fired") > 0 && number(&json, "rescheduled") > 0, "{json:#}");
@@ -102,17 +98,14 @@ fn the_shipped_recording_replays_fast_and_exactly() {
 fn a_recording_can_be_replayed_in_real_time() {
     let folder = folder();
     let record = ["--record", "new.csv", "--duration", "300ms", "--no-report"];
-    let output = loadtest(&folder, &record);
-    assert_eq!(output.status.code(), Some(2), "each phase has a clock of its own");
-    assert!(text(&output.stderr).contains("give it one --rate"), "{}", text(&output.stderr));
-    let output =
-        loadtest(&folder, &[&record[..], &["--rate", "1k", "--reschedule-share", "0.05"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("recorded"));
+    let (_, err) = ends(&folder, &record, 2);
+    assert!(err.contains("give it one --rate"), "{}", err);
+    let (out, _) =
+        ends(&folder, &[&record[..], &["--rate", "1k", "--reschedule-share", "0.05"]].concat(), 0);
+    assert!(out.contains("recorded"));
     for fast in [&[][..], &["--fast"]] {
         let replay = ["replay", "new.csv", "--json", "out.json", "--no-report", "--quiet"];
-        let output = loadtest(&folder, &[&replay[..], fast].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        ends(&folder, &[&replay[..], fast].concat(), 0);
         assert_sound(&json(&folder, "out.json"));
     }
 }
@@ -123,13 +116,11 @@ fn a_bad_workload_is_refused_line_by_line() {
     let bad =
         "time_us,op,id,delay_us\n0,schedule,1,5\nsoon,schedule,2,5\n7,cancel,9,\n3,cancel,1,\n";
     std::fs::write(folder.path().join("bad.csv"), bad).unwrap();
-    let output = loadtest(&folder, &["replay", "bad.csv"]);
-    let err = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{err}");
+    let (out, err) = ends(&folder, &["replay", "bad.csv"], 2);
     assert!(err.contains("line 3: time_us must be a whole number"), "{err}");
     assert!(err.contains("line 4: id 9 was not scheduled"), "{err}");
     assert!(!err.contains("line 2") && !err.contains("line 5"), "{err}");
-    assert!(output.stdout.is_empty(), "nothing was run");
+    assert!(out.is_empty(), "nothing was run");
 
     let many = format!("time_us,op,id,delay_us\n{}", "x\n".repeat(50));
     std::fs::write(folder.path().join("bad.csv"), many).unwrap();
@@ -142,11 +133,8 @@ fn a_bad_workload_is_refused_line_by_line() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_device_is_refused_as_a_workload() {
-    let script = "ulimit -v 1000000; exec \"$0\" replay /dev/zero --no-report";
-    let program = env!("CARGO_BIN_EXE_loadtest");
-    let output = std::process::Command::new("sh").args(["-c", script, program]).output().unwrap();
-    let err = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{err}");
+    let replay = ["replay", "/dev/zero", "--no-report"];
+    let (_, err) = ends_under(&folder(), "-v 1000000", &replay, 2);
     assert!(err.contains("a line has more than 65536 bytes"), "{err}");
 }
 
@@ -155,9 +143,8 @@ fn an_empty_workload_is_an_error() {
     let folder = folder();
     std::fs::write(folder.path().join("empty.csv"), "time_us,op,id,delay_us\n# nothing\n").unwrap();
     for way in [&["replay", "empty.csv"][..], &["replay", "empty.csv", "--fast"]] {
-        let output = loadtest(&folder, way);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        assert!(text(&output.stderr).contains("no operation"), "{}", text(&output.stderr));
+        let (_, err) = ends(&folder, way, 2);
+        assert!(err.contains("no operation"), "{}", err);
     }
 }
 
@@ -173,9 +160,7 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
         (&["replay", "no-such-file.csv"], "no-such-file.csv"),
         (&["--no-such-option"], "--help"),
     ] {
-        let output = loadtest(&folder, arguments);
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+        let (_, err) = ends(&folder, arguments, 2);
         assert!(err.contains(hint), "{arguments:?}: {err}");
     }
 }
@@ -185,16 +170,10 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
 #[test]
 fn timers_that_no_memory_has_room_for_are_refused_before_the_run() {
     let folder = folder();
-    let program = env!("CARGO_BIN_EXE_loadtest");
-    let script =
-        format!("ulimit -v 3000000; exec '{program}' --in-flight 1000000000 --producers 1");
-    let output =
-        std::process::Command::new("sh").args(["-c", &script]).current_dir(&folder).output();
-    let output = output.unwrap();
-    let err = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{err}");
+    let run = ["--in-flight", "1000000000", "--producers", "1"];
+    let (out, err) = ends_under(&folder, "-v 3000000", &run, 3);
     assert!(err.contains("no memory") && err.contains("lower --in-flight"), "{err}");
-    assert!(output.stdout.is_empty(), "nothing was run");
+    assert!(out.is_empty(), "nothing was run");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "no file is left");
 }
 
@@ -202,10 +181,9 @@ fn timers_that_no_memory_has_room_for_are_refused_before_the_run() {
 fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let folder = folder();
     for option in ["--report", "--json"] {
-        let output = loadtest(&folder, &["--duration", "1h", option, "no/such/place"]);
-        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-        assert!(output.stdout.is_empty(), "nothing was run");
-        assert!(text(&output.stderr).contains("cannot write no/such/place"));
+        let (out, err) = ends(&folder, &["--duration", "1h", option, "no/such/place"], 3);
+        assert!(out.is_empty(), "nothing was run");
+        assert!(err.contains("cannot write no/such/place"));
     }
     let record = ["--record", "no/such/place", "--rate", "1k", "--duration", "1h"];
     assert_eq!(loadtest(&folder, &record).status.code(), Some(3));
@@ -226,11 +204,9 @@ fn files_that_are_one_are_refused_before_the_run() {
         (&["replay", "w.csv", "--no-report", "--json", "w.csv"], ["--json w.csv", "FILE w.csv"]),
         (&["replay", "w.csv", "--fast", "--report", "w.csv"], ["--report w.csv", "FILE w.csv"]),
     ] {
-        let output = loadtest(&folder, arguments);
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+        let (out, err) = ends(&folder, arguments, 2);
         assert!(names.iter().all(|name| err.contains(name)), "{arguments:?}: {err}");
-        assert!(output.stdout.is_empty(), "nothing was run");
+        assert!(out.is_empty(), "nothing was run");
     }
     assert_eq!(std::fs::read(folder.path().join("w.csv")).unwrap(), workload);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no other file is left");
@@ -246,9 +222,7 @@ fn links_to_one_file_are_refused() {
     std::fs::hard_link(path("old"), path("hard")).unwrap();
     std::os::unix::fs::symlink("new", path("soft")).unwrap();
     for [page, json] in [["old", "hard"], ["soft", "new"], ["new", "soft"]] {
-        let output = loadtest(&folder, &["--report", page, "--json", json]);
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{err}");
+        let (_, err) = ends(&folder, &["--report", page, "--json", json], 2);
         assert!(err.contains(&format!("--report {page} and --json {json}")), "{err}");
     }
     assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
@@ -262,8 +236,7 @@ fn results_replace_older_ones_and_may_go_to_a_device() {
     let folder = folder();
     std::fs::write(folder.path().join("out.json"), "x".repeat(1 << 20)).unwrap();
     let run = ["--duration", "100ms", "--quiet", "--json", "out.json", "--report", "/dev/null"];
-    let output = loadtest(&folder, &run);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    ends(&folder, &run, 0);
     assert_sound(&json(&folder, "out.json"));
 }
 

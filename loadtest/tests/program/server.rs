@@ -1,6 +1,6 @@
 //! Runs `loadtest server` as a user would: real connections, real verdicts.
 
-use super::{assert_ok, assert_page, folder, json, loadtest, number, text};
+use super::{assert_ok, assert_page, ends, ends_under, folder, json, number};
 use serde_json::Value;
 
 /// Few connections and a short run, for a machine that is busy with other tests.
@@ -27,9 +27,7 @@ fn assert_sound(json: &Value) {
 fn two_hundred_connections_are_closed_in_time() {
     let folder = folder();
     let always = ["server", "--connections", "200", "--idle-timeout", "1s", "--json", "out.json"];
-    let output = loadtest(&folder, &[&always[..], &["--duration", "2s"]].concat());
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
+    let (out, _) = ends(&folder, &[&always[..], &["--duration", "2s"]].concat(), 0);
     for part in ["chatty", "silent", "late p50", "server context switches", "verdict: OK"] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
@@ -49,9 +47,7 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
     ] {
         let folder = folder();
         let wrong = ["--tell-server", told, "--grace", "400ms"];
-        let output = loadtest(&folder, &[&SMALL[..], &wrong].concat());
-        let out = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(1), "{out}\n{}", text(&output.stderr));
+        let (out, _) = ends(&folder, &[&SMALL[..], &wrong].concat(), 1);
         assert!(out.contains(word) && out.contains("verdict: BREACH"), "{out}");
         let json = json(&folder, "out.json");
         assert!(number(&json["breaches"], breach) > 0, "{json:#}");
@@ -65,15 +61,9 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
 #[test]
 fn a_low_file_limit_is_named_and_used_up() {
     let folder = folder();
-    let small = SMALL.map(|argument| if argument == "60" { "5000" } else { argument }).join(" ");
-    let program = env!("CARGO_BIN_EXE_loadtest");
-    let script =
-        format!("ulimit -n 140; exec '{program}' {small} --quiet --loops 2 --client-loops 1");
-    let output =
-        std::process::Command::new("sh").args(["-c", &script]).current_dir(&folder).output();
-    let output = output.unwrap();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{err}");
+    let small = SMALL.map(|argument| if argument == "60" { "5000" } else { argument });
+    let loops = ["--quiet", "--loops", "2", "--client-loops", "1"];
+    let (out, err) = ends_under(&folder, "-n 140", &[&small[..], &loops].concat(), 0);
     let words = "the limit of 140 open files allows 68 of the 5000 connections asked for";
     assert!(err.contains(words) && err.contains("ulimit -n"), "{err}");
     assert_eq!(out.lines().count(), 4, "quiet says only the verdict: {out}");
@@ -99,8 +89,7 @@ fn impossible_options_exit_with_2() {
         (&["server", "--chatty-share", "0.9", "--fading-share", "0.2"][..], "make 1 or less"),
         (&["server", "--idle-timeout", "5ms"], "is too short to be judged; use 100ms"),
     ] {
-        let output = loadtest(&folder, arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains(hint), "{}", text(&output.stderr));
+        let (_, err) = ends(&folder, arguments, 2);
+        assert!(err.contains(hint), "{}", err);
     }
 }

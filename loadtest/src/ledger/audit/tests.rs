@@ -184,15 +184,16 @@ fn a_refused_timer_must_not_fire() {
 
 #[test]
 fn wrong_engine_statistics_are_a_breach() {
-    let mut fixture = Fixture::new();
-    let ticket = fixture.schedule(0);
-    fixture.cancel(ticket);
-    let honest = EngineCounts {
-        scheduled: vec![1],
-        fired: vec![0],
-        cancelled: 1,
-        ..EngineCounts::default()
+    let judged = |forge: fn(&mut EngineCounts)| {
+        let mut fixture = Fixture::new();
+        let ticket = fixture.schedule(0);
+        fixture.cancel(ticket);
+        let (scheduled, fired) = (vec![1], vec![0]);
+        let mut engine = EngineCounts { scheduled, fired, cancelled: 1, ..Default::default() };
+        forge(&mut engine);
+        found(&fixture.ledger.audit(&[], &fixture.totals, &engine))[3]
     };
+    assert_eq!(judged(|_| ()), 0);
     let forgeries: [fn(&mut EngineCounts); 7] = [
         |engine| engine.scheduled = vec![0, 1],
         |engine| engine.fired = vec![1],
@@ -203,18 +204,8 @@ fn wrong_engine_statistics_are_a_breach() {
         |engine| engine.panics = 1,
     ];
     for (n, forge) in forgeries.into_iter().enumerate() {
-        let mut engine = honest.clone();
-        forge(&mut engine);
-        let fixture = {
-            let mut fixture = Fixture::new();
-            let ticket = fixture.schedule(0);
-            fixture.cancel(ticket);
-            fixture
-        };
-        let verdict = fixture.ledger.audit(&[], &fixture.totals, &engine);
-        assert!(found(&verdict)[3] > 0, "forgery {n}: {verdict:?}");
+        assert!(judged(forge) > 0, "forgery {n}");
     }
-    assert!(fixture.ledger.audit(&[], &fixture.totals, &honest).is_ok());
 }
 
 #[test]
