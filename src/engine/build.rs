@@ -3,7 +3,8 @@
 use super::builder::Builder;
 use super::handler::{self, Executor, through_executor};
 use super::hold::{self, TimerRef};
-use super::inner::{Earliest, Handler, Hold, Inner, Lifecycle, Outcome, ShardWorker};
+use super::inner::{Earliest, Handler, Hold, Inner, Outcome, ShardWorker};
+use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
 use super::settings::IdleStrategy;

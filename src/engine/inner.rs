@@ -5,6 +5,7 @@
 
 use super::events;
 use super::hooks::Hooks;
+use super::lifecycle::Lifecycle;
 use super::pinning::Starvation;
 use super::retired::TimerCount;
 use super::routing::Router;
@@ -16,11 +17,11 @@ use crate::shard::{Owner, ShardHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Budget, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Unfired};
+use crate::types::{Budget, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -89,26 +90,6 @@ pub(super) enum Outcome {
     Done,
     /// The executor gave the timer back; it went to `rejected`.
     Refused,
-}
-
-/// Where the shards are, and what they have left; see `lifecycle`.
-pub(super) struct Lifecycle<T> {
-    pub(super) state: Mutex<State<T>>,
-    /// Told whenever a shard comes back or ends.
-    pub(super) changed: Condvar,
-}
-
-pub(super) struct State<T> {
-    /// Shards without a thread of their own; `None` while a shard is away, and after its end.
-    pub(super) idle: Vec<Option<ShardWorker<T>>>,
-    /// Shards that have not ended, or whose worker has not let go of the engine.
-    pub(super) alive: usize,
-    /// How many calls of `wait_idle` each shard has answered; `u64::MAX` once it has failed or ended.
-    pub(super) answered: Vec<u64>,
-    /// What ended shards have left and nobody has been given yet.
-    pub(super) unfired: Vec<Unfired<T>>,
-    /// The last `Timer` is gone: nobody will ask.
-    pub(super) abandoned: bool,
 }
 
 /// A time that only ever comes nearer.

@@ -1,17 +1,15 @@
-//! Start, end, and turning by hand: the rare operations, under one lock that is never held while a handler, a
-//! destructor or anything else of the user's runs.
+//! Start, end, and turning by hand: the rare operations, under one lock that is never held while user code runs.
 //!
 //! A shard goes from hand to hand: it is *idle* here until it gets a thread (or, without workers, for good), away
-//! while a worker or a caller turns it, and ends in [`Inner::retire`], whoever drove it last and for whatever reason.
-//! Who wants to see the engine's end waits until no shard is alive.
+//! while a worker or a caller turns it, and ends in [`Inner::end_shard`], on whichever thread and
+//! for whatever reason. `stop` waits until no shard is alive.
 
 use super::events;
 use super::hooks::{self, WorkerFailure};
-use super::inner::{Hold, Inner, Lifecycle, ShardWorker, State};
+use super::inner::{Hold, Inner, ShardWorker};
 use super::inside::{self, Inside};
 use super::settings::Drive;
-use super::shutdown::Shutdown;
-use super::state::Phase;
+use super::state::{Phase, Shutdown};
 use super::worker;
 use crate::contain;
 use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
@@ -25,6 +23,26 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 static WARNED: AtomicBool = AtomicBool::new(false);
 /// As in the reference timers.
 const MANY_ENGINES: usize = 64;
+
+/// Where the shards are, and what they have left.
+pub(super) struct Lifecycle<T> {
+    pub(super) state: Mutex<State<T>>,
+    /// Told whenever a shard comes back or ends.
+    pub(super) changed: Condvar,
+}
+
+pub(super) struct State<T> {
+    /// Shards without a thread of their own; `None` while a shard is away, and after its end.
+    pub(super) idle: Vec<Option<ShardWorker<T>>>,
+    /// Shards that have not ended, or whose worker has not let go of the engine.
+    pub(super) alive: usize,
+    /// How many calls of `wait_idle` each shard has answered; `u64::MAX` once it has failed or ended.
+    pub(super) answered: Vec<u64>,
+    /// What ended shards have left and nobody has been given yet.
+    pub(super) unfired: Vec<Unfired<T>>,
+    /// The last `Timer` is gone: nobody will ask.
+    pub(super) abandoned: bool,
+}
 
 impl<T> Lifecycle<T> {
     pub(super) fn new(shards: Vec<ShardWorker<T>>) -> Self {
@@ -54,8 +72,8 @@ impl<T> Lifecycle<T> {
         self.changed.notify_all();
     }
 
-    /// Nothing of a shard is left to be done.
-    fn one_has_ended(&self) {
+    /// Counts a shard as ended; its driver keeps nothing of the engine.
+    fn shard_ended(&self) {
         self.lock().alive -= 1;
         self.changed.notify_all();
     }
@@ -69,26 +87,19 @@ impl<T> Drop for Lifecycle<T> {
 }
 
 impl<T> Inner<T> {
-    fn is_inside(&self) -> bool {
-        inside::is_inside(self.id)
-    }
-
     /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.
     fn work(engine: Arc<Hold<T>>, mut shard: ShardWorker<T>) {
         // To the thread's very end: what its thread-locals drop is inside, too.
         std::mem::forget(Inside::enter(engine.id));
         let driven = contain::call(|| worker::drive(&engine, &mut shard));
-        if let Err(message) = driven {
-            engine.fail(&shard, message);
-        }
-        engine.collect(shard);
+        engine.end_shard(shard, driven);
         let lifecycle = Arc::clone(&engine.lifecycle);
-        // Whoever has waited for the end, and then drops the last `Timer`, finds no worker that still keeps the engine.
+        // A caller that has waited for the end, and then drops the last `Timer`, finds no worker that keeps the engine.
         contain::drop_quietly("an engine", engine);
-        lifecycle.one_has_ended();
+        lifecycle.shard_ended();
     }
 
-    /// A shard has ended before its time.
+    /// Notes and tells that a shard ends before its time.
     pub(super) fn fail(&self, shard: &ShardWorker<T>, message: String) {
         let failure = WorkerFailure { shard: shard.shard, message };
         // Noted before the shard refuses, so that whoever is refused by it finds the reason; and it refuses before
@@ -101,14 +112,11 @@ impl<T> Inner<T> {
         hooks::tell("the failure hook", hook, &failure);
     }
 
-    /// Ends a shard on this thread.
-    fn retire(&self, shard: ShardWorker<T>) {
-        self.collect(shard);
-        self.lifecycle.one_has_ended();
-    }
-
-    /// Closes a shard, and keeps what it returns for whoever stops the engine.
-    fn collect(&self, shard: ShardWorker<T>) {
+    /// Closes a shard, after a panic if it has `driven` to one, and keeps what it returns for `stop`.
+    fn end_shard(&self, shard: ShardWorker<T>, driven: Result<(), String>) {
+        if let Err(message) = driven {
+            self.fail(&shard, message);
+        }
         let number = shard.shard;
         let mut unfired = shard.close(self);
         let mut state = self.lifecycle.lock();
@@ -130,53 +138,68 @@ impl<T> Inner<T> {
         }
     }
 
+    /// Ends the engine as `mode` says, waits for its shards up to `limit`, and returns what they have left.
     pub(super) fn shutdown(
         &self,
         mode: Shutdown,
         limit: Option<Duration>,
     ) -> Result<Vec<Unfired<T>>, StopError> {
-        if self.is_inside() {
+        if inside::is_inside(self.id) {
             return Err(StopError::InsideHandler);
         }
         if self.standing.is_forked() {
             return Err(StopError::Forked);
         }
-        let phase = match mode {
+        self.begin_end(match mode {
             Shutdown::ReturnUnfired => Phase::Stopped,
             Shutdown::FireAll => Phase::Firing,
             Shutdown::Drain { until } => {
                 self.drain_until.lower(until);
                 Phase::Draining
             }
+        });
+        self.await_end(limit)
+    }
+
+    /// Ends the engine because its last `Timer` is gone: the workers drop what is left. Waits for nobody.
+    pub(super) fn abandon(&self) {
+        if self.standing.is_forked() {
+            return;
+        }
+        let unfired = {
+            let mut state = self.lifecycle.lock();
+            state.abandoned = true;
+            std::mem::take(&mut state.unfired)
         };
-        let idle = {
+        self.begin_end(Phase::Stopped);
+        contain::drop_each("a timer's payload", unfired);
+    }
+
+    /// Tells the workers to end, and ends the shards that have no thread on this one.
+    fn begin_end(&self, phase: Phase) {
+        let idle: Vec<_> = {
             let mut state = self.lifecycle.lock();
             self.standing.set(phase);
             self.stop_if_ended(&state);
             state.idle.iter_mut().filter_map(Option::take).collect()
         };
         self.request_turns();
-        self.end_by_hand(idle);
-        self.await_end(limit)
+        idle.into_iter().for_each(|shard| self.end_here(shard));
     }
 
-    /// Ends shards that have no thread on this one, as the engine's phase says.
-    fn end_by_hand(&self, shards: Vec<ShardWorker<T>>) {
+    /// Ends a shard that has no thread on this one, as the engine's phase says.
+    fn end_here(&self, mut shard: ShardWorker<T>) {
         let _inside = Inside::enter(self.id);
-        for mut shard in shards {
-            let driven = contain::call(|| match self.phase() {
-                Phase::Firing => shard.fire_all(self),
-                Phase::Draining => drop(shard.turn_all(self)),
-                _ => {}
-            });
-            if let Err(message) = driven {
-                self.fail(&shard, message);
-            }
-            self.retire(shard);
-        }
+        let driven = contain::call(|| match self.phase() {
+            Phase::Firing => shard.fire_all(self),
+            Phase::Draining => drop(shard.turn_all(self)),
+            _ => {}
+        });
+        self.end_shard(shard, driven);
+        self.lifecycle.shard_ended();
     }
 
-    /// Waits until no shard is alive; what they have left.
+    /// Waits until no shard is alive; returns what they have left.
     fn await_end(&self, limit: Option<Duration>) -> Result<Vec<Unfired<T>>, StopError> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.lifecycle.lock();
@@ -196,47 +219,29 @@ impl<T> Inner<T> {
         Ok(std::mem::take(&mut state.unfired))
     }
 
-    /// The last `Timer` is gone: the workers end by themselves and drop what is left. Waits for nobody.
-    pub(super) fn abandon(&self) {
-        if self.standing.is_forked() {
-            return;
-        }
-        let (idle, unfired) = {
-            let mut state = self.lifecycle.lock();
-            state.abandoned = true;
-            self.standing.set(Phase::Stopped);
-            let idle = state.idle.iter_mut().filter_map(Option::take).collect();
-            (idle, std::mem::take(&mut state.unfired))
-        };
-        self.request_turns();
-        self.end_by_hand(idle);
-        contain::drop_each("a timer's payload", unfired);
-    }
-
-    /// Turns every shard until nothing more is due now; how many timers fired.
+    /// Turns every shard until nothing more is due now; returns how many timers fired.
     pub(super) fn turn(&self) -> Result<usize, TurnError> {
         if self.drive != Drive::Manual {
             return Err(TurnError::DrivenByWorkers);
         }
-        if self.is_inside() {
+        if inside::is_inside(self.id) {
             return Err(TurnError::InsideHandler);
         }
         let (mut fired, mut failed) = (0, None);
         for number in 0..self.handles.len() {
             let Some(mut shard) = self.borrow(number)? else { continue };
-            let inside = Inside::enter(self.id);
+            let _inside = Inside::enter(self.id);
             match contain::call(|| shard.turn_all(self)) {
                 Ok(turned) => {
                     fired += turned;
                     self.give_back(shard);
                 }
                 Err(message) => {
-                    self.fail(&shard, message);
-                    self.retire(shard);
+                    self.end_shard(shard, Err(message));
+                    self.lifecycle.shard_ended();
                     failed = Some(number);
                 }
             }
-            drop(inside);
         }
         failed.map_or(Ok(fired), |shard| Err(TurnError::Failed { shard }))
     }
@@ -264,7 +269,7 @@ impl<T> Inner<T> {
         let mut state = self.lifecycle.lock();
         if self.phase() > Phase::Started {
             drop(state);
-            return self.end_by_hand(vec![shard]);
+            return self.end_here(shard);
         }
         let number = shard.shard;
         state.idle[number] = Some(shard);
@@ -273,7 +278,7 @@ impl<T> Inner<T> {
     }
 
     pub(super) fn wait_idle(&self) {
-        if self.drive == Drive::Manual || self.is_inside() {
+        if self.drive == Drive::Manual || inside::is_inside(self.id) {
             return;
         }
         if !matches!(self.phase(), Phase::Started | Phase::Draining | Phase::Firing) {

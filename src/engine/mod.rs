@@ -2,8 +2,7 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask |
-//! | `running` | the engine as a whole: start, turn, stop, statistics |
+//! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask; start, turn, stop, statistics |
 //! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `alarm` | what a future has of an engine: a timer that wakes it |
@@ -15,10 +14,9 @@
 //! | `build` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
-//! | `state` | where the engine stands, and which shards have failed |
+//! | `state` | where the engine stands, which shards have failed, and the ways in which it ends |
 //! | `lifecycle` | start, end, turning by hand |
 //! | `inside` | which engines' handlers run on the calling thread |
-//! | `shutdown` | the ways in which an engine ends |
 //! | `shard_worker` | what drives one shard, on whichever thread |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, wakers |
@@ -47,10 +45,8 @@ mod lifecycle;
 pub(crate) mod pinning;
 pub(crate) mod retired;
 mod routing;
-mod running;
 mod settings;
 mod shard_worker;
-mod shutdown;
 pub(crate) mod state;
 mod stats;
 mod submitter;
@@ -70,8 +66,7 @@ pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
-pub use shutdown::Shutdown;
-pub use state::EngineState;
+pub use state::{EngineState, Shutdown};
 pub use stats::Stats;
 pub use submitter::Submitter;
 pub use task::Task;

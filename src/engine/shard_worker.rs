@@ -54,8 +54,7 @@ impl<T> ShardWorker<T> {
         broken.stands_at
     }
 
-    /// Turns until nothing is left of what is due now; how many timers fired. What the handlers schedule is left for
-    /// the next call, so that this one ends.
+    /// Fires all that is due now, and returns how many timers fired.
     pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
         let now = self.present(inner);
         self.turn_until_done(inner, now, inner.rate.current(now))
@@ -67,29 +66,19 @@ impl<T> ShardWorker<T> {
         self.turn_until_done(inner, inner.worker_now(), u64::MAX);
     }
 
-    /// One turn in as many pieces as the budget cuts it into, unless the engine is stopped meanwhile. All that has
-    /// come is taken from the inbox before the first handler runs, so that none of it is mistaken for what handlers
-    /// schedule, or the other way round.
-    ///
-    /// Time goes on between the pieces: what comes due need not wait for a burst. But not without an end, should
-    /// periodic timers come due faster than they are handled: from twice as many calls on as timers were pending.
-    fn turn_until_done(&mut self, inner: &Inner<T>, mut now: Time, mut tick: u64) -> usize {
+    /// Turns at one tick until nothing more is due then, in as many pieces as the budget makes of it, unless the engine
+    /// is stopped meanwhile. The inbox is emptied before the first handler runs: what handlers schedule waits for the
+    /// next call, so that this one ends.
+    fn turn_until_done(&mut self, inner: &Inner<T>, mut now: Time, tick: u64) -> usize {
         let budget = Budget { drain: usize::MAX, ..inner.budget };
-        let (mut fired, mut ample, mut goes_on) = (0, 0, false);
+        let (mut fired, mut resumed) = (0, false);
         while inner.phase() != Phase::Stopped {
-            let turn = self.turn_at(inner, now, tick, &budget, goes_on);
+            let turn = self.turn_at(inner, now, tick, &budget, resumed);
             fired += turn.fired;
             if !turn.more {
                 break;
             }
-            if !goes_on {
-                let pending = self.owner.handle().pending();
-                ample = 2 * (turn.fired + usize::try_from(pending).unwrap_or(usize::MAX / 4));
-            }
-            (now, goes_on) = (inner.worker_now(), true);
-            if fired < ample {
-                tick = tick.max(inner.rate.current(now));
-            }
+            (now, resumed) = (inner.worker_now(), true);
         }
         fired
     }
@@ -100,10 +89,10 @@ impl<T> ShardWorker<T> {
         mut now: Time,
         tick: u64,
         budget: &Budget,
-        goes_on: bool,
+        resumed: bool,
     ) -> Turn {
         let mut fires = 0;
-        let begun = if goes_on {
+        let begun = if resumed {
             self.owner.resume_turn(tick, budget)
         } else {
             self.owner.begin_turn(tick, budget)

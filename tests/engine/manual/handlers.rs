@@ -60,27 +60,6 @@ fn lateness_is_exact_where_slow_handlers_are_looked_for() {
 }
 
 #[test]
-fn a_turn_by_hand_ends_although_many_timers_schedule_themselves() {
-    let at = Setup::by_hand();
-    // With a budget of one, two chains are already more than a turn can do.
-    let budget = tickwheel::Budget { fire: 1, ..tickwheel::Budget::default() };
-    let links = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&links);
-    let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
-        // Ends the test, not the chain, if `turn` does not return by itself.
-        if count.fetch_add(1, Ordering::SeqCst) < 1_000 {
-            timer.schedule(Duration::ZERO, expired.payload).unwrap();
-        }
-    });
-    timer.schedule(Duration::ZERO, 1).unwrap();
-    timer.schedule(Duration::ZERO, 2).unwrap();
-    timer.turn().unwrap();
-    let links = links.load(Ordering::SeqCst);
-    assert!(links < 1_000, "one turn() ran every zero delay that its own handlers scheduled");
-    timer.stop().unwrap();
-}
-
-#[test]
 fn a_handler_may_move_its_neighbours_in_the_same_tick() {
     each_setup(|at| {
         let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
