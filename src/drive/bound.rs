@@ -1,10 +1,24 @@
 //! The bound on zombies: entries of ended and moved timers are swept out, a piece at a time.
 
 use super::TimerStore;
-use super::driver::{Drivable, Driver};
-use super::round::{Round, ZOMBIE_FLOOR, too_many};
-use super::young::keep_live;
-use crate::wheel::{Entry, Fifo, Sweep, no_memory};
+use super::log::Log;
+use crate::sync::bounded;
+use crate::wheel::{Entry, Sweep, Wheel};
+
+/// Zombies that are always tolerated; beyond it at most as many as there are live timers.
+pub(crate) const ZOMBIE_FLOOR: u64 = bounded(16 * 1024, 2);
+
+/// Zombies that an owner makes between two looks at the bound: cheap enough to be lost in its cancels.
+pub(crate) const ZOMBIES_PER_LOOK: u64 = 128;
+
+/// Entries that such a look sweeps if there are too many. Eight for every zombie of a look: a sweep goes round a wheel
+/// of twice the bound's size before a quarter more has gathered, and takes some microseconds at a time.
+pub(super) const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
+
+/// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
+pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
+    entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
+}
 
 /// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
 #[inline]
@@ -14,137 +28,130 @@ fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
     entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
 }
 
-impl<W: Drivable> Driver<W> {
-    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
-    ///
-    /// The number of pending timers is asked only when the wheel has grown since the last look, or when
-    /// `requested`, because somebody has seen many cancels.
+/// The sweep that keeps the bound, in rounds through the log and then the wheel.
+pub(super) struct ZombieBound {
+    /// The round under way.
+    round: Option<Round>,
+    /// Entries at which the bound is looked at again.
+    look_at: u64,
+    /// Zombies removed since the beginning.
+    pub(super) swept: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Round {
+    /// Entries removed.
+    removed: usize,
+    /// Somebody has seen many cancels since it began, perhaps of entries that it had looked at before.
+    requested: bool,
+    /// It has been through the log and goes round the wheel.
+    past_log: bool,
+    /// It ends when all has been looked at, not before.
+    thorough: bool,
+}
+
+impl Default for ZombieBound {
+    fn default() -> Self {
+        Self { round: None, look_at: ZOMBIE_FLOOR, swept: 0 }
+    }
+}
+
+impl ZombieBound {
+    /// Whether nothing is to be done at so many entries, unless somebody asks for it.
+    #[inline]
+    pub(super) fn is_quiet(&self, entries: u64) -> bool {
+        self.round.is_none() && entries < self.look_at
+    }
+
+    /// Begins a round, if none is under way, that ends when all has been looked at.
+    pub(super) fn begin_thorough(&mut self) {
+        self.round.get_or_insert(Round { thorough: true, ..Round::default() });
+    }
+
+    /// Ends the round under way.
+    pub(super) fn stop(&mut self) {
+        self.round = None;
+    }
+
+    /// Sweeps a piece, about `budget` entries, if there are too many zombies; whether the sweep goes on.
     ///
     /// A round that removes nothing ends the sweep: what is left are entries that look live.
-    #[inline]
-    pub(crate) fn keep_bounded<S: TimerStore>(
+    pub(super) fn sweep<S: TimerStore>(
         &mut self,
-        store: &mut S,
+        log: &mut Log,
+        wheel: &mut impl Wheel,
+        store: &S,
         requested: bool,
         budget: usize,
     ) -> bool {
-        let is_quiet = !self.sweeping && !requested && self.filed() < self.look_at;
-        !is_quiet && self.sweep(store, requested, budget)
-    }
-
-    /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
-    /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
-    pub(crate) fn begin_sweep(&mut self) {
-        if !self.sweeping {
-            (self.sweeping, self.round) = (true, Round { thorough: true, ..Round::default() });
-        }
-    }
-
-    /// See [`keep_bounded`](Self::keep_bounded).
-    #[cold]
-    #[inline(never)]
-    fn sweep<S: TimerStore>(&mut self, store: &mut S, requested: bool, budget: usize) -> bool {
-        self.evict_deferred(store);
-        if self.sweeping {
-            self.round.requested |= requested;
+        let entries = (wheel.len() + log.len()) as u64;
+        let mut round = if let Some(round) = self.round {
+            Round { requested: round.requested | requested, ..round }
         } else {
-            let entries = self.filed();
             if !too_many(entries, || store.pending()) {
                 // Look again when a quarter more has gathered; cancels alone call the owner themselves.
                 self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
                 return false;
             }
-            (self.sweeping, self.round) = (true, Round::default());
-            // The sweep goes through log and wheel; the young entries are few enough to be gone through at once.
-            self.evict_dead(store);
-        }
-        let sweep = self.sweep_piece(store, budget);
+            // The young entries are few enough to be gone through at once.
+            self.swept += log.remove_dead(store).0 as u64;
+            Round::default()
+        };
+        let sweep = round.go_on(log, wheel, store, budget);
         self.swept += sweep.removed as u64;
-        self.round.removed += sweep.removed;
-        if sweep.cycle_done {
-            self.sweeping = self.begin_round(too_many(self.filed(), || store.pending()));
-        } else if sweep.removed < sweep.examined / 8 && self.is_swept_enough(store) {
-            self.staging.end_round();
-            self.sweeping = false;
+        let entries = (wheel.len() + log.len()) as u64;
+        self.round = if sweep.cycle_done {
+            let is_of_use = round.removed > 0 || round.requested;
+            (is_of_use && too_many(entries, || store.pending())).then(Round::default)
+        } else if sweep.removed < sweep.examined / 8 && round.is_enough(entries, store) {
+            log.end_round();
+            None
+        } else {
+            Some(round)
+        };
+        if self.round.is_none() {
+            self.look_at = entries + ZOMBIE_FLOOR;
         }
-        if !self.sweeping {
-            self.look_at = self.filed() + ZOMBIE_FLOOR;
-        }
-        self.sweeping
+        self.round.is_some()
     }
+}
 
-    /// Where timers are cancelled in the order in which they were scheduled, the dead lie at the log's beginning, and
-    /// behind them a sweep finds none.
-    fn is_swept_enough<S: TimerStore>(&self, store: &S) -> bool {
-        !self.round.thorough && self.filed() <= store.pending() / 8 * 9 + ZOMBIE_FLOOR / 2
-    }
-
-    /// Looks at about `budget` entries: first those of the log, from which they go to the wheel, and then those there.
-    fn sweep_piece<S: TimerStore>(&mut self, store: &mut S, budget: usize) -> Sweep {
-        let Self { staging, wheel, round: Round { past_log, .. }, .. } = self;
+impl Round {
+    /// Looks at about `budget` entries: first those of the log, and then those of the wheel.
+    fn go_on<S: TimerStore>(
+        &mut self,
+        log: &mut Log,
+        wheel: &mut impl Wheel,
+        store: &S,
+        budget: usize,
+    ) -> Sweep {
         let mut sweep = Sweep { examined: 0, removed: 0, cycle_done: false };
-        if !*past_log {
-            sweep = staging.sweep(budget, |young| keep_live(young, store, true));
-            *past_log = core::mem::take(&mut sweep.cycle_done);
+        if !self.past_log {
+            sweep = log.sweep(budget, store);
+            self.past_log = core::mem::take(&mut sweep.cycle_done);
         }
         let left = budget.saturating_sub(sweep.examined);
-        if *past_log && left > 0 {
+        if self.past_log && left > 0 {
             let in_wheel = wheel.sweep_batches(left, &mut |entries| dead(store, entries));
             sweep.examined += in_wheel.examined;
             sweep.removed += in_wheel.removed;
             sweep.cycle_done = in_wheel.cycle_done;
         }
+        self.removed += sweep.removed;
         sweep
     }
 
-    /// Files the entry of a timer that was accepted earlier when the staging buffer was full; not past an older one of
-    /// its tick that is still there.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn file_in_made_room<S: TimerStore>(&mut self, entry: Entry, store: &S) {
-        self.evict_dead(store);
-        if self.staging.len() == 0 || self.staging.is_passed_by(entry.deadline) {
-            self.wheel.insert(entry);
-        } else if !self.staging.push(entry) {
-            no_memory();
-        }
-    }
-
-    /// A handler that moves timers to and fro for long leaves entries that wait for the next turn.
-    fn evict_deferred<S: TimerStore>(&mut self, store: &S) {
-        let before = self.deferred.len();
-        if before >= self.deferred_limit {
-            self.deferred.retain(|entry| store.is_live(entry));
-            self.swept += (before - self.deferred.len()) as u64;
-            self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
-        }
-    }
-
-    /// Ends a round of the sweep and begins the next one, if it is of use.
-    fn begin_round(&mut self, too_many: bool) -> bool {
-        let Round { removed, requested, .. } = core::mem::take(&mut self.round);
-        too_many && (removed > 0 || requested)
-    }
-}
-
-impl Driver<Fifo> {
-    /// The entry at the front of the wheel, if it is this timer's, is dead: brings a live one to the front.
-    #[inline]
-    pub(crate) fn trim_after<S: TimerStore>(&mut self, store: &S, index: u32) {
-        if self.wheel.front().is_some_and(|front| front.index == index) {
-            self.trim(store);
-        }
-    }
-
-    /// Brings a live entry to the front of the wheel.
-    pub(crate) fn trim<S: TimerStore>(&mut self, store: &S) {
-        self.wheel.trim(|entry| store.is_live(entry));
+    /// Where timers are cancelled in the order in which they were scheduled, the dead lie at the log's beginning, and
+    /// behind them a sweep finds none.
+    fn is_enough<S: TimerStore>(&self, entries: u64, store: &S) -> bool {
+        !self.thorough && entries <= store.pending() / 8 * 9 + ZOMBIE_FLOOR / 2
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::Driver;
     use crate::drive::Fate;
     use crate::wheel::{AnyWheel, Hierarchical, Wheel};
     use alloc::vec::Vec;
@@ -234,8 +241,8 @@ mod tests {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         let timers = store.marks.len() as u32;
         for index in 0..timers {
-            while !driver.staging.push(Entry { deadline: FAR, index, mark: 9 }) {
-                driver.staging.evict_dead(store, || true, |_| panic!("nothing is due soon"));
+            while !driver.log.push(Entry { deadline: FAR, index, mark: 9 }) {
+                driver.log.make_room(store, || true, |_| panic!("nothing is due soon"));
             }
         }
         let ended = timers / 5 * 3;
@@ -261,7 +268,7 @@ mod tests {
         driver.begin_sweep();
         sweep(&mut driver, &mut store);
         assert_eq!(driver.filed(), 80_000, "nothing dead is left");
-        // All but what the staging buffer holds.
+        // All but the young ones.
         assert!(store.looks.get() > 190_000, "it has looked {} times", store.looks.get());
     }
 }

@@ -3,23 +3,23 @@
 //! The [`Driver`] hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::round::{Round, ZOMBIE_FLOOR};
-use super::sealed::Seals;
+use super::bound::{SWEEP_PER_LOOK, ZOMBIE_FLOOR, ZombieBound};
+use super::log::{Log, SealPolicy};
 use super::turn::Token;
-use super::{Fate, StagingBuffer, TimerStore, TurnState};
-use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
+use super::{Fate, TimerStore, TurnState};
+use crate::wheel::{AnyWheel, Entry, Fifo, Wheel, no_memory};
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
 
-/// Entries that may be filed out of the staging buffer for the price of settling one.
+/// Entries that may be filed out of the log for the price of settling one.
 const FILED_PER_SETTLED: usize = 4;
 
 /// A wheel that a driver can own.
 pub(crate) trait Drivable: Wheel {
     /// It yields entries in the order in which they were filed, which is that of their deadlines: nothing may
-    /// go past anything, so there is no staging buffer, and what a handler schedules waits until its turn is over.
+    /// go past anything, so there is no log, and what a handler schedules waits until its turn is over.
     const IN_ORDER: bool;
 }
 
@@ -35,7 +35,8 @@ impl Drivable for Fifo {
 pub(crate) struct Driver<W = AnyWheel> {
     pub(super) wheel: W,
     /// Recent entries that are not filed yet.
-    pub(super) staging: StagingBuffer,
+    pub(super) log: Log,
+    seals: SealPolicy,
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
     due_next: usize,
@@ -43,22 +44,17 @@ pub(crate) struct Driver<W = AnyWheel> {
     ahead: usize,
     /// Entries filed during a turn that are due already: they wait for the next turn, so that a handler
     /// that schedules zero delays for ever cannot keep a turn going.
-    pub(super) deferred: Vec<Entry>,
+    deferred: Vec<Entry>,
     /// Deferred entries at which the dead among them are looked for.
-    pub(super) deferred_limit: usize,
+    deferred_limit: usize,
     token: Token,
     /// A timer has fired since the last turn was seen to have ended.
     has_fired: bool,
-    /// Zombies are being swept.
-    pub(super) sweeping: bool,
-    pub(super) round: Round,
-    pub(super) seals: Seals,
-    /// Entries in the wheel at which the zombie bound is looked at again.
-    pub(super) look_at: u64,
+    bound: ZombieBound,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
-    /// Zombies removed by sweeps since the beginning.
-    pub(super) swept: u64,
+    /// Zombies removed from log and deferred entries before they came due, since the beginning.
+    evicted: u64,
     /// Zombies dropped because they came due, since the beginning.
     dropped: u64,
 }
@@ -67,7 +63,8 @@ impl<W: Drivable> Driver<W> {
     pub(crate) fn new(wheel: W) -> Self {
         Self {
             wheel,
-            staging: StagingBuffer::default(),
+            log: Log::default(),
+            seals: SealPolicy::default(),
             due: Vec::with_capacity(BATCH),
             due_next: 0,
             ahead: 0,
@@ -75,12 +72,9 @@ impl<W: Drivable> Driver<W> {
             deferred_limit: ZOMBIE_FLOOR as usize,
             token: Token::default(),
             has_fired: false,
-            sweeping: false,
-            round: Round::default(),
-            seals: Seals::default(),
-            look_at: ZOMBIE_FLOOR,
+            bound: ZombieBound::default(),
             latest: 0,
-            swept: 0,
+            evicted: 0,
             dropped: 0,
         }
     }
@@ -92,7 +86,9 @@ impl<W: Drivable> Driver<W> {
         if self.is_turning() {
             return None;
         }
-        self.file_deferred();
+        if !self.deferred.is_empty() {
+            self.file_deferred();
+        }
         self.resume(now, budget)
     }
 
@@ -103,7 +99,7 @@ impl<W: Drivable> Driver<W> {
             return None;
         }
         self.latest = self.latest.max(now);
-        self.staging.follow(self.latest);
+        self.log.follow(self.latest);
         Some(TurnState::new(self.latest, budget))
     }
 
@@ -120,16 +116,9 @@ impl<W: Drivable> Driver<W> {
         self.has_fired
     }
 
-    #[inline]
-    fn file_deferred(&mut self) {
-        if !self.deferred.is_empty() {
-            self.file_all_deferred();
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn file_all_deferred(&mut self) {
+    fn file_deferred(&mut self) {
         for entry in self.deferred.drain(..) {
             self.wheel.insert(entry);
         }
@@ -139,13 +128,13 @@ impl<W: Drivable> Driver<W> {
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
     ///
-    /// False if the staging buffer is full or there is no memory: then call [`make_room`](Self::make_room).
+    /// False if the log's last block is full or there is no memory: then call [`make_room`](Self::make_room).
     #[inline(always)]
     #[must_use]
     pub(crate) fn file(&mut self, entry: Entry) -> bool {
         if !W::IN_ORDER {
-            if self.staging.admits(entry.deadline) {
-                return self.staging.push(entry);
+            if self.log.admits(entry.deadline) {
+                return self.log.push(entry);
             }
             self.file_soon(entry.deadline, entry.index, entry.mark)
         } else if self.has_fired {
@@ -160,14 +149,29 @@ impl<W: Drivable> Driver<W> {
     #[inline(never)]
     #[must_use]
     pub(crate) fn make_room<S: TimerStore>(&mut self, entry: Entry, store: &S) -> bool {
-        self.evict_dead(store);
+        self.make_room_in_log(store);
         if self.file(entry) {
             return true;
         }
-        // Without memory for a single place in the staging buffer there is nothing that it could overtake.
-        let overtakes =
-            W::IN_ORDER || !self.staging.admits(entry.deadline) || self.staging.len() > 0;
+        // Without memory for a single block in the log there is nothing that it could overtake.
+        let overtakes = W::IN_ORDER || !self.log.admits(entry.deadline) || self.log.len() > 0;
         !overtakes && self.wheel.try_insert(entry)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room_in_log<S: TimerStore>(&mut self, store: &S) {
+        if W::IN_ORDER {
+            return;
+        }
+        let filed = self.filed();
+        let Self { log, wheel, seals, .. } = self;
+        let pays = || seals.should_seal(filed, store.pending());
+        self.evicted += log.make_room(store, pays, |entry| wheel.try_insert(entry)) as u64;
+        if log.is_full() {
+            log.file_all(|entry| wheel.try_insert(entry));
+        }
+        log.follow(self.latest);
     }
 
     /// Apart, and in three words, so that the entry of the usual case stays in registers: what one case passes by
@@ -197,48 +201,33 @@ impl<W: Drivable> Driver<W> {
         if self.is_turning() {
             return self.defer(entry);
         }
-        self.file_deferred();
+        if !self.deferred.is_empty() {
+            self.file_deferred();
+        }
         self.wheel.try_insert(entry)
     }
 
     /// Files the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
     #[inline]
     pub(crate) fn file_at_once<S: TimerStore>(&mut self, entry: Entry, store: &S) {
-        if W::IN_ORDER || self.staging.is_passed_by(entry.deadline) {
+        if W::IN_ORDER || self.log.may_bypass(entry.deadline) {
             self.wheel.insert(entry);
-        } else if !self.staging.push(entry) {
+        } else if !self.log.push(entry) {
             self.file_in_made_room(entry, store);
         }
     }
 
-    /// Makes room in the staging buffer, if there is one.
+    /// Files the entry of a timer that was accepted earlier when the log's last block was full; not past an older one
+    /// of its tick that is still there.
     #[cold]
     #[inline(never)]
-    pub(super) fn evict_dead<S: TimerStore>(&mut self, store: &S) {
-        if W::IN_ORDER {
-            return;
+    fn file_in_made_room<S: TimerStore>(&mut self, entry: Entry, store: &S) {
+        self.make_room_in_log(store);
+        if self.log.len() == 0 || self.log.may_bypass(entry.deadline) {
+            self.wheel.insert(entry);
+        } else if !self.log.push(entry) {
+            no_memory();
         }
-        let filed = self.filed();
-        let Self { staging, wheel, swept, seals, .. } = self;
-        let pays = || seals.pay(filed, store.pending());
-        *swept += staging.evict_dead(store, pays, |entry| wheel.try_insert(entry)) as u64;
-        if staging.is_full() {
-            staging.empty_all(|entry| wheel.try_insert(entry));
-        }
-        staging.follow(self.latest);
-    }
-
-    /// Files what may be due at `now` in the staging buffer, or a piece of it, and says how many entries that took.
-    #[cold]
-    #[inline(never)]
-    fn leave_staging<S: TimerStore>(&mut self, store: &S, now: u64, limit: usize) -> usize {
-        let filed = self.filed();
-        let Self { staging, wheel, dropped, seals, .. } = self;
-        let pays = || seals.pay(filed, store.pending());
-        let taken = staging.file_due(now, limit, store, pays, |entry| wheel.insert(entry));
-        *dropped += taken.removed as u64;
-        staging.follow(self.latest);
-        taken.filed + taken.removed
     }
 
     /// The next timer that fires in this turn, which must be [its own](Self::owns): a handler may have swapped it.
@@ -281,7 +270,7 @@ impl<W: Drivable> Driver<W> {
     pub(crate) fn finish(&mut self, turn: TurnState) {
         let owned = self.owns(&turn);
         drop(turn);
-        if W::IN_ORDER && owned {
+        if W::IN_ORDER && owned && !self.deferred.is_empty() {
             self.file_deferred();
         }
     }
@@ -292,14 +281,14 @@ impl<W: Drivable> Driver<W> {
         self.due_next = 0;
         while *left > 0 {
             let mut to = now;
-            if !W::IN_ORDER && self.staging.next_look() <= now {
+            if !W::IN_ORDER && self.log.next_look() <= now {
                 let limit = left.saturating_mul(FILED_PER_SETTLED);
-                let taken = self.leave_staging(store, now, limit);
+                let taken = self.leave_log(store, now, limit);
                 // At least one stays, so that the smallest budget makes headway whatever is filed.
                 *left = left.saturating_sub(taken / FILED_PER_SETTLED).max(1);
                 // What the budget has left there comes before all that is due then.
-                if self.staging.len() > 0 {
-                    to = now.min(self.staging.earliest().saturating_sub(1));
+                if self.log.len() > 0 {
+                    to = now.min(self.log.earliest().saturating_sub(1));
                 }
             }
             let more = self.take_due(to, BATCH.min(*left));
@@ -314,6 +303,19 @@ impl<W: Drivable> Driver<W> {
             *left = left.saturating_sub(BATCH);
         }
         false
+    }
+
+    /// Files what may be due at `now` in the log, or a piece of it, and says how many entries that took.
+    #[cold]
+    #[inline(never)]
+    fn leave_log<S: TimerStore>(&mut self, store: &S, now: u64, limit: usize) -> usize {
+        let filed = self.filed();
+        let Self { log, wheel, seals, .. } = self;
+        let pays = || seals.should_seal(filed, store.pending());
+        let taken = log.file_due(now, limit, store, pays, |entry| wheel.insert(entry));
+        self.dropped += taken.removed as u64;
+        log.follow(self.latest);
+        taken.filed + taken.removed
     }
 
     /// Takes up to `limit` due entries from the wheel, and says whether there may be more.
@@ -338,6 +340,48 @@ impl<W: Drivable> Driver<W> {
         true
     }
 
+    /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
+    ///
+    /// The number of pending timers is asked only when the wheel has grown since the last look, or when
+    /// `requested`, because somebody has seen many cancels.
+    #[inline]
+    pub(crate) fn keep_bounded<S: TimerStore>(
+        &mut self,
+        store: &mut S,
+        requested: bool,
+        budget: usize,
+    ) -> bool {
+        let is_quiet = !requested && self.bound.is_quiet(self.filed());
+        !is_quiet && self.sweep(store, requested, budget)
+    }
+
+    /// Sweeps a piece after so many zombies of the owner's own as [`ZOMBIES_PER_LOOK`](super::ZOMBIES_PER_LOOK) says.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look_at_zombies<S: TimerStore>(&mut self, store: &mut S) {
+        self.keep_bounded(store, true, SWEEP_PER_LOOK);
+    }
+
+    /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
+    /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
+    pub(crate) fn begin_sweep(&mut self) {
+        self.bound.begin_thorough();
+    }
+
+    /// See [`keep_bounded`](Self::keep_bounded).
+    #[cold]
+    #[inline(never)]
+    fn sweep<S: TimerStore>(&mut self, store: &S, requested: bool, budget: usize) -> bool {
+        let before = self.deferred.len();
+        if before >= self.deferred_limit {
+            // A handler that moves timers to and fro for long leaves entries that wait for the next turn.
+            self.deferred.retain(|entry| store.is_live(entry));
+            self.evicted += (before - self.deferred.len()) as u64;
+            self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
+        }
+        self.bound.sweep(&mut self.log, &mut self.wheel, store, requested, budget)
+    }
+
     /// The earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
     #[inline]
     pub(crate) fn next_tick(&self) -> Option<u64> {
@@ -345,21 +389,21 @@ impl<W: Drivable> Driver<W> {
         if waiting { Some(0) } else { self.first() }
     }
 
-    /// The earliest deadline in staging buffer and wheel: exact, or earlier while zombies lie there.
+    /// The earliest deadline in log and wheel: exact, or earlier while zombies lie there.
     #[inline]
     fn first(&self) -> Option<u64> {
         let first = self.wheel.next_deadline();
-        if self.staging.len() == 0 {
+        if self.log.len() == 0 {
             return first;
         }
-        let young = self.staging.earliest();
+        let young = self.log.earliest();
         Some(first.map_or(young, |first| first.min(young)))
     }
 
-    /// Entries in staging buffer and wheel.
+    /// Entries in log and wheel.
     #[inline]
     pub(super) fn filed(&self) -> u64 {
-        (self.wheel.len() + self.staging.len()) as u64
+        (self.wheel.len() + self.log.len()) as u64
     }
 
     /// The earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
@@ -372,12 +416,12 @@ impl<W: Drivable> Driver<W> {
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
         self.wheel.drain_all(&mut |_| ());
-        self.staging.clear();
+        self.log.clear();
         self.due.clear();
         self.due_next = 0;
         self.ahead = 0;
         self.deferred.clear();
-        self.sweeping = false;
+        self.bound.stop();
     }
 
     /// Entries filed, zombies included.
@@ -388,11 +432,26 @@ impl<W: Drivable> Driver<W> {
 
     /// Zombies removed by sweeps, and zombies dropped when they came due.
     pub(crate) fn zombies_removed(&self) -> (u64, u64) {
-        (self.swept, self.dropped)
+        (self.evicted + self.bound.swept, self.dropped)
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
         let deferred = self.deferred.capacity() * size_of::<Entry>();
-        self.wheel.held_bytes() + self.staging.held_bytes() + deferred
+        self.wheel.held_bytes() + self.log.held_bytes() + deferred
+    }
+}
+
+impl Driver<Fifo> {
+    /// The entry at the front of the wheel, if it is this timer's, is dead: brings a live one to the front.
+    #[inline]
+    pub(crate) fn trim_after<S: TimerStore>(&mut self, store: &S, index: u32) {
+        if self.wheel.front().is_some_and(|front| front.index == index) {
+            self.trim(store);
+        }
+    }
+
+    /// Brings a live entry to the front of the wheel.
+    pub(crate) fn trim<S: TimerStore>(&mut self, store: &S) {
+        self.wheel.trim(|entry| store.is_live(entry));
     }
 }

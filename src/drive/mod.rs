@@ -8,23 +8,20 @@
 //! |---|---|
 //! | `store` | [`TimerStore`]: what the driver asks about an entry |
 //! | `driver` | [`Driver`]: one turn after the other |
-//! | `bound`, `round` | the bound on zombies, and a round of the sweep that keeps it |
+//! | `bound` | [`ZombieBound`](bound::ZombieBound): the sweep that keeps zombies few |
 //! | `turn` | [`TurnState`]: a turn under way |
-//! | `staging` | [`StagingBuffer`]: where recent entries wait before they are filed |
-//! | `sealed` | the log of those that outlive it |
-//! | `young` | their entries |
+//! | `log`, `block` | [`Log`](log::Log): where entries wait before they are filed |
 
+mod block;
 mod bound;
 mod driver;
-mod round;
-mod sealed;
-mod staging;
+mod log;
 mod store;
 mod turn;
-mod young;
 
+#[cfg(feature = "shard")]
+pub(crate) use bound::ZOMBIE_FLOOR;
+pub(crate) use bound::{ZOMBIES_PER_LOOK, too_many};
 pub(crate) use driver::{Drivable, Driver};
-pub(crate) use round::too_many;
-use staging::StagingBuffer;
 pub(crate) use store::{Fate, Fired, TimerStore};
 pub(crate) use turn::TurnState;

@@ -1,7 +1,7 @@
 //! The inbox: how other threads hand timers to a shard's owner.
 //!
 //! Any number of producers and one reader. It knows nothing of timers: a [`Message`] is two plain words. Since the
-//! owner may leave messages unread for a long time (the inbox is the staging buffer of the engine), a block
+//! owner may leave messages unread for a long time (the inbox holds entries back), a block
 //! costs no more than its slots.
 //!
 //! ```text

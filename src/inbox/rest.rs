@@ -12,7 +12,7 @@ use super::pool::Pool;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::bounded;
 
-/// Blocks that rest at most: a staging buffer's, so that the blocks of one drain serve until the next. Two under loom.
+/// Blocks that rest at most: what one drain takes, so that they serve until the next. Two under loom.
 const AT_REST: usize = bounded(16, 2);
 
 /// Blocks that are freed in a row before it is taken for the end of a backlog.

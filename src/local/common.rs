@@ -2,7 +2,7 @@
 
 use super::node::drop_payload;
 use super::table::{Armed, Due, MAX_NODES, Table};
-use crate::drive::{Drivable, Driver, TurnState};
+use crate::drive::{Drivable, Driver, TurnState, ZOMBIES_PER_LOOK};
 use crate::pull::Poll;
 use crate::state::Phase;
 use crate::time::{Repeat, Time};
@@ -11,14 +11,6 @@ use crate::types::{
 };
 use crate::wheel::{Entry, no_memory};
 use core::time::Duration;
-
-/// Zombies that may gather between two looks at the bound: cheap enough to be lost in the cancels.
-const ZOMBIES_PER_LOOK: u32 = 64;
-
-/// Entries that a cancel looks at when the bound is exceeded. Eight for every zombie of a look: a sweep
-/// goes round a wheel twice the bound's size before a quarter more has gathered, and takes some
-/// microseconds at a time.
-const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
 
 /// Nodes, wheel and settings. What a tick is and when it begins only the timers know.
 pub(super) struct Contents<T, W, const EXACT: bool> {
@@ -104,7 +96,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
     #[inline]
     pub(super) fn count_zombie(&mut self) {
         self.unlooked += 1;
-        if self.unlooked >= ZOMBIES_PER_LOOK {
+        if u64::from(self.unlooked) >= ZOMBIES_PER_LOOK {
             self.look_at_zombies();
         }
     }
@@ -114,7 +106,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         self.unlooked = 0;
-        self.driver.keep_bounded(&mut self.table, true, SWEEP_PER_LOOK);
+        self.driver.look_at_zombies(&mut self.table);
     }
 
     /// The next timer that fires in this turn, if the turn is this timer's: a handler may have put another one in its

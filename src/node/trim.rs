@@ -27,15 +27,13 @@
 use super::magazine::{CAPACITY, Stack, ThreadCache};
 use super::record::Node;
 use super::table::Table;
+use crate::drive::ZOMBIE_FLOOR;
 use crate::sync::atomic::Ordering;
 
 /// What is kept free whatever the population: so many nodes or bytes, whichever is less, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;
 const KEPT_BYTES: u64 = 8 * 1024 * 1024;
 const LEAST_KEPT: u64 = 512;
-
-/// Entries that may be dead, besides as many as live.
-const ZOMBIES: u64 = 16 * 1024;
 
 /// Fresh nodes that others may take before the owner thinks that the burst is not over.
 const FRESH: u64 = 4096;
@@ -104,7 +102,7 @@ impl Trim {
         in_use: impl FnOnce() -> u64,
     ) {
         // Counting the timers takes a look at each thread's counters: only if there may be few enough of them.
-        if !has_much_free(table, entries.saturating_sub(ZOMBIES) / 2) {
+        if !has_much_free(table, entries.saturating_sub(ZOMBIE_FLOOR) / 2) {
             return;
         }
         let in_use = in_use();

@@ -10,7 +10,7 @@ use super::limit::Limit;
 use super::send::unpack;
 use super::store::Nodes;
 use super::thread_state::ThreadState;
-use crate::drive::{Driver, Fired, TurnState};
+use crate::drive::{Driver, Fired, TurnState, ZOMBIES_PER_LOOK};
 use crate::inbox::Reader;
 use crate::node::moves::Rescheduled;
 use crate::node::trim::Trim;
@@ -19,12 +19,6 @@ use crate::state::Phase;
 use crate::types::{Budget, Key};
 use crate::wheel::{AnyWheel, Entry};
 use std::sync::Arc;
-
-/// The owner looks at the zombie bound after so many cancels, or moves to an earlier deadline, of its own.
-const OWN_CANCELS_PER_LOOK: u64 = 128;
-/// Entries that it then looks at if there are too many. Eight for every zombie of a look: a sweep goes round a wheel
-/// of twice the bound's size before a quarter more has gathered.
-const SWEEP_PER_LOOK: usize = 8 * OWN_CANCELS_PER_LOOK as usize;
 
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has filed. Then a sweep
 /// goes round before a third more has come, however busy the producers are and however seldom the owner runs.
@@ -219,7 +213,7 @@ impl<T> Owner<T> {
         let (index, generation) = (key.index(), handle.table.generation(key));
         let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
         handle.release_permit();
-        if handle.counters.own_cancelled.bump() % OWN_CANCELS_PER_LOOK == 0 {
+        if handle.counters.own_cancelled.bump() % ZOMBIES_PER_LOOK == 0 {
             self.look_at_zombies();
         }
         Some(payload)
@@ -230,7 +224,7 @@ impl<T> Owner<T> {
     #[inline(never)]
     fn look_at_zombies(&mut self) {
         let Self { handle, driver, thread, .. } = self;
-        driver.keep_bounded(&mut Nodes { handle, thread }, true, SWEEP_PER_LOOK);
+        driver.look_at_zombies(&mut Nodes { handle, thread });
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
@@ -253,7 +247,7 @@ impl<T> Owner<T> {
                 if let Some((deadline, mark)) = handle.table.arrive(index, mark, deadline) {
                     self.file(Entry { deadline, index, mark });
                     self.superseded += 1;
-                    if self.superseded % OWN_CANCELS_PER_LOOK == 0 {
+                    if self.superseded % ZOMBIES_PER_LOOK == 0 {
                         self.look_at_zombies();
                     }
                 }
@@ -284,7 +278,7 @@ impl<T> Owner<T> {
         self.handle.wake_state.inbox_due() <= now
     }
 
-    /// Empties the inbox into wheel and staging buffer if something in it may be due.
+    /// Empties the inbox into wheel and log if something in it may be due.
     fn drain(&mut self, now: u64, limit: usize) {
         let inbox_due = self.handle.wake_state.inbox_due();
         self.turn_requested |= inbox_due == 0;

@@ -10,7 +10,7 @@ use crate::types::ScheduleErrorKind;
 
 /// Unread messages after which a producer calls the owner, whatever their deadlines.
 ///
-/// The inbox is the staging buffer: what is cancelled while it lies here never reaches the wheel, so the owner
+/// The inbox holds entries back: what is cancelled while it lies here never reaches the wheel, so the owner
 /// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
 /// ten thousand, and 256 KiB of messages is as much as should lie around.
 const MOST_UNREAD: u64 = bounded(16 * 1024, 4);

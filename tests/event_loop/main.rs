@@ -478,7 +478,7 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
     }
 }
 
-/// A regression: in a staging buffer that was full and from which only the dead left, it went past an older one.
+/// A regression: in a log that was full and from which only the dead left, it went past an older one.
 #[test]
 fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
     let clock = ManualClock::new();
@@ -486,7 +486,7 @@ fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
     let mut timer = builder.build_with_waker(|| ()).unwrap();
     let (soon, far) = (Duration::from_millis(100), Duration::from_secs(9));
     timer.schedule(timer.now(), soon, 0).unwrap();
-    // As many as a staging buffer has places at first.
+    // As many as a log has places at first.
     let keys: Vec<_> = (1..512).map(|n| timer.schedule(timer.now(), far, n).unwrap()).collect();
     assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
     timer.remote().schedule(soon, 512).unwrap();

@@ -357,13 +357,13 @@ fn a_stale_key_never_touches_the_timer_that_follows() {
     }
 }
 
-/// What leaves the staging buffer counts against the budget, but never takes all of it.
+/// What leaves the log counts against the budget, but never takes all of it.
 #[test]
-fn the_smallest_budget_makes_headway_beside_a_staging_buffer_that_fills_and_empties() {
+fn the_smallest_budget_makes_headway_beside_a_log_that_fills_and_empties() {
     let mut timer = LocalTimer::new(for_ms(1)).unwrap();
     timer.set_budget(fire(1));
     let mut fired = 0;
-    // So far apart that all of the staging buffer is due each time.
+    // So far apart that all of the log is due each time.
     for round in 0..1_000 {
         for _ in 0..20 {
             timer.schedule(ms(round * 100), for_ms(70), ()).unwrap();
@@ -373,7 +373,7 @@ fn the_smallest_budget_makes_headway_beside_a_staging_buffer_that_fills_and_empt
     assert!(fired >= 700, "only {fired} in 1000 polls");
 }
 
-/// A regression: with a far timer in the staging buffer, what a handler scheduled for now was kept back there, too, and
+/// A regression: with a far timer in the log, what a handler scheduled for now was kept back there, too, and
 /// fired in the same poll.
 #[test]
 fn what_a_handler_schedules_for_now_waits_while_a_far_timer_is_young() {

@@ -1,5 +1,5 @@
 //! The order in which a `LocalTimer` fires: by deadlines, and within a tick in the order of scheduling, whether
-//! an entry has been in the staging buffer, in which ring of the wheel, or in both.
+//! an entry has been in the log, in which ring of the wheel, or in both.
 
 use crate::support::random::Random;
 use std::collections::VecDeque;
@@ -54,19 +54,19 @@ fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {
 }
 
 #[test]
-fn few_timers_that_never_leave_the_staging_buffer_together() {
+fn few_timers_that_never_leave_the_log_together() {
     for (seed, wheel) in [(1, WheelKind::Hierarchical), (2, WheelKind::default())] {
         run(wheel, 40, 20_000, seed);
     }
 }
 
 #[test]
-fn as_many_timers_as_a_staging_buffer_grows_for() {
+fn as_many_timers_as_a_log_grows_for() {
     run(WheelKind::Hierarchical, 1_500, 3_000, 3);
 }
 
 #[test]
-fn more_timers_than_a_staging_buffer_keeps() {
+fn more_timers_than_a_log_keeps() {
     run(WheelKind::Hierarchical, 12_000, 400, 4);
 }
 

@@ -7,7 +7,7 @@
 //! | `allocator` | the system's allocator, which stops a thread that asks for it, or has no memory for it |
 //! | `given_back` | the memory of a burst goes back to the system, and its keys stay stale |
 //! | `refused` | a timer for which there is no memory comes back in the error |
-//! | `owners` | the same for what a timer's own thread files: staging buffer, wheel |
+//! | `owners` | the same for what a timer's own thread files: log, wheel |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
 
 #[allow(

@@ -1,4 +1,4 @@
-//! No memory for what a timer's own thread files: staging buffer, chunks and pages of the wheel.
+//! No memory for what a timer's own thread files: blocks of the log, chunks of the wheel.
 
 use crate::allocator::refusing_from;
 use crate::support::random::Random;
@@ -7,8 +7,8 @@ use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{FixedTimer, Key, ManualClock, MissedTicks, Period, Settings};
 use tickwheel::{ScheduleError, ScheduleErrorKind, Time, WheelKind};
 
-/// The wheels grow by 16 KiB and more at a time, the staging buffer by 8 KiB and more.
-const ALLOWED: [usize; 3] = [1, 4 * 1024, 12 * 1024];
+/// The wheels grow by 16 KiB and more at a time, the log by 8 KiB.
+const ALLOWED: [usize; 3] = [1, 1024, 8 * 1024];
 const KINDS: [WheelKind; 2] = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 1 << 16 }];
 /// Nodes that there is memory for.
 const NODES: u64 = 20_000;
@@ -208,7 +208,7 @@ fn a_periodic_timer_whose_entry_finds_no_room_comes_back() {
     assert_eq!((local.poll(now, |_| ()).fired, of_a_loop.poll(now, |_| ()).fired), (1, 1));
 }
 
-/// Nodes lie in one row; what the wheel and the staging buffer ask for at a time is less.
+/// Nodes lie in one row; what the wheel and the log ask for at a time is less.
 #[cfg(feature = "futures")]
 #[test]
 fn a_queue_with_room_for_its_items_allocates_nothing_but_wheel_for_them() {

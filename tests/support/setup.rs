@@ -25,7 +25,7 @@ pub(crate) const fn secs(n: u64) -> Duration {
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// Zombies and unread messages that are tolerated whatever the load: twice the 16 Ki of the engine's
-/// zombie floor and staging buffer, and a quarter of growth before the engine looks again.
+/// zombie floor and log, and a quarter of growth before the engine looks again.
 pub(crate) const ZOMBIE_CONSTANT: u64 = 48 * 1024;
 
 /// Repeats of a stress test.

@@ -67,7 +67,7 @@ fn what_was_filed_for_the_tick_of_a_burst_shortly_before_it_comes_in_time() {
         let mut wheel = Hierarchical::new();
         (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));
         assert!(advance(&mut wheel, tick - 1).is_empty());
-        // The latter is as many as an inbox and a staging buffer hand over at the last moment.
+        // The latter is as many as an inbox and a log hand over at the last moment.
         (MANY..MANY + 24_000).for_each(|index| wheel.insert(entry(tick, index)));
         let due = advance(&mut wheel, tick);
         assert!(due.iter().any(|entry| entry.index == MANY), "{tick}: it waits");
