@@ -4,7 +4,8 @@
 #
 #   fuzz/run.sh [SECONDS_EACH] [TARGET...]
 #
-# A run of a minute or more writes its figures to results.tsv. New inputs go to target/found/, crashes to artifacts/; the committed corpus stays as it is.
+# A run of a minute or more writes its figures to results.tsv. New inputs go to target/found/, crashes to
+# artifacts/; the committed corpus stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TARGET_DIR="$PWD/target" CARGO_TERM_COLOR=never

@@ -46,8 +46,8 @@ type Goal = (&'static str, Peer, &'static str, Bar, &'static str);
 fn goals() -> Vec<Goal> {
     use Bar::{AboveFloor, AtLeast, AtMost, Share, ShareOfFutures, Than, Times};
     use Peer::{
-        EventLoopTimer, Floor, LocalTimer, LockedTree, LockedWheel, Netty, Sleep, Timer, TimerClosures, TimerHandles,
-        TimerSlack, TimerSubmitter, TimerTimes, Tokio,
+        EventLoopTimer, Floor, LocalTimer, LockedTree, LockedWheel, Netty, Sleep, Timer,
+        TimerClosures, TimerHandles, TimerSlack, TimerSubmitter, TimerTimes, Tokio,
     };
     let (pair, own_loop) = ("ns/pair", "EventLoopTimer <= 1.5 x LocalTimer");
     let (flat, late, fine) = ("memory flat (growth <= 5 %)", "late-100k", "late-100k-50us");

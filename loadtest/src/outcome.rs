@@ -28,7 +28,8 @@ pub(crate) struct Sample {
 /// How often a monitor looks up.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Seconds between two samples of a run: 600 over the whole run, because a chart shows no more, and at most ten a second.
+/// Seconds between two samples of a run: 600 over the whole run, because a chart shows no more, and ten a second
+/// at most.
 pub(crate) fn sample_every(length: Duration) -> f64 {
     (length.as_secs_f64() / 600.0).max(0.1)
 }

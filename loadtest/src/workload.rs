@@ -10,7 +10,8 @@
 //! `time_us` counts microseconds from the start of the run and never falls; `op` is `schedule`,
 //! `reschedule` or `cancel`; an `id` is scheduled once, and before anything else is done to it;
 //! `delay_us` counts from the line's own time and stays empty for `cancel`. Empty lines and lines
-//! that start with `#` are skipped. A line may have [`LINE_MOST`] bytes and a file [`FILE_MOST`]. Cancelling or rescheduling a timer that has ended is no fault:
+//! that start with `#` are skipped. A line may have [`LINE_MOST`] bytes and a file [`FILE_MOST`].
+//! Cancelling or rescheduling a timer that has ended is no fault:
 //! such things happen in every real run.
 
 use std::collections::HashSet;

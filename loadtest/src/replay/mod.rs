@@ -1,17 +1,13 @@
 //! Replays a recorded workload: in real time, or as fast as possible on a clock turned by hand.
 //!
-//! * `start` - reads the file, replays it, judges; `plan` - what both ways are given and leave behind
-//! * `operator` - does one operation on the engine and writes it into the ledger; shared by both ways
-//! * `real` - on the real clock: the ledger judges
-//! * `fast` - on the manual clock: the ledger judges, and `model` says what exactly must come of each
-//!   operation and of each timer, and when
+//! * `start` - reads the file, has it replayed, judges; `play` - does that, on either clock
+//! * `operator` - does one operation on the engine and writes it into the ledger
+//! * `model` - what exactly must come of each operation and of each timer, and when, on the manual clock
 
-mod fast;
 mod model;
 mod operator;
-mod plan;
-mod real;
+mod play;
 mod start;
 
-pub(crate) use plan::Plan;
+pub(crate) use play::Plan;
 pub(crate) use start::replay;

@@ -90,9 +90,9 @@ impl Operator {
     }
 
     /// The totals so far.
-    pub(super) fn sample(&self, at_s: f64) -> Sample {
+    pub(super) fn sample(&self) -> Sample {
         Sample {
-            at_s,
+            at_s: self.ledger.now_ns() as f64 / 1e9,
             begun: self.counts.totals.accepted(),
             ended: self.counts.totals.cancelled,
             third: self.ledger.fired_so_far(),

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::plan::{Plan, Played};
-use super::{fast, real};
+use super::play::{Plan, Played, play};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::ledger::totals::EngineCounts;
@@ -15,7 +14,7 @@ use crate::report::model::Report;
 use crate::settings::engine::EngineSettings;
 use crate::settings::setting::Setting;
 use crate::usage::Usage;
-use crate::workload::{self, Action, Op};
+use crate::workload::{self, Op};
 
 /// Bad lines shown.
 const SHOWN: usize = 20;
@@ -28,14 +27,9 @@ pub(crate) fn replay(
 ) -> Result<Report, Failure> {
     let ops = read(plan.file)?;
     let resident_before = machine::resident_bytes();
-    let timers = ops.iter().filter(|op| matches!(op.action, Action::Schedule { .. })).count();
     let mut progress = Progress::new(ops.len() as u64, plan.quiet);
     let (usage, busy) = (Usage::now(), machine::busy_note());
-    let played = if plan.fast {
-        fast::play(&ops, timers, plan, engine, interrupt, &mut progress)?
-    } else {
-        real::play(&ops, timers, plan, engine, interrupt, &mut progress)?
-    };
+    let played = play(&ops, plan, engine, interrupt, &mut progress)?;
     let cost = Usage::now().since(&usage);
     progress.phase("checking the ledger");
     let Played { ledger, stats, returned, counts, samples, seconds, interrupted } = played;

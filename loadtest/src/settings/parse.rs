@@ -17,8 +17,8 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Most connections of a server run: fewer than the 28 232 ephemeral ports that Linux has by default, because the search
-/// for a free one gets slow when few are left.
+/// Most connections of a server run: fewer than the 28 232 ephemeral ports that Linux has by default, because the
+/// search for a free one gets slow when few are left.
 const MOST_CONNECTIONS: usize = 25_000;
 
 /// A number of connections.

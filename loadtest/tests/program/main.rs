@@ -73,8 +73,8 @@ fn assert_page(folder: &TempDir, charts: usize) {
     assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
 }
 
-/// The first Ctrl-C, sent once the run has told of its progress, ends it early, and everything is judged and written all
-/// the same: the exit code, and what `out.json` says.
+/// The first Ctrl-C, sent once the run has told of its progress, ends it early, and everything is judged and written
+/// all the same: the exit code, and what `out.json` says.
 #[cfg(unix)]
 fn interrupted(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, Value) {
     use std::io::{BufRead as _, Read as _};
