@@ -57,8 +57,8 @@ struct Vtable {
     run: unsafe fn(*mut Storage),
     /// Drops the closure where it lies.
     drop: unsafe fn(*mut Storage),
-    /// The same task once more, for the next period of a periodic timer; `None` if it runs only once.
-    again: unsafe fn(*const Storage) -> Option<Task>,
+    /// Makes the same task once more, for the next period of a periodic timer.
+    again: Option<unsafe fn(*const Storage) -> Task>,
     /// Whether the storage holds a [`Waker`] that waits for the timer.
     waits: bool,
 }
@@ -68,14 +68,9 @@ const fn is_small<F>() -> bool {
     size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>()
 }
 
-/// The vtable of closures of type `F`.
-struct VtableOf<F>(PhantomData<F>);
-
-impl<F: FnOnce() + Send + 'static> VtableOf<F> {
-    const SMALL: &'static Vtable =
-        &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: never_again, waits: false };
-    const BOXED: &'static Vtable =
-        &Vtable { run: run_boxed::<F>, drop: drop_boxed::<F>, again: never_again, waits: false };
+/// Returns the vtable of small closures of type `F`.
+const fn vtable<F: FnOnce() + Send + 'static>() -> &'static Vtable {
+    &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: None, waits: false }
 }
 
 /// # Safety
@@ -95,36 +90,16 @@ unsafe fn drop_small<F>(storage: *mut Storage) {
     unsafe { storage.cast::<F>().drop_in_place() };
 }
 
-/// # Safety
-///
-/// The storage holds the pointer of a boxed `F`, which is not used afterwards.
-unsafe fn run_boxed<F: FnOnce()>(storage: *mut Storage) {
-    // SAFETY: the pointer came from `Box::into_raw` (the function's contract) and is given back once.
-    let run = unsafe { Box::from_raw(storage.cast::<*mut F>().read()) };
-    run();
-}
-
-/// # Safety
-///
-/// As [`run_boxed`].
-unsafe fn drop_boxed<F>(storage: *mut Storage) {
-    // SAFETY: as in `run_boxed`.
-    drop(unsafe { Box::from_raw(storage.cast::<*mut F>().read()) });
-}
-
-/// # Safety
-///
-/// None: the storage is not looked at.
-unsafe fn never_again(_storage: *const Storage) -> Option<Task> {
-    None
-}
-
 /// A closure that runs once per period. Nobody waits for the lock: whoever finds it taken finds the closure at work.
 struct Repeating<F>(Arc<Mutex<F>>);
 
 impl<F: FnMut() + Send + 'static> Repeating<F> {
-    const VTABLE: &'static Vtable =
-        &Vtable { run: Self::run, drop: drop_small::<Self>, again: Self::again, waits: false };
+    const VTABLE: &'static Vtable = &Vtable {
+        run: Self::run,
+        drop: drop_small::<Self>,
+        again: Some(Self::again),
+        waits: false,
+    };
 
     fn into_task(self) -> Task {
         const { assert!(is_small::<Self>()) };
@@ -149,16 +124,16 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
     /// # Safety
     ///
     /// The storage holds a `Self`.
-    unsafe fn again(storage: *const Storage) -> Option<Task> {
+    unsafe fn again(storage: *const Storage) -> Task {
         // SAFETY: the function's contract; the reference ends with this call, during which the task is borrowed.
         let this = unsafe { &*storage.cast::<Self>() };
-        Some(Self(Arc::clone(&this.0)).into_task())
+        Self(Arc::clone(&this.0)).into_task()
     }
 }
 
 /// A waker that waits for its timer: whatever becomes of the task, the waker is woken, unless it is taken out.
 #[cfg(feature = "futures")]
-const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: never_again, waits: true };
+const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: None, waits: true };
 
 /// # Safety
 ///
@@ -202,17 +177,12 @@ impl Task {
 impl Task {
     /// Makes a task of a closure; allocates only if the closure is larger than three words.
     #[inline]
-    pub fn new(run: impl FnOnce() + Send + 'static) -> Self {
-        fn typed<F: FnOnce() + Send + 'static>(run: F) -> Task {
-            if const { is_small::<F>() } {
-                // SAFETY: the closure is small, and the vtable is the one for closures that are not boxed.
-                unsafe { Task::store(run, VtableOf::<F>::SMALL) }
-            } else {
-                // SAFETY: a pointer is small, and the vtable is the one for pointers of boxes.
-                unsafe { Task::store(Box::into_raw(Box::new(run)), VtableOf::<F>::BOXED) }
-            }
+    pub fn new<F: FnOnce() + Send + 'static>(run: F) -> Self {
+        fn small<F: FnOnce() + Send + 'static>(run: F) -> Task {
+            // SAFETY: the closure is small, as a box is, and the vtable is the one for this type.
+            unsafe { Task::store(run, vtable::<F>()) }
         }
-        typed(run)
+        if const { is_small::<F>() } { small(run) } else { small(Box::new(run)) }
     }
 
     /// Puts what `vtable` works on into a task.
@@ -233,11 +203,11 @@ impl Task {
         Repeating(Arc::new(Mutex::new(run))).into_task()
     }
 
-    /// The same task once more; only [`Task::repeating`] ones are ever asked.
+    /// Makes the same task once more; only [`Task::repeating`] ones are ever asked.
     pub(super) fn again(&self) -> Self {
+        let Some(again) = self.vtable.again else { return Self::new(|| ()) };
         // SAFETY: the vtable belongs to what lies in the storage (`store`).
-        let again = unsafe { (self.vtable.again)(&self.storage) };
-        again.unwrap_or_else(|| Self::new(|| ()))
+        unsafe { again(&self.storage) }
     }
 
     /// Runs the closure.
