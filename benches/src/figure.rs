@@ -116,61 +116,28 @@ impl Figure {
         Self::all(Scale::Full).into_iter().find(|figure| figure.id() == id)
     }
 
-    /// What it does, in a sentence.
+    /// What it does, in a sentence; the numbers are in its name.
     #[must_use]
-    pub fn describe(self) -> String {
+    #[rustfmt::skip]
+    pub const fn describe(self) -> &'static str {
         match self {
-            Self::Churn(n) => format!(
-                "{} resident timers of 1-60 s; cancel a random one, schedule another.",
-                short(n)
-            ),
-            Self::ChurnTick(n) => format!(
-                "{} resident timers of 2-3 s; cancel the oldest, schedule another; the clock moves 1 ms \
-                 every {} pairs.",
-                short(n),
-                n / 1000
-            ),
-            Self::Life(n) => {
-                format!("Schedule {} timers over 60 s, run a virtual clock through, all fire.", short(n))
-            }
-            Self::Rearm(n) => {
-                format!("Push the deadline of a random one of {} resident timers out.", short(n))
-            }
-            Self::Cross { producers, in_flight } => format!(
-                "{producers} producer thread(s), {in_flight} timers of 10-30 s in flight each; cancel the \
-                 oldest, schedule another. The percentiles are of one schedule, a clock read included."
-            ),
-            Self::RemoteCancel => {
-                "One thread schedules batches of 4096, another cancels them.".to_owned()
-            }
-            Self::Forms => "One schedule on an engine that is turned by hand, by the form of its \
-                            deadline: 10-30 s ahead as a delay, a `Time`, an `Instant`, or a delay \
-                            with a slack of 100 ms; due at once as a zero delay or as a `Time` \
-                            that has passed. Cancels are not timed."
-                .to_owned(),
-            Self::Late { timers, tick_us } => format!(
-                "{} timers at random over 2 s of the real clock, tick {tick_us} us. Lateness counts from \
-                 just before the call that schedules.",
-                short(timers)
-            ),
-            Self::Burst => "1 M timers due in the same tick, while one thread goes on with cross and one \
-                            timer is due in each of the next 500 ms. One shard."
-                .to_owned(),
-            Self::Idle => "1 M timers an hour away, nothing else.".to_owned(),
-            Self::Zombie => {
-                "10 M one-hour timers, each cancelled as soon as it is scheduled (2 M in a quick run)."
-                    .to_owned()
-            }
-            Self::Shrink => {
-                "5 M one-hour timers scheduled, then all cancelled: memory at the peak and three \
-                 seconds later."
-                    .to_owned()
-            }
-            Self::Wake => {
-                "A timer that is due at once, while the owner sleeps for an hour: from the call to the \
-                 handler."
-                    .to_owned()
-            }
+            Self::Churn(_) => "Resident timers of 1-60 s; cancel a random one, schedule another.",
+            Self::ChurnTick(_) => "The same for 2-3 s, the oldest first, on a clock that moves each thousandth part.",
+            Self::Life(_) => "Schedule timers over 60 s, run a virtual clock through, all fire.",
+            Self::Rearm(_) => "Push the deadline of a random resident timer out.",
+            Self::Cross { .. } => "Threads cancel the oldest of their timers of 10-30 s and schedule another. \
+                The percentiles are of one schedule, a clock read included.",
+            Self::RemoteCancel => "One thread schedules batches of 4096, another cancels them.",
+            Self::Forms => "One schedule on an engine that is turned by hand, by the form of its deadline: \
+                10-30 s ahead, a delay with a slack of 100 ms, due at once. Cancels are not timed.",
+            Self::Late { .. } => "Timers at random over 2 s of the real clock. Lateness counts from just before \
+                the call that schedules.",
+            Self::Burst => "1 M timers due in one tick, while one thread goes on with cross and one timer is due \
+                in each of the next 500 ms. One shard.",
+            Self::Idle => "1 M timers an hour away, nothing else.",
+            Self::Zombie => "10 M one-hour timers, cancelled as soon as scheduled (2 M in a quick run).",
+            Self::Shrink => "5 M one-hour timers, then all cancelled: memory at the peak and 3 s later.",
+            Self::Wake => "Due at once, while the owner sleeps for an hour: from the call to the handler.",
         }
     }
 

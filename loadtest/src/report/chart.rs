@@ -41,7 +41,8 @@ impl Axis {
 
     /// Where a value lies between two ends.
     fn place(&self, value: f64, (from, to): (f64, f64)) -> f64 {
-        from + (value - self.low) / (self.high - self.low) * (to - from)
+        let place = from + (value - self.low) / (self.high - self.low) * (to - from);
+        (place * 10.0).round() / 10.0
     }
 }
 
@@ -116,8 +117,7 @@ fn draw(x: &Axis, y: &Axis, lines: &Lines<'_>, from_zero: bool) -> Markup {
     let across = |value| x.place(value, (LEFT, RIGHT));
     let up = |value| y.place(value, (BOTTOM, TOP));
     let path = |points: &[(f64, f64)]| {
-        let points =
-            points.iter().map(|(at, value)| format!("{:.1},{:.1} ", across(*at), up(*value)));
+        let points = points.iter().map(|(at, value)| format!("{},{} ", across(*at), up(*value)));
         points.collect::<String>()
     };
     html! {
