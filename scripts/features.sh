@@ -35,4 +35,4 @@ check() {
 }
 
 check tickwheel
-check tickwheel-adapters
+check tickwheel-util

@@ -61,7 +61,7 @@
 //! # Where to look
 //!
 //! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
-//! * [`sleep`], [`timeout`], [`interval`], [`DelayQueue`]: futures for any runtime.
+//! * [`sleep`], [`timeout`], [`interval`]: futures for any runtime.
 //! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
 //!
@@ -70,10 +70,8 @@
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
 //! | `engine` (default) | [`Timer`] | threads: `shard` |
-//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`], [`DelayQueue`] | `engine` |
-//! | `stream` | `Stream` for [`Interval`] and [`DelayQueue`] | `futures`, futures-core |
+//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `engine` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
-//! | `metrics` | `MetricsReporter`: statistics for the `metrics` facade | `shard`, metrics |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
@@ -189,15 +187,11 @@ pub use engine::{
 pub use event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 pub use futures::{
-    DelayQueue, Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at,
-    sleep, sleep_until, timeout, timeout_at,
+    Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at,
 };
-#[cfg(all(feature = "futures", feature = "event-loop"))]
-pub use futures::{LocalSleep, LocalSleeps, Wakeup};
 pub use local::{FixedTimer, LocalTimer};
 pub use pull::{Expirations, Pull};
-#[cfg(feature = "metrics")]
-pub use shard::MetricsReporter;
 #[cfg(feature = "shard")]
 pub use shard::{DurationHistogram, ShardStats};
 #[cfg(feature = "shard")]

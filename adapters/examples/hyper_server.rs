@@ -1,7 +1,7 @@
 //! A hyper server whose timeouts are tickwheel's: headers that do not end, requests that take too long. tokio brings
 //! the sockets and no timers.
 //!
-//!     cargo run -p tickwheel-adapters --example hyper_server
+//!     cargo run -p tickwheel-util --example hyper_server
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -11,7 +11,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::time::Duration;
-use tickwheel_adapters::HyperTimer;
+use tickwheel_util::HyperTimer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -19,7 +19,7 @@ use tickwheel::{Sleep, Timer};
 /// ```
 /// use hyper::server::conn::http1;
 /// use std::time::Duration;
-/// use tickwheel_adapters::HyperTimer;
+/// use tickwheel_util::HyperTimer;
 ///
 /// let mut builder = http1::Builder::new();
 /// builder.timer(HyperTimer::shared()).header_read_timeout(Duration::from_secs(10));

@@ -22,7 +22,7 @@ use tickwheel::{Sleep, Timer};
 /// use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 /// use std::net::UdpSocket;
 /// use std::sync::Arc;
-/// use tickwheel_adapters::QuinnRuntime;
+/// use tickwheel_util::QuinnRuntime;
 ///
 /// # async fn listen(config: quinn::ServerConfig) -> std::io::Result<Endpoint> {
 /// let socket = UdpSocket::bind("127.0.0.1:4433")?;

@@ -63,7 +63,7 @@ const fn at_least_shortest(pause: Duration) -> Duration {
 /// ```
 /// use std::io;
 /// use std::time::Duration;
-/// use tickwheel_adapters::{Backoff, RetryLayer};
+/// use tickwheel_util::{Backoff, RetryLayer};
 /// use tower::{Layer, service_fn};
 ///
 /// let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2), 4);

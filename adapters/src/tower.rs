@@ -16,7 +16,7 @@ use tower_service::Service;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel_adapters::TimeoutLayer;
+/// use tickwheel_util::TimeoutLayer;
 /// use tower::{Layer, service_fn};
 ///
 /// let echo = service_fn(async |request: u8| Ok::<_, std::io::Error>(request));

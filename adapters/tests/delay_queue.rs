@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tickwheel::{
-    Builder, DelayQueue, Drive, Key, ManualClock, MissedTicks, Period, Pinning, Timer,
-};
+use tickwheel::{Builder, Drive, Key, ManualClock, MissedTicks, Period, Pinning, Timer};
+use tickwheel_util::{DelayQueue, IntervalStream};
 use tokio_util::time::delay_queue;
 
 const MS: Duration = Duration::from_millis(1);
@@ -26,7 +25,7 @@ impl Pair {
         let clock = ManualClock::new();
         let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
         let timer = builder.clock(clock.clone()).build().unwrap();
-        let ours = timer.delay_queue();
+        let ours = DelayQueue::on(&timer);
         Self { clock, timer, ours, theirs: delay_queue::DelayQueue::new(), keys: BTreeMap::new() }
     }
 
@@ -132,7 +131,8 @@ fn queues_and_intervals_are_streams() {
         assert!(start.elapsed() >= 12 * MS && queue.next().await.is_none());
 
         let start = Instant::now();
-        let beats = tickwheel::interval(Period::fixed_rate(3 * MS, MissedTicks::Burst).unwrap());
+        let beats = Period::fixed_rate(3 * MS, MissedTicks::Burst).unwrap();
+        let beats = IntervalStream(tickwheel::interval(beats));
         assert_eq!(beats.size_hint(), (usize::MAX, None));
         let beats: Vec<_> = beats.take(4).map(|beat| beat.unwrap()).collect().await;
         assert!(beats.windows(2).all(|pair| pair[1] - pair[0] == 3 * MS), "{beats:?}");

@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Pinning, Timer};
-use tickwheel_adapters::HyperTimer;
+use tickwheel_util::HyperTimer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

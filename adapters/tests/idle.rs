@@ -9,7 +9,7 @@ use smol::stream::unfold;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Pinning, Timer};
-use tickwheel_adapters::{IdleBody, IdleBodyLayer, IdleError};
+use tickwheel_util::{IdleBody, IdleBodyLayer, IdleError};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, ServiceExt};
 

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tickwheel::{LocalSleeps, Settings};
+use tickwheel::Settings;
+use tickwheel_util::LocalSleeps;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Pinning, Timer};
-use tickwheel_adapters::QuinnRuntime;
+use tickwheel_util::QuinnRuntime;
 
 const LIMIT: Duration = Duration::from_millis(150);
 

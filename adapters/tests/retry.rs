@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Pinning, Timer};
-use tickwheel_adapters::{Backoff, RetryLayer};
+use tickwheel_util::{Backoff, RetryLayer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, ServiceExt, service_fn};

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 use tickwheel::{Builder, Pinning};
-use tickwheel_adapters::{TimeoutError, TimeoutLayer};
+use tickwheel_util::{TimeoutError, TimeoutLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
 const LIMIT: Duration = Duration::from_millis(20);

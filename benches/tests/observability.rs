@@ -7,7 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, Expired, ManualClock, MetricsReporter, Timer};
+use tickwheel::{Builder, Drive, Expired, ManualClock, Timer};
+use tickwheel_util::MetricsReporter;
 
 /// An engine whose time is turned by hand: 100 timers, of which 70 fire 3 ms late and 10 are cancelled.
 fn engine() -> Timer<u32> {

@@ -27,18 +27,17 @@ use crate::sync::slot;
 use crate::time::{Deadline, Period, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 /// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
+struct Identity {
     data: usize,
     vtable: usize,
 }
 
 impl Identity {
     #[inline]
-    pub(crate) fn of(waker: &Waker) -> Self {
+    fn of(waker: &Waker) -> Self {
         Self { data: waker.data() as usize, vtable: std::ptr::from_ref(waker.vtable()) as usize }
     }
 }
@@ -72,11 +71,6 @@ impl Alarm {
     #[inline]
     pub(crate) fn time(&self, when: When) -> Time {
         self.engine.source.time(when)
-    }
-
-    /// The engine's tick.
-    pub(crate) fn tick(&self) -> Duration {
-        self.engine.rate.tick()
     }
 
     /// Never ahead of the clock.
@@ -184,38 +178,21 @@ impl Alarm {
     /// Moves the timer; if its time has come it is let go of, and its waker has been woken. The deadline, and whether
     /// the timer is armed.
     pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
-        if self.armed.is_none() {
-            return (self.time(when), false);
-        }
+        let Some(Armed { key, .. }) = self.armed else { return (self.time(when), false) };
         let Deadline { nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
-        (nominal, self.move_to(tick))
-    }
-
-    /// As [`reset`](Self::reset), to the beginning of a tick: no clock is read.
-    pub(crate) fn reset_to_tick(&mut self, beginning: Time) -> bool {
-        self.move_to(self.engine.rate.deadline_at(beginning))
-    }
-
-    fn move_to(&mut self, tick: u64) -> bool {
-        let Some(Armed { key, .. }) = self.armed else { return false };
         let moved = self.engine.reschedule(key, tick).moved();
         if !moved {
             // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.
-            self.wake_now();
+            // A task that is dropped wakes.
+            contain::drop_quietly("a waker", self.end());
         }
-        moved
+        (nominal, moved)
     }
 
     /// Cancels the timer, if it is pending, and lets go of it.
     #[inline]
     pub(crate) fn disarm(&mut self) {
         self.end().into_iter().for_each(forget);
-    }
-
-    /// As [`disarm`](Self::disarm), but that the waker is woken.
-    pub(crate) fn wake_now(&mut self) {
-        // A task that is dropped wakes.
-        contain::drop_quietly("a waker", self.end());
     }
 
     /// What the timer carries, if it is pending.

@@ -57,7 +57,7 @@ mod weak;
 mod worker;
 
 #[cfg(feature = "futures")]
-pub(crate) use alarm::{Alarm, Identity};
+pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
 pub use guard::TimeoutGuard;

@@ -7,14 +7,13 @@
 //! It is the same shard and the same turn as the engine's; only the thread differs.
 //!
 //! Rooms: `timer` (the owner's side), `remote` (everybody else's), `closures` (what both offer for closures),
-//! `builder`, `ticks` (for futures, which know the tick).
+//! `builder`.
 
 mod build;
 #[cfg(feature = "engine")]
 mod closures;
 mod remote;
 #[cfg(feature = "futures")]
-mod ticks;
 mod timer;
 
 pub use remote::Remote;

@@ -169,6 +169,12 @@ impl<T: Send + 'static> Remote<T> {
     pub fn now(&self) -> Time {
         self.source.now()
     }
+
+    /// Returns the point on the timer's clock that `when` names now, before it is rounded to a tick.
+    #[must_use]
+    pub fn time_of(&self, when: impl Into<When>) -> Time {
+        self.source.time(when.into())
+    }
 }
 
 impl<T> fmt::Debug for Remote<T> {

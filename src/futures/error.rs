@@ -30,14 +30,16 @@ pub struct SleepError {
 }
 
 impl SleepError {
-    pub(crate) const fn new(kind: ScheduleErrorKind) -> Self {
-        Self { kind }
-    }
-
     /// Why.
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {
         &self.kind
+    }
+}
+
+impl From<ScheduleErrorKind> for SleepError {
+    fn from(kind: ScheduleErrorKind) -> Self {
+        Self { kind }
     }
 }
 

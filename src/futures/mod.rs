@@ -5,31 +5,20 @@
 //! | `sleep` | [`Sleep`]: ready at a point in time |
 //! | `with_timeout` | [`WithTimeout`]: another future, for so long at most |
 //! | `interval` | [`Interval`]: one tick per period |
-//! | `delay_queue` | [`DelayQueue`]: items that come out when their time has come |
-//! | `local` | [`LocalSleeps`], [`LocalSleep`]: those of one thread, by a timer inside of its runtime |
-//! | `stream` | `Stream` for intervals and queues, with the feature of this name |
 //! | `error` | why a future ends before its time |
 //!
-//! Each has a function for the process's shared engine ([`sleep()`], [`timeout()`], [`interval()`],
-//! [`DelayQueue::new`]) and a method of [`Timer`](crate::Timer) for one of your own.
+//! Each has a function for the process's shared engine ([`sleep()`], [`timeout()`], [`interval()`]) and a
+//! method of [`Timer`](crate::Timer) for one of your own.
 //!
 //! A future is polled by one thread at a time, by any thread; what it shares with the engine's workers is one node
 //! (`engine::alarm`). It keeps its engine's memory, not its workers.
 
-mod delay_queue;
 mod error;
 mod interval;
-#[cfg(feature = "event-loop")]
-mod local;
 mod sleep;
-#[cfg(feature = "stream")]
-mod stream;
 mod with_timeout;
 
-pub use delay_queue::DelayQueue;
 pub use error::{SleepError, TimeoutError};
 pub use interval::{Interval, interval, interval_at};
-#[cfg(feature = "event-loop")]
-pub use local::{LocalSleep, LocalSleeps, Wakeup};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use with_timeout::{WithTimeout, timeout, timeout_at};

@@ -54,7 +54,7 @@ pub struct Sleep {
 
 /// Where a sleep stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     /// No timer yet. `look`: the deadline may have passed before the first poll.
     Unarmed {
         look: bool,
@@ -174,38 +174,26 @@ impl Sleep {
         }
     }
 
-    /// As [`reset`](Self::reset), to the beginning of a tick: no clock is read.
-    pub(super) fn reset_to_tick(&mut self, beginning: Time) {
-        self.deadline = beginning;
-        if !self.alarm.reset_to_tick(beginning) {
-            self.stage = Stage::new(beginning.into());
-        }
-    }
-
     /// Sleeps until the deadline that follows `nominal`, which is handled now.
     pub(super) fn reset_after(&mut self, period: Period, nominal: Time) {
         self.reset(self.alarm.next(period, nominal));
     }
 
-    /// The engine's clock.
-    pub(super) fn now(&self) -> Time {
+    /// Returns the time by the engine's clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
         self.alarm.now()
     }
 
-    /// The time of what is said by a user, on the engine's clock.
-    pub(super) fn time_of(&self, when: When) -> Time {
-        self.alarm.time(when)
+    /// Returns the point on the engine's clock that `when` names now, before it is rounded to a tick.
+    #[must_use]
+    pub fn time_of(&self, when: impl Into<When>) -> Time {
+        self.alarm.time(when.into())
     }
 
-    /// Wakes nobody any more, until it is polled again.
-    pub(super) fn cancel(&mut self) {
+    /// Cancels the timer, if one is armed: no task is woken before the next poll, which arms it anew.
+    pub fn cancel(&mut self) {
         self.alarm.disarm();
-        self.stage = Stage::Unarmed { look: true };
-    }
-
-    /// As [`cancel`](Self::cancel), but that whoever has polled it last is woken now.
-    pub(super) fn wake_now(&mut self) {
-        self.alarm.wake_now();
         self.stage = Stage::Unarmed { look: true };
     }
 
@@ -222,7 +210,7 @@ impl Sleep {
             Poll::Ready(ended) => ended,
         };
         self.stage = if ended.is_ok() { Stage::Elapsed } else { Stage::Unarmed { look: true } };
-        Poll::Ready(ended.map_err(SleepError::new))
+        Poll::Ready(ended.map_err(SleepError::from))
     }
 
     fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
@@ -231,7 +219,7 @@ impl Sleep {
             return Poll::Ready(Ok(()));
         }
         if let Err(kind) = self.alarm.arm(self.deadline, cx.waker()) {
-            return Poll::Ready(Err(SleepError::new(kind)));
+            return Poll::Ready(Err(SleepError::from(kind)));
         }
         self.stage = Stage::Armed;
         Poll::Pending
@@ -240,7 +228,7 @@ impl Sleep {
 
 impl Stage {
     #[inline]
-    pub(crate) fn new(when: When) -> Self {
+    fn new(when: When) -> Self {
         if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
     }
 }

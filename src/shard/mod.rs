@@ -12,8 +12,7 @@
 //! inbox and its counters. `send` is how it tells the owner something, `batch` the
 //! same for many timers. `own` is how the owner schedules. `store` is what a turn asks about each due entry.
 //! `repeat` is how periodic timers begin, and their calls. `limit` is the bound on pending timers.
-//! `counters` are the owner's, `histogram` its counts of durations, `stats` a snapshot of all of it, `report`
-//! that snapshot for a recorder of metrics.
+//! `counters` are the owner's, `histogram` its counts of durations, `stats` a snapshot of all of it.
 
 pub(crate) mod batch;
 pub(crate) mod counters;
@@ -23,8 +22,6 @@ pub(crate) mod limit;
 mod own;
 pub(crate) mod owner;
 mod repeat;
-#[cfg(feature = "metrics")]
-mod report;
 mod send;
 mod stats;
 mod store;
@@ -35,6 +32,4 @@ pub(crate) use handle::ShardHandle;
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
-#[cfg(feature = "metrics")]
-pub use report::MetricsReporter;
 pub use stats::ShardStats;

@@ -2,15 +2,12 @@
 
 use crate::rig::{Bell, Rig, poll};
 use crate::support::setup::{HOUR, ms};
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
-use tickwheel::{
-    Builder, Clock, Drive, LocalSleeps, ManualClock, Period, Pinning, Settings, Sleep, Time, Timer,
-};
+use tickwheel::{Builder, Clock, Drive, Period, Pinning, Sleep, Time, Timer};
 
 /// What the next such call of a waker does.
 #[derive(Default)]
@@ -100,56 +97,14 @@ fn a_drop_that_panics_ends_in_the_log() {
     for sleep in &mut sleeps {
         assert!(poll_with(sleep, &waker).is_pending());
     }
-    let mut queue = rig.timer.delay_queue::<u64>();
-    assert!(queue.poll_expired(&mut Context::from_waker(&waker)).is_ready(), "empty");
     moods.drop.store(true, Ordering::SeqCst);
     let bell = Bell::new();
     assert!(poll(&mut sleeps[0], &bell).is_pending(), "replaced");
     drop(sleeps.pop());
-    let other = Waker::from(Arc::clone(&bell));
-    assert!(queue.poll_expired(&mut Context::from_waker(&other)).is_ready(), "replaced");
     rig.timer.stop().unwrap();
     assert!(matches!(poll(&mut sleeps[1], &bell), Poll::Ready(Err(_))));
     assert!(bell.rings() >= 1);
     moods.drop.store(false, Ordering::SeqCst);
-}
-
-#[test]
-fn a_drop_that_panics_ends_in_the_log_of_a_threads_own_sleeps_too() {
-    let builder = Settings::new().clock(ManualClock::new()).max_pending(1);
-    let sleeps = LocalSleeps::new(builder).unwrap();
-    let ((moods, waker), bell) = (moody(), Bell::new());
-    let cx = &mut Context::from_waker(&waker);
-    let mut driver = Box::pin(sleeps.drive(|_| std::future::pending::<()>()));
-    let (mut sleep, mut refused) = (sleeps.sleep(ms(5)), sleeps.sleep(ms(5)));
-    assert!(sleep.poll_sleep(cx).is_pending() && driver.as_mut().poll(cx).is_pending());
-    moods.drop.store(true, Ordering::SeqCst);
-    assert!(poll(&mut sleep, &bell).is_pending(), "replaced");
-    assert!(poll(&mut driver, &bell).is_pending(), "replaced");
-    assert!(matches!(refused.poll_sleep(cx), Poll::Ready(Err(_))));
-    moods.drop.store(false, Ordering::SeqCst);
-}
-
-#[test]
-fn a_wake_of_a_driver_that_fails_is_tried_again() {
-    for by_remote in [true, false] {
-        let builder = Settings::new().clock(ManualClock::new());
-        let (sleeps, (moods, waker)) = (LocalSleeps::new(builder).unwrap(), moody());
-        let mut driver = Box::pin(sleeps.drive(|_| std::future::pending::<()>()));
-        assert!(driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        let mut armed = Vec::new();
-        for (delay, fails, wakes) in [(3, true, 1), (2, false, 2), (1, false, 2)] {
-            moods.wake.store(fails, Ordering::SeqCst);
-            if by_remote {
-                sleeps.remote().schedule(ms(delay), Waker::noop().clone().into()).unwrap();
-            } else {
-                let mut sleep = sleeps.sleep(ms(delay));
-                assert!(poll(&mut sleep, &Bell::new()).is_pending());
-                armed.push(sleep);
-            }
-            assert_eq!(moods.wakes.load(Ordering::SeqCst), wakes, "armed for {delay} ms");
-        }
-    }
 }
 
 #[test]
@@ -232,25 +187,6 @@ impl Once {
     fn engine(&self, tick: Duration) -> Timer {
         let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
         builder.tick(tick).clock(self.clone()).build().unwrap()
-    }
-}
-
-#[test]
-fn a_clock_that_panics_takes_no_key_of_a_queue_away() {
-    for (tick, nth) in [ms(1), ms(50)].into_iter().flat_map(|tick| [(tick, 1), (tick, 2)]) {
-        let clock = Once::default();
-        let timer = clock.engine(tick);
-        let mut queue = timer.delay_queue();
-        let far = queue.insert("far", HOUR);
-        assert!(queue.poll_expired(&mut Context::from_waker(Waker::noop())).is_pending());
-        clock.0.store(nth, Ordering::SeqCst);
-        let inserted = catch_unwind(AssertUnwindSafe(|| queue.insert("soon", 2 * ms(50))));
-        assert_eq!(queue.len(), 1 + usize::from(inserted.is_ok()));
-        clock.0.store(nth, Ordering::SeqCst);
-        let before = queue.deadline(far);
-        let moved = catch_unwind(AssertUnwindSafe(|| queue.reset(far, ms(50)).moved()));
-        assert_eq!(moved.is_ok(), queue.deadline(far) != before);
-        clock.0.store(0, Ordering::SeqCst);
     }
 }
 

@@ -6,9 +6,7 @@
 //! | `sleep` | `Sleep`: when it is ready, what it costs, how it ends |
 //! | `combined` | `WithTimeout` and `Interval` |
 //! | `hostile` | wakers whose `Clone`, `Drop` and `wake` panic or call back |
-//! | `local` | `LocalSleeps`: the sleeps of one thread |
 //! | `model` | random sleeps against a list |
-//! | `queue` | `DelayQueue`, and a list as its oracle |
 //! | `threads` | polls, waker changes, drops and stops that race with the workers |
 //! | `together` | wakers of one turn: called together, in order |
 //!
@@ -27,9 +25,7 @@ mod support {
 
 mod combined;
 mod hostile;
-mod local;
 mod model;
-mod queue;
 mod rig;
 mod sleep;
 mod threads;

@@ -207,29 +207,3 @@ fn a_periodic_timer_whose_entry_finds_no_room_comes_back() {
     let now = Time::ZERO + second;
     assert_eq!((local.poll(now, |_| ()).fired, of_a_loop.poll(now, |_| ()).fired), (1, 1));
 }
-
-/// Nodes lie in one row; what the wheel and the log ask for at a time is less.
-#[cfg(feature = "futures")]
-#[test]
-fn a_queue_with_room_for_its_items_allocates_nothing_but_wheel_for_them() {
-    const ROW: usize = 1 << 20;
-    let _alone = crate::alone();
-    let insert_all = |queue: &mut tickwheel::DelayQueue<[u64; 4]>| {
-        let all = || (0..NODES).for_each(|n| _ = queue.insert([n; 4], Duration::from_millis(n)));
-        // Nobody has the memory to print a backtrace.
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| ()));
-        let all = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(all)).is_ok();
-        let inserted = refusing_from(ROW, all);
-        std::panic::set_hook(hook);
-        inserted
-    };
-    let mut queue = tickwheel::DelayQueue::with_capacity(NODES as usize);
-    assert!(insert_all(&mut queue));
-    queue.clear();
-    queue.shrink_to_fit();
-    assert!(!insert_all(&mut queue), "there was a row left");
-    queue.clear();
-    queue.reserve(NODES as usize);
-    assert!(insert_all(&mut queue));
-}

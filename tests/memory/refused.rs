@@ -135,24 +135,6 @@ fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
 }
 
 #[test]
-fn an_item_for_which_a_queue_has_no_memory_comes_back() {
-    let _alone = crate::alone();
-    for before in [1, 100, 1000] {
-        let clock = ManualClock::new();
-        let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build();
-        let mut queue = timer.unwrap().delay_queue();
-        let count = refused_locally(|n| queue.try_insert(n, DELAY), before);
-        clock.set(Time::ZERO + DELAY);
-        let mut context = Context::from_waker(Waker::noop());
-        let out = std::iter::from_fn(|| match queue.poll_expired(&mut context) {
-            Poll::Ready(expired) => expired,
-            Poll::Pending => None,
-        });
-        assert_eq!(out.filter(Result::is_ok).count() as u64, count);
-    }
-}
-
-#[test]
 fn room_for_which_there_is_no_memory_is_not_made() {
     let _alone = crate::alone();
     let ms = Duration::from_millis(1);
@@ -162,16 +144,12 @@ fn room_for_which_there_is_no_memory_is_not_made() {
         let mut fixed = FixedTimer::with_capacity(DELAY, all);
         let mut built = Settings::new().capacity(all).build_local().unwrap();
         let mut built_fixed = Settings::new().capacity(all).build_fixed(ms).unwrap();
-        let engine = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
-        let mut queue = engine.delay_queue();
         local.reserve(all);
-        queue.reserve(all);
         for n in 0..100 {
             local.schedule(Time::ZERO, DELAY, n).unwrap();
             built.schedule(Time::ZERO, DELAY, n).unwrap();
             fixed.schedule(Time::ZERO, n).unwrap();
             built_fixed.schedule(Time::ZERO, n).unwrap();
-            queue.try_insert(n, DELAY).unwrap();
         }
     });
 }

@@ -3,9 +3,8 @@
 //! Nothing is counted for it: a report copies what the shards count anyway, so timers cost the same with and
 //! without it.
 
-use super::DurationHistogram;
-use super::stats::ShardStats;
 use metrics::{Label, Unit};
+use tickwheel::{DurationHistogram, ShardStats};
 
 /// Passes snapshots of statistics on to the [`metrics`] facade; feature `metrics`.
 ///
@@ -29,7 +28,8 @@ use metrics::{Label, Unit};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{MetricsReporter, Timer};
+/// use tickwheel::Timer;
+/// use tickwheel_util::MetricsReporter;
 ///
 /// let timer = Timer::new()?;
 /// let mut reporter = MetricsReporter::new("requests");

@@ -4,28 +4,26 @@
 //! take no atomic. All of them together have one [`Sleep`], which is armed for the earliest deadline while a task
 //! waits: a million items cost the engine one timer.
 
-use super::error::SleepError;
-use super::sleep::{Sleep, shared};
-use crate::contain;
-use crate::engine::{Alarm, Timer};
-use crate::local::LocalTimer;
-use crate::time::{Time, When};
-use crate::types::{Expired, Key, Reschedule, ScheduleError, Unfired};
+use crate::quietly;
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tickwheel::{
+    Expired, Key, LocalTimer, Reschedule, ScheduleError, Sleep, SleepError, Time, Timer, Unfired,
+    When,
+};
 
 /// Items that come out when their time has come: to be polled by one task, for any runtime.
 ///
-/// Made by [`new`](Self::new) on the process's shared engine, and by [`Timer::delay_queue`] on one of your own. It is
+/// Made by [`new`](Self::new) on the process's shared engine, and by [`on`](Self::on) on one of your own. It is
 /// what `tokio-util` has under the same name, without its tick: items come out in the order of their deadlines, never
 /// early, and within the engine's tick. Of a tick with more than 16 384 items, and of as many overdue ones, the rest
-/// takes turns with what is due later: see [`Budget`](crate::Budget). With the feature `stream` it is a `Stream`.
+/// takes turns with what is due later: see [`Budget`](tickwheel::Budget). With the feature `stream` it is a `Stream`.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::DelayQueue;
+/// use tickwheel_util::DelayQueue;
 ///
 /// # async fn watch() -> Result<(), tickwheel::SleepError> {
 /// let mut sessions = DelayQueue::new();
@@ -57,7 +55,7 @@ use std::time::Instant;
 /// ```
 /// use std::task::{Context, Poll, Waker};
 /// use std::time::{Duration, Instant};
-/// use tickwheel::DelayQueue;
+/// use tickwheel_util::DelayQueue;
 ///
 /// let minute = Duration::from_secs(60);
 /// let mut queue = DelayQueue::with_capacity(2);
@@ -105,29 +103,45 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// As [`sleep()`](crate::sleep).
+    /// As [`sleep()`](tickwheel::sleep()).
     pub fn new() -> Self {
-        Self::on(shared())
+        match tickwheel::global() {
+            Ok(timer) => Self::on(timer),
+            Err(error) => panic!("the shared engine cannot be built: {error}"),
+        }
     }
 
     /// As [`new`](Self::new), with room for so many items: inserting them allocates nothing but wheel.
     ///
     /// # Panics
     ///
-    /// As [`sleep()`](crate::sleep).
+    /// As [`sleep()`](tickwheel::sleep()).
     pub fn with_capacity(items: usize) -> Self {
         let mut queue = Self::new();
         queue.reserve(items);
         queue
     }
 
-    fn on(alarm: Alarm) -> Self {
+    /// An empty queue on an engine of your own, which need not outlive it: the queue keeps its memory, not its workers.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    /// use tickwheel_util::DelayQueue;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let mut leases = DelayQueue::on(&timer);
+    /// leases.insert("lease", Duration::from_secs(60));
+    /// # Ok(()) }
+    /// ```
+    pub fn on(timer: &Timer) -> Self {
         // With the engine's own tick an item is rounded up once, not twice.
-        let items = match LocalTimer::new(alarm.tick()) {
+        let items = match LocalTimer::new(timer.tick()) {
             Ok(items) => items,
             Err(error) => panic!("an engine has been built with this tick: {error}"),
         };
-        let sleep = Sleep::new(alarm, Time::MAX.into());
+        let sleep = timer.sleep(Time::MAX);
         Self { items, sleep, waiting: false, now: Time::ZERO, idle: None }
     }
 
@@ -150,7 +164,7 @@ impl<T> DelayQueue<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::DelayQueue;
+    /// use tickwheel_util::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// match queue.try_insert("session", Duration::from_secs(60)) {
@@ -204,35 +218,34 @@ impl<T> DelayQueue<T> {
         self.reset(key, deadline)
     }
 
-    /// Puts a point in time on the scale of the engine's clock, and reads that.
-    fn told_now(&mut self, when: When) -> When {
-        let when = if when.is_point() { self.sleep.time_of(when).into() } else { when };
+    /// Puts what a caller asks for on the scale of the engine's clock, and reads that.
+    fn told_now(&mut self, when: When) -> Time {
+        let time = self.sleep.time_of(when);
         self.read_clock();
-        when
+        time
     }
 
     fn read_clock(&mut self) {
         self.now = self.sleep.now().max(self.now);
     }
 
-    /// The item behind a key has another deadline: whoever waits is to see it in time.
+    /// Lets the waiting task see the new deadline of `key` in time.
     fn heed(&mut self, key: Key<T>) {
         if self.waiting {
             if let Some(due) = self.items.deadline(key).filter(|due| *due < self.sleep.deadline()) {
-                // The waker stays where it is. If the sleep is over already, it has been woken. The key must get out:
-                // no clock of the user's is read.
-                self.sleep.reset_to_tick(due);
+                // The waker stays where it is. If the sleep is over already, it has been woken.
+                self.sleep.reset(due);
             }
         } else if let Some(waker) = self.idle.take() {
             // The key must get out whatever the waker does.
-            contain::quietly("a waker", || waker.wake());
+            quietly(|| waker.wake());
         }
     }
 
-    /// The queue is, or is to be, empty: whoever waits need not wait until an item would have been due.
+    /// Wakes the waiting task, because the queue is empty: it need not wait until an item would have been due.
     fn wake_for_the_end(&mut self) {
         if std::mem::take(&mut self.waiting) {
-            self.sleep.wake_now();
+            self.sleep.reset(Duration::ZERO);
         }
     }
 
@@ -267,7 +280,7 @@ impl<T> DelayQueue<T> {
             }
             let next = self.items.next_deadline().unwrap_or(Time::MAX);
             if !self.waiting || next != self.sleep.deadline() {
-                self.sleep.reset_to_tick(next);
+                self.sleep.reset(next);
             }
             let ended = self.sleep.poll_sleep(cx);
             self.waiting = ended.is_pending();
@@ -297,7 +310,7 @@ impl<T> DelayQueue<T> {
         self.waiting = false;
         if !self.idle.as_ref().is_some_and(|idle| idle.will_wake(waker)) {
             let before = self.idle.replace(waker.clone());
-            contain::drop_quietly("a waker", before);
+            quietly(|| drop(before));
         }
     }
 
@@ -352,24 +365,6 @@ impl<T> DelayQueue<T> {
     /// Gives memory back that no item needs. O(peak number of items).
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();
-    }
-}
-
-impl Timer {
-    /// An empty queue on this engine; see [`DelayQueue`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::Timer;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::new()?;
-    /// let mut leases = timer.delay_queue();
-    /// leases.insert("lease", Duration::from_secs(60));
-    /// # Ok(()) }
-    /// ```
-    pub fn delay_queue<T>(&self) -> DelayQueue<T> {
-        DelayQueue::on(Alarm::of(self))
     }
 }
 

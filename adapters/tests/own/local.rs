@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, EventLoopTimer, LocalSleep, LocalSleeps, ManualClock, Remote, ScheduleErrorKind,
-    Settings, Time, Wakeup, When,
+    Budget, EventLoopTimer, ManualClock, Remote, ScheduleErrorKind, Settings, Time, When,
 };
+use tickwheel_util::{LocalSleep, LocalSleeps, Wakeup};
 
 /// Sleeps on a clock that stands.
 struct Rig {
@@ -296,7 +296,7 @@ fn a_timer_of_a_loop_of_its_own_is_taken_over() {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Stage {
-    Unarmed { look: bool },
+    Unarmed,
     Armed(usize),
     Fired,
     Elapsed,
@@ -330,7 +330,7 @@ fn sleeps_behave_as_the_list_says() {
             let is_there = which < entries.len();
             match random.below(100) {
                 0..25 => {
-                    let stage = Stage::Unarmed { look: is_point };
+                    let stage = Stage::Unarmed;
                     entries.push(Entry(rig.sleeps.sleep(when), deadline, stage));
                 }
                 25..60 if is_there => {
@@ -339,8 +339,8 @@ fn sleeps_behave_as_the_list_says() {
                     let answer = poll(sleep, &bells[bell]);
                     *stage = match *stage {
                         Stage::Fired | Stage::Elapsed => Stage::Elapsed,
-                        Stage::Unarmed { look: true } if *due <= now => Stage::Elapsed,
-                        Stage::Unarmed { .. } | Stage::Armed(_) => Stage::Armed(bell),
+                        Stage::Unarmed if *due <= now => Stage::Elapsed,
+                        Stage::Unarmed | Stage::Armed(_) => Stage::Armed(bell),
                     };
                     assert_eq!(answer.is_ready(), *stage == Stage::Elapsed, "{stage:?}");
                 }
@@ -349,7 +349,7 @@ fn sleeps_behave_as_the_list_says() {
                     sleep.reset(when);
                     *due = deadline;
                     if !matches!(stage, Stage::Armed(_)) {
-                        *stage = Stage::Unarmed { look: is_point };
+                        *stage = Stage::Unarmed;
                     }
                 }
                 75..85 if is_there => drop(entries.swap_remove(which)),
@@ -358,9 +358,12 @@ fn sleeps_behave_as_the_list_says() {
                     now += time;
                     let fired = rig.pass(Duration::from_nanos(time));
                     let mut expected = 0;
-                    for Entry(_, due, stage) in &mut entries {
+                    for Entry(sleep, due, stage) in &mut entries {
                         if let Stage::Armed(bell) = *stage {
-                            if due.div_ceil(TICK) * TICK <= now {
+                            let (least, most) = (*due, due.div_ceil(TICK) * TICK);
+                            let is_over = sleep.is_elapsed();
+                            assert!(if is_over { least <= now } else { now < most }, "{due}");
+                            if is_over {
                                 (*stage, expected) = (Stage::Fired, expected + 1);
                                 rings[bell] += 1;
                             }

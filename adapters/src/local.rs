@@ -1,0 +1,487 @@
+//! The sleeps of one thread, by an `EventLoopTimer` inside of its runtime.
+//!
+//! ```text
+//!   task: polls a LocalSleep --arms--> EventLoopTimer <--schedules-- other threads, by a Remote
+//!     ^                                    |
+//!     +------------- wakes ------------ fire(), by the loop itself or by the task that drives it
+//! ```
+//!
+//! Everything is on one thread: arming is an entry in the thread's own wheel, and a wake is a push to the runtime's own
+//! queue. Only the waker of the task that drives this lies behind a lock, because remotes wake that task, too: it is
+//! taken for a few instructions, by that task when it waits, and by who ends its sleep.
+//!
+//! Nothing of the user's is called while the timer is borrowed: wakers are collected, and woken afterwards, and there
+//! are no periodic timers, which would be cloned in a turn ([`Wakeup`]).
+
+use crate::quietly;
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, RawWakerVTable, Waker};
+use std::time::Duration;
+use tickwheel::{
+    BuildError, EventLoopTimer, Key, Polled, Remote, Settings, SleepError, Time, When,
+};
+
+/// The payload of a timer that [`LocalSleeps`] fires: the waker of a task.
+///
+/// It goes to a [`Remote`](tickwheel::Remote), and comes back from its `cancel`.
+///
+/// ```
+/// use std::task::Waker;
+/// use std::time::Duration;
+/// use tickwheel::Settings;
+/// use tickwheel_util::LocalSleeps;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sleeps = LocalSleeps::new(Settings::new())?;
+/// let remote = sleeps.remote();
+/// let key = remote.schedule(Duration::from_secs(1), Waker::noop().clone().into())?;
+/// let waker: Waker = remote.cancel(key).payload().expect("it is pending").into();
+/// waker.wake();
+/// # Ok(()) }
+/// ```
+///
+/// It is not [`Clone`], so none of these timers is periodic: a turn would copy the waker, which is a call into the
+/// task's runtime, while it has the thread's timer. A task that is to be woken again schedules anew.
+///
+/// ```compile_fail,E0277
+/// use std::task::Waker;
+/// use std::time::Duration;
+/// use tickwheel::{Settings, Period};
+/// use tickwheel_util::LocalSleeps;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sleeps = LocalSleeps::new(Settings::new())?;
+/// let second = Duration::from_secs(1);
+/// sleeps.remote().schedule_periodic(second, Period::fixed_delay(second)?, Waker::noop().clone().into())?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Wakeup(Waker);
+
+impl From<Waker> for Wakeup {
+    fn from(waker: Waker) -> Self {
+        Self(waker)
+    }
+}
+
+impl From<Wakeup> for Waker {
+    fn from(wakeup: Wakeup) -> Self {
+        wakeup.0
+    }
+}
+
+/// What the sleeps of a thread share.
+struct Shared {
+    timer: RefCell<EventLoopTimer<Wakeup>>,
+    /// Also the clock: it is the user's, and is read while the timer is not borrowed.
+    remote: Remote<Wakeup>,
+    /// The wakers of what has fired, and their memory in between.
+    fired: Cell<Vec<Waker>>,
+    /// Until when the task that drives this sleeps; [`Time::ZERO`] if it does not.
+    planned: Cell<Time>,
+    bell: Arc<Bell>,
+}
+
+impl Shared {
+    /// Lets the task that drives this see the new deadline of `key` in time.
+    fn heed(&self, key: Key<Wakeup>) {
+        let due = self.timer.borrow().deadline(key);
+        if due.is_some_and(|due| due < self.planned.get()) {
+            // Before the wake, which may run that task.
+            self.planned.set(Time::ZERO);
+            quietly(|| self.bell.ring());
+        }
+    }
+}
+
+/// Ends the sleep of the task that drives a thread's timer.
+#[derive(Default)]
+struct Bell(Mutex<Ring>);
+
+#[derive(Default)]
+struct Ring {
+    is_rung: bool,
+    /// Of the task that waits.
+    waker: Option<Waker>,
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        let waker = {
+            let mut ring = self.lock();
+            ring.is_rung = true;
+            ring.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Returns whether it has rung since the last poll; the next ring wakes the task that polls.
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // Cloned and dropped without the lock: both are the runtime's code.
+        let waker = cx.waker().clone();
+        let mut ring = self.lock();
+        if std::mem::take(&mut ring.is_rung) {
+            return Poll::Ready(());
+        }
+        let before = ring.waker.replace(waker);
+        drop(ring);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+/// The sleeps of one thread: an [`EventLoopTimer`] inside of a runtime of one thread, one for each such thread.
+///
+/// For servers with one runtime per core, whose tasks stay where they are: tokio's `LocalSet`, a `LocalExecutor`,
+/// monoio, a runtime on `io_uring`. Arming a sleep and cancelling it send no message, and the task is woken by its own
+/// thread. They take no lock either, but that an arming which is earlier than all others wakes the task that drives
+/// this, whose waker lies behind a lock for a few instructions; so does a remote then. Neither this nor its sleeps can
+/// leave the thread; other threads wake by a [`remote`](Self::remote), for which the runtime's wakers must work on
+/// other threads (monoio's do with its feature `sync`).
+///
+/// Somebody has to fire what is due: a task of the runtime with [`drive`](Self::drive), which needs one timer of the
+/// runtime for all sleeps together, or a loop of your own with [`fire`](Self::fire) and
+/// [`poll_timeout`](Self::poll_timeout).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Settings;
+/// use tickwheel_util::LocalSleeps;
+///
+/// # use std::task::{Context, Poll, Waker};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sleeps = LocalSleeps::new(Settings::new())?;
+/// let mut task = Box::pin(async {
+///     sleeps.sleep(Duration::from_millis(5)).await?;
+///     Ok::<_, tickwheel::SleepError>("5 ms later")
+/// });
+/// // A loop of two lines: a runtime's polls the tasks that were woken, and its sockets.
+/// let answer = loop {
+///     if let Poll::Ready(answer) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+///         break answer?;
+///     }
+///     std::thread::sleep(sleeps.poll_timeout().unwrap_or_default());
+///     sleeps.fire();
+/// };
+/// assert_eq!(answer, "5 ms later");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct LocalSleeps {
+    shared: Rc<Shared>,
+}
+
+impl LocalSleeps {
+    /// Sleeps for the calling thread, with the settings of an [`EventLoopTimer`]; a [`remote`](Self::remote) wakes the
+    /// task that [`drive`](Self::drive)s them.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of range.
+    pub fn new(builder: Settings) -> Result<Self, BuildError> {
+        let bell: Arc<Bell> = Arc::default();
+        let rung = Arc::clone(&bell);
+        Ok(Self::with(builder.build_with_waker(move || rung.ring())?, bell))
+    }
+
+    fn with(timer: EventLoopTimer<Wakeup>, bell: Arc<Bell>) -> Self {
+        let remote = timer.remote();
+        let (timer, planned) = (RefCell::new(timer), Cell::new(Time::ZERO));
+        Self { shared: Rc::new(Shared { timer, remote, fired: Cell::default(), planned, bell }) }
+    }
+
+    /// Sleeps for a while, or until a point in time ([`When`]); see [`LocalSleep`].
+    pub fn sleep(&self, when: impl Into<When>) -> LocalSleep {
+        let deadline = self.shared.remote.time_of(when);
+        LocalSleep { shared: Rc::clone(&self.shared), deadline, stage: Stage::Unarmed }
+    }
+
+    /// A handle for other threads: what it schedules is a waker ([`Wakeup`]), which this thread wakes.
+    ///
+    /// ```
+    /// use std::task::Waker;
+    /// use std::time::Duration;
+    /// use tickwheel::Settings;
+    /// use tickwheel_util::LocalSleeps;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let sleeps = LocalSleeps::new(Settings::new())?;
+    /// let start = sleeps.now();
+    /// let (remote, waker) = (sleeps.remote(), Waker::noop().clone().into());
+    /// let other = std::thread::spawn(move || remote.schedule(Duration::ZERO, waker).map(drop));
+    /// other.join().expect("it does not panic")?;
+    /// assert_eq!((sleeps.pending(), sleeps.fire().fired), (1, 1));
+    /// assert!(sleeps.now() >= start);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn remote(&self) -> Remote<Wakeup> {
+        self.shared.remote.clone()
+    }
+
+    /// The time by the timer's clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.shared.remote.now()
+    }
+
+    /// Sleeps that are armed. O(threads).
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.shared.remote.pending()
+    }
+
+    /// Wakes the tasks whose sleeps are over, within the builder's budget; see [`EventLoopTimer::poll`].
+    ///
+    /// For a loop of your own: after its sockets, before its tasks. A waker that panics does not keep the others from
+    /// being woken.
+    pub fn fire(&self) -> Polled {
+        let shared = &*self.shared;
+        let now = self.now();
+        let mut fired = shared.fired.take();
+        let polled = shared.timer.borrow_mut().poll(now, |due| fired.push(due.payload.0));
+        fired.drain(..).for_each(|waker| quietly(|| waker.wake()));
+        shared.fired.set(fired);
+        polled
+    }
+
+    /// How long the loop may sleep, `None` for ever; see [`EventLoopTimer::poll_timeout`].
+    ///
+    /// For a loop of your own: when no task is ready any more, right before it blocks.
+    #[must_use = "the sleep has been announced: block for this long, then fire"]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let now = self.now();
+        self.shared.timer.borrow_mut().poll_timeout(now)
+    }
+
+    /// Fires what is due, as a task of the thread's runtime, until it is dropped; `sleep` is the runtime's own.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tickwheel::Settings;
+    /// use tickwheel_util::LocalSleeps;
+    ///
+    /// # fn spawn_local<F>(_: F) {}
+    /// # async fn runtimes_sleep(_: Duration) {}
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let sleeps = LocalSleeps::new(Settings::new())?;
+    /// // For example tokio::task::spawn_local and tokio::time::sleep.
+    /// spawn_local({
+    ///     let sleeps = sleeps.clone();
+    ///     async move { sleeps.drive(runtimes_sleep).await }
+    /// });
+    /// # Ok(()) }
+    /// ```
+    pub async fn drive<S: Future>(&self, mut sleep: impl FnMut(Duration) -> S) -> Infallible {
+        let shared = &*self.shared;
+        loop {
+            shared.planned.set(Time::ZERO);
+            if self.fire().more {
+                let_others_run().await;
+                continue;
+            }
+            let now = self.now();
+            let timeout = shared.timer.borrow_mut().poll_timeout(now);
+            // Before the runtime's sleep is made: that is the user's function, which may arm one of these.
+            shared.planned.set(timeout.map_or(Time::MAX, |timeout| now.saturating_add(timeout)));
+            match timeout {
+                None => poll_fn(|cx| shared.bell.poll(cx)).await,
+                Some(Duration::ZERO) => let_others_run().await,
+                Some(timeout) => {
+                    let mut nap = pin!(sleep(timeout));
+                    poll_fn(|cx| match shared.bell.poll(cx) {
+                        Poll::Ready(()) => Poll::Ready(()),
+                        Poll::Pending => nap.as_mut().poll(cx).map(drop),
+                    })
+                    .await;
+                }
+            }
+        }
+    }
+}
+
+/// Comes back when the other tasks that are ready have had their turn.
+async fn let_others_run() {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// For a loop of your own: remotes wake it as the timer's builder was told.
+impl From<EventLoopTimer<Wakeup>> for LocalSleeps {
+    fn from(timer: EventLoopTimer<Wakeup>) -> Self {
+        Self::with(timer, Arc::default())
+    }
+}
+
+impl fmt::Debug for LocalSleeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSleeps").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
+/// A future of one thread that is ready at a point in time, and never before.
+///
+/// Made by [`LocalSleeps::sleep`](LocalSleeps::sleep). As a [`Sleep`](tickwheel::Sleep) it is armed at the first
+/// poll, counts from when it was made, stays ready, can be [`reset`](Self::reset), and its end cancels the timer. It
+/// keeps its thread's timer.
+///
+/// ```
+/// use std::task::{Context, Waker};
+/// use std::time::Duration;
+/// use tickwheel::Settings;
+/// use tickwheel_util::LocalSleeps;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sleeps = LocalSleeps::new(Settings::new())?;
+/// let mut idle = sleeps.sleep(Duration::from_secs(30));
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(idle.poll_sleep(&mut cx).is_pending() && !idle.is_elapsed());
+/// idle.reset(Duration::from_secs(60)); // data came
+/// assert!(idle.deadline() > sleeps.now() + Duration::from_secs(50));
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// The output is an error if the timer is not accepted, because `max_pending` are armed. The next poll tries again.
+#[must_use = "futures do nothing unless they are awaited or polled"]
+pub struct LocalSleep {
+    shared: Rc<Shared>,
+    deadline: Time,
+    stage: Stage,
+}
+
+/// Where a sleep stands.
+#[derive(Clone, Copy)]
+enum Stage {
+    Unarmed,
+    /// The timer, and the task that it wakes.
+    Armed(Key<Wakeup>, (*const (), &'static RawWakerVTable)),
+    Elapsed,
+}
+
+/// Two wakers with the same parts wake the same task, while one of them lives.
+fn parts(waker: &Waker) -> (*const (), &'static RawWakerVTable) {
+    (waker.data(), waker.vtable())
+}
+
+impl LocalSleep {
+    /// When it is ready, on the timer's clock.
+    #[must_use]
+    pub const fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// Whether its time has come, as far as it knows: a sleep that was never polled does not ask.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        match self.stage {
+            Stage::Unarmed => false,
+            Stage::Armed(key, _) => !self.shared.timer.borrow().is_pending(key),
+            Stage::Elapsed => true,
+        }
+    }
+
+    /// Sleeps on, or anew, for a while from now or until a point in time. The future need not be polled for it, unless
+    /// its time had come before: then its waker has been woken, and the future wakes again only if it is polled.
+    pub fn reset(&mut self, when: impl Into<When>) {
+        let shared = &*self.shared;
+        self.deadline = shared.remote.time_of(when);
+        if let Stage::Armed(key, _) = self.stage {
+            let now = shared.remote.now();
+            if shared.timer.borrow_mut().reschedule(now, key, self.deadline).moved() {
+                return shared.heed(key);
+            }
+        }
+        self.stage = Stage::Unarmed;
+    }
+
+    /// As [`poll`](Future::poll), for a sleep that lies in something else.
+    pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        let is_over = match self.stage {
+            Stage::Unarmed => {
+                self.deadline < Time::MAX && self.deadline <= self.shared.remote.now()
+            }
+            _ => self.is_elapsed(),
+        };
+        if is_over {
+            self.stage = Stage::Elapsed;
+            return Poll::Ready(Ok(()));
+        }
+        match self.stage {
+            Stage::Armed(_, woken) if woken == parts(cx.waker()) => Poll::Pending,
+            _ => self.arm(cx.waker()),
+        }
+    }
+
+    /// Arms the timer, in the place of one that wakes another task.
+    fn arm(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
+        // The runtime's code, and before anything is done.
+        let (waker, woken) = (waker.clone(), parts(waker));
+        self.disarm();
+        let shared = &*self.shared;
+        let now = shared.remote.now();
+        let armed = shared.timer.borrow_mut().schedule(now, self.deadline, Wakeup(waker));
+        match armed {
+            Ok(key) => {
+                self.stage = Stage::Armed(key, woken);
+                shared.heed(key);
+                Poll::Pending
+            }
+            Err(error) => {
+                let kind = error.kind().clone();
+                quietly(|| drop(error));
+                Poll::Ready(Err(kind.into()))
+            }
+        }
+    }
+
+    fn disarm(&mut self) {
+        if let Stage::Armed(key, _) = std::mem::replace(&mut self.stage, Stage::Unarmed) {
+            let waker = self.shared.timer.borrow_mut().cancel(key).payload();
+            quietly(|| drop(waker));
+        }
+    }
+}
+
+impl Future for LocalSleep {
+    type Output = Result<(), SleepError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_sleep(cx)
+    }
+}
+
+impl Drop for LocalSleep {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+impl fmt::Debug for LocalSleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSleep")
+            .field("deadline", &self.deadline)
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}
