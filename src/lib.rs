@@ -73,7 +73,7 @@
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `engine` |
 //! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
-//! | `shard` | what the two share; chosen by them | `std`, crossbeam-epoch, mio, rustix |
+//! | `shard` | what the two share; chosen by them | `std`, crossbeam-utils, mio, rustix |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
 //! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need

@@ -4,8 +4,9 @@
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
 use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn, spawn_with};
-use crate::node::magazine::{CAPACITY, Depot, Magazine, Stack, ThreadCache};
-use crate::node::segments::Segments;
+use crate::node::magazine::{CAPACITY, Depot, Magazine, ThreadCache};
+use crate::sync::segments::Segments;
+use crate::sync::stack::Stack;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -11,12 +11,7 @@ use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Two threads: with the real epoch under loom a bound is needed.
-const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
-    bounded(3, 2)
-} else {
-    bounded_when_quick(3)
-};
+const TWO_THREADS: Bound = bounded_when_quick(3);
 
 /// Where the owner sleeps to when nothing is due.
 const NEVER: u64 = u64::MAX;
@@ -275,7 +270,6 @@ fn a_periodic_timer_is_always_pending() {
 }
 
 /// The same for a third thread, which neither pushes nor turns.
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 #[test]
 fn a_third_thread_sees_no_end_without_its_beginning() {
     explore(bounded(2, 2), || {
@@ -296,7 +290,6 @@ fn a_third_thread_sees_no_end_without_its_beginning() {
 
 /// The same for a timer that another thread cancels, with the thread state that it inherited: no push and no fence lies
 /// between its count and the one it must bring along.
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 #[test]
 fn a_thread_state_is_inherited_with_its_counts() {
     explore(bounded(2, 2), || {
@@ -316,7 +309,6 @@ fn a_thread_state_is_inherited_with_its_counts() {
     });
 }
 
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 /// One shard end to end with two producers, one of which cancels: each timer fires or is cancelled, once.
 #[test]
 fn two_producers_and_the_owner() {

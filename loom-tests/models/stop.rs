@@ -12,19 +12,10 @@ use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Two threads: with the real epoch under loom a bound is needed.
-const TWO_THREADS: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
-    bounded(3, 2)
-} else {
-    bounded_when_quick(3)
-};
+const TWO_THREADS: Bound = bounded_when_quick(3);
 
 /// As [`TWO_THREADS`], for what takes longer.
-const LONG: Bound = if cfg!(all(tickwheel_loom, not(tickwheel_epoch_stand_in))) {
-    bounded(2, 1)
-} else {
-    bounded(3, 1)
-};
+const LONG: Bound = bounded(3, 1);
 
 struct Engine {
     owner: Owner<Payload>,
@@ -286,7 +277,6 @@ fn death_in_a_turn_or_schedule() {
     });
 }
 
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 /// Two producers schedule while the engine stops: each timer is returned or refused, and the counts agree.
 #[test]
 fn stop_or_schedule_by_two() {

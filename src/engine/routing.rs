@@ -1,7 +1,7 @@
 //! Which shard a thread's timers go to.
 
-use crate::node::segments::{Segments, Zeroable};
 use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::segments::{Segments, Zeroable};
 use crossbeam_utils::CachePadded;
 
 /// How timers are spread over the shards.

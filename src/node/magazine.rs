@@ -13,15 +13,16 @@
 //! | `ThreadCache::*` | the one thread that holds the thread cache's slot | Relaxed (single writer, single reader) |
 //! | `Magazine::nodes` | whoever holds the magazine (one thread cache, or nobody in the depot) | Relaxed; handed over by the depot's stacks |
 //! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head decides |
-//! | `Depot::full`, `Depot::empty` | any thread | Release to push, Acquire to pop [P5] |
+//! | `Depot::full`, `Depot::empty` | any thread | those of `sync::stack` |
 //!
 //! The stacks' heads carry a tag that grows with every change, so a pop that was overtaken fails even if
 //! the same magazine is on top again.
 
 use super::regions::Regions;
-use super::segments::{MAX_SLOTS, Segments, Zeroable};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::bounded;
+use crate::sync::segments::{MAX_SLOTS, Segments, Zeroable};
+use crate::sync::stack::{Linked, Stack};
 use crossbeam_utils::CachePadded;
 use std::ptr;
 
@@ -62,56 +63,9 @@ impl Link {
     }
 }
 
-/// A lock-free stack of magazines: the top's link below, a tag against reuse above.
-#[derive(Debug, Default)]
-pub(crate) struct Stack(AtomicU64);
-
-impl Stack {
-    pub(crate) fn push(&self, magazines: &Segments<Magazine>, magazine: u32) {
-        let slot = magazines.get_or_alloc(magazine);
-        // ORDERING: Relaxed to guess; the compare-and-swap decides.
-        let mut head = self.0.load(Ordering::Relaxed);
-        loop {
-            // ORDERING: Relaxed: published by the exchange below.
-            slot.next.store(head as u32, Ordering::Relaxed);
-            // ORDERING: Release hands the magazine's contents to whoever pops it [P5].
-            match self.0.compare_exchange_weak(
-                head,
-                Self::head(head, Link::of(magazine)),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    pub(crate) fn pop(&self, magazines: &Segments<Magazine>) -> Option<u32> {
-        // ORDERING: Acquire pairs with `push` [P5].
-        let mut head = self.0.load(Ordering::Acquire);
-        loop {
-            let top = Link(head as u32).magazine()?;
-            // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
-            let below = magazines.get(top)?.next.load(Ordering::Relaxed);
-            // ORDERING: Relaxed on success: the tag says that the head is the one which was acquired. Acquire on
-            // failure, as above [P5]. A pop publishes nothing, and passes on what pushes have published: all changes of
-            // the head are read-modify-writes.
-            match self.0.compare_exchange_weak(
-                head,
-                Self::head(head, Link(below)),
-                Ordering::Relaxed,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(top),
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    const fn head(old: u64, top: Link) -> u64 {
-        let tag = (old >> 32).wrapping_add(1);
-        tag << 32 | top.0 as u64
+impl Linked for Magazine {
+    fn link(&self) -> &AtomicU32 {
+        &self.next
     }
 }
 

@@ -26,6 +26,5 @@ pub(crate) mod moves;
 pub(crate) mod periodic;
 mod record;
 pub(crate) mod regions;
-pub(crate) mod segments;
 pub(crate) mod table;
 pub(crate) mod trim;

@@ -2,9 +2,9 @@
 
 use super::cycle::Link;
 use super::deadline::Deadline;
-use super::segments::Zeroable;
 use crate::state::StateWord;
 use crate::sync::cell::UnsafeCell;
+use crate::sync::segments::Zeroable;
 use std::mem::ManuallyDrop;
 
 /// One timer's record: 24 bytes with an eight-byte payload.

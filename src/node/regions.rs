@@ -17,8 +17,8 @@
 //! | `Region::below` | whoever has all of the region's nodes; readers in `take` may read it stale | Relaxed; the tagged head decides |
 //! | `Region::generation` | whoever has all of the region's nodes; read by whoever has one | Relaxed; handed over by the stack |
 
-use super::segments::{Segments, Zeroable, index_of, place_of};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::segments::{Segments, Zeroable, index_of, place_of};
 use crate::sync::{bounded, pages};
 use crossbeam_utils::CachePadded;
 
@@ -93,8 +93,8 @@ impl Regions {
         self.regions.allocated_bytes()
     }
 
-    /// Remembers, before a [`put`](Self::put), that none of a region's nodes, which the caller has, has had a generation
-    /// as high as `generation`; false if there is no memory.
+    /// Remembers, before a [`put`](Self::put), that none of a region's nodes, all of which the caller has, has had a
+    /// generation as high as `generation`; false if there is no memory.
     pub(crate) fn remember(&self, region: u32, generation: u64) -> bool {
         let slot = self.regions.try_get_or_alloc(region);
         // ORDERING: Relaxed: published by the exchange in `put`.
@@ -167,8 +167,8 @@ impl Regions {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use super::super::segments::MAX_SLOTS;
     use super::*;
+    use crate::sync::segments::MAX_SLOTS;
     use std::collections::HashSet;
 
     #[test]

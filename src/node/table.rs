@@ -2,12 +2,12 @@
 
 use super::magazine::{Depot, ThreadCache};
 use super::record::{Load, Node};
-use super::segments::Segments;
 use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Ending, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
+use crate::sync::segments::Segments;
 use crate::types::{Key, salt};
 
 /// A freshly armed timer.

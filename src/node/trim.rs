@@ -24,11 +24,12 @@
 //! [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all
 //! of these; so it begins again only after other nodes have come into use, or when half of the timers have ended.
 
-use super::magazine::{CAPACITY, Stack, ThreadCache};
+use super::magazine::{CAPACITY, ThreadCache};
 use super::record::Node;
 use super::table::Table;
 use crate::drive::ZOMBIE_FLOOR;
 use crate::sync::atomic::Ordering;
+use crate::sync::stack::Stack;
 
 /// What is kept free whatever the population: so many nodes or bytes, whichever is less, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;

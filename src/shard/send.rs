@@ -32,7 +32,7 @@ impl<T> ShardHandle<T> {
     /// not.
     #[inline(always)]
     pub(super) fn prepare(&self, thread: &ThreadState) -> Result<(), ScheduleErrorKind> {
-        if thread.desk.is_ready() { Ok(()) } else { self.prepare_block(thread) }
+        if thread.writer.is_ready() { Ok(()) } else { self.prepare_block(thread) }
     }
 
     #[cold]
@@ -47,7 +47,7 @@ impl<T> ShardHandle<T> {
         if self.wake_state.is_closed() {
             return Err(ScheduleErrorKind::Stopped);
         }
-        self.inbox.prepare(&thread.desk).map_err(|NoMemory| ScheduleErrorKind::OutOfMemory)
+        self.inbox.prepare(&thread.writer).map_err(|NoMemory| ScheduleErrorKind::OutOfMemory)
     }
 
     /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the shard is closed.
@@ -62,7 +62,7 @@ impl<T> ShardHandle<T> {
     /// with later messages of the same thread, whichever is the lowest.
     #[inline(always)]
     pub(super) fn publish(&self, thread: &ThreadState, tick: u64, index: u32, mark: u32) -> u64 {
-        match thread.desk.write(Message { tick, word: pack(index, mark) }) {
+        match thread.writer.write(Message { tick, word: pack(index, mark) }) {
             None => tick,
             Some(block) => {
                 let unread = self.inbox.hand_over(block);
@@ -119,7 +119,7 @@ impl<T> ShardHandle<T> {
     pub(super) fn send_move(&self, thread: &ThreadState, deadline: u64, index: u32, mark: u32) {
         // A closed shard is no loss: `stop` finds the timer in the table. Without memory the timer fires by its old
         // entry.
-        if thread.desk.is_ready() || self.fetch_block(thread).is_ok() {
+        if thread.writer.is_ready() || self.fetch_block(thread).is_ok() {
             thread.moves_sent.bump();
             let _ = self.send(thread, deadline, index, mark);
         }

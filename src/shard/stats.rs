@@ -47,8 +47,8 @@ pub struct ShardStats {
     pub pending: u64,
     /// Deadlines moved.
     pub rescheduled: u64,
-    /// Handlers that panicked, and calls of periodic timers left out because their payload's `Clone` did. The panic of a
-    /// handler in an event loop's poll is not among them: it goes on into the loop.
+    /// Handlers that panicked, and calls of periodic timers left out because their payload's `Clone` did. The panic of
+    /// a handler in an event loop's poll is not among them: it goes on into the loop.
     pub panics: u64,
     /// Expired timers that the executor gave back.
     pub refused_by_executor: u64,

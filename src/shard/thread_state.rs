@@ -1,15 +1,15 @@
 //! A thread state: the part of a shard that belongs to one thread at a time.
 //!
 //! A thread's slot number picks its thread state. The slot is exclusive (see `sync::slot`), so a thread state has one
-//! writer: its counters need no read-modify-write, its thread cache and its desk no synchronisation. A thread
+//! writer: its counters need no read-modify-write, its thread cache and its writer no synchronisation. A thread
 //! state whose thread has ended is inherited, nodes, open block, counts and all, by the next thread with that
 //! slot.
 
-use crate::inbox::Desk;
+use crate::inbox::Writer;
 use crate::node::magazine::ThreadCache;
-use crate::node::segments::Zeroable;
 use crate::park::Calling;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::segments::Zeroable;
 use crossbeam_utils::CachePadded;
 
 /// A counter with one writer and any number of readers.
@@ -51,7 +51,7 @@ impl Counter {
 pub(crate) struct ThreadState {
     pub(crate) cache: ThreadCache,
     /// Its open block of the inbox.
-    pub(crate) desk: Desk,
+    pub(crate) writer: Writer,
     /// Timers accepted through this thread state.
     pub(crate) scheduled: Counter,
     /// Timers cancelled through this thread state.

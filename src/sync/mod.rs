@@ -1,20 +1,17 @@
 //! The only switch between std and loom, and the only place that names either's atomics.
 //!
 //! Everything else imports from here, so that one `cfg` turns the whole library into something that
-//! loom can explore; loom's side of it lies in `loom-tests/support`. Under `--cfg tickwheel_loom` the flag
-//! `--cfg crossbeam_loom` must be set as well: without it crossbeam-epoch silently keeps std's atomics and the models
-//! would prove nothing about it.
+//! loom can explore; loom's side of it lies in `loom-tests/support`.
 //!
 //! Rooms: `boxed` (a box that the allocator may refuse), `cell` (an `UnsafeCell` whose accesses loom can check),
-//! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
-//! system can take back for a while), `prefetch` (a hint to the processor), `slot` (small dense numbers for threads,
-//! std only), `wiped` (bytes that a forked child finds zero).
+//! `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the system can take back for a
+//! while), `prefetch` (a hint to the processor), `segments` (tables whose slots never move), `slot` (small dense
+//! numbers for threads, std only), `stack` (lock-free stacks of such slots), `wiped` (bytes that a forked child finds
+//! zero).
 
 pub(crate) mod boxed;
 #[cfg(feature = "shard")]
 pub(crate) mod cell;
-#[cfg(feature = "shard")]
-pub(crate) mod epoch;
 #[cfg(tickwheel_loom)]
 #[path = "../../loom-tests/support/mod.rs"]
 #[cfg_attr(not(test), allow(dead_code, reason = "asked for by models"))]
@@ -25,7 +22,11 @@ pub(crate) mod fence;
 pub(crate) mod pages;
 pub(crate) mod prefetch;
 #[cfg(feature = "shard")]
+pub(crate) mod segments;
+#[cfg(feature = "shard")]
 pub(crate) mod slot;
+#[cfg(feature = "shard")]
+pub(crate) mod stack;
 #[cfg(feature = "engine")]
 pub(crate) mod wiped;
 

@@ -36,14 +36,14 @@ pub(crate) unsafe trait Zeroable: Default {
 
 /// A slot's place in the row of all segments, in which segment `k` begins at `BASE << k`: never 0.
 #[inline]
-pub(super) const fn place_of(index: u32) -> u32 {
+pub(crate) const fn place_of(index: u32) -> u32 {
     // Below 2^32, because the table has no more slots.
     index + (1 << BASE_BITS)
 }
 
 /// The slot at a place.
 #[inline]
-pub(super) const fn index_of(place: u32) -> u32 {
+pub(crate) const fn index_of(place: u32) -> u32 {
     place - (1 << BASE_BITS)
 }
 const _: () = assert!(MAX_SLOTS + (1 << BASE_BITS) <= 1 << u32::BITS);
@@ -130,7 +130,7 @@ impl<T: Zeroable> Segments<T> {
     }
 
     /// Whether the memory of this slot can be given back.
-    pub(super) fn can_give_back(&self, index: u32) -> bool {
+    pub(crate) fn can_give_back(&self, index: u32) -> bool {
         let layout = Layout::array::<T>(segment_len(locate(index).0));
         cfg!(tickwheel_loom) || layout.is_ok_and(pages::can_be_given_back)
     }
@@ -143,7 +143,7 @@ impl<T: Zeroable> Segments<T> {
     /// The slots lie in one segment, their memory [can be given back](Self::can_give_back) and consists of whole
     /// pages. The caller has the slots alone, but for those who look at their atomics and make do with idle ones; and
     /// whatever the slots own is forgotten.
-    pub(super) unsafe fn give_back(&self, first: u32, count: u32) -> bool {
+    pub(crate) unsafe fn give_back(&self, first: u32, count: u32) -> bool {
         if cfg!(tickwheel_loom) {
             (first..first + count).filter_map(|index| self.get(index)).for_each(T::make_idle);
             return true;
@@ -157,6 +157,17 @@ impl<T: Zeroable> Segments<T> {
             // SAFETY: whole pages, in which nobody uses anything but atomics (the function's contract).
             unsafe { pages::give_back(place.cast(), count as usize * size_of::<T>()) }
         })
+    }
+
+    /// As [`give_back`](Self::give_back), of one slot, if that consists of whole pages.
+    ///
+    /// # Safety
+    ///
+    /// As `give_back`.
+    pub(crate) unsafe fn give_back_one(&self, slot: u32) -> bool {
+        let pages = bounded(size_of::<T>() % pages::size() == 0, true);
+        // SAFETY: the function's contract; whole pages of a mapping, which begins with one.
+        pages && self.can_give_back(slot) && unsafe { self.give_back(slot, 1) }
     }
 
     /// Visits every slot of every existing segment below `end`, in order.
