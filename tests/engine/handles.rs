@@ -8,8 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    BuildError, Builder, Drive, Expired, ManualClock, ScheduleErrorKind, Timeout, TimeoutState,
-    Timer, WeakTimer,
+    BuildError, Builder, Drive, Expired, ScheduleErrorKind, Timeout, TimeoutState, Timer, WeakTimer,
 };
 
 /// Counts the engines that hold memory.
@@ -246,32 +245,6 @@ fn a_handler_is_lent_the_timer_and_does_not_keep_the_engine() {
 }
 
 #[test]
-fn each_shards_handler_may_use_the_timer() {
-    let clock = ManualClock::new();
-    let builder = one_shard().shards(2).drive(Drive::Manual).clock(clock.clone());
-    let timer = builder
-        .build_per_shard(|shard| {
-            let mut calls = 0;
-            move |timer: &Timer<u64>, expired: Expired<u64>| {
-                assert_eq!(expired.shard, shard);
-                calls += 1;
-                if calls < 3 {
-                    timer.schedule_key(ms(1), expired.payload).unwrap();
-                }
-            }
-        })
-        .unwrap();
-    timer.schedule(Duration::ZERO, 1).unwrap();
-    let fired: usize = (0..5)
-        .map(|_| {
-            clock.advance(ms(1));
-            timer.turn().unwrap()
-        })
-        .sum();
-    assert_eq!((fired, timer.pending()), (3, 0));
-}
-
-#[test]
 fn a_clone_of_the_lent_timer_counts() {
     let probe = Probe::new();
     let (sender, receiver) = channel();
@@ -337,21 +310,6 @@ fn a_guard_lets_go_of_its_handle_even_if_the_payload_panics() {
     assert_eq!(timer.pending(), 0);
     drop(timer);
     assert_eq!(probe.alive(), 0);
-}
-
-#[test]
-fn a_handle_says_how_its_timer_ended() {
-    let clock = ManualClock::new();
-    let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
-    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-    let timeouts: Vec<_> = (0..3).map(|n| timer.schedule(ms(1 + 9 * n), n).unwrap()).collect();
-    let states = || timeouts.iter().map(Timeout::state).collect::<Vec<_>>();
-    assert_eq!(states(), [TimeoutState::Pending; 3]);
-    clock.advance(ms(5));
-    assert_eq!(timer.turn(), Ok(1));
-    assert!(timer.cancel(timeouts[1].key()).won());
-    timer.stop().unwrap();
-    assert_eq!(states(), [TimeoutState::Fired, TimeoutState::Cancelled, TimeoutState::Returned]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `stop` against producers, turns, handlers and itself; and the engine's end with its last handle.
 
-use crate::support::ledger::{Ends, Ledger, Payload};
+use crate::support::ledger::{Ends, Ledger};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, one_shard, recording, secs, set_of, stress, us, wait_until};
 use std::sync::mpsc::channel;
@@ -92,41 +92,24 @@ fn add(sum: &mut Ends, ends: Ends) {
 }
 
 /// A run in which one way of ending never happened has proved little.
-fn assert_every_end_happened(sum: Ends) {
-    let Ends { fired, cancelled, returned, refused } = sum;
-    assert!([fired, cancelled, returned, refused].into_iter().all(|n| n > 0), "{sum:?}");
-}
-
 #[test]
 fn stop_loses_nothing_while_producers_schedule() {
-    let mut sum = Ends::default();
-    for seed in 1..=stress(2_000) {
-        let builder =
-            Builder::new().shards(1 + seed as usize % 2).tick(us(10)).pinning(Pinning::Off);
-        add(&mut sum, stop_in_the_middle(builder, false, seed));
-    }
-    assert_every_end_happened(sum);
-}
-
-#[test]
-fn stop_loses_nothing_at_the_limit() {
-    let mut sum = Ends::default();
-    for seed in 1..=stress(300) {
-        // A limit that is never reached: its count has to come back to zero all the same.
-        let builder = one_shard().tick(us(10)).max_pending((PRODUCERS * EACH) as usize);
-        add(&mut sum, stop_in_the_middle(builder, false, seed));
-    }
-    assert_every_end_happened(sum);
-}
-
-#[test]
-fn stop_loses_nothing_while_somebody_turns_by_hand() {
-    let mut sum = Ends::default();
-    for seed in 1..=stress(500) {
-        let builder = one_shard().tick(us(10)).drive(Drive::Manual);
-        add(&mut sum, stop_in_the_middle(builder, true, seed));
-    }
-    assert_every_end_happened(sum);
+    let limit = (PRODUCERS * EACH) as usize;
+    let with_workers = |seed| Builder::new().shards(1 + seed as usize % 2).pinning(Pinning::Off);
+    // A limit that is never reached: its count has to come back to zero all the same.
+    let with_a_limit = |_| one_shard().max_pending(limit);
+    let by_hand = |_| one_shard().drive(Drive::Manual);
+    let race = |rounds, turn_by_hand, builder: &dyn Fn(u64) -> Builder| {
+        let mut sum = Ends::default();
+        for seed in 1..=stress(rounds) {
+            add(&mut sum, stop_in_the_middle(builder(seed).tick(us(10)), turn_by_hand, seed));
+        }
+        let Ends { fired, cancelled, returned, refused } = sum;
+        assert!([fired, cancelled, returned, refused].into_iter().all(|n| n > 0), "{sum:?}");
+    };
+    race(2_000, false, &with_workers);
+    race(300, false, &with_a_limit);
+    race(500, true, &by_hand);
 }
 
 #[test]
@@ -189,32 +172,6 @@ fn a_handler_may_stop_another_engine() {
 }
 
 #[test]
-fn stop_does_not_wait_for_sleeping_workers() {
-    for _ in 0..stress(100) {
-        let (timer, _fired) = recording(one_shard());
-        timer.schedule(HOUR, 1).unwrap();
-        let start = Instant::now();
-        assert_eq!(timer.stop().unwrap().len(), 1);
-        assert!(start.elapsed() < secs(20), "stop wakes the workers");
-    }
-}
-
-#[test]
-fn the_last_handle_stops_the_engine_and_drops_what_is_left() {
-    let ledger = Ledger::of_payloads();
-    let timer = one_shard().shards(2).build_with(|_: Expired<Payload>| ()).unwrap();
-    for id in 0..1000 {
-        timer.schedule_key(HOUR, ledger.payload(id)).unwrap();
-    }
-    let other = timer.clone();
-    drop(timer);
-    assert_eq!((ledger.alive(), other.pending()), (1000, 1000));
-    drop(other);
-    wait_until("the workers have dropped them", || ledger.alive() == 0);
-    ledger.assert_all_dropped();
-}
-
-#[test]
 fn the_last_handle_may_be_dropped_inside_a_handler() {
     for _ in 0..stress(100) {
         let ledger = Ledger::of_payloads();
@@ -235,29 +192,4 @@ fn the_last_handle_may_be_dropped_inside_a_handler() {
         let_go.send(()).unwrap();
         wait_until("every payload is dropped", || ledger.alive() == 0);
     }
-}
-
-#[test]
-fn a_timeout_that_outlives_its_engine_still_answers() {
-    let (timer, _fired) = recording(one_shard());
-    let fires = timer.schedule(Duration::ZERO, 1).unwrap();
-    let left = timer.schedule(HOUR, 2).unwrap();
-    let cancelled = timer.schedule(HOUR, 3).unwrap();
-    wait_until("it has fired", || fires.is_expired());
-    let key = cancelled.key();
-    let canceller = timer.clone();
-    let payload = std::thread::spawn(move || canceller.cancel(key).payload());
-    assert_eq!(payload.join().unwrap(), Some(3));
-    drop(timer);
-    wait_until("the worker has ended", || left.is_cancelled());
-    std::thread::spawn(move || {
-        assert!(fires.is_expired() && !fires.is_cancelled());
-        assert!(left.is_cancelled() && cancelled.is_cancelled());
-        assert!(!left.cancel().won() && !left.reschedule(ms(1)).moved());
-        let state = format!("{fires:?}");
-        assert!(state.contains("Fired"), "{state}");
-        drop((fires, cancelled, left));
-    })
-    .join()
-    .unwrap();
 }

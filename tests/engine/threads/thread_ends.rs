@@ -1,7 +1,7 @@
 //! Threads that end: with nodes in their caches, handles in their thread-locals, an engine in their hands.
 
 use crate::support::ledger::{Ledger, Payload};
-use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, secs, stress, wait_until};
+use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, stress, wait_until};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -255,20 +255,4 @@ fn many_threads_at_once_share_an_engine() {
     let stats = timer.stats();
     assert!(stats.shards.iter().all(|shard| shard.fired > 0), "both shards are used");
     assert!(timer.stop().unwrap().is_empty());
-}
-
-#[test]
-fn an_engine_may_move_between_threads_with_its_handles() {
-    let (timer, fired) = recording(one_shard());
-    let timeout = timer.schedule(secs(100), 1).unwrap();
-    let (timer, timeout) = std::thread::spawn(move || {
-        assert!(timeout.reschedule(ms(1)).moved());
-        (timer, timeout)
-    })
-    .join()
-    .unwrap();
-    wait_until("it has fired", || timeout.is_expired());
-    timer.wait_idle();
-    assert_eq!(fired.ids(), [1]);
-    timer.stop().unwrap();
 }
