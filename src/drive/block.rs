@@ -1,7 +1,7 @@
 //! A block of the log: entries in the order in which they came.
 
 use super::TimerStore;
-use crate::wheel::Entry;
+use crate::wheel::{Entry, discard};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -33,21 +33,45 @@ impl PackedEntry {
     }
 }
 
-/// The memory of a block.
-pub(super) type Places = Box<[PackedEntry]>;
+/// Empty blocks that are kept, next to as many as there are full ones: as many as the zombies that are always tolerated
+/// take, so that a steady state allocates nothing.
+pub(super) const RESERVE: usize = 32;
 
-/// Allocates the memory of a block; `None` if there is none.
-pub(super) fn allocate() -> Option<Places> {
-    let mut places = Vec::new();
-    places.try_reserve_exact(BLOCK).ok()?;
-    places.resize(BLOCK, PackedEntry::NONE);
-    Some(places.into_boxed_slice())
+/// Memory of blocks without entries, for later.
+#[derive(Default)]
+pub(super) struct BlockPool(pub(super) Vec<Box<[PackedEntry]>>);
+
+impl BlockPool {
+    /// Returns an empty block; `None` if there is no memory.
+    pub(super) fn get(&mut self) -> Option<Block> {
+        if let Some(places) = self.0.pop() {
+            return Some(Block { places, len: 0, min: u64::MAX });
+        }
+        let mut places = Vec::new();
+        places.try_reserve_exact(BLOCK).ok()?;
+        places.resize(BLOCK, PackedEntry::NONE);
+        Some(Block { places: places.into_boxed_slice(), len: 0, min: u64::MAX })
+    }
+
+    /// Keeps the memory of a block, and gives back what is too much beside so many full blocks.
+    pub(super) fn put(&mut self, block: Block, full: usize) {
+        if !block.places.is_empty() && self.0.try_reserve(1).is_ok() {
+            self.0.push(block.places);
+        }
+        let kept = self.0.len().min(full + RESERVE);
+        self.0.drain(kept..).for_each(discard);
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let places = size_of::<Box<[PackedEntry]>>();
+        self.0.capacity() * places + self.0.len() * BLOCK * size_of::<Entry>()
+    }
 }
 
 /// See the module. The default has no memory.
 pub(super) struct Block {
     /// The places; those before `len` are taken.
-    pub(super) places: Places,
+    pub(super) places: Box<[PackedEntry]>,
     pub(super) len: usize,
     /// At or before every deadline; `u64::MAX` when there is none.
     pub(super) min: u64,
@@ -55,15 +79,11 @@ pub(super) struct Block {
 
 impl Default for Block {
     fn default() -> Self {
-        Self::new(Box::default())
+        Self { places: Box::default(), len: 0, min: u64::MAX }
     }
 }
 
 impl Block {
-    pub(super) fn new(places: Places) -> Self {
-        Self { places, len: 0, min: u64::MAX }
-    }
-
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.places[..self.len].iter().map(|packed| packed.entry())
     }

@@ -3,11 +3,12 @@
 //! The [`Driver`] hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::bound::{SWEEP_PER_LOOK, ZOMBIE_FLOOR, ZombieBound};
-use super::log::{Log, SealPolicy};
+use super::bound::{SWEEP_PER_LOOK, SealPolicy, ZombieBound};
+use super::deferred::Deferred;
+use super::log::Log;
 use super::turn::Token;
-use super::{Fate, TimerStore, TurnState};
-use crate::wheel::{AnyWheel, Entry, Fifo, Wheel, no_memory};
+use super::{Drivable, Fate, TimerStore, TurnState};
+use crate::wheel::{AnyWheel, Entry, no_memory};
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
@@ -16,24 +17,9 @@ const BATCH: usize = 256;
 /// Entries that may be filed out of the log for the price of settling one.
 const FILED_PER_SETTLED: usize = 4;
 
-/// A wheel that a driver can own.
-pub(crate) trait Drivable: Wheel {
-    /// It yields entries in the order in which they were filed, which is that of their deadlines: nothing may
-    /// go past anything, so there is no log, and what a handler schedules waits until its turn is over.
-    const IN_ORDER: bool;
-}
-
-impl Drivable for AnyWheel {
-    const IN_ORDER: bool = false;
-}
-
-impl Drivable for Fifo {
-    const IN_ORDER: bool = true;
-}
-
 /// See the module.
 pub(crate) struct Driver<W = AnyWheel> {
-    pub(super) wheel: W,
+    pub(crate) wheel: W,
     /// Recent entries that are not filed yet.
     pub(super) log: Log,
     seals: SealPolicy,
@@ -42,11 +28,7 @@ pub(crate) struct Driver<W = AnyWheel> {
     due_next: usize,
     /// Entries in time that came since as many of the backlog did.
     ahead: usize,
-    /// Entries filed during a turn that are due already: they wait for the next turn, so that a handler
-    /// that schedules zero delays for ever cannot keep a turn going.
-    deferred: Vec<Entry>,
-    /// Deferred entries at which the dead among them are looked for.
-    deferred_limit: usize,
+    deferred: Deferred,
     token: Token,
     /// A timer has fired since the last turn was seen to have ended.
     has_fired: bool,
@@ -68,8 +50,7 @@ impl<W: Drivable> Driver<W> {
             due: Vec::with_capacity(BATCH),
             due_next: 0,
             ahead: 0,
-            deferred: Vec::new(),
-            deferred_limit: ZOMBIE_FLOOR as usize,
+            deferred: Deferred::default(),
             token: Token::default(),
             has_fired: false,
             bound: ZombieBound::default(),
@@ -83,11 +64,8 @@ impl<W: Drivable> Driver<W> {
     /// this is a handler, and what it asks for happens when it has ended.
     #[inline]
     pub(crate) fn begin(&mut self, now: u64, budget: usize) -> Option<TurnState> {
-        if self.is_turning() {
-            return None;
-        }
-        if !self.deferred.is_empty() {
-            self.file_deferred();
+        if !self.is_turning() {
+            self.deferred.file(&mut self.wheel);
         }
         self.resume(now, budget)
     }
@@ -114,16 +92,6 @@ impl<W: Drivable> Driver<W> {
     pub(crate) fn is_turning(&mut self) -> bool {
         self.has_fired = self.has_fired && self.token.is_held();
         self.has_fired
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn file_deferred(&mut self) {
-        for entry in self.deferred.drain(..) {
-            self.wheel.insert(entry);
-        }
-        // What one turn with very many of them took goes back.
-        self.deferred.shrink_to(ZOMBIE_FLOOR as usize);
     }
 
     /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
@@ -180,18 +148,10 @@ impl<W: Drivable> Driver<W> {
     fn file_soon(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
         if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
-            self.defer(entry)
+            self.deferred.push(entry)
         } else {
             self.wheel.try_insert(entry)
         }
-    }
-
-    fn defer(&mut self, entry: Entry) -> bool {
-        let has_room = self.deferred.try_reserve(1).is_ok();
-        if has_room {
-            self.deferred.push(entry);
-        }
-        has_room
     }
 
     /// Behind what handlers have scheduled, or are still scheduling.
@@ -199,11 +159,9 @@ impl<W: Drivable> Driver<W> {
     fn file_behind(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
         if self.is_turning() {
-            return self.defer(entry);
+            return self.deferred.push(entry);
         }
-        if !self.deferred.is_empty() {
-            self.file_deferred();
-        }
+        self.deferred.file(&mut self.wheel);
         self.wheel.try_insert(entry)
     }
 
@@ -270,8 +228,8 @@ impl<W: Drivable> Driver<W> {
     pub(crate) fn finish(&mut self, turn: TurnState) {
         let owned = self.owns(&turn);
         drop(turn);
-        if W::IN_ORDER && owned && !self.deferred.is_empty() {
-            self.file_deferred();
+        if W::IN_ORDER && owned {
+            self.deferred.file(&mut self.wheel);
         }
     }
 
@@ -312,10 +270,10 @@ impl<W: Drivable> Driver<W> {
         let filed = self.filed();
         let Self { log, wheel, seals, .. } = self;
         let pays = || seals.should_seal(filed, store.pending());
-        let taken = log.file_due(now, limit, store, pays, |entry| wheel.insert(entry));
-        self.dropped += taken.removed as u64;
+        let (filed, removed) = log.file_due(now, limit, store, pays, |entry| wheel.insert(entry));
+        self.dropped += removed as u64;
         log.follow(self.latest);
-        taken.filed + taken.removed
+        filed + removed
     }
 
     /// Takes up to `limit` due entries from the wheel, and says whether there may be more.
@@ -372,32 +330,22 @@ impl<W: Drivable> Driver<W> {
     #[cold]
     #[inline(never)]
     fn sweep<S: TimerStore>(&mut self, store: &S, requested: bool, budget: usize) -> bool {
-        let before = self.deferred.len();
-        if before >= self.deferred_limit {
-            // A handler that moves timers to and fro for long leaves entries that wait for the next turn.
-            self.deferred.retain(|entry| store.is_live(entry));
-            self.evicted += (before - self.deferred.len()) as u64;
-            self.deferred_limit = (2 * self.deferred.len()).max(ZOMBIE_FLOOR as usize);
-        }
+        self.evicted += self.deferred.remove_dead(store) as u64;
         self.bound.sweep(&mut self.log, &mut self.wheel, store, requested, budget)
     }
 
     /// The earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
     #[inline]
     pub(crate) fn next_tick(&self) -> Option<u64> {
-        let waiting = self.due_next < self.due.len() || !self.deferred.is_empty();
+        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
         if waiting { Some(0) } else { self.first() }
     }
 
     /// The earliest deadline in log and wheel: exact, or earlier while zombies lie there.
     #[inline]
     fn first(&self) -> Option<u64> {
-        let first = self.wheel.next_deadline();
-        if self.log.len() == 0 {
-            return first;
-        }
-        let young = self.log.earliest();
-        Some(first.map_or(young, |first| first.min(young)))
+        let in_log = (self.log.len() > 0).then(|| self.log.earliest());
+        self.wheel.next_deadline().into_iter().chain(in_log).min()
     }
 
     /// Entries in log and wheel.
@@ -409,7 +357,7 @@ impl<W: Drivable> Driver<W> {
     /// The earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
     /// turn was cut short or its handlers filed overdue timers: then it looks through these.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let waiting = self.due[self.due_next..].iter().chain(&self.deferred);
+        let waiting = self.due[self.due_next..].iter().chain(&self.deferred.entries);
         waiting.map(|entry| entry.deadline).chain(self.first()).min()
     }
 
@@ -418,16 +366,15 @@ impl<W: Drivable> Driver<W> {
         self.wheel.drain_all(&mut |_| ());
         self.log.clear();
         self.due.clear();
-        self.due_next = 0;
-        self.ahead = 0;
-        self.deferred.clear();
+        (self.due_next, self.ahead) = (0, 0);
+        self.deferred.entries.clear();
         self.bound.stop();
     }
 
     /// Entries filed, zombies included.
     #[inline]
     pub(crate) fn entries(&self) -> u64 {
-        self.filed() + (self.due.len() - self.due_next + self.deferred.len()) as u64
+        self.filed() + (self.due.len() - self.due_next + self.deferred.entries.len()) as u64
     }
 
     /// Zombies removed by sweeps, and zombies dropped when they came due.
@@ -436,22 +383,7 @@ impl<W: Drivable> Driver<W> {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        let deferred = self.deferred.capacity() * size_of::<Entry>();
+        let deferred = self.deferred.entries.capacity() * size_of::<Entry>();
         self.wheel.held_bytes() + self.log.held_bytes() + deferred
-    }
-}
-
-impl Driver<Fifo> {
-    /// The entry at the front of the wheel, if it is this timer's, is dead: brings a live one to the front.
-    #[inline]
-    pub(crate) fn trim_after<S: TimerStore>(&mut self, store: &S, index: u32) {
-        if self.wheel.front().is_some_and(|front| front.index == index) {
-            self.trim(store);
-        }
-    }
-
-    /// Brings a live entry to the front of the wheel.
-    pub(crate) fn trim<S: TimerStore>(&mut self, store: &S) {
-        self.wheel.trim(|entry| store.is_live(entry));
     }
 }

@@ -18,19 +18,16 @@
 //! before the sealed ones only if it is due before all of them, and blocks are filed whole, the oldest first.
 
 use super::TimerStore;
-use super::block::{BLOCK, Block, Places, allocate};
+use super::block::{BLOCK, Block, BlockPool};
+use super::bound::LookPolicy;
 use crate::sync::bounded;
-use crate::wheel::{Entry, Sweep, discard};
+use crate::wheel::{Entry, Sweep};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::mem::take;
 
 /// Young blocks at most: going through their entries and filing them, at some ten nanoseconds each, takes less than a
 /// tenth of a millisecond.
 const MOST_YOUNG: usize = if cfg!(fuzzing) { 2 } else { bounded(16, 2) };
-
-/// How many looks for the dead are skipped after one that found hardly any: then looking costs an eighth.
-const SKIPPED_LOOKS: u32 = 7;
 
 /// Ticks from the hand to the threshold: what is due so soon is filed at once, as a recent entry.
 const NEAR: u64 = 64;
@@ -38,13 +35,6 @@ const NEAR: u64 = 64;
 /// What is due within so many ticks is not sealed, and what has been sealed is filed when it is due so soon: or few
 /// entries at short notice would bring all that is older along when they are due.
 const SOON: u64 = 512;
-
-/// Empty blocks that are kept, next to as many as there are full ones: as many as the zombies that are always tolerated
-/// take, so that a steady state allocates nothing.
-const RESERVE: usize = 32;
-
-/// How often the young blocks are sealed after many zombies were seen the last time.
-const SEALED_AFTER: u32 = 16;
 
 /// See the module.
 pub(crate) struct Log {
@@ -65,34 +55,10 @@ pub(crate) struct Log {
     soon: u64,
     /// Young blocks that are filled before their entries are looked at.
     most_young: usize,
-    /// How many looks for the dead are still to be skipped.
-    skipped_looks: u32,
+    looks: LookPolicy,
     /// Sealed blocks that the sweep has gone through in this round.
     swept: usize,
-    /// Memory of blocks without entries, for later.
-    free: Vec<Places>,
-}
-
-/// Decides whether it pays to seal: not where hardly any timer dies. Then an entry here is only copied once more.
-#[derive(Default)]
-pub(super) struct SealPolicy {
-    left: u32,
-}
-
-impl SealPolicy {
-    pub(super) fn should_seal(&mut self, entries: u64, pending: u64) -> bool {
-        let are_many = entries > pending + pending / 16;
-        self.left = if are_many { SEALED_AFTER } else { self.left.saturating_sub(1) };
-        self.left > 0
-    }
-}
-
-/// What a call has taken out.
-#[derive(Default)]
-pub(super) struct Taken {
-    pub(super) filed: usize,
-    /// Dead ones.
-    pub(super) removed: usize,
+    pool: BlockPool,
 }
 
 impl Default for Log {
@@ -107,9 +73,9 @@ impl Default for Log {
             threshold: NEAR,
             soon: SOON,
             most_young: 1,
-            skipped_looks: 0,
+            looks: LookPolicy::default(),
             swept: 0,
-            free: Vec::new(),
+            pool: BlockPool::default(),
         }
     }
 }
@@ -175,12 +141,24 @@ impl Log {
         file: impl FnMut(Entry) -> bool,
     ) -> usize {
         let mut removed = 0;
-        if self.tail.len > 0 && self.blocks.len() + 1 - self.sealed >= self.most_young {
-            removed = self.look(store, pays, file);
+        let (young, room) = (self.blocks.len() - self.sealed + 1, self.most_young * BLOCK);
+        if self.tail.len == 0 || young < self.most_young {
+            // Another block will do.
+        } else if self.looks.skips() {
+            self.settle(pays(), file);
+        } else {
+            let left;
+            (removed, left) = self.remove_dead(store);
+            if left > room / 2 && self.most_young == MOST_YOUNG {
+                self.looks.note(removed, room);
+                self.settle(pays(), file);
+            } else if left > room / 4 {
+                self.most_young = (2 * self.most_young).min(MOST_YOUNG);
+            } else if left < room / 16 {
+                self.most_young = (self.most_young / 2).max(1);
+            }
         }
-        if self.tail.is_full() {
-            self.add_block();
-        }
+        self.add_block();
         removed
     }
 
@@ -188,33 +166,6 @@ impl Log {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.tail.is_full()
-    }
-
-    /// See [`make_room`](Self::make_room).
-    fn look(
-        &mut self,
-        store: &impl TimerStore,
-        pays: impl FnOnce() -> bool,
-        file: impl FnMut(Entry) -> bool,
-    ) -> usize {
-        if self.skipped_looks > 0 {
-            self.skipped_looks -= 1;
-            self.settle(pays(), file);
-            return 0;
-        }
-        let (removed, left) = self.remove_dead(store);
-        let room = self.most_young * BLOCK;
-        if left > room / 2 && self.most_young == MOST_YOUNG {
-            if removed < room / 8 {
-                self.skipped_looks = SKIPPED_LOOKS;
-            }
-            self.settle(pays(), file);
-        } else if left > room / 4 {
-            self.most_young = (2 * self.most_young).min(MOST_YOUNG);
-        } else if left < room / 16 {
-            self.most_young = (self.most_young / 2).max(1);
-        }
-        removed
     }
 
     /// Removes the dead from the young blocks: how many those were, and how many entries are left there.
@@ -283,8 +234,8 @@ impl Log {
             self.older += tail.len;
             self.young_min = self.young_min.min(tail.min);
             self.blocks.push_back(tail);
-        } else if !tail.places.is_empty() {
-            self.recycle(tail);
+        } else {
+            self.pool.put(tail, self.blocks.len());
         }
     }
 
@@ -294,34 +245,24 @@ impl Log {
         if at > from {
             self.blocks[at - 1].fill_from(&mut block);
         }
-        let is_empty = block.len == 0;
-        if is_empty {
-            self.blocks.remove(at);
-            self.recycle(block);
-        } else {
+        if block.len > 0 {
             self.blocks[at] = block;
+            return false;
         }
-        is_empty
+        self.blocks.remove(at);
+        self.pool.put(block, self.blocks.len());
+        true
     }
 
-    /// Begins a new tail, if there is memory.
+    /// Begins a new tail if this one is full and there is memory.
     fn add_block(&mut self) {
         // For the old tail and, when it is looked at, the new one.
-        if self.blocks.try_reserve(2).is_ok() {
-            if let Some(places) = self.free.pop().or_else(allocate) {
+        if self.tail.is_full() && self.blocks.try_reserve(2).is_ok() {
+            if let Some(block) = self.pool.get() {
                 self.close_tail();
-                self.tail = Block::new(places);
+                self.tail = block;
             }
         }
-    }
-
-    /// Keeps the memory of a block for later, or gives back what is too much.
-    fn recycle(&mut self, block: Block) {
-        if self.free.try_reserve(1).is_ok() {
-            self.free.push(block.places);
-        }
-        let kept = self.free.len().min(self.blocks.len() + RESERVE);
-        self.free.drain(kept..).for_each(discard);
     }
 
     /// The tick at which [`file_due`](Self::file_due) has something to do.
@@ -331,7 +272,8 @@ impl Log {
     }
 
     /// Hands what may be due at `now` to `file`, in order and with what is older; the others are sealed if that `pays`.
-    /// Of the sealed ones about `limit` entries at a time: call again while something is [due](Self::earliest).
+    /// Of the sealed ones about `limit` entries at a time: call again while something is [due](Self::earliest). How many
+    /// entries were filed, and how many dead ones removed.
     pub(crate) fn file_due(
         &mut self,
         now: u64,
@@ -339,66 +281,50 @@ impl Log {
         store: &impl TimerStore,
         pays: impl FnOnce() -> bool,
         mut file: impl FnMut(Entry),
-    ) -> Taken {
+    ) -> (usize, usize) {
         // What is not due yet leaves most of the time to what is.
         let limit = if self.sealed_min <= now { limit } else { limit / 4 };
-        let mut taken = Taken::default();
-        self.file_sealed(now.saturating_add(SOON), limit, store, &mut taken, &mut file);
+        let (mut filed, mut removed) = (0, 0);
+        if self.sealed_min <= now.saturating_add(SOON) {
+            let is_due = |block: &Block| block.min <= now.saturating_add(SOON);
+            let last = self.blocks.range(..self.sealed).rposition(is_due);
+            for _ in 0..last.map_or(0, |last| last + 1) {
+                let mut block = self.pop_sealed();
+                if !self.looks.skips() {
+                    let len = block.len;
+                    let dead = block.remove_dead(store, true);
+                    self.looks.note(dead, len);
+                    removed += dead;
+                }
+                filed += block.len;
+                block.entries().for_each(&mut file);
+                self.pool.put(block, self.blocks.len());
+                if filed + removed >= limit {
+                    break;
+                }
+            }
+            self.renew_sealed_min();
+        }
         if self.earliest_young() <= now && (self.sealed_min > now || self.sealed == 0) {
-            let (removed, left) = self.remove_dead(store);
-            taken.removed += removed;
+            let (dead, left) = self.remove_dead(store);
+            removed += dead;
             let seals = left > BLOCK / 2 && pays();
             self.settle(seals, |entry| {
                 file(entry);
-                taken.filed += 1;
+                filed += 1;
                 true
             });
         }
-        taken
+        (filed, removed)
     }
 
-    /// Hands sealed blocks to `file`, from the oldest to the last one that may be due at `now`, until about `limit`
-    /// entries have been looked at; one block at least.
-    fn file_sealed(
-        &mut self,
-        now: u64,
-        limit: usize,
-        store: &impl TimerStore,
-        taken: &mut Taken,
-        mut file: impl FnMut(Entry),
-    ) {
-        if self.sealed_min > now {
-            return;
-        }
-        let last_due = self.blocks.range(..self.sealed).rposition(|block| block.min <= now);
-        for _ in 0..last_due.map_or(0, |last| last + 1) {
-            let Some(mut block) = self.blocks.pop_front() else { break };
-            self.forget_first(block.len);
-            if self.skipped_looks > 0 {
-                self.skipped_looks -= 1;
-            } else {
-                let len = block.len;
-                let removed = block.remove_dead(store, true);
-                taken.removed += removed;
-                if removed < len / 8 {
-                    self.skipped_looks = SKIPPED_LOOKS;
-                }
-            }
-            block.entries().for_each(&mut file);
-            taken.filed += block.len;
-            self.recycle(block);
-            if taken.filed + taken.removed >= limit {
-                break;
-            }
-        }
-        self.renew_sealed_min();
-    }
-
-    /// The first block, with so many entries, has been taken out.
-    fn forget_first(&mut self, len: usize) {
-        self.older -= len;
+    /// Takes the first sealed block out.
+    fn pop_sealed(&mut self) -> Block {
+        let block = self.blocks.pop_front().unwrap_or_default();
+        self.older -= block.len;
         self.sealed -= 1;
         self.swept = self.swept.saturating_sub(1);
+        block
     }
 
     fn renew_sealed_min(&mut self) {
@@ -419,15 +345,11 @@ impl Log {
                 self.older -= filed;
                 break;
             }
-            if let Some(block) = self.blocks.pop_front() {
-                self.forget_first(len);
-                self.recycle(block);
-            }
+            let block = self.pop_sealed();
+            self.pool.put(block, self.blocks.len());
         }
         self.renew_sealed_min();
-        if self.tail.is_full() {
-            self.add_block();
-        }
+        self.add_block();
     }
 
     /// Goes on with a round of the sweep through the sealed blocks, until `budget` entries have been looked at or the
@@ -464,19 +386,15 @@ impl Log {
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
         self.seal();
-        while let Some(block) = self.blocks.pop_back() {
-            self.recycle(block);
-        }
-        (self.sealed, self.older, self.swept) = (0, 0, 0);
-        self.sealed_min = u64::MAX;
+        self.blocks.drain(..).for_each(|block| self.pool.put(block, 0));
+        (self.sealed, self.older, self.swept, self.sealed_min) = (0, 0, 0, u64::MAX);
     }
 
     /// The memory that it holds, in bytes, its reserve included.
     pub(crate) fn held_bytes(&self) -> usize {
-        let blocks = self.blocks.capacity() * size_of::<Block>();
-        let free = self.free.capacity() * size_of::<Places>();
         let tail = usize::from(!self.tail.places.is_empty());
-        blocks + free + (tail + self.blocks.len() + self.free.len()) * BLOCK * size_of::<Entry>()
+        let memory = (tail + self.blocks.len()) * BLOCK * size_of::<Entry>();
+        memory + self.blocks.capacity() * size_of::<Block>() + self.pool.held_bytes()
     }
 }
 

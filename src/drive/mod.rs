@@ -9,19 +9,19 @@
 //! | `store` | [`TimerStore`]: what the driver asks about an entry |
 //! | `driver` | [`Driver`]: one turn after the other |
 //! | `bound` | [`ZombieBound`](bound::ZombieBound): the sweep that keeps zombies few |
+//! | `deferred` | entries that wait for the next turn |
 //! | `turn` | [`TurnState`]: a turn under way |
 //! | `log`, `block` | [`Log`](log::Log): where entries wait before they are filed |
 
 mod block;
 mod bound;
+mod deferred;
 mod driver;
 mod log;
 mod store;
 mod turn;
 
-#[cfg(feature = "shard")]
-pub(crate) use bound::ZOMBIE_FLOOR;
-pub(crate) use bound::{ZOMBIES_PER_LOOK, too_many};
-pub(crate) use driver::{Drivable, Driver};
-pub(crate) use store::{Fate, Fired, TimerStore};
+pub(crate) use bound::{ZOMBIE_FLOOR, ZOMBIES_PER_LOOK, too_many};
+pub(crate) use driver::Driver;
+pub(crate) use store::{Drivable, Fate, Fired, TimerStore};
 pub(crate) use turn::TurnState;

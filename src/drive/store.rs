@@ -1,7 +1,7 @@
-//! What the driver asks about an entry.
+//! What a driver owns and asks: a wheel, and a store of timers.
 
 use crate::types::Key;
-use crate::wheel::Entry;
+use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
 
 /// What a table decides about an entry that came due.
 #[must_use]
@@ -23,6 +23,21 @@ pub(crate) struct Fired<T> {
     pub(crate) deadline: u64,
     /// One call of a periodic timer.
     pub(crate) periodic: bool,
+}
+
+/// A wheel that a driver can own.
+pub(crate) trait Drivable: Wheel {
+    /// It yields entries in the order in which they were filed, which is that of their deadlines: nothing may
+    /// go past anything, so there is no log, and what a handler schedules waits until its turn is over.
+    const IN_ORDER: bool;
+}
+
+impl Drivable for AnyWheel {
+    const IN_ORDER: bool = false;
+}
+
+impl Drivable for Fifo {
+    const IN_ORDER: bool = true;
 }
 
 /// The timers behind the entries.

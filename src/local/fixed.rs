@@ -2,6 +2,7 @@
 
 use super::common::{Contents, expired, until};
 use super::table::Due;
+use crate::drive::TimerStore;
 use crate::pull::{Expirations, Poll, Steps};
 use crate::state::Phase;
 use crate::time::{Time, whole_ms};
@@ -139,7 +140,10 @@ impl<T> FixedTimer<T> {
     #[inline]
     fn count_zombie(&mut self, key: Key<T>) {
         let Contents { driver, table, .. } = &mut self.contents;
-        driver.trim_after(table, key.index());
+        // Brings a live entry to the front.
+        if driver.wheel.front().is_some_and(|front| front.index == key.index()) {
+            driver.wheel.trim(|entry| table.is_live(entry));
+        }
         self.contents.count_zombie();
     }
 
@@ -369,7 +373,8 @@ impl<T> Steps for FixedTimer<T> {
         let was_cut_short = poll.turn.cut_short;
         let polled = self.contents.finish(poll);
         if !was_cut_short {
-            self.contents.driver.trim(&self.contents.table);
+            let Contents { driver, table, .. } = &mut self.contents;
+            driver.wheel.trim(|entry| table.is_live(entry));
         }
         polled
     }

@@ -1,0 +1,56 @@
+//! Entries that wait for the next turn.
+
+use super::{TimerStore, ZOMBIE_FLOOR};
+use crate::wheel::{Entry, Wheel};
+use alloc::vec::Vec;
+
+/// Entries filed during a turn that are due already: they wait for the next turn, so that a handler that schedules zero
+/// delays for ever cannot keep a turn going.
+pub(super) struct Deferred {
+    pub(super) entries: Vec<Entry>,
+    /// Entries at which the dead among them are looked for.
+    limit: usize,
+}
+
+impl Default for Deferred {
+    fn default() -> Self {
+        Self { entries: Vec::new(), limit: ZOMBIE_FLOOR as usize }
+    }
+}
+
+impl Deferred {
+    /// Appends an entry; false if there is no memory.
+    pub(super) fn push(&mut self, entry: Entry) -> bool {
+        let has_room = self.entries.try_reserve(1).is_ok();
+        if has_room {
+            self.entries.push(entry);
+        }
+        has_room
+    }
+
+    /// Files all of them.
+    #[inline]
+    pub(super) fn file(&mut self, wheel: &mut impl Wheel) {
+        if !self.entries.is_empty() {
+            self.file_some(wheel);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn file_some(&mut self, wheel: &mut impl Wheel) {
+        self.entries.drain(..).for_each(|entry| wheel.insert(entry));
+        // What one turn with very many of them took goes back.
+        self.entries.shrink_to(ZOMBIE_FLOOR as usize);
+    }
+
+    /// Removes the dead if there are many, as a handler leaves them that moves timers to and fro for long; how many.
+    pub(super) fn remove_dead(&mut self, store: &impl TimerStore) -> usize {
+        let before = self.entries.len();
+        if before >= self.limit {
+            self.entries.retain(|entry| store.is_live(entry));
+            self.limit = (2 * self.entries.len()).max(ZOMBIE_FLOOR as usize);
+        }
+        before - self.entries.len()
+    }
+}
