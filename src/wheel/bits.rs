@@ -60,12 +60,6 @@ impl BitSet {
         }
         None
     }
-
-    /// The largest member.
-    pub(super) fn last(&self) -> Option<usize> {
-        let word = self.words.iter().rposition(|&word| word != 0)?;
-        Some(word * 64 + self.words[word].ilog2() as usize)
-    }
 }
 
 #[cfg(test)]

@@ -106,10 +106,6 @@ pub(super) struct Chunks<const N: usize> {
     segments: Vec<Segment<N>>,
     /// Segments with a free chunk.
     with_room: BitSet,
-    /// Segments of which every chunk is free.
-    all_free: BitSet,
-    /// Entries of `segments` whose memory went back.
-    vacant: usize,
     used: usize,
     free: usize,
 }
@@ -188,29 +184,23 @@ impl<const N: usize> Chunks<N> {
         *from = Bucket::EMPTY;
     }
 
-    /// As [`pop_whole`](Self::pop_whole) if the chunk is full and all of its entries are due at the same tick, which
-    /// is told as well.
+    /// Takes the first chunk out as it is, as a bucket of its own, if it is full and all of its entries are due at the
+    /// same tick, which comes with it.
     pub(super) fn pop_uniform(&mut self, bucket: &mut Bucket) -> Option<(u64, Bucket)> {
         if bucket.is_empty() {
             return None;
         }
-        let chunk = self.chunk(bucket.head);
+        let head = bucket.head;
+        let chunk = self.chunk_mut(head);
         let tick = chunk.entries[0].deadline;
         if chunk.entries().len() < N || chunk.entries.iter().any(|entry| entry.deadline != tick) {
             return None;
         }
-        Some((tick, Bucket { min: tick, ..self.pop_whole(bucket) }))
-    }
-
-    /// Takes the first chunk of a bucket that is not empty out: a bucket of this chunk alone. O(1).
-    pub(super) fn pop_whole(&mut self, bucket: &mut Bucket) -> Bucket {
-        let whole = Bucket { tail: bucket.head, ..*bucket };
-        let next = core::mem::replace(&mut self.chunk_mut(bucket.head).next, NIL);
-        bucket.head = next;
-        if next == NIL {
+        bucket.head = core::mem::replace(&mut chunk.next, NIL);
+        if bucket.is_empty() {
             *bucket = Bucket::EMPTY;
         }
-        whole
+        Some((tick, Bucket { min: tick, head, tail: head }))
     }
 
     /// Removes the first chunk of `bucket` and returns a copy of it.
@@ -287,9 +277,6 @@ impl<const N: usize> Chunks<N> {
     fn allocate(&mut self) -> Option<u32> {
         let number = self.with_room.first().or_else(|| self.grow())?;
         let segment = &mut self.segments[number];
-        if segment.free as usize == SEGMENT_CHUNKS {
-            self.all_free.remove(number);
-        }
         let place = segment.free_head;
         let chunks = segment.chunks.as_ref().expect("a segment with room holds memory");
         segment.free_head = chunks[place as usize].next;
@@ -313,12 +300,10 @@ impl<const N: usize> Chunks<N> {
         if segment.free == 1 {
             self.with_room.insert(number);
         }
-        if segment.free as usize == SEGMENT_CHUNKS {
-            self.all_free.insert(number);
-        }
+        let is_empty = segment.free as usize == SEGMENT_CHUNKS;
         self.used -= 1;
         self.free += 1;
-        if self.free >= self.used + RESERVE_CHUNKS + SEGMENT_CHUNKS {
+        if is_empty && self.has_much_free() {
             self.shrink();
         }
     }
@@ -327,7 +312,7 @@ impl<const N: usize> Chunks<N> {
     #[cold]
     fn grow(&mut self) -> Option<usize> {
         let is_vacant = |segment: &Segment<N>| segment.chunks.is_none();
-        let vacant = (self.vacant > 0).then(|| self.segments.iter().position(is_vacant)).flatten();
+        let vacant = self.segments.iter().position(is_vacant);
         let number = vacant.unwrap_or(self.segments.len());
         // 2^32 chunks are half a tebibyte at least; the last segment number stays unused because `NIL` names it.
         if number >= (NIL >> SEGMENT_BITS) as usize {
@@ -339,41 +324,37 @@ impl<const N: usize> Chunks<N> {
         chunks.extend(next.map(|next| Chunk { next, ..Chunk::EMPTY }));
         self.segments.try_reserve(1).ok()?;
         self.with_room.try_reserve(number)?;
-        self.all_free.try_reserve(number)?;
         if vacant.is_none() {
             self.segments.push(Segment { chunks: None, free_head: 0, free: 0 });
-        } else {
-            self.vacant -= 1;
         }
         let segment = &mut self.segments[number];
         segment.chunks = chunks.into_boxed_slice().try_into().ok();
         segment.free_head = 0;
         segment.free = SEGMENT_CHUNKS as u32;
         self.with_room.insert(number);
-        self.all_free.insert(number);
         self.free += SEGMENT_CHUNKS;
         Some(number)
+    }
+
+    fn has_much_free(&self) -> bool {
+        self.free >= self.used + RESERVE_CHUNKS + SEGMENT_CHUNKS
     }
 
     /// Returns empty segments, the highest first, while more is free than the reserve asks for.
     #[cold]
     fn shrink(&mut self) {
-        while self.free >= self.used + RESERVE_CHUNKS + SEGMENT_CHUNKS {
-            let Some(number) = self.all_free.last() else {
-                return;
-            };
-            self.all_free.remove(number);
-            self.with_room.remove(number);
-            if let Some(chunks) = self.segments[number].chunks.take() {
-                discard(chunks);
+        for number in (0..self.segments.len()).rev() {
+            if self.segments[number].free as usize == SEGMENT_CHUNKS && self.has_much_free() {
+                self.with_room.remove(number);
+                self.segments[number].free = 0;
+                self.free -= SEGMENT_CHUNKS;
+                if let Some(chunks) = self.segments[number].chunks.take() {
+                    discard(chunks);
+                }
             }
-            self.segments[number].free = 0;
-            self.free -= SEGMENT_CHUNKS;
-            self.vacant += 1;
         }
         while self.segments.last().is_some_and(|segment| segment.chunks.is_none()) {
             self.segments.pop();
-            self.vacant -= 1;
         }
     }
 }
