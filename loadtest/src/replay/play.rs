@@ -1,9 +1,9 @@
 //! Replays operations: on the real clock, each at its own time, or on a clock turned by hand.
 //!
 //! On the real clock the ledger judges. On the manual one the workers are threads as always, but time stands still
-//! until it is turned. The clock goes to every moment at which the model says that something fires, and to every operation's
-//! own time. After each firing the engine goes idle, and ledger and model must agree on which timers have fired: none
-//! missing, none more. So each timer is proven to fire in its own tick.
+//! until it is turned. The clock goes to every moment at which the model says that something fires, and to every
+//! operation's own time. After each firing the engine goes idle, and ledger and model must agree on which timers
+//! have fired: none missing, none more. So each timer is proven to fire in its own tick.
 
 use std::path::Path;
 use std::sync::Arc;
