@@ -178,7 +178,6 @@ impl Builder {
             let handler = Contained::new("a handler", handler);
             let starvation = pinning::Starvation::of(&self.pinning);
             let wake_batch = handler::wake_batch();
-            let clock_failures = 0;
             workers.push(ShardWorker {
                 owner,
                 parker,
@@ -186,7 +185,6 @@ impl Builder {
                 shard,
                 core,
                 starvation,
-                clock_failures,
                 idle_seen: 0,
                 idle_answered: 0,
                 wake_batch,

@@ -214,7 +214,7 @@ impl<T> ShardWorker<T> {
         // as it is with a thread that panics. The engine's state is not touched by handlers.
         let outcome = contain::call(|| handler(inner, expired));
         let watched = inner.hooks.slow.as_ref().map(|watch| {
-            let took = inner.worker_now() - now;
+            let took = inner.now() - now;
             counters.handler_time.record(saturating_ns(took));
             (watch, took)
         });

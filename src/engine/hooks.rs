@@ -72,10 +72,8 @@ impl fmt::Display for PanicReport {
 /// A worker that has ended before its time, as told to
 /// [`Builder::on_worker_failure`](crate::Builder::on_worker_failure).
 ///
-/// No panic of a handler, a destructor, a clone, a logger or a hook does that. A clock does that panics at the
-/// beginning of a hundred turns in a row, and so would a bug of this library. A worker takes a tenth of a second for
-/// them, because it waits after each; whoever turns an engine by hand may be through with them in microseconds. The
-/// shard is closed: it refuses timers, and `stop` returns those it had.
+/// No panic of a handler, a destructor, a clone, a logger or a hook does that; a clock that panics does, and so would a
+/// bug of this library. The shard is closed: it refuses timers, and `stop` returns those it had.
 ///
 /// ```
 /// use tickwheel::{Builder, WorkerFailure};

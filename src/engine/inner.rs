@@ -71,8 +71,6 @@ pub(super) struct ShardWorker<T> {
     /// The core to pin the worker to.
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
-    /// Turns in a row that began with a panic of the clock.
-    pub(super) clock_failures: u32,
     /// The number of calls of `wait_idle` that the worker has seen.
     pub(super) idle_seen: u64,
     /// The number of them that it has answered.
@@ -116,12 +114,6 @@ impl<T> Inner<T> {
     #[inline]
     pub(super) fn phase(&self) -> Phase {
         self.standing.phase()
-    }
-
-    /// The time as a worker reads it: a clock that panics stands still.
-    #[inline]
-    pub(super) fn worker_now(&self) -> Time {
-        self.source.worker_now()
     }
 
     #[inline]

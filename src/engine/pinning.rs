@@ -56,61 +56,38 @@ pub enum Pinning {
     Off,
 }
 
-/// Watches whether a pinned worker runs when its sleep is over, and while it spins.
+/// Watches whether a pinned worker runs when its sleep is over.
 #[derive(Debug)]
 pub(crate) struct Starvation {
     watched: bool,
     late: u32,
     on_time: u32,
-    /// Spins without a gap that are too short to count.
-    spun: Duration,
 }
 
 impl Starvation {
     /// A sleep that overruns by more than this had to wait for the core: the sleep's own error is tens of
-    /// microseconds. So had a spin with such a gap between two looks.
+    /// microseconds.
     const LATE: Duration = Duration::from_millis(2);
     /// So many late sleeps are enough.
     const ENOUGH: u32 = 4;
     /// So many sleeps in time make up for a late one: 4 late ones of 4000 leave a worker where it is.
     const FORGIVEN_AFTER: u32 = 1000;
-    /// So much spinning without a gap is worth a sleep in time.
-    const SPIN: Duration = Duration::from_millis(1);
 
     /// A core that the user has named is the user's decision.
     pub(crate) fn of(pinning: &Pinning) -> Self {
-        Self { watched: *pinning == Pinning::Cores, late: 0, on_time: 0, spun: Duration::ZERO }
+        Self { watched: *pinning == Pinning::Cores, late: 0, on_time: 0 }
     }
 
-    /// A sleep ended so late after its time; whether the core is to be left.
-    pub(crate) fn is_one_more(&mut self, late: Duration) -> bool {
-        if late <= Self::LATE {
-            self.forgive(1);
-            return false;
+    /// Records how late a sleep ended; returns whether the worker should leave its core.
+    pub(crate) fn record_lateness(&mut self, late: Duration) -> bool {
+        if late > Self::LATE {
+            self.late += 1;
+            return self.watched && self.late >= Self::ENOUGH;
         }
-        self.late += 1;
-        self.watched && self.late >= Self::ENOUGH
-    }
-
-    /// A spin is over that took so long, at most `gap` of it between two looks; whether the core is to be left.
-    pub(crate) fn has_spun(&mut self, spun: Duration, gap: Duration) -> bool {
-        if gap > Self::LATE {
-            return self.is_one_more(gap);
-        }
-        self.spun += spun;
-        let worth = self.spun.as_millis() / Self::SPIN.as_millis();
-        if worth > 0 {
-            self.spun = Duration::ZERO;
-            // More than makes up for anything.
-            self.forgive(worth.min(1 << 20) as u32);
-        }
-        false
-    }
-
-    fn forgive(&mut self, on_time: u32) {
-        self.on_time += on_time;
+        self.on_time += 1;
         self.late = self.late.saturating_sub(self.on_time / Self::FORGIVEN_AFTER);
         self.on_time %= Self::FORGIVEN_AFTER;
+        false
     }
 }
 
@@ -262,40 +239,19 @@ mod tests {
         let (late, soon) = (Duration::from_millis(3), Duration::from_micros(80));
         let mut often = Starvation::of(&Pinning::Cores);
         for _ in 0..3 {
-            assert!(!often.is_one_more(late));
-            assert!((0..500).all(|_| !often.is_one_more(soon)));
+            assert!(!often.record_lateness(late));
+            assert!((0..500).all(|_| !often.record_lateness(soon)));
         }
         // 1500 sleeps in time have made up for one.
-        assert!(!often.is_one_more(late));
-        assert!(often.is_one_more(late));
+        assert!(!often.record_lateness(late));
+        assert!(often.record_lateness(late));
         let mut seldom = Starvation::of(&Pinning::Cores);
         for _ in 0..100 {
-            assert!(!seldom.is_one_more(late));
-            assert!((0..1000).all(|_| !seldom.is_one_more(soon)));
+            assert!(!seldom.record_lateness(late));
+            assert!((0..1000).all(|_| !seldom.record_lateness(soon)));
         }
         let mut named = Starvation::of(&Pinning::List(vec![0]));
-        assert!((0..100).all(|_| !named.is_one_more(late)), "a named core is kept");
-    }
-
-    #[test]
-    fn a_gap_in_a_spin_counts_as_a_late_sleep_and_a_second_of_spinning_makes_up_for_it() {
-        let (late, soon) = (Duration::from_millis(3), Duration::from_micros(1));
-        let mut often = Starvation::of(&Pinning::Cores);
-        for _ in 0..3 {
-            assert!(!often.has_spun(Duration::from_secs(1), late));
-            assert!((0..9000).all(|_| !often.has_spun(Duration::from_micros(100), soon)));
-        }
-        assert!(!often.is_one_more(soon), "2.7 s have made up for two");
-        assert!(!often.has_spun(late, late) && !often.has_spun(late, late));
-        assert!(often.has_spun(late, late), "the fourth that counts");
-        let mut seldom = Starvation::of(&Pinning::Cores);
-        for spin in [Duration::from_secs(1), Duration::from_millis(1), Duration::MAX / 2] {
-            for _ in 0..100 {
-                assert!(!seldom.has_spun(late, late));
-                let spins = Duration::from_secs(1).div_duration_f64(spin).max(1.0) as u32;
-                assert!((0..spins).all(|_| !seldom.has_spun(spin, soon)));
-            }
-        }
+        assert!((0..100).all(|_| !named.record_lateness(late)), "a named core is kept");
     }
 
     /// Masks belong to threads, so each test changes only its own thread's.

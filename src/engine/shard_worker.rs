@@ -1,7 +1,8 @@
 //! Everything that drives one shard, on whichever thread does it: a worker of its own, or the caller's.
 //!
-//! Each step may be cut short by a panic (of ours: the user's are contained) and still be followed by
-//! [`ShardWorker::close`], which returns whatever is pending.
+//! Each step may be cut short by a panic (of ours, or of the clock: the user's others are contained) and still be
+//! followed by [`ShardWorker::close`], which returns whatever is pending. So the clock is read only while no timer is in
+//! hand.
 
 use super::events;
 use super::inner::{Inner, ShardWorker};
@@ -9,61 +10,29 @@ use super::state::Phase;
 use crate::contain;
 use crate::drive::TurnState;
 use crate::shard::{Fired, Turn};
-use crate::time::{Broken, Time, saturating_ns};
+use crate::time::{Time, saturating_ns};
 use crate::types::{Budget, Expired, Unfired};
-
-/// Turns in a row that began with a panic of the clock after which it is given up. A worker waits a millisecond after
-/// each of them, so that is a tenth of a second.
-const GIVE_UP: u32 = 100;
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
 
 impl<T> ShardWorker<T> {
     /// One turn at the clock's current time, with the handler's panics caught and counted.
-    ///
-    /// # Panics
-    ///
-    /// If the clock has been given up.
     pub(super) fn turn(&mut self, inner: &Inner<T>) -> Turn {
-        let now = self.present(inner);
+        let now = inner.now();
         self.turn_at(inner, now, inner.rate.current(now), &inner.budget, false)
-    }
-
-    /// When a turn begins. Panics if the clock has been given up: here and not where it is read, because no timer is in
-    /// hand yet, whose destructor would run while this unwinds.
-    fn present(&mut self, inner: &Inner<T>) -> Time {
-        match inner.source.reading() {
-            Ok(now) => {
-                self.clock_failures = 0;
-                now
-            }
-            Err(broken) => self.clock_failed(broken),
-        }
-    }
-
-    /// A turn begins, and the clock panics: time stands still, but not for ever.
-    #[cold]
-    fn clock_failed(&mut self, broken: Broken) -> Time {
-        self.clock_failures += 1;
-        if self.clock_failures > GIVE_UP {
-            let failure = format!("the clock only panics: {}", broken.message);
-            // Without the panic hook: it has heard of the clock's panics.
-            std::panic::resume_unwind(Box::new(failure));
-        }
-        broken.stands_at
     }
 
     /// Fires all that is due now, and returns how many timers fired.
     pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
-        let now = self.present(inner);
+        let now = inner.now();
         self.turn_until_done(inner, now, inner.rate.current(now))
     }
 
     /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
     pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
         // At the end of time everything is due.
-        self.turn_until_done(inner, inner.worker_now(), u64::MAX);
+        self.turn_until_done(inner, inner.now(), u64::MAX);
     }
 
     /// Turns at one tick until nothing more is due then, in as many pieces as the budget makes of it, unless the engine
@@ -78,7 +47,7 @@ impl<T> ShardWorker<T> {
             if !turn.more {
                 break;
             }
-            (now, resumed) = (inner.worker_now(), true);
+            (now, resumed) = (inner.now(), true);
         }
         fired
     }
@@ -102,11 +71,12 @@ impl<T> ShardWorker<T> {
         };
         // Who looks for slow handlers wants to know how late they make others; and when each of them begins.
         let every = if inner.hooks.slow.is_some() { 1 } else { FIRES_PER_CLOCK_READ };
-        while let Some(fired) = self.owner.next_fired(&mut turn) {
-            fires += 1;
-            if fires % every == 0 {
-                now = inner.worker_now();
+        loop {
+            if fires > 0 && fires % every == 0 {
+                now = inner.now();
             }
+            let Some(fired) = self.owner.next_fired(&mut turn) else { break };
+            fires += 1;
             if fired.periodic {
                 self.call_periodic(inner, &mut turn, fired, now);
             } else {
@@ -151,7 +121,7 @@ impl<T> ShardWorker<T> {
         if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.expired(inner, fired, now);
             self.handle(inner, expired, now);
-            self.owner.finish_call(|| inner.worker_now());
+            self.owner.finish_call(|| inner.now());
         }
     }
 

@@ -10,13 +10,10 @@ use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::Time;
 use crate::types::PinState;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
 const SPINS_PER_CLOCK_READ: u32 = 16;
-
-/// How long a worker waits at most before it asks a clock again that has panicked.
-const AFTER_CLOCK_PANIC: Duration = Duration::from_millis(1);
 
 /// The longest sleep while the engine drains: the last timer may be cancelled behind the worker's back.
 const DRAINING_SLEEP: Duration = Duration::from_millis(10);
@@ -34,12 +31,9 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
             Phase::Draining | Phase::Stopped => return,
             Phase::Firing => return shard.fire_all(inner),
         }
-        let panics = inner.source.panics();
         let turn = shard.turn(inner);
         // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
-        if inner.source.panics() != panics {
-            shard.parker.sleep(Some(AFTER_CLOCK_PANIC));
-        } else if !turn.more && inner.phase() == phase {
+        if !turn.more && inner.phase() == phase {
             let end = if phase == Phase::Draining {
                 inner.rate.deadline_at(inner.drain_until.get())
             } else {
@@ -52,7 +46,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
 
 /// Whether a shard that drains has come to its end.
 fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
-    inner.worker_now() >= inner.drain_until.get() || shard.owner.handle().pending() == 0
+    inner.now() >= inner.drain_until.get() || shard.owner.handle().pending() == 0
 }
 
 fn pin<T>(shard: &ShardWorker<T>) {
@@ -70,14 +64,14 @@ fn pin<T>(shard: &ShardWorker<T>) {
 fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
     let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if inner.rate.current(inner.worker_now()) >= next || !answer_requests(inner, shard) {
+    if inner.rate.current(inner.now()) >= next || !answer_requests(inner, shard) {
         return;
     }
     match inner.idle {
         IdleStrategy::Park => park(inner, shard, next, until, phase),
         IdleStrategy::SpinThenPark { spin } => {
             let spin = if phase == Phase::Draining { spin.min(DRAINING_SLEEP) } else { spin };
-            if !spin_for(inner, shard, until, spin) && inner.worker_now() < until {
+            if !spin_for(inner, shard, until, spin) && inner.now() < until {
                 park(inner, shard, next, until, phase);
             }
         }
@@ -102,21 +96,14 @@ fn answer_requests<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
 
 /// Spins until `until`, or for `spin` if that is less; true if the inbox called before that.
 fn spin_for<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, until: Time, spin: Duration) -> bool {
-    let until = until.min(inner.worker_now().saturating_add(spin));
-    let begun = Instant::now();
-    let (mut looked, mut gap, mut called) = (begun, Duration::ZERO, false);
+    let until = until.min(inner.now().saturating_add(spin));
+    let mut called = false;
     while !called {
-        let now = inner.source.reading();
-        let before = std::mem::replace(&mut looked, Instant::now());
-        gap = gap.max(looked - before);
-        match now {
-            Ok(now) if now < until => called = is_called_soon(shard, inner.rate.current(now)),
-            _ => break,
+        let now = inner.now();
+        if now >= until {
+            break;
         }
-    }
-    let ended = Instant::now();
-    if shard.starvation.has_spun(ended - begun, gap.max(ended - looked)) {
-        leave_core(shard);
+        called = is_called_soon(shard, inner.rate.current(now));
     }
     called
 }
@@ -138,30 +125,22 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
         return;
     }
     let until = inner.rate.with_slack(until, inner.slack);
-    let panics = inner.source.panics();
     let mut timeout = if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (inner.rate.current(inner.worker_now()) >= next).then_some(Duration::ZERO)
+        (inner.rate.current(inner.now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
-        Some(inner.source.bounded(until.saturating_duration_since(inner.worker_now())))
-    };
-    let mut at_most = |longest: Duration| {
-        timeout = Some(timeout.map_or(longest, |timeout| timeout.min(longest)));
+        Some(inner.source.bounded(until.saturating_duration_since(inner.now())))
     };
     if phase == Phase::Draining {
-        at_most(DRAINING_SLEEP);
-    }
-    if inner.source.panics() != panics {
-        // The time that the sleep was reckoned from may be long past.
-        at_most(AFTER_CLOCK_PANIC);
+        timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
     }
     let ended = shard.parker.sleep(timeout);
     shard.owner.rise();
     if ended == ParkEnd::Timeout && !inner.source.is_virtual() {
-        let late = inner.worker_now().saturating_duration_since(until);
-        if shard.starvation.is_one_more(late) {
+        let late = inner.now().saturating_duration_since(until);
+        if shard.starvation.record_lateness(late) {
             leave_core(shard);
         }
     }

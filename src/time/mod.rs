@@ -56,7 +56,7 @@ pub(crate) use point::saturating_ns;
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Course, Repeat};
 #[cfg(feature = "shard")]
-pub(crate) use source::{AnyClock, Broken, TimeSource};
+pub(crate) use source::{AnyClock, TimeSource};
 pub(crate) use tick::TickRate;
 pub(crate) use timeout::whole_ms;
 pub(crate) use when::Deadline;

@@ -3,19 +3,14 @@
 //! Any thread; lock-free.
 
 use super::{Clock, Deadline, MonotonicClock, QuickClock, TickRate, Time, When};
-use crate::contain::{self, Contained};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::contain::Contained;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::cell::OnceCell;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// A clock of the user's.
 pub(crate) type AnyClock = Contained<Arc<dyn Clock>>;
-
-/// What a clock answers, unless it panics.
-fn ask<R>(clock: &AnyClock, what: &str, ask: impl FnOnce(&dyn Clock) -> R) -> Option<R> {
-    contain::quietly(what, || clock.get().map(|clock| ask(&**clock))).flatten()
-}
 
 /// See the module.
 pub(crate) enum TimeSource {
@@ -27,10 +22,6 @@ pub(crate) enum TimeSource {
         clock: AnyClock,
         /// The latest reading, in nanoseconds: a clock that goes back stands still.
         latest: AtomicU64,
-        /// Readings that panicked, among those of the workers.
-        panics: AtomicU64,
-        /// The latest one of them did.
-        stands: AtomicBool,
         /// What the clock says that a sleep may last.
         longest_sleep: Option<Duration>,
         /// Whether the clock says that its time moves only by hand.
@@ -44,17 +35,14 @@ impl TimeSource {
         Self::Monotonic { clock, quick: QuickClock::new(clock) }
     }
 
-    /// The user's clock, or the machine's. A clock that panics when it is asked what it is like is an ordinary one.
+    /// The user's clock, or the machine's.
     pub(crate) fn of(clock: Option<AnyClock>) -> Self {
         let Some(clock) = clock else { return Self::monotonic() };
-        let longest_sleep = ask(&clock, "Clock::longest_sleep", |clock| clock.longest_sleep());
         Self::Custom {
-            longest_sleep: longest_sleep.flatten(),
-            is_virtual: ask(&clock, "Clock::is_virtual", |clock| clock.is_virtual()) == Some(true),
+            longest_sleep: clock.get().and_then(|clock| clock.longest_sleep()),
+            is_virtual: clock.get().is_some_and(|clock| clock.is_virtual()),
             clock,
             latest: AtomicU64::new(0),
-            panics: AtomicU64::new(0),
-            stands: AtomicBool::new(false),
         }
     }
 
@@ -73,51 +61,6 @@ impl TimeSource {
                 // ORDERING: Relaxed, as above.
                 Time::from_nanos(now.max(latest.fetch_max(now, Ordering::Relaxed)))
             }
-        }
-    }
-
-    /// As [`now`](Self::now) for a worker: a clock that panics stands still. Never unwinds, so that it may be called
-    /// with a payload in hand.
-    #[inline]
-    pub(crate) fn worker_now(&self) -> Time {
-        self.reading().unwrap_or_else(|broken| broken.stands_at)
-    }
-
-    /// As [`worker_now`](Self::worker_now), for those who want to know whether the clock panicked.
-    #[inline]
-    pub(crate) fn reading(&self) -> Result<Time, Broken> {
-        match self {
-            Self::Monotonic { clock, .. } => Ok(Clock::now(clock)),
-            Self::Custom { latest, panics, stands, .. } => match contain::call(|| self.now()) {
-                Ok(now) => {
-                    // ORDERING: Relaxed, here and below: one word each, by which nothing is published.
-                    if stands.load(Ordering::Relaxed) {
-                        stands.store(false, Ordering::Relaxed);
-                    }
-                    Ok(now)
-                }
-                Err(message) => {
-                    panics.fetch_add(1, Ordering::Relaxed);
-                    if !stands.swap(true, Ordering::Relaxed) {
-                        contain::error(format_args!(
-                            "the clock panicked and stands still: {message}"
-                        ));
-                    }
-                    let stands_at = Time::from_nanos(latest.load(Ordering::Relaxed));
-                    Err(Broken { stands_at, message })
-                }
-            },
-        }
-    }
-
-    /// How many readings of workers have panicked so far: whoever finds the same number before and after its own ones
-    /// knows that none of those did.
-    #[inline]
-    pub(crate) fn panics(&self) -> u64 {
-        match self {
-            Self::Monotonic { .. } => 0,
-            // ORDERING: Relaxed: a thread sees its own ones.
-            Self::Custom { panics, .. } => panics.load(Ordering::Relaxed),
         }
     }
 
@@ -233,16 +176,11 @@ impl TimeSource {
 
     pub(crate) fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         if let Self::Custom { clock, .. } = self {
-            ask(clock, "Clock::on_advance", |clock| clock.on_advance(wake));
+            if let Some(clock) = clock.get() {
+                clock.on_advance(wake);
+            }
         }
     }
-}
-
-/// A clock has panicked.
-pub(crate) struct Broken {
-    /// The latest time that it has told.
-    pub(crate) stands_at: Time,
-    pub(crate) message: String,
 }
 
 /// Timers of a batch: their ticks and payloads.

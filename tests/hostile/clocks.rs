@@ -1,14 +1,13 @@
-//! Clocks that panic, now and then or for ever.
+//! A clock that panics ends the worker that reads it, which says why and loses no timer.
 
 use crate::support::setup::{HOUR, ms, one_shard, secs, set_of, wait_until};
 use crate::{arm, install_logger};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Expired, MonotonicClock, ScheduleErrorKind, Time, Timer,
-    TurnError,
+    Builder, Clock, Drive, EngineState, Expired, ScheduleErrorKind, Time, Timer, TurnError,
 };
 
 /// A clock that panics on the engine's workers on demand.
@@ -21,10 +20,7 @@ impl Clock for Moody {
     fn now(&self) -> Time {
         let left = self.panics.load(Ordering::SeqCst);
         let on_worker = std::thread::current().name().is_some_and(|it| it.starts_with("moody"));
-        if left > 0 && on_worker {
-            self.panics.store(left.saturating_sub(u32::from(left < 1_000)), Ordering::SeqCst);
-            panic!("the clock");
-        }
+        assert!(left == 0 || !on_worker, "the clock");
         Time::ZERO + self.start.elapsed()
     }
 }
@@ -32,141 +28,6 @@ impl Clock for Moody {
 fn moody(panics: &Arc<AtomicU32>) -> Builder {
     let clock = Moody { start: Instant::now(), panics: Arc::clone(panics) };
     one_shard().shards(2).thread_name("moody").clock(clock).routing(tickwheel::Routing::Spread)
-}
-
-#[test]
-fn a_clock_that_panics_now_and_then_stands_still_meanwhile() {
-    install_logger();
-    let panics = Arc::new(AtomicU32::new(0));
-    let (sender, receiver) = channel();
-    let timer = moody(&panics).build_with(move |e: Expired<u64>| sender.send(e).unwrap()).unwrap();
-    for round in 0..20 {
-        panics.store(5, Ordering::SeqCst);
-        timer.schedule_key(ms(2), round).unwrap();
-        let expired = receiver.recv_timeout(secs(20)).unwrap();
-        assert_eq!(expired.payload, round);
-        assert!(timer.now() >= expired.deadline, "never early");
-    }
-    assert_eq!(timer.state(), EngineState::Started);
-    assert!(timer.stop().unwrap().is_empty());
-}
-
-/// It is asked for nothing but the time once the engine is built.
-#[test]
-fn a_clock_whose_other_answers_panic() {
-    install_logger();
-    struct Silent(MonotonicClock);
-    impl Clock for Silent {
-        fn now(&self) -> Time {
-            self.0.now()
-        }
-        fn longest_sleep(&self) -> Option<Duration> {
-            panic!("the longest sleep")
-        }
-        fn is_virtual(&self) -> bool {
-            panic!("whether it is virtual")
-        }
-    }
-    struct Deaf;
-    impl Clock for Deaf {
-        fn now(&self) -> Time {
-            Time::ZERO
-        }
-        fn is_virtual(&self) -> bool {
-            true
-        }
-        fn on_advance(&self, _: Weak<dyn Fn() + Send + Sync>) {
-            panic!("the hook")
-        }
-    }
-    fn fires(builder: Builder, delays: &[Duration]) -> bool {
-        let (sender, receiver) = channel();
-        let timer = builder.build_with(move |e: Expired<u64>| sender.send(e).unwrap()).unwrap();
-        timer.schedule_key(HOUR, 1).unwrap();
-        for delay in delays {
-            timer.schedule_key(*delay, 2).unwrap();
-            assert_eq!(receiver.recv_timeout(secs(20)).unwrap().payload, 2);
-        }
-        timer.state() == EngineState::Started && timer.stop().unwrap().len() == 1
-    }
-    let silent = one_shard().clock(Silent(MonotonicClock::new()));
-    assert!(fires(silent, &[Duration::ZERO, ms(2), ms(2)]));
-    assert!(fires(one_shard().clock(Deaf), &[Duration::ZERO, Duration::ZERO]));
-}
-
-/// What counts is how often a worker finds it broken, not how often it is read meanwhile.
-#[test]
-fn a_clock_that_is_out_of_order_for_a_moment_ends_no_worker() {
-    install_logger();
-    struct Outage(MonotonicClock, Arc<Mutex<Option<Instant>>>);
-    impl Clock for Outage {
-        fn now(&self) -> Time {
-            let until = *self.1.lock().unwrap();
-            if until.is_some_and(|until| Instant::now() < until) {
-                std::panic::resume_unwind(Box::new("an outage"));
-            }
-            self.0.now()
-        }
-    }
-    for shards in [1, 16] {
-        let until = Arc::new(Mutex::new(None));
-        let (begin, fired) = (Arc::clone(&until), Arc::new(AtomicU32::new(0)));
-        let count = Arc::clone(&fired);
-        let timer = one_shard()
-            .shards(shards)
-            .routing(tickwheel::Routing::Spread)
-            .clock(Outage(MonotonicClock::new(), until))
-            .on_slow_handler(HOUR, |_| ())
-            .build_with(move |expired: Expired<u64>| {
-                if expired.payload == 0 {
-                    *begin.lock().unwrap() = Some(Instant::now() + ms(20));
-                }
-                count.fetch_add(1, Ordering::SeqCst);
-            })
-            .unwrap();
-        timer.start().unwrap();
-        let due = timer.now() + ms(50);
-        for id in 0..1000 {
-            timer.schedule_key(due, id).unwrap();
-        }
-        wait_until("all have fired, or a worker has ended", || {
-            fired.load(Ordering::SeqCst) == 1000 || timer.state() != EngineState::Started
-        });
-        assert_eq!(timer.state(), EngineState::Started, "{:?}", timer.stats().shards);
-        assert!(timer.stop().unwrap().is_empty());
-    }
-}
-
-#[test]
-fn no_sleep_is_reckoned_from_what_a_clock_said_before_it_panicked() {
-    install_logger();
-    /// What it says, in hours, and how many readings panic before it says it.
-    #[derive(Clone, Default)]
-    struct Jumping(Arc<(AtomicU32, AtomicU32)>);
-    impl Clock for Jumping {
-        fn now(&self) -> Time {
-            let (hours, panics) = &*self.0;
-            let left = panics.load(Ordering::SeqCst);
-            panics.store(left.saturating_sub(1), Ordering::SeqCst);
-            assert_eq!(left, 0, "the clock");
-            Time::ZERO + HOUR * hours.load(Ordering::SeqCst)
-        }
-    }
-    let clock = Jumping::default();
-    let (jumps, (sender, receiver)) = (clock.clone(), channel());
-    let timer = one_shard()
-        .clock(clock)
-        .build_with(move |expired: Expired<u64>| {
-            // It jumps to where the second timer is due, and its next readings panic.
-            jumps.0.1.store(5, Ordering::SeqCst);
-            jumps.0.0.store(2, Ordering::SeqCst);
-            sender.send(expired.payload).unwrap();
-        })
-        .unwrap();
-    timer.schedule_key(HOUR, 2).unwrap();
-    timer.schedule_key(Duration::ZERO, 1).unwrap();
-    let mut fired = (0..2).map(|_| receiver.recv_timeout(secs(20)).unwrap());
-    assert_eq!((fired.next(), fired.next()), (Some(1), Some(2)));
 }
 
 #[test]
@@ -276,7 +137,8 @@ fn a_failed_shard_is_closed_before_its_failure_is_told() {
             };
             assert!(message.contains("the clock"), "{message}");
         });
-        assert_eq!(timer.stop().unwrap().len(), 1);
+        let rest = timer.stop().unwrap().len();
+        assert_eq!(rest, if drive == Drive::Workers { 2 } else { 1 });
     }
 }
 
@@ -321,7 +183,7 @@ fn a_clock_that_breaks_in_the_middle_of_a_turn_costs_none_of_its_timers() {
         let rest = timer.stop().unwrap();
         let fired = fired.load(Ordering::SeqCst) as usize;
         assert_eq!(fired + rest.len(), 501, "{drive:?}: {fired} fired");
-        // A worker may begin its turn before all of them have been scheduled, and ends after that one.
-        assert!(fired == 500 || drive == Drive::Workers && fired > 0, "{fired} fired");
+        // A worker may find the clock broken before it begins its first turn.
+        assert!(fired < 500 && (fired > 0 || drive == Drive::Workers), "{fired} fired");
     }
 }
