@@ -18,6 +18,7 @@ use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Confirmed, Finished, Phase, State};
+use crate::sync::atomic::Ordering;
 use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
 
@@ -50,7 +51,8 @@ impl<T> Table<T> {
             contain::drop_payload(template);
             return Err(repeat.payload);
         };
-        self.note_periodic();
+        // ORDERING: Relaxed: read when nobody else uses the table any more.
+        self.periodic.store(true, Ordering::Relaxed);
         let deadline = repeat.course.tick();
         let load = Load::every(Link::new(place, repeat, template));
         Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
@@ -218,7 +220,7 @@ impl<T> Table<T> {
     /// As [`let_wait`](Self::let_wait), and the timer has ended.
     unsafe fn let_go(&self, cache: &ThreadCache, index: u32, node: &Node<T>, link: Link<T>) {
         let left = node.state.let_go();
-        if !left.is_taken() {
+        if !left.payload_unread() {
             // SAFETY: the winner has taken what was kept and let go, and so has the owner.
             unsafe { link.free() };
         }

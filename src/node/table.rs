@@ -26,16 +26,15 @@ pub(crate) struct Table<T> {
     /// What the generations in keys are mixed with, so that another table's keys are stale here.
     salt: u64,
     /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
-    periodic: AtomicBool,
+    pub(super) periodic: AtomicBool,
 }
 
 impl<T> Table<T> {
     /// The table of a shard, of at most `limit` nodes (fewer than 2^32 in any case).
     pub(crate) fn new(shard: u16, limit: u64) -> Self {
-        let depot = Depot::new(limit);
         Self {
             nodes: Segments::new(),
-            depot,
+            depot: Depot::new(limit),
             shard,
             salt: salt(),
             periodic: AtomicBool::new(false),
@@ -64,11 +63,6 @@ impl<T> Table<T> {
 
     pub(super) fn node(&self, index: u32) -> Option<&Node<T>> {
         self.nodes.get(index)
-    }
-
-    pub(super) fn note_periodic(&self) {
-        // ORDERING: Relaxed: read when nobody else uses the table any more.
-        self.periodic.store(true, Ordering::Relaxed);
     }
 
     /// Arms a node; gives the payload back if the table is full or there is no memory for it to grow. `count` is called
@@ -164,10 +158,7 @@ impl<T> Table<T> {
     /// A `Timeout` lets go of its node.
     #[inline]
     pub(crate) fn release(&self, cache: &ThreadCache, index: u32) {
-        let Some(node) = self.nodes.get(index) else {
-            return;
-        };
-        if node.state.release_handle() {
+        if self.nodes.get(index).is_some_and(|node| node.state.release_handle()) {
             cache.give(&self.depot, index);
         }
     }

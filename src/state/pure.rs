@@ -3,9 +3,9 @@
 //! ```text
 //!   63             18 17   10   9      8       7      6       5      4..3     2      1..0
 //!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
-//!  | generation (46) |hint (8)| LIVE | PULLED | BUSY | MOVED | TAKING | MOVERS | HANDLE |   |
+//!  | generation (46) |hint (8)| LIVE | PULLED | BUSY | MOVED | (1)    | MOVERS | HANDLE |   |
 //!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
-//!          |<---- mark (32) ------->|           BUSY, TAKING, MOVERS, HANDLE: the holds
+//!          |<---- mark (32) ------->|           (1) is READING_PAYLOAD; it, BUSY, MOVERS, HANDLE: the holds
 //!
 //!   phase      LIVE  1..0            Idle ----------> Pending ---------> Cancelled, Fired, Returned
 //!   Idle         0    0 0              |               (once)                ^
@@ -26,10 +26,10 @@
 //!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
 //!   one thread reaches, it would take 40 days to come round).
 //! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVERS` counts
-//!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer, `TAKING` to
-//!   a winner that is reading the payload while one of the others exists. Of a timer that fires once `BUSY` says
-//!   that its handle is exchanging the payload, which is nobody else's meanwhile. Whoever lets go last recycles the
-//!   node.
+//!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer,
+//!   `READING_PAYLOAD` to a winner that is reading the payload while one of the others exists. Of a timer that fires
+//!   once `BUSY` says that its handle is exchanging the payload, which is nobody else's meanwhile. Whoever lets go last
+//!   recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
@@ -51,13 +51,13 @@ pub(super) const HANDLE: u64 = 1 << 2;
 /// How many threads are moving the timer.
 const MOVERS: u64 = 0b11 << 3;
 pub(super) const MOVER: u64 = 1 << 3;
-pub(super) const TAKING: u64 = 1 << 5;
+pub(super) const READING_PAYLOAD: u64 = 1 << 5;
 pub(super) const MOVED: u64 = 1 << 6;
 pub(super) const BUSY: u64 = 1 << 7;
 const PULLED: u64 = 1 << 8;
 const LIVE: u64 = 1 << 9;
 const PHASE_MASK: u64 = LIVE | STAGE_MASK;
-pub(super) const HOLDS: u64 = HANDLE | MOVERS | TAKING | BUSY;
+pub(super) const HOLDS: u64 = HANDLE | MOVERS | READING_PAYLOAD | BUSY;
 /// Where a mark begins: beside the hint, with the bit that says that the timer lives, so that one comparison tells
 /// whether an entry is dead.
 const MARK_SHIFT: u32 = LIVE.trailing_zeros();
@@ -190,8 +190,8 @@ impl State {
 
     /// Whether a winner has not read the payload yet.
     #[inline]
-    pub(crate) const fn is_taken(self) -> bool {
-        self.has(TAKING)
+    pub(crate) const fn payload_unread(self) -> bool {
+        self.has(READING_PAYLOAD)
     }
 
     /// Whether the timer has ended and nobody looks at the node any more.
@@ -232,8 +232,8 @@ impl State {
         self.in_phase(phase)
     }
 
-    /// As before, with a mark that no entry carries yet: those that are filed are zombies, and the next one lies where
-    /// it belongs.
+    /// As before, with a mark that no entry carries yet: those that are filed are zombies. `PULLED` goes, because the
+    /// next entry lies where it belongs.
     #[inline]
     #[must_use]
     pub(crate) const fn with_new_mark(self) -> Self {
@@ -277,7 +277,7 @@ impl State {
 
 impl core::fmt::Debug for State {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let flags = [(HANDLE, "HANDLE"), (MOVERS, "MOVING"), (TAKING, "TAKING")];
+        let flags = [(HANDLE, "HANDLE"), (MOVERS, "MOVING"), (READING_PAYLOAD, "READING_PAYLOAD")];
         let flags = flags.into_iter().chain([(MOVED, "MOVED"), (PULLED, "PULLED"), (BUSY, "BUSY")]);
         let flags: Vec<_> =
             flags.filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name).collect();

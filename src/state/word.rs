@@ -3,7 +3,7 @@
 //! Callable from any thread, except `arm` (the thread that took the node from a magazine) and what says that it is
 //! the owner's.
 
-use super::pure::{AT_A_CALL, BUSY, HANDLE, HOLDS, MOVED, MOVER, Phase, State, TAKING};
+use super::pure::{AT_A_CALL, BUSY, HANDLE, HOLDS, MOVED, MOVER, Phase, READING_PAYLOAD, State};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
@@ -167,14 +167,14 @@ impl StateWord {
             self.step(seen, ended)?;
             return Ok(Ending::Held(seen));
         }
-        self.step(seen, ended.with(TAKING))?;
+        self.step(seen, ended.with(READING_PAYLOAD))?;
         Ok(Ending::Shared(seen))
     }
 
     /// Ends a winner's reading of the payload after [`Ending::Shared`]; what is left of the state.
     #[inline]
     pub(crate) fn release_taking(&self) -> State {
-        self.release(TAKING)
+        self.release(READING_PAYLOAD)
     }
 
     /// A `Timeout` lets go: of an ended timer, or of one that runs on without it. True: recycle the node.
