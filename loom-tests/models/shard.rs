@@ -54,7 +54,7 @@ impl Engine {
     fn producer(&self) -> JoinHandle<()> {
         let (handle, ledger) = self.handle();
         spawn(move || {
-            handle.schedule(handle.thread(0), 5, ledger.payload(1), false).map(drop).unwrap();
+            handle.producer(0).schedule(5, ledger.payload(1), false).map(drop).unwrap();
         })
     }
 
@@ -127,7 +127,7 @@ fn batch_and_sleep() {
         assert!(engine.owner.schedule(7, own).is_ok());
         let producer = engine.spawn(move |handle, ledger| {
             let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
-            assert!(handle.schedule_batch(handle.thread(0), batch).is_ok());
+            assert!(handle.producer(0).schedule_batch(batch).is_ok());
         });
         let next = engine.turn(5);
         let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
@@ -147,9 +147,9 @@ fn schedule_then_cancel_or_fire() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let producer = engine.spawn(move |handle, ledger| {
-            let thread = handle.thread(0);
-            let key = handle.schedule(thread, 5, ledger.payload(1), false).unwrap();
-            handle.cancel(thread, key).is_some()
+            let producer = handle.producer(0);
+            let key = producer.schedule(5, ledger.payload(1), false).unwrap();
+            producer.cancel(key).is_some()
         });
         let _ = engine.turn(5);
         let cancelled = producer.join().unwrap();
@@ -164,11 +164,11 @@ fn ask_or_recycle() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
+        let key = handle.producer(0).schedule(5, ledger.payload(1), false).unwrap();
         let next = engine.spawn(move |handle, ledger| {
-            let thread = handle.thread(0);
-            assert!(handle.cancel(thread, key).is_some());
-            let next = handle.schedule(thread, 9, ledger.payload(2), false).unwrap();
+            let producer = handle.producer(0);
+            assert!(producer.cancel(key).is_some());
+            let next = producer.schedule(9, ledger.payload(2), false).unwrap();
             assert_eq!(next.index(), key.index(), "the same node");
             assert_eq!(handle.deadline_of(next), Some(9));
         });
@@ -188,10 +188,10 @@ fn ask_or_recycle_for_a_periodic_timer() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
+        let key = handle.producer(0).schedule(5, ledger.payload(1), false).unwrap();
         let next = engine.spawn(move |handle, ledger| {
-            assert!(handle.cancel(handle.thread(0), key).is_some());
-            let next = handle.schedule_periodic(0, repeat(ledger, 2, 18)).unwrap();
+            assert!(handle.producer(0).cancel(key).is_some());
+            let next = handle.producer(0).schedule_periodic(repeat(ledger, 2, 18)).unwrap();
             assert_eq!(next.index(), key.index(), "the same node");
             assert_eq!(handle.deadline_of(next), Some(9));
             next
@@ -199,7 +199,7 @@ fn ask_or_recycle_for_a_periodic_timer() {
         let told = handle.deadline_of(key);
         assert!(told.is_none_or(|deadline| deadline == 5), "{told:?} is another timer's");
         let next = next.join().unwrap();
-        assert!(handle.cancel(handle.thread(0), next).is_some());
+        assert!(handle.producer(0).cancel(next).is_some());
         drop((handle, ledger));
         engine.run_out(9);
         assert_eq!(engine.finish(), []);
@@ -212,8 +212,8 @@ fn moved_earlier_or_turn() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let key = handle.schedule(handle.thread(0), 9, ledger.payload(1), false).unwrap();
-        let mover = spawn(move || handle.reschedule(handle.thread(0), key, 5));
+        let key = handle.producer(0).schedule(9, ledger.payload(1), false).unwrap();
+        let mover = spawn(move || handle.producer(0).reschedule(key, 5));
         let next = engine.turn(4);
         let asleep = engine.owner.fall_asleep(next);
         assert!(mover.join().unwrap(), "the timer is pending all the while");
@@ -238,10 +238,10 @@ fn ends_are_not_counted_before_beginnings() {
             let (ended, begun) = (sums.fired + sums.cancelled, sums.scheduled);
             assert!(ended <= begun, "{ended} ends of {begun} timers");
         });
-        let thread = handle.thread(0);
-        let first = handle.schedule(thread, 5, ledger.payload(1), false).unwrap();
-        assert!(handle.cancel(thread, first).is_some());
-        handle.schedule(thread, 5, ledger.payload(2), false).map(drop).unwrap();
+        let producer = handle.producer(0);
+        let first = producer.schedule(5, ledger.payload(1), false).unwrap();
+        assert!(producer.cancel(first).is_some());
+        producer.schedule(5, ledger.payload(2), false).map(drop).unwrap();
         engine.run_out(5);
         looking.join().unwrap();
         drop(handle);
@@ -255,14 +255,14 @@ fn a_periodic_timer_is_always_pending() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let key = handle.schedule_periodic(0, repeat(&ledger, 1, 10)).unwrap();
+        let key = handle.producer(0).schedule_periodic(repeat(&ledger, 1, 10)).unwrap();
         let looking = spawn_with(&handle, move |handle| {
             assert!(handle.pending() >= 1, "begun, and not ended")
         });
         let _ = engine.turn(5);
         looking.join().unwrap();
         assert_eq!(engine.fired, [(1, 5)]);
-        assert!(handle.cancel(handle.thread(0), key).is_some());
+        assert!(handle.producer(0).cancel(key).is_some());
         engine.run_out(5);
         drop(handle);
         assert_eq!(engine.finish(), [1]);
@@ -300,8 +300,8 @@ fn a_thread_state_is_inherited_with_its_counts() {
             assert!(ended <= begun, "{ended} ends of {begun} timers");
         });
         let (handle, ledger) = engine.handle();
-        let key = handle.schedule(handle.thread(0), 5, ledger.payload(1), false).unwrap();
-        let cancelling = spawn(move || handle.cancel(handle.thread(0), key).is_some());
+        let key = handle.producer(0).schedule(5, ledger.payload(1), false).unwrap();
+        let cancelling = spawn(move || handle.producer(0).cancel(key).is_some());
         assert!(cancelling.join().unwrap(), "nobody else is after it");
         looking.join().unwrap();
         engine.run_out(5);
@@ -316,9 +316,9 @@ fn two_producers_and_the_owner() {
         let mut engine = Engine::new();
         let scheduling = engine.producer();
         let cancelling = engine.spawn(move |handle, ledger| {
-            let thread = handle.thread(1);
-            let key = handle.schedule(thread, 6, ledger.payload(2), false).unwrap();
-            handle.cancel(thread, key).is_some()
+            let producer = handle.producer(1);
+            let key = producer.schedule(6, ledger.payload(2), false).unwrap();
+            producer.cancel(key).is_some()
         });
         let next = engine.turn(5);
         let asleep = engine.owner.fall_asleep(next);

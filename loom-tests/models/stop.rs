@@ -3,8 +3,7 @@
 use super::harness::{
     Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, explore, spawn,
 };
-use crate::shard::thread_state::ThreadState;
-use crate::shard::{Limit, Owner, ShardHandle};
+use crate::shard::{Limit, Owner, Producer, ShardHandle};
 use crate::state::State;
 use crate::time::{Course, Deadline, MissedTicks, Period, Repeat, TickRate, Time};
 use crate::types::{Key, ScheduleErrorKind};
@@ -66,13 +65,12 @@ impl Engine {
 
 /// Schedules one timer: its key, unless the engine refused it and gave the payload back.
 fn schedule(
-    handle: &ShardHandle<Payload>,
-    thread: &ThreadState,
+    producer: Producer<'_, Payload>,
     ledger: &Arc<Ledger>,
     id: u64,
     held: bool,
 ) -> Option<Key<Payload>> {
-    match handle.schedule(thread, 10, ledger.payload(id), held) {
+    match producer.schedule(10, ledger.payload(id), held) {
         Ok(key) => Some(key),
         Err(error) => {
             assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
@@ -87,9 +85,8 @@ fn schedule(
 fn stop_or_schedule() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = engine.spawn(move |handle, ledger| {
-            schedule(handle, handle.thread(0), ledger, 1, false).is_some()
-        });
+        let producer = engine
+            .spawn(move |handle, ledger| schedule(handle.producer(0), ledger, 1, false).is_some());
         let returned = engine.close();
         let (handle, _) = engine.handle();
         let sums = handle.sums();
@@ -108,13 +105,13 @@ fn stop_or_schedule_with_a_handle() {
     explore(bounded(3, 2), || {
         let mut engine = Engine::new();
         let producer = engine.spawn(move |handle, ledger| {
-            let thread = handle.thread(0);
-            let Some(key) = schedule(handle, thread, ledger, 1, true) else {
+            let producer = handle.producer(0);
+            let Some(key) = schedule(producer, ledger, 1, true) else {
                 return vec![];
             };
-            let next = schedule(handle, thread, ledger, 2, false);
+            let next = schedule(producer, ledger, 2, false);
             assert!(handle.state(key).is_some(), "the handle keeps the node");
-            handle.release(thread, key.index());
+            producer.release(key.index());
             if next.is_some() { vec![1, 2] } else { vec![1] }
         });
         let mut returned = engine.close();
@@ -132,7 +129,7 @@ fn stop_or_batch() {
         let mut engine = Engine::new();
         let producer = engine.spawn(move |handle, ledger| {
             let batch = vec![(10, ledger.payload(1)), (5, ledger.payload(2))];
-            let Err(partly) = handle.schedule_batch(handle.thread(0), batch) else {
+            let Err(partly) = handle.producer(0).schedule_batch(batch) else {
                 return vec![1, 2];
             };
             assert_eq!(partly.cause, ScheduleErrorKind::Stopped);
@@ -155,8 +152,8 @@ fn stop_or_cancel() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let key = schedule(&handle, handle.thread(0), &ledger, 1, false).unwrap();
-        let canceller = spawn(move || handle.cancel(handle.thread(1), key).is_some());
+        let key = schedule(handle.producer(0), &ledger, 1, false).unwrap();
+        let canceller = spawn(move || handle.producer(1).cancel(key).is_some());
         let returned = engine.close().len();
         let cancelled = usize::from(canceller.join().unwrap());
         assert_eq!(returned + cancelled, 1, "exactly one of the two wins");
@@ -171,14 +168,14 @@ fn stop_or_exchange() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let key = schedule(&handle, handle.thread(0), &ledger, 1, true).unwrap();
+        let key = schedule(handle.producer(0), &ledger, 1, true).unwrap();
         let other = ledger.payload(2);
         let future = spawn(move || {
-            let thread = handle.thread(1);
-            let exchanged = handle.exchange(thread, key, other);
+            let producer = handle.producer(1);
+            let exchanged = producer.exchange(key, other);
             let left = exchanged.as_ref().is_err_and(|not| not.left.is_some());
             let returns = if exchanged.is_ok() { vec![2] } else { vec![1] };
-            handle.release(thread, key.index());
+            producer.release(key.index());
             if left { vec![] } else { returns }
         });
         let returned = engine.close();
@@ -198,8 +195,8 @@ fn stop_or_move() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        let key = schedule(&handle, handle.thread(0), &ledger, 1, false).unwrap();
-        let mover = spawn(move || handle.reschedule(handle.thread(1), key, 5));
+        let key = schedule(handle.producer(0), &ledger, 1, false).unwrap();
+        let mover = spawn(move || handle.producer(1).reschedule(key, 5));
         assert_eq!(engine.close(), [1], "nobody else ends the timer");
         let _ = mover.join().unwrap();
         engine.finish();
@@ -216,7 +213,7 @@ fn stop_or_schedule_periodic() {
             let first = Deadline { nominal: Time::from_nanos(10), tick: 5 };
             let course = Course::new(first, every.unwrap(), TickRate::new(2));
             let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
-            match handle.schedule_periodic(0, repeat) {
+            match handle.producer(0).schedule_periodic(repeat) {
                 Ok(key) => Some(key),
                 Err(error) => {
                     assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
@@ -239,9 +236,8 @@ fn stop_or_schedule_periodic() {
 fn turn_and_stop_or_schedule() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
-        let producer = engine.spawn(move |handle, ledger| {
-            schedule(handle, handle.thread(0), ledger, 1, false).is_some()
-        });
+        let producer = engine
+            .spawn(move |handle, ledger| schedule(handle.producer(0), ledger, 1, false).is_some());
         let mut ended = Vec::new();
         let _ = engine.owner.turn(10, &crate::types::Budget::default(), |expiry| {
             ended.push(expiry.payload.id());
@@ -259,10 +255,9 @@ fn death_in_a_turn_or_schedule() {
     explore(LONG, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
-        schedule(&handle, handle.thread(0), &ledger, 2, false).unwrap();
-        let producer = engine.spawn(move |handle, ledger| {
-            schedule(handle, handle.thread(1), ledger, 1, false).is_some()
-        });
+        schedule(handle.producer(0), &ledger, 2, false).unwrap();
+        let producer = engine
+            .spawn(move |handle, ledger| schedule(handle.producer(1), ledger, 1, false).is_some());
         let budget = crate::types::Budget::default();
         let mut piece = engine.owner.begin_turn(10, &budget).unwrap();
         let mut ended: Vec<u64> = Vec::new();
@@ -285,7 +280,7 @@ fn stop_or_schedule_by_two() {
         let producers = [0, 1].map(|slot| {
             let (handle, ledger) = engine.handle();
             spawn(move || {
-                schedule(&handle, handle.thread(slot), &ledger, u64::from(slot), false).is_some()
+                schedule(handle.producer(slot), &ledger, u64::from(slot), false).is_some()
             })
         });
         let mut returned = engine.close();

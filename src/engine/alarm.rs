@@ -23,7 +23,6 @@ use super::timer::Timer;
 use crate::contain;
 use crate::node::exchange::NotExchanged;
 use crate::state::{Phase, State};
-use crate::sync::slot;
 use crate::time::{Deadline, Period, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
@@ -86,16 +85,11 @@ impl Alarm {
     /// Arms the timer, which must not be armed.
     pub(crate) fn arm(&mut self, deadline: Time, waker: &Waker) -> Result<(), ScheduleErrorKind> {
         debug_assert!(self.armed.is_none(), "let go of before");
-        let engine = &*self.engine;
-        engine.ready()?;
         // Of the user's, and before anything is armed.
         let waker = waker.clone();
         let identity = Identity::of(&waker);
-        let tick = engine.rate.deadline_at(deadline);
-        let task = Task::waking(waker);
-        match engine
-            .at_home(|shard, slot| engine.handles[shard].schedule_by(slot, tick, task, true))
-        {
+        let tick = self.engine.rate.deadline_at(deadline);
+        match self.engine.schedule(tick, Task::waking(waker), true) {
             Ok(key) => {
                 self.armed = Some(Armed { key, waker: identity });
                 Ok(())
@@ -156,8 +150,7 @@ impl Alarm {
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let task = Task::waking(waker);
-        let exchanged =
-            self.engine.with_thread(key, |handle, thread| handle.exchange(thread, key, task));
+        let exchanged = self.engine.on_shard(key, |producer| producer.exchange(key, task));
         match exchanged {
             Some(Ok(before)) => {
                 // Before the old one goes, whose destructor may do anything.
@@ -199,13 +192,12 @@ impl Alarm {
     #[inline]
     fn end(&mut self) -> Option<Task> {
         let Armed { key, .. } = self.armed.take()?;
-        let handle = self.engine.handle(key)?;
-        slot::with(|slot| {
-            let thread = handle.thread(slot);
-            let taken = handle.cancel_held(thread, key.index());
-            handle.release(thread, key.index());
+        let taken = self.engine.on_shard(key, |producer| {
+            let taken = producer.cancel_held(key.index());
+            producer.release(key.index());
             taken
-        })
+        });
+        taken.flatten()
     }
 }
 

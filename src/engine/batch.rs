@@ -3,7 +3,7 @@
 use super::inner::Inner;
 use super::submitter::Submitter;
 use super::timer::Timer;
-use crate::shard::batch::PartlyRefused;
+use crate::shard::PartlyRefused;
 use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::When;
@@ -47,10 +47,11 @@ impl<T: Send + 'static> Timer<T> {
         let timers = self.inner.prepare_batch(timers)?;
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
-            let handle = &self.inner.handles[shard];
-            handle
-                .schedule_batch_by(slot, timers)
-                .map_err(|partly| self.inner.partly_rejected(partly, shard))
+            let scheduled = match self.inner.handles[shard].try_producer(slot) {
+                Some(producer) => producer.schedule_batch(timers),
+                None => Err(PartlyRefused::no_memory(timers)),
+            };
+            scheduled.map_err(|partly| self.inner.partly_rejected(partly, shard))
         })
     }
 }
@@ -67,8 +68,8 @@ impl<T: Send + 'static> Submitter<'_, T> {
     ) -> Result<Vec<Key<T>>, BatchError<T>> {
         let inner = &self.timer.inner;
         let timers = inner.prepare_batch(timers)?;
-        self.handle
-            .schedule_batch(self.thread, timers)
+        self.producer
+            .schedule_batch(timers)
             .map_err(|partly| inner.partly_rejected(partly, self.shard))
     }
 }

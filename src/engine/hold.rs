@@ -16,7 +16,7 @@ use super::retired::{Retired, RetiredEngines};
 use crate::contain;
 use crate::shard::ShardHandle;
 use crate::sync::slot;
-use crate::types::ScheduleError;
+use crate::types::Key;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -224,24 +224,13 @@ unsafe impl<T: Send> Send for HandleRef<T> {}
 unsafe impl<T: Send> Sync for HandleRef<T> {}
 
 impl<T> HandleRef<T> {
-    /// Schedules a timer whose node the handle holds; `slot` is the calling thread's.
+    /// The handle of a timer that was scheduled as held.
     #[inline]
-    pub(super) fn schedule(
-        engine: &Inner<T>,
-        (shard, slot): (usize, u32),
-        tick: u64,
-        payload: T,
-    ) -> Result<Self, ScheduleError<T>> {
-        let handle = &engine.handles[shard];
-        let Some(thread) = handle.try_thread(slot) else {
-            return Err(ScheduleError::no_memory(payload));
-        };
-        let key = handle.schedule(thread, tick, payload, true)?;
-        thread.handles_made.bump();
-        Ok(Self {
+    pub(super) fn new(engine: &Inner<T>, key: Key<T>) -> Self {
+        Self {
             engine: NonNull::from(engine),
-            place: (shard as u64) << 32 | u64::from(key.index()),
-        })
+            place: (key.shard() as u64) << 32 | u64::from(key.index()),
+        }
     }
 
     /// The shard, and the index of the node in it.
@@ -266,10 +255,8 @@ impl<T> Drop for HandleRef<T> {
     fn drop(&mut self) {
         slot::with(|slot| {
             let (handle, index) = self.place();
-            let thread = handle.thread(slot);
-            handle.release(thread, index);
             // The last use of the engine.
-            thread.handles_dropped.bump();
+            handle.producer(slot).release(index);
         });
     }
 }
@@ -293,7 +280,7 @@ unsafe impl<T: Send> Sync for AlarmRef<T> {}
 impl<T> AlarmRef<T> {
     /// Counted as a handle: on a word of this thread's.
     pub(super) fn counted(engine: &Inner<T>) -> Self {
-        slot::with(|slot| engine.home(slot).handles_made.bump());
+        slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.bump());
         Self { engine: NonNull::from(engine), counted: true }
     }
 
@@ -322,7 +309,7 @@ impl<T> Drop for AlarmRef<T> {
     fn drop(&mut self) {
         if self.counted {
             // The last use of the engine.
-            slot::with(|slot| self.home(slot).handles_dropped.bump());
+            slot::with(|slot| self.handles[0].producer(slot).thread.handles_dropped.bump());
         }
     }
 }

@@ -13,7 +13,7 @@ use super::settings::{Drive, IdleStrategy};
 use super::state::{Phase, Standing};
 use crate::contain::Contained;
 use crate::park::parker::Parker;
-use crate::shard::{Owner, ShardHandle};
+use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
 use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
@@ -161,27 +161,19 @@ impl<T> Inner<T> {
 
     #[inline]
     pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
-        let moved = self.with_thread(key, |handle, thread| handle.reschedule(thread, key, tick));
+        let moved = self.on_shard(key, |producer| producer.reschedule(key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
     }
 
-    /// Runs `f` with the shard that a key names and the calling thread's thread state of it.
+    /// Runs `f` with the calling thread's way to the shard that a key names.
     #[inline]
-    pub(super) fn with_thread<R>(
+    pub(super) fn on_shard<R>(
         &self,
         key: Key<T>,
-        f: impl FnOnce(&ShardHandle<T>, &crate::shard::thread_state::ThreadState) -> R,
+        f: impl FnOnce(Producer<'_, T>) -> R,
     ) -> Option<R> {
         let handle = self.handle(key)?;
-        Some(slot::with(|slot| f(handle, handle.thread(slot))))
-    }
-
-    /// The calling thread's thread state in the first shard, for what belongs to the whole engine.
-    #[cfg(feature = "futures")]
-    #[inline]
-    pub(super) fn home(&self, slot: u32) -> &crate::shard::thread_state::ThreadState {
-        // An engine has at least one shard.
-        self.handles[0].thread(slot)
+        Some(slot::with(|slot| f(handle.producer(slot))))
     }
 
     /// Makes every shard turn now.
@@ -204,24 +196,34 @@ impl<T: Send + 'static> Inner<T> {
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }
-        self.at_home(|shard, slot| {
-            let repeat = Repeat { payload, clone, course };
-            self.handles[shard].schedule_periodic(slot, repeat)
+        slot::with(|slot| {
+            let shard = self.router.route(slot);
+            let begun = match self.handles[shard].try_producer(slot) {
+                Some(producer) => producer.schedule_periodic(Repeat { payload, clone, course }),
+                None => Err(ScheduleError::no_memory(payload)),
+            };
+            begun.map_err(|error| self.rejected(error, shard))
         })
     }
 
-    /// Runs `f` with the shard that the calling thread's next timer goes to and the thread's slot; counts a refusal.
+    /// Schedules a timer on the shard that the calling thread's next timer goes to. `held`: a handle holds its node.
     #[inline(always)] // of every schedule
-    pub(super) fn at_home<R>(
+    pub(super) fn schedule(
         &self,
-        f: impl FnOnce(usize, u32) -> Result<R, ScheduleError<T>>,
-    ) -> Result<R, ScheduleError<T>> {
-        slot::with(
-            #[inline(always)]
-            |slot| {
-                let shard = self.router.route(slot);
-                f(shard, slot).map_err(|error| self.rejected(error, shard))
-            },
-        )
+        tick: u64,
+        payload: T,
+        held: bool,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        if let Err(kind) = self.ready() {
+            return Err(ScheduleError::new(kind, payload));
+        }
+        slot::with(|slot| {
+            let shard = self.router.route(slot);
+            let scheduled = match self.handles[shard].try_producer(slot) {
+                Some(producer) => producer.schedule(tick, payload, held),
+                None => Err(ScheduleError::no_memory(payload)),
+            };
+            scheduled.map_err(|error| self.rejected(error, shard))
+        })
     }
 }

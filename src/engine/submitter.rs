@@ -1,8 +1,7 @@
 //! [`Submitter`]: one thread's own way to an engine.
 
 use super::timer::Timer;
-use crate::shard::ShardHandle;
-use crate::shard::thread_state::ThreadState;
+use crate::shard::Producer;
 use crate::sync::slot;
 use crate::time::When;
 use crate::types::{Cancel, Key, Reschedule, ScheduleError};
@@ -44,8 +43,7 @@ use std::fmt;
 /// ```
 pub struct Submitter<'a, T> {
     pub(super) timer: &'a Timer<T>,
-    pub(super) handle: &'a ShardHandle<T>,
-    pub(super) thread: &'a ThreadState,
+    pub(super) producer: Producer<'a, T>,
     pub(super) shard: usize,
     /// The thread's number is nobody else's as long as this lives; not `Send`, hence neither is the submitter.
     _slot: slot::Kept,
@@ -57,8 +55,8 @@ impl<T: Send + 'static> Timer<T> {
     pub fn submitter(&self) -> Submitter<'_, T> {
         let kept = slot::keep();
         let shard = self.inner.router.route(kept.slot());
-        let handle = &*self.inner.handles[shard];
-        Submitter { timer: self, handle, thread: handle.thread(kept.slot()), shard, _slot: kept }
+        let producer = self.inner.handles[shard].producer(kept.slot());
+        Submitter { timer: self, producer, shard, _slot: kept }
     }
 }
 
@@ -81,8 +79,8 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         if let Err(kind) = inner.ready() {
             return Err(ScheduleError::new(kind, payload));
         }
-        self.handle
-            .schedule(self.thread, tick, payload, false)
+        self.producer
+            .schedule(tick, payload, false)
             .map_err(|error| inner.rejected(error, self.shard))
     }
 
@@ -92,7 +90,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         if key.shard() != self.shard {
             return self.timer.cancel(key);
         }
-        Cancel::from_payload(self.handle.cancel(self.thread, key))
+        Cancel::from_payload(self.producer.cancel(key))
     }
 
     /// Moves the timer that `key` names, whoever scheduled it; as [`Timer::reschedule`].
@@ -102,7 +100,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
             return self.timer.reschedule(key, when);
         }
         let tick = self.timer.inner.tick(when);
-        Reschedule::from_moved(self.handle.reschedule(self.thread, key, tick))
+        Reschedule::from_moved(self.producer.reschedule(key, tick))
     }
 }
 

@@ -89,7 +89,7 @@ impl<T> Timeout<T> {
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
         let (handle, index) = self.inner.place();
-        slot::with(|slot| Cancel::from_payload(handle.cancel_held(handle.thread(slot), index)))
+        slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel_held(index)))
     }
 
     /// Moves the timer to fire after a delay or at a point in time instead; see

@@ -7,7 +7,6 @@ use super::stats::Stats;
 use super::task::Task;
 use super::timeout::Timeout;
 use crate::state::State;
-use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
     Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
@@ -168,13 +167,8 @@ impl<T: Send + 'static> Timer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
-        let tick = self.inner.tick(when);
-        if let Err(kind) = self.inner.ready() {
-            return Err(ScheduleError::new(kind, payload));
-        }
-        self.inner.at_home(|shard, slot| {
-            HandleRef::schedule(&self.inner, (shard, slot), tick, payload).map(Timeout::new)
-        })
+        let key = self.inner.schedule(self.inner.tick(when), payload, true)?;
+        Ok(Timeout::new(HandleRef::new(&self.inner, key)))
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -188,19 +182,7 @@ impl<T: Send + 'static> Timer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let tick = self.inner.tick(when);
-        if let Err(kind) = self.inner.ready() {
-            return Err(ScheduleError::new(kind, payload));
-        }
-        // As `Inner::at_home`, in full: a closure within a closure moves a payload of several words twice, which is
-        // 8 instructions of a closure's 478.
-        slot::with(|slot| {
-            let shard = self.inner.router.route(slot);
-            let handle = &self.inner.handles[shard];
-            handle
-                .schedule_by(slot, tick, payload, false)
-                .map_err(|error| self.inner.rejected(error, shard))
-        })
+        self.inner.schedule(self.inner.tick(when), payload, false)
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`.
@@ -241,8 +223,8 @@ impl<T: Send + 'static> Timer<T> {
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        let Some(handle) = self.inner.handle(key) else { return Cancel::Lost };
-        slot::with(|slot| Cancel::from_payload(handle.cancel(handle.thread(slot), key)))
+        let cancelled = self.inner.on_shard(key, |producer| producer.cancel(key));
+        Cancel::from_payload(cancelled.flatten())
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead; see [`When`].

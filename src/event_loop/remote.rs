@@ -1,9 +1,6 @@
 //! What other threads may do with an event loop's timer.
 
-use crate::shard;
-use crate::shard::ShardStats;
-use crate::shard::batch::PartlyRefused;
-use crate::shard::thread_state::ThreadState;
+use crate::shard::{PartlyRefused, ShardHandle, ShardStats};
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Course, Deadline, Period, Repeat, TickRate, Time, TimeSource, When};
@@ -41,7 +38,7 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 pub struct Remote<T> {
-    shard: Arc<shard::ShardHandle<T>>,
+    shard: Arc<ShardHandle<T>>,
     rate: TickRate,
     pub(super) source: Arc<TimeSource>,
 }
@@ -53,11 +50,7 @@ impl<T> Clone for Remote<T> {
 }
 
 impl<T: Send + 'static> Remote<T> {
-    pub(super) fn new(
-        shard: Arc<shard::ShardHandle<T>>,
-        rate: TickRate,
-        source: Arc<TimeSource>,
-    ) -> Self {
+    pub(super) fn new(shard: Arc<ShardHandle<T>>, rate: TickRate, source: Arc<TimeSource>) -> Self {
         Self { shard, rate, source }
     }
 
@@ -68,7 +61,10 @@ impl<T: Send + 'static> Remote<T> {
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.deadline_now(when.into()).tick;
-        slot::with(|slot| self.shard.schedule_by(slot, tick, payload, false))
+        slot::with(|slot| match self.shard.try_producer(slot) {
+            Some(producer) => producer.schedule(tick, payload, false),
+            None => Err(ScheduleError::no_memory(payload)),
+        })
     }
 
     /// Schedules all of `timers`, each after its delay or at its point in time; the keys come in the same order. The
@@ -86,7 +82,11 @@ impl<T: Send + 'static> Remote<T> {
         };
         let timers = self.source.ticks(&self.rate, timers);
         let timers = timers.map_err(|some| refused(PartlyRefused::no_memory(some)))?;
-        slot::with(|slot| self.shard.schedule_batch_by(slot, timers)).map_err(refused)
+        let scheduled = slot::with(|slot| match self.shard.try_producer(slot) {
+            Some(producer) => producer.schedule_batch(timers),
+            None => Err(PartlyRefused::no_memory(timers)),
+        });
+        scheduled.map_err(refused)
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`; see
@@ -105,12 +105,12 @@ impl<T: Send + 'static> Remote<T> {
         T: Recurring,
     {
         let course = Course::new(self.deadline_now(first.into()), period, self.rate);
-        let repeat = Repeat { payload, clone: T::clone, course };
-        slot::with(|slot| self.shard.schedule_periodic(slot, repeat))
-    }
-
-    fn with_thread<R>(&self, f: impl FnOnce(&ThreadState) -> R) -> R {
-        slot::with(|slot| f(self.shard.thread(slot)))
+        slot::with(|slot| match self.shard.try_producer(slot) {
+            Some(producer) => {
+                producer.schedule_periodic(Repeat { payload, clone: T::clone, course })
+            }
+            None => Err(ScheduleError::no_memory(payload)),
+        })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Remote<T> {
         if !self.shard.owns(key) {
             return Cancel::Lost;
         }
-        self.with_thread(|thread| Cancel::from_payload(self.shard.cancel(thread, key)))
+        slot::with(|slot| Cancel::from_payload(self.shard.producer(slot).cancel(key)))
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a
@@ -127,7 +127,7 @@ impl<T: Send + 'static> Remote<T> {
         let tick = self.deadline_now(when.into()).tick;
         let owned = self.shard.owns(key);
         Reschedule::from_moved(
-            owned && self.with_thread(|thread| self.shard.reschedule(thread, key, tick)),
+            owned && slot::with(|slot| self.shard.producer(slot).reschedule(key, tick)),
         )
     }
 

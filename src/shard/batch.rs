@@ -1,7 +1,6 @@
 //! Many timers at once: armed one after the other, announced to the owner together.
 
-use super::handle::ShardHandle;
-use super::thread_state::ThreadState;
+use super::producer::Producer;
 use crate::node::table::Armed;
 use crate::types::{Key, ScheduleErrorKind};
 
@@ -22,15 +21,14 @@ impl<T> PartlyRefused<T> {
     }
 }
 
-impl<T> ShardHandle<T> {
-    /// Arms a timer for each tick and payload. As [`ShardHandle::schedule`] once per timer, but for the fence, the look
-    /// at whether the shard is closed, and the decision to wake its owner, which come once, after the last.
+impl<T> Producer<'_, T> {
+    /// Arms a timer for each tick and payload. Like [`schedule`](Self::schedule) once per timer, but for the fence, the
+    /// check whether the shard is closed, and the decision to wake its owner, which come once, after the last.
     ///
     /// Nothing of the user's runs here. A thread that stops half-way delays the timers of its own batch. There is
     /// memory for the keys before the first timer is armed; what is refused comes back in the memory that it came in.
     pub(crate) fn schedule_batch(
-        &self,
-        thread: &ThreadState,
+        self,
         timers: Vec<(u64, T)>,
     ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
         let mut accepted = Vec::new();
@@ -42,10 +40,10 @@ impl<T> ShardHandle<T> {
         rest.reverse();
         let (mut alarm, mut refused_by) = (u64::MAX, None);
         while let Some((tick, payload)) = rest.pop() {
-            match self.arm(thread, tick, payload, false) {
+            match self.arm(tick, payload, false, true) {
                 Ok(armed) => {
-                    alarm = alarm.min(self.publish(thread, tick, armed.index, armed.mark));
-                    accepted.push(self.key(armed.index, armed.generation));
+                    alarm = alarm.min(self.publish(tick, armed.index, armed.mark));
+                    accepted.push(self.shard.key(armed.index, armed.generation));
                 }
                 Err(refusal) => {
                     let (cause, payload) = refusal.into_parts();
@@ -56,23 +54,11 @@ impl<T> ShardHandle<T> {
             }
         }
         rest.reverse();
-        let is_open = accepted.is_empty() || self.tell(thread, alarm);
+        let is_open = accepted.is_empty() || self.tell(alarm);
         match refused_by {
-            _ if !is_open => self.withdraw(thread, accepted, rest),
+            _ if !is_open => self.withdraw(accepted, rest),
             None => Ok(accepted),
             Some(cause) => Err(PartlyRefused { cause, accepted, refused: rest }),
-        }
-    }
-
-    /// As [`schedule_batch`](Self::schedule_batch), on the thread that holds `slot`.
-    pub(crate) fn schedule_batch_by(
-        &self,
-        slot: u32,
-        timers: Vec<(u64, T)>,
-    ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
-        match self.try_thread(slot) {
-            Some(thread) => self.schedule_batch(thread, timers),
-            None => Err(PartlyRefused::no_memory(timers)),
         }
     }
 
@@ -80,17 +66,16 @@ impl<T> ShardHandle<T> {
     /// accepted if it has returned each.
     #[cold]
     fn withdraw(
-        &self,
-        thread: &ThreadState,
+        self,
         mut accepted: Vec<Key<T>>,
         mut rest: Vec<(u64, T)>,
     ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
         let never_armed = rest.len();
         accepted.retain(|&key| {
-            let (index, generation) = (key.index(), self.table.generation(key));
+            let (index, generation) = (key.index(), self.shard.table.generation(key));
             // Nobody else has the key, so nobody moves it.
-            let tick = self.table.deadline(index);
-            let taken = self.take_back(thread, Armed { index, generation, mark: 0 }, false);
+            let tick = self.shard.table.deadline(index);
+            let taken = self.take_back(Armed { index, generation, mark: 0 }, false);
             let was_returned = taken.is_none();
             // In the place that it came out of.
             rest.extend(taken.map(|payload| (tick, payload)));
@@ -114,15 +99,14 @@ mod tests {
     fn what_a_stop_has_left_of_a_batch_comes_back_in_the_order_in_which_it_came() {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| true));
-        let handle = owner.handle();
-        let thread = handle.thread(0);
-        let armed = handle.schedule_batch(thread, (0..5).map(|n| (100 + n, n)).collect());
+        let producer = owner.handle().producer(0);
+        let armed = producer.schedule_batch((0..5).map(|n| (100 + n, n)).collect());
         let Ok(keys) = armed else { panic!("the shard is open") };
         for ended in [1, 3] {
-            assert!(handle.cancel(thread, keys[ended]).is_some());
+            assert!(producer.cancel(keys[ended]).is_some());
         }
         let never_armed = vec![(105, 5), (106, 6)];
-        let Err(partly) = handle.withdraw(thread, keys.clone(), never_armed) else {
+        let Err(partly) = producer.withdraw(keys.clone(), never_armed) else {
             panic!("some were left")
         };
         assert_eq!(partly.accepted, [keys[1], keys[3]]);

@@ -8,12 +8,6 @@ use crossbeam_utils::CachePadded;
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) fired: CachePadded<Counter>,
-    /// Timers that the owner itself scheduled, past the inbox.
-    pub(crate) own_scheduled: Counter,
-    /// Timers that the owner itself cancelled.
-    pub(crate) own_cancelled: Counter,
-    /// Deadlines that the owner itself moved.
-    pub(crate) own_moved: Counter,
     /// Timers that `stop` returned.
     pub(crate) returned: Counter,
     /// Entries in the wheel, as of the last turn.

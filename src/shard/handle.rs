@@ -1,24 +1,19 @@
-//! What any thread may do with a shard.
+//! A shard as all threads see it: what they share, and what they may ask. What they do with it: see `producer`.
 
 use super::counters::Counters;
 use super::limit::Limit;
+use super::producer::Producer;
 use super::thread_state::ThreadState;
-use crate::drive::too_many;
 use crate::inbox::Inbox;
-use crate::node::exchange::NotExchanged;
-use crate::node::moves::Rescheduled;
-use crate::node::table::{Armed, Table};
-use crate::park::WakeState;
-use crate::state::{Phase, State};
+use crate::node::table::Table;
+use crate::park::{Call, Wake, WakeState};
+use crate::state::State;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::segments::{MAX_SLOTS, Segments};
-use crate::types::{Key, ScheduleError, ScheduleErrorKind};
+use crate::sync::segments::Segments;
+use crate::types::{Key, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
-
-/// A thread looks at the zombie bound every so many of its cancels.
-pub(super) const CANCELS_PER_LOOK: u64 = 4096;
 
 /// How a producer ends the owner's sleep: the current one, or the next if the owner is not asleep yet. Says whether it
 /// has: if not, others try. Neither blocks nor unwinds.
@@ -52,7 +47,9 @@ pub(crate) struct ShardHandle<T> {
     threads: Segments<CachePadded<ThreadState>>,
     /// One past the highest thread state in use.
     threads_end: AtomicU32,
-    pub(super) wake_owner: WakeOwner,
+    wake_owner: WakeOwner,
+    /// The owner's own part, which is not among the threads'.
+    owner: CachePadded<ThreadState>,
 }
 
 impl<T> ShardHandle<T> {
@@ -75,6 +72,7 @@ impl<T> ShardHandle<T> {
             threads,
             threads_end: AtomicU32::new(0),
             wake_owner,
+            owner: CachePadded::default(),
         }
     }
 
@@ -90,168 +88,36 @@ impl<T> ShardHandle<T> {
         self.table.key(index, generation)
     }
 
-    /// The thread state of the thread that holds `slot`. Ends the process if there is no memory for it, which only
+    /// The way to this shard of the thread that holds `slot`. Ends the process if there is no memory for it, which only
     /// threads beyond the first ones need: where nothing can be refused.
     #[inline]
-    pub(crate) fn thread(&self, slot: u32) -> &ThreadState {
-        self.try_thread(slot).unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
+    pub(crate) fn producer(&self, slot: u32) -> Producer<'_, T> {
+        self.try_producer(slot).unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
     }
 
-    /// As [`thread`](Self::thread); `None` if there is no memory.
+    /// Like [`producer`](Self::producer); `None` if there is no memory.
     #[inline]
-    pub(crate) fn try_thread(&self, slot: u32) -> Option<&ThreadState> {
+    pub(crate) fn try_producer(&self, slot: u32) -> Option<Producer<'_, T>> {
         let thread = self.threads.try_get_or_alloc(slot)?;
         // ORDERING: Relaxed: only the slot's holder reads and writes the flag.
         if !thread.joined.load(Ordering::Relaxed) {
             self.join(slot, thread);
         }
-        Some(thread)
+        Some(Producer { shard: self, thread })
+    }
+
+    /// The owner's way to its own shard.
+    #[inline]
+    pub(super) fn of_owner(&self) -> Producer<'_, T> {
+        Producer { shard: self, thread: &self.owner }
     }
 
     #[cold]
     fn join(&self, slot: u32, thread: &ThreadState) {
-        // ORDERING: Relaxed: as in `try_thread`.
+        // ORDERING: Relaxed: as in `try_producer`.
         thread.joined.store(true, Ordering::Relaxed);
         // ORDERING: Relaxed: whoever must know of what this thread counts has this before it; see `threads_sum`.
         self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
-    }
-
-    /// As [`schedule`](Self::schedule), on the thread that holds `slot`.
-    #[inline]
-    pub(crate) fn schedule_by(
-        &self,
-        slot: u32,
-        deadline: u64,
-        payload: T,
-        held: bool,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        let Some(thread) = self.try_thread(slot) else {
-            return Err(ScheduleError::no_memory(payload));
-        };
-        self.schedule(thread, deadline, payload, held)
-    }
-
-    /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
-    #[inline(always)] // or what comes back goes through memory
-    pub(crate) fn schedule(
-        &self,
-        thread: &ThreadState,
-        deadline: u64,
-        payload: T,
-        held: bool,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        let armed = self.arm(thread, deadline, payload, held)?;
-        if !self.send(thread, deadline, armed.index, armed.mark) {
-            if let Some(payload) = self.take_back(thread, armed, held) {
-                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-            }
-            // `stop` has found the timer and returned it: it was accepted after all.
-        }
-        Ok(self.key(armed.index, armed.generation))
-    }
-
-    /// The first part of a schedule: there is a timer, and a slot for its message to the owner.
-    #[inline(always)]
-    pub(super) fn arm(
-        &self,
-        thread: &ThreadState,
-        deadline: u64,
-        payload: T,
-        held: bool,
-    ) -> Result<Armed, ScheduleError<T>> {
-        if let Err(kind) = self.acquire_permit().and_then(|()| self.prepare(thread)) {
-            return Err(ScheduleError::new(kind, payload));
-        }
-        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
-        let count = || _ = thread.scheduled.bump();
-        self.table
-            .arm(&thread.cache, deadline, payload, held, count)
-            .map_err(|payload| self.no_node(payload))
-    }
-
-    /// There was no node for a timer; gives its permit back.
-    #[cold]
-    pub(super) fn no_node(&self, payload: T) -> ScheduleError<T> {
-        self.release_permit();
-        if !self.table.is_full() {
-            return ScheduleError::no_memory(payload);
-        }
-        let shard = usize::from(self.id);
-        ScheduleError::new(ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
-    }
-
-    /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.
-    #[cold]
-    pub(super) fn take_back(&self, thread: &ThreadState, armed: Armed, held: bool) -> Option<T> {
-        let payload = if held {
-            let payload = self.table.cancel_held(&thread.cache, armed.index)?;
-            self.table.release(&thread.cache, armed.index);
-            payload
-        } else {
-            self.table.end(&thread.cache, armed.index, armed.generation, Phase::Cancelled)?
-        };
-        thread.scheduled.undo();
-        self.release_permit();
-        Some(payload)
-    }
-
-    /// Cancels the timer that `key` names: its payload, if the caller won. One compare-and-swap.
-    #[inline]
-    pub(crate) fn cancel(&self, thread: &ThreadState, key: Key<T>) -> Option<T> {
-        let (index, generation) = (key.index(), self.table.generation(key));
-        let payload = self.table.end(&thread.cache, index, generation, Phase::Cancelled);
-        if payload.is_some() {
-            self.count_cancel(thread);
-        }
-        payload
-    }
-
-    /// As [`ShardHandle::cancel`] for the `Timeout` that holds the node.
-    #[inline]
-    pub(crate) fn cancel_held(&self, thread: &ThreadState, index: u32) -> Option<T> {
-        let payload = self.table.cancel_held(&thread.cache, index);
-        if payload.is_some() {
-            self.count_cancel(thread);
-        }
-        payload
-    }
-
-    /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
-    pub(crate) fn exchange(
-        &self,
-        thread: &ThreadState,
-        key: Key<T>,
-        payload: T,
-    ) -> Result<T, NotExchanged<T>> {
-        let exchanged = self.table.exchange(key.index(), self.table.generation(key), payload);
-        if let Err(NotExchanged { left: Some(_), .. }) = &exchanged {
-            // Whoever has ended the timer got nothing for it: its end is counted here.
-            self.count_cancel(thread);
-        }
-        exchanged
-    }
-
-    #[inline]
-    fn count_cancel(&self, thread: &ThreadState) {
-        self.release_permit();
-        if thread.cancelled.bump() % CANCELS_PER_LOOK == 0 {
-            self.look_at_zombies(thread);
-        }
-    }
-
-    /// The owner may sleep for an hour while everything it holds is cancelled: call it before that.
-    #[cold]
-    fn look_at_zombies(&self, thread: &ThreadState) {
-        let pending = self.pending();
-        if too_many(self.counters.entries.get(), || pending) {
-            self.request_turn_by(thread);
-        }
-    }
-
-    /// A `Timeout` lets go of its node.
-    #[inline]
-    pub(crate) fn release(&self, thread: &ThreadState, index: u32) {
-        self.table.release(&thread.cache, index);
     }
 
     /// The state of the timer that a node is held for.
@@ -264,23 +130,6 @@ impl<T> ShardHandle<T> {
     #[inline]
     pub(crate) fn held_key(&self, index: u32) -> Key<T> {
         self.key(index, self.held_state(index).generation())
-    }
-
-    /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
-    #[inline]
-    pub(crate) fn reschedule(&self, thread: &ThreadState, key: Key<T>, deadline: u64) -> bool {
-        match self.table.reschedule(
-            &thread.cache,
-            key.index(),
-            self.table.generation(key),
-            deadline,
-        ) {
-            Rescheduled::Gone => return false,
-            Rescheduled::Later | Rescheduled::Overtaken => {}
-            Rescheduled::Earlier { mark } => self.send_move(thread, deadline, key.index(), mark),
-        }
-        thread.moved.bump();
-        true
     }
 
     /// The state behind a key, if it is not stale.
@@ -297,6 +146,25 @@ impl<T> ShardHandle<T> {
     /// The deadline of a timer whose node the caller holds.
     pub(crate) fn deadline(&self, index: u32) -> u64 {
         self.table.deadline(index)
+    }
+
+    /// Makes the owner turn now. For the engine, whose workers are not woken by anything of the user's.
+    pub(crate) fn request_turn(&self) {
+        if let Wake::Needed(call) = self.wake_state.request_turn() {
+            self.end_sleep(call);
+        }
+    }
+
+    pub(super) fn end_sleep(&self, call: Call) {
+        // Where it has not been woken nobody may rely on it: the next producer calls, too.
+        if (self.wake_owner)() {
+            self.wake_state.called(call);
+        }
+    }
+
+    /// Wakes the owner even if it does not sleep by the handshake; for a clock that was moved by hand.
+    pub(crate) fn unpark(&self) {
+        let _ = (self.wake_owner)();
     }
 
     /// Takes a permit, if there is one.
@@ -333,17 +201,17 @@ impl<T> ShardHandle<T> {
 
     /// Timers accepted so far. O(threads).
     fn scheduled(&self) -> u64 {
-        self.threads_sum(|thread| thread.scheduled.get()) + self.counters.own_scheduled.get()
+        self.threads_sum(|thread| thread.scheduled.get()) + self.owner.scheduled.get()
     }
 
     /// Timers cancelled so far. O(threads).
     fn cancelled(&self) -> u64 {
-        self.threads_sum(|thread| thread.cancelled.get()) + self.counters.own_cancelled.get()
+        self.threads_sum(|thread| thread.cancelled.get()) + self.owner.cancelled.get()
     }
 
     /// Deadlines moved so far. O(threads).
     pub(crate) fn moved(&self) -> u64 {
-        self.threads_sum(|thread| thread.moved.get()) + self.counters.own_moved.get()
+        self.threads_sum(|thread| thread.moved.get()) + self.owner.moved.get()
     }
 
     /// Beginnings and ends so far. O(threads).

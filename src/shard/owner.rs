@@ -3,21 +3,20 @@
 //! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_fired`] for each timer that fires, and
 //! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
 //! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler's call
-//! come [`Owner::confirm`] and [`Owner::finish_call`], which are in `repeat`; what it schedules itself is in `own`.
+//! come [`Owner::confirm`] and [`Owner::finish_call`]. What it schedules itself goes past the inbox.
 
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
-use super::send::unpack;
-use super::store::Nodes;
-use super::thread_state::ThreadState;
+use super::producer::unpack;
 use crate::drive::{Driver, Fired, TurnState, ZOMBIES_PER_LOOK};
 use crate::inbox::Reader;
 use crate::node::moves::Rescheduled;
+use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::Balance;
-use crate::state::Phase;
-use crate::types::{Budget, Key};
-use crate::wheel::{AnyWheel, Entry};
+use crate::time::Repeat;
+use crate::types::{Budget, Key, ScheduleError};
+use crate::wheel::{AnyWheel, Entry, no_memory};
 use std::sync::Arc;
 
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has filed. Then a sweep
@@ -40,9 +39,7 @@ pub(crate) struct Turn {
 pub(crate) struct Owner<T> {
     pub(super) handle: Arc<ShardHandle<T>>,
     reader: Reader,
-    pub(super) driver: Driver,
-    /// The owner's own thread state; its counters stay zero.
-    pub(super) thread: ThreadState,
+    driver: Driver,
     balance: Balance,
     /// A drain ran out of budget.
     draining: bool,
@@ -73,7 +70,6 @@ impl<T> Owner<T> {
             handle: Arc::new(ShardHandle::new(id, inbox, limit, wake_owner)),
             reader,
             driver: Driver::new(wheel),
-            thread: ThreadState::default(),
             balance: Balance::new(),
             draining: false,
             filed: 0,
@@ -136,10 +132,9 @@ impl<T> Owner<T> {
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
     pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
         debug_assert!(self.calling.is_none(), "a call is finished before the next one");
-        let Self { handle, driver, thread, calling, .. } = self;
-        let fired = driver.next(turn, &mut Nodes { handle, thread })?;
+        let fired = self.driver.next(turn, &mut self.handle.of_owner())?;
         if fired.periodic {
-            *calling = Some(fired.key.index());
+            self.calling = Some(fired.key.index());
         }
         Some(fired)
     }
@@ -158,12 +153,11 @@ impl<T> Owner<T> {
     /// The last part: sweep, give memory back, report, look ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
         let TurnState { now, fired, cut_short, .. } = turn;
-        let Self { handle, driver, thread, .. } = self;
-        driver.finish(turn);
+        self.driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
-        let mut nodes = Nodes { handle, thread };
         let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
-        let sweeping = driver.keep_bounded(&mut nodes, turn_requested, sweep.max(budget.sweep));
+        let nodes = &mut self.handle.of_owner();
+        let sweeping = self.driver.keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
         let more = self.draining || cut_short || sweeping || self.trim(budget.sweep);
         self.report();
         let next = if more { now } else { self.next_tick() };
@@ -183,12 +177,12 @@ impl<T> Owner<T> {
         if cfg!(tickwheel_loom) {
             return false;
         }
-        let Self { handle, driver, thread, trim, .. } = self;
+        let Self { handle, driver, trim, .. } = self;
         if !trim.is_at_work() {
             trim.begin(&handle.table, driver.entries(), || handle.pending());
             return trim.is_at_work();
         }
-        if !trim.step(&handle.table, &thread.cache, nodes) {
+        if !trim.step(&handle.table, &handle.of_owner().thread.cache, nodes) {
             driver.begin_sweep();
         }
         true
@@ -203,17 +197,15 @@ impl<T> Owner<T> {
         self.driver.next_tick().unwrap_or(u64::MAX).min(self.handle.wake_state.inbox_due())
     }
 
-    /// Cancels a timer of this shard, whoever scheduled it.
+    /// Cancels a timer of this shard, whichever thread scheduled it.
     #[inline]
     pub(crate) fn cancel(&mut self, key: Key<T>) -> Option<T> {
-        let Self { handle, thread, .. } = self;
-        if !handle.owns(key) {
+        if !self.handle.owns(key) {
             return None;
         }
-        let (index, generation) = (key.index(), handle.table.generation(key));
-        let payload = handle.table.end(&thread.cache, index, generation, Phase::Cancelled)?;
-        handle.release_permit();
-        if handle.counters.own_cancelled.bump() % ZOMBIES_PER_LOOK == 0 {
+        let own = self.handle.of_owner();
+        let payload = own.end(key)?;
+        if own.count_cancelled() % ZOMBIES_PER_LOOK == 0 {
             self.look_at_zombies();
         }
         Some(payload)
@@ -223,28 +215,22 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
-        let Self { handle, driver, thread, .. } = self;
-        driver.look_at_zombies(&mut Nodes { handle, thread });
+        self.driver.look_at_zombies(&mut self.handle.of_owner());
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
     pub(crate) fn reschedule(&mut self, key: Key<T>, deadline: u64) -> bool {
-        let Self { handle, thread, .. } = self;
-        if !handle.owns(key) {
+        if !self.handle.owns(key) {
             return false;
         }
-        match handle.table.reschedule(
-            &thread.cache,
-            key.index(),
-            handle.table.generation(key),
-            deadline,
-        ) {
+        let own = self.handle.of_owner();
+        match own.move_to(key, deadline) {
             Rescheduled::Gone => return false,
             Rescheduled::Later | Rescheduled::Overtaken => {}
             Rescheduled::Earlier { mark } => {
                 let index = key.index();
-                if let Some((deadline, mark)) = handle.table.arrive(index, mark, deadline) {
+                if let Some((deadline, mark)) = own.shard.table.arrive(index, mark, deadline) {
                     self.file(Entry { deadline, index, mark });
                     self.superseded += 1;
                     if self.superseded % ZOMBIES_PER_LOOK == 0 {
@@ -253,7 +239,7 @@ impl<T> Owner<T> {
                 }
             }
         }
-        self.handle.counters.own_moved.bump();
+        self.handle.of_owner().thread.moved.bump();
         true
     }
 
@@ -288,9 +274,9 @@ impl<T> Owner<T> {
         // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
         // this one or by the next, and a word that stayed low would ask for one more turn.
         self.balance.begin_drain(&self.handle.wake_state);
-        let Self { handle, reader, driver, thread, .. } = self;
+        let Self { handle, reader, driver, .. } = self;
         let (mut dead, mut filed) = (0, 0);
-        let nodes = Nodes { handle, thread };
+        let nodes = handle.of_owner();
         let drained = reader.drain(limit, |message| {
             let (index, mark) = unpack(message.word);
             match handle.table.arrive(index, mark, message.tick) {
@@ -326,8 +312,8 @@ impl<T> Owner<T> {
         // First of all: whatever becomes of the rest, nobody is told that a timer is accepted which nobody drives.
         self.refuse();
         self.abandon_call();
-        let Self { handle, thread, .. } = self;
-        handle.table.return_all(&thread.cache, |returned| {
+        let handle = &self.handle;
+        handle.table.return_all(&handle.of_owner().thread.cache, |returned| {
             handle.counters.returned.bump();
             handle.release_permit();
             take(returned);
@@ -349,5 +335,55 @@ impl<T> Owner<T> {
             counters.swept.set(swept);
             counters.dropped.set(dropped);
         }
+    }
+
+    /// Arms a timer past the inbox.
+    #[inline]
+    pub(crate) fn schedule(
+        &mut self,
+        deadline: u64,
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let armed = self.handle.of_owner().arm(deadline, payload, false, false)?;
+        self.file_new(armed, deadline)
+    }
+
+    /// Files the entry of a timer that has just been armed and counted, or takes it back if there is no memory.
+    #[inline(always)]
+    fn file_new(&mut self, armed: Armed, deadline: u64) -> Result<Key<T>, ScheduleError<T>> {
+        let Armed { index, generation, mark } = armed;
+        let key = self.handle.key(index, generation);
+        let has_room = self.driver.file(Entry { deadline, index, mark });
+        if !has_room && !self.make_room(deadline, index, mark) {
+            // `None` if another thread has ended the timer, which can only have guessed its key.
+            if let Some(payload) = self.handle.of_owner().take_back(armed, false) {
+                return Err(ScheduleError::no_memory(payload));
+            }
+        }
+        Ok(key)
+    }
+
+    /// Files an entry whose timer was accepted long ago; ends the process if there is no memory.
+    #[inline(always)]
+    pub(super) fn file(&mut self, entry: Entry) {
+        if !self.driver.file(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
+            no_memory();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
+        self.driver.make_room(Entry { deadline, index, mark }, &self.handle.of_owner())
+    }
+
+    /// Like [`Producer::schedule_periodic`](super::Producer::schedule_periodic), past the inbox.
+    pub(crate) fn schedule_periodic(
+        &mut self,
+        repeat: Repeat<T>,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let deadline = repeat.course.tick();
+        let armed = self.handle.of_owner().arm_periodic(repeat, false)?;
+        self.file_new(armed, deadline)
     }
 }

@@ -1,0 +1,77 @@
+//! The calls of a periodic timer, around its handler.
+//!
+//! Everything else is as with other timers: one key, one `cancel`, one `reschedule`. A call counts as one timer
+//! fired, and the next one as one scheduled; the permit under `max_pending` is kept from schedule to end.
+
+use super::owner::Owner;
+use crate::contain;
+use crate::drive::{Fired, TurnState};
+use crate::node::periodic::Call;
+use crate::time::Time;
+use crate::wheel::Entry;
+
+impl<T> Owner<T> {
+    /// Directly before the handler is called for a periodic timer that fired; nothing if somebody has ended it since,
+    /// or moved it. Nothing of the user's may run between this and the handler. Timers that fire once need none of
+    /// this.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
+    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
+        let own = self.handle.of_owner();
+        let index = fired.key.index();
+        // The next call is counted before this one counts as over, so that the timer always counts as pending.
+        match own.shard.table.confirm_call(&own.thread.cache, fired, turn.now) {
+            Call::Begins(fired) => {
+                own.thread.scheduled.bump();
+                own.shard.counters.fired.bump();
+                return Some(fired);
+            }
+            Call::Moved(filed) => {
+                self.calling = None;
+                if let Some((deadline, mark)) = filed {
+                    self.file(Entry { deadline, index, mark });
+                }
+            }
+            Call::Ended(payload) => {
+                self.calling = None;
+                contain::drop_payload(payload);
+            }
+        }
+        turn.fired -= 1;
+        None
+    }
+
+    /// Whether a periodic timer is at a call.
+    #[inline]
+    pub(crate) fn is_calling(&self) -> bool {
+        self.calling.is_some()
+    }
+
+    /// The handler has returned, or has panicked: sends a periodic timer on to its next deadline, counted from
+    /// `now`. Does nothing after a timer that fires once, and does not ask for the time then.
+    #[inline]
+    pub(crate) fn finish_call(&mut self, now: impl FnOnce() -> Time) {
+        if self.calling.is_some() {
+            self.go_on(now());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn go_on(&mut self, now: Time) {
+        let Some(index) = self.calling.take() else { return };
+        let own = self.handle.of_owner();
+        let filed = own.shard.table.finish_call(&own.thread.cache, index, now);
+        if let Some((deadline, mark)) = filed {
+            self.file(Entry { deadline, index, mark });
+        }
+    }
+
+    /// Gives up the call that is prepared or under way, if there is one; for the end of the shard.
+    pub(super) fn abandon_call(&mut self) {
+        if let Some(index) = self.calling.take() {
+            self.handle.table.abandon_call(&self.handle.of_owner().thread.cache, index);
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! What any thread does with a shard: one thread's way to it.
+//!
+//! `Timer` routes to one, a `Submitter` keeps one, a `Remote` has the one of its shard, handles and futures find theirs
+//! by the place of their timer. The owner has one, too, for its own timers.
+
+use super::handle::ShardHandle;
+use super::thread_state::ThreadState;
+use crate::contain;
+use crate::drive::{Fate, Fired, TimerStore, too_many};
+use crate::inbox::{Message, NoMemory};
+use crate::node::exchange::NotExchanged;
+use crate::node::moves::Rescheduled;
+use crate::node::table::Armed;
+use crate::park::{Announced, Call, Wake};
+use crate::state::Phase;
+use crate::sync::bounded;
+use crate::sync::segments::MAX_SLOTS;
+use crate::time::Repeat;
+use crate::types::{Key, ScheduleError, ScheduleErrorKind};
+use crate::wheel::Entry;
+
+/// A thread looks at the zombie bound every so many of its cancels.
+const CANCELS_PER_LOOK: u64 = 4096;
+
+/// Unread messages after which a producer calls the owner, whatever their deadlines.
+///
+/// The inbox holds entries back: what is cancelled while it lies here never reaches the wheel, so the owner
+/// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
+/// ten thousand, and 256 KiB of messages is as much as should lie around.
+const MOST_UNREAD: u64 = bounded(16 * 1024, 4);
+
+/// An entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
+#[inline]
+fn pack(index: u32, mark: u32) -> u64 {
+    u64::from(mark >> 1) << 32 | u64::from(index)
+}
+
+/// Index and mark of a message's word.
+#[inline]
+pub(super) fn unpack(word: u64) -> (u32, u32) {
+    (word as u32, ((word >> 31) | 1) as u32)
+}
+
+/// A shard, and the calling thread's part of it.
+pub(crate) struct Producer<'a, T> {
+    pub(super) shard: &'a ShardHandle<T>,
+    pub(crate) thread: &'a ThreadState,
+}
+
+impl<T> Clone for Producer<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Producer<'_, T> {}
+
+impl<T> Producer<'_, T> {
+    /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
+    #[inline(always)] // or what comes back goes through memory
+    pub(crate) fn schedule(
+        self,
+        deadline: u64,
+        payload: T,
+        held: bool,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let armed = self.arm(deadline, payload, held, true)?;
+        let key = self.announce(deadline, armed, held)?;
+        if held {
+            self.thread.handles_made.bump();
+        }
+        Ok(key)
+    }
+
+    /// The second part of a schedule: tells the owner of the timer, unless the shard is closed.
+    #[inline(always)]
+    fn announce(self, tick: u64, armed: Armed, held: bool) -> Result<Key<T>, ScheduleError<T>> {
+        if !self.send(tick, armed.index, armed.mark) {
+            if let Some(payload) = self.take_back(armed, held) {
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+            }
+            // `stop` has found the timer and returned it: it was accepted after all.
+        }
+        Ok(self.shard.key(armed.index, armed.generation))
+    }
+
+    /// The first part of a schedule: there is a timer and, if one is to be sent, a slot for its message to the owner.
+    #[inline(always)]
+    pub(super) fn arm(
+        self,
+        deadline: u64,
+        payload: T,
+        held: bool,
+        send: bool,
+    ) -> Result<Armed, ScheduleError<T>> {
+        let prepare = || if send { self.prepare() } else { Ok(()) };
+        if let Err(kind) = self.shard.acquire_permit().and_then(|()| prepare()) {
+            return Err(ScheduleError::new(kind, payload));
+        }
+        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
+        let count = || _ = self.thread.scheduled.bump();
+        self.shard
+            .table
+            .arm(&self.thread.cache, deadline, payload, held, count)
+            .map_err(|payload| self.no_node(payload))
+    }
+
+    /// There was no node for a timer; gives its permit back.
+    #[cold]
+    fn no_node(self, payload: T) -> ScheduleError<T> {
+        self.shard.release_permit();
+        if !self.shard.table.is_full() {
+            return ScheduleError::no_memory(payload);
+        }
+        let shard = usize::from(self.shard.id);
+        ScheduleError::new(ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
+    }
+
+    /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.
+    #[cold]
+    pub(super) fn take_back(self, armed: Armed, held: bool) -> Option<T> {
+        let payload = if held {
+            let payload = self.shard.table.cancel_held(&self.thread.cache, armed.index)?;
+            self.shard.table.release(&self.thread.cache, armed.index);
+            payload
+        } else {
+            self.shard.table.end(
+                &self.thread.cache,
+                armed.index,
+                armed.generation,
+                Phase::Cancelled,
+            )?
+        };
+        self.thread.scheduled.undo();
+        self.shard.release_permit();
+        Some(payload)
+    }
+
+    /// Ends the timer that `key` names: its payload, if the caller won. One compare-and-swap.
+    #[inline]
+    pub(super) fn end(self, key: Key<T>) -> Option<T> {
+        let Self { shard, thread } = self;
+        shard.table.end(&thread.cache, key.index(), shard.table.generation(key), Phase::Cancelled)
+    }
+
+    /// Cancels the timer that `key` names: its payload, if the caller won.
+    #[inline]
+    pub(crate) fn cancel(self, key: Key<T>) -> Option<T> {
+        let payload = self.end(key);
+        if payload.is_some() {
+            self.cancelled();
+        }
+        payload
+    }
+
+    /// Like [`cancel`](Self::cancel), for the handle that holds the node.
+    #[inline]
+    pub(crate) fn cancel_held(self, index: u32) -> Option<T> {
+        let payload = self.shard.table.cancel_held(&self.thread.cache, index);
+        if payload.is_some() {
+            self.cancelled();
+        }
+        payload
+    }
+
+    /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
+    pub(crate) fn exchange(self, key: Key<T>, payload: T) -> Result<T, NotExchanged<T>> {
+        let exchanged =
+            self.shard.table.exchange(key.index(), self.shard.table.generation(key), payload);
+        if let Err(NotExchanged { left: Some(_), .. }) = &exchanged {
+            // Whoever has ended the timer got nothing for it: its end is counted here.
+            self.cancelled();
+        }
+        exchanged
+    }
+
+    /// Counts a cancelled timer and releases its permit; how many this thread has cancelled.
+    #[inline]
+    pub(super) fn count_cancelled(self) -> u64 {
+        self.shard.release_permit();
+        self.thread.cancelled.bump()
+    }
+
+    #[inline]
+    fn cancelled(self) {
+        if self.count_cancelled() % CANCELS_PER_LOOK == 0 {
+            self.look_at_zombies();
+        }
+    }
+
+    /// The owner may sleep for an hour while everything it holds is cancelled: call it before that.
+    #[cold]
+    fn look_at_zombies(self) {
+        let pending = self.shard.pending();
+        if too_many(self.shard.counters.entries.get(), || pending) {
+            self.wake(self.shard.wake_state.request_turn());
+        }
+    }
+
+    /// Releases the node that a handle holds: the handle's last use of the shard.
+    #[inline]
+    pub(crate) fn release(self, index: u32) {
+        self.shard.table.release(&self.thread.cache, index);
+        self.thread.handles_dropped.bump();
+    }
+
+    #[inline]
+    pub(super) fn move_to(self, key: Key<T>, deadline: u64) -> Rescheduled {
+        let Self { shard, thread } = self;
+        let generation = shard.table.generation(key);
+        shard.table.reschedule(&thread.cache, key.index(), generation, deadline)
+    }
+
+    /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
+    #[inline]
+    pub(crate) fn reschedule(self, key: Key<T>, deadline: u64) -> bool {
+        match self.move_to(key, deadline) {
+            Rescheduled::Gone => return false,
+            Rescheduled::Later | Rescheduled::Overtaken => {}
+            Rescheduled::Earlier { mark } => self.send_move(deadline, key.index(), mark),
+        }
+        self.thread.moved.bump();
+        true
+    }
+
+    /// Begins a periodic timer. Lock-free; allocates once.
+    pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Result<Key<T>, ScheduleError<T>> {
+        let tick = repeat.course.tick();
+        let armed = self.arm_periodic(repeat, true)?;
+        self.announce(tick, armed, false)
+    }
+
+    /// `send`: a message is to follow, for which there must be a slot.
+    pub(super) fn arm_periodic(
+        self,
+        repeat: Repeat<T>,
+        send: bool,
+    ) -> Result<Armed, ScheduleError<T>> {
+        let Repeat { payload, clone, course } = repeat;
+        if let Err(kind) = self.shard.acquire_permit() {
+            return Err(ScheduleError::new(kind, payload));
+        }
+        let Some(template) = contain::quietly("a payload's Clone", || clone(&payload)) else {
+            self.shard.release_permit();
+            return Err(ScheduleError::new(ScheduleErrorKind::PayloadClonePanicked, payload));
+        };
+        // After the last that is the user's: a Clone may schedule timers, too.
+        if let Err(kind) = if send { self.prepare() } else { Ok(()) } {
+            contain::drop_payload(template);
+            return Err(ScheduleError::new(kind, payload));
+        }
+        let repeat = Repeat { payload, clone, course };
+        let count = || _ = self.thread.scheduled.bump();
+        self.shard
+            .table
+            .arm_periodic(&self.thread.cache, repeat, template, count)
+            .map_err(|payload| self.no_node(payload))
+    }
+
+    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the permit back if
+    /// not.
+    #[inline(always)]
+    fn prepare(self) -> Result<(), ScheduleErrorKind> {
+        if self.thread.writer.is_ready() { Ok(()) } else { self.prepare_block() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prepare_block(self) -> Result<(), ScheduleErrorKind> {
+        self.fetch_block().inspect_err(|_| self.shard.release_permit())
+    }
+
+    /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying
+    /// must not fill one after the other.
+    fn fetch_block(self) -> Result<(), ScheduleErrorKind> {
+        if self.shard.wake_state.is_closed() {
+            return Err(ScheduleErrorKind::Stopped);
+        }
+        self.shard
+            .inbox
+            .prepare(&self.thread.writer)
+            .map_err(|NoMemory| ScheduleErrorKind::OutOfMemory)
+    }
+
+    /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the shard is closed.
+    ///
+    /// The thread state must be prepared. Neither allocates nor unwinds.
+    #[inline]
+    fn send(self, tick: u64, index: u32, mark: u32) -> bool {
+        self.tell(self.publish(tick, index, mark))
+    }
+
+    /// The first half of [`send`](Self::send): writes the message. What comes back is to be told, at once or together
+    /// with later messages of the same thread, whichever is the lowest.
+    #[inline(always)]
+    pub(super) fn publish(self, tick: u64, index: u32, mark: u32) -> u64 {
+        match self.thread.writer.write(Message { tick, word: pack(index, mark) }) {
+            None => tick,
+            Some(block) => {
+                let unread = self.shard.inbox.hand_over(block);
+                if unread >= MOST_UNREAD { 0 } else { tick }
+            }
+        }
+    }
+
+    /// The second half: one fence, one look at whether the shard is closed, one decision about a wake.
+    #[inline(always)]
+    pub(super) fn tell(self, alarm: u64) -> bool {
+        let Announced { wake, closed } = self.shard.wake_state.notify(alarm);
+        self.wake(wake);
+        !closed
+    }
+
+    #[inline]
+    fn wake(self, wake: Wake) {
+        if let Wake::Needed(call) = wake {
+            self.call(call);
+        }
+    }
+
+    #[cold]
+    fn call(self, call: Call) {
+        self.thread.calling.once(call, |call| self.shard.end_sleep(call));
+    }
+
+    /// Tells the owner of an earlier deadline. Until it knows, and if it never does, the old entry stands.
+    fn send_move(self, deadline: u64, index: u32, mark: u32) {
+        // A closed shard is no loss: `stop` finds the timer in the table. Without memory the timer fires by its old
+        // entry.
+        if self.thread.writer.is_ready() || self.fetch_block().is_ok() {
+            self.thread.moves_sent.bump();
+            let _ = self.send(deadline, index, mark);
+        }
+    }
+}
+
+impl<T> TimerStore for Producer<'_, T> {
+    type Fired = Fired<T>;
+
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.shard.table.is_live(entry.index, entry.mark)
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: &Entry) {
+        self.shard.table.prefetch(entry.index);
+    }
+
+    #[inline(always)] // as `Driver::next`, whose one step it is
+    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
+        let Self { shard, thread } = *self;
+        shard.table.due(&thread.cache, entry.index, entry.mark, now, |fired| {
+            if fired {
+                // The permit is back before the handler runs, so that it can schedule at the limit.
+                shard.release_permit();
+                shard.counters.fired.bump();
+            } else {
+                shard.counters.panics.bump();
+            }
+        })
+    }
+
+    fn pending(&self) -> u64 {
+        self.shard.pending()
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use crate::shard::{Owner, ShardHandle};
+    use crate::wheel::{AnyWheel, Hierarchical};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+    fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let owner = Owner::new(0, wheel, None, Box::new(wake));
+        assert!(owner.fall_asleep(u64::MAX), "nothing is due");
+        owner
+    }
+
+    #[test]
+    fn a_producer_that_stops_in_its_wake_call_delays_nobody_else() {
+        let ((stopped, is_stopped), (go_on, may_go_on)) = (channel(), channel());
+        let (calls, may_go_on) = (Arc::new(AtomicUsize::new(0)), Mutex::new(may_go_on));
+        let counted = Arc::clone(&calls);
+        // The first to call stops within its call until it is told to go on.
+        let owner = sleeping(move || {
+            if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+                stopped.send(()).unwrap();
+                may_go_on.lock().unwrap().recv().unwrap();
+            }
+            true
+        });
+        let handle = owner.handle();
+        std::thread::scope(|scope| {
+            scope.spawn(|| handle.producer(0).schedule(5, 0, false).unwrap());
+            is_stopped.recv().unwrap();
+            for tick in [5, 6, 4] {
+                let _ = handle.producer(1).schedule(tick, 0, false).unwrap();
+                assert_eq!(calls.load(Ordering::SeqCst), 2, "one call that returned is enough");
+            }
+            go_on.send(()).unwrap();
+        });
+    }
+
+    /// The owner is faster than its waker: it has risen and sleeps again when that sends a message of its own.
+    #[test]
+    fn a_waker_that_has_a_message_for_the_next_sleep_is_called_once_more() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let handle: Arc<OnceLock<Weak<ShardHandle<u64>>>> = Arc::default();
+        let (counted, inside) = (Arc::clone(&calls), Arc::clone(&handle));
+        let owner = sleeping(move || {
+            let call = counted.fetch_add(1, Ordering::SeqCst);
+            let handle = inside.get().and_then(Weak::upgrade).unwrap();
+            if call == 0 {
+                handle.wake_state.rise();
+                handle.wake_state.begin_drain();
+                assert!(handle.wake_state.fall_asleep(50));
+            }
+            if call < 2 {
+                let _ = handle.producer(0).schedule(3, 0, false).unwrap();
+                assert_eq!(counted.load(Ordering::SeqCst), call + 1, "not from within itself");
+            }
+            true
+        });
+        assert!(handle.set(Arc::downgrade(owner.handle())).is_ok());
+        for (tick, called) in [(5, 2), (4, 2), (2, 2)] {
+            let _ = owner.handle().producer(0).schedule(tick, 0, false).unwrap();
+            assert_eq!(calls.load(Ordering::SeqCst), called);
+        }
+    }
+
+    #[test]
+    fn nobody_relies_on_a_wake_that_has_failed() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let owner = sleeping(move || counted.fetch_add(1, Ordering::SeqCst) >= 2);
+        let handle = owner.handle();
+        for (tick, called) in [(5, 1), (6, 2), (5, 3), (4, 3)] {
+            let _ = handle.producer(0).schedule(tick, 0, false).unwrap();
+            assert_eq!(calls.load(Ordering::SeqCst), called, "the third call is the first to wake");
+        }
+    }
+}
