@@ -272,8 +272,8 @@ impl Log {
     }
 
     /// Hands what may be due at `now` to `file`, in order and with what is older; the others are sealed if that `pays`.
-    /// Of the sealed ones about `limit` entries at a time: call again while something is [due](Self::earliest). How many
-    /// entries were filed, and how many dead ones removed.
+    /// Of the sealed ones about `limit` entries at a time: call again while something is [due](Self::earliest). Returns
+    /// how many entries were filed, and how many dead ones were removed.
     pub(crate) fn file_due(
         &mut self,
         now: u64,
