@@ -69,11 +69,9 @@
 //!
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
-//! | `engine` (default) | [`Timer`] | threads: `shard` |
-//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `engine` |
-//! | `event-loop` (default) | [`EventLoopTimer`] | `shard` |
+//! | `threads` (default) | [`Timer`], [`EventLoopTimer`] | `std`, crossbeam-utils, core_affinity, mio, rustix |
+//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
-//! | `shard` | what the two share; chosen by them | `std`, crossbeam-utils, mio, rustix |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
 //! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need
@@ -132,11 +130,8 @@
 //! ```
 
 #![cfg_attr(not(feature = "std"), no_std)]
-// The lower rooms have a few functions that only one of the upper rooms asks for.
-#![cfg_attr(
-    not(all(feature = "futures", feature = "event-loop")),
-    allow(dead_code, unused_imports)
-)]
+// The lower rooms have a few functions that only futures, or timers that threads share, ask for.
+#![cfg_attr(not(feature = "futures"), allow(dead_code, unused_imports))]
 
 extern crate alloc;
 
@@ -157,18 +152,18 @@ mod unwind;
 pub mod wheel;
 
 // What shares timers between threads.
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod inbox;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod node;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod park;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod shard;
 
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 mod engine;
-#[cfg(feature = "event-loop")]
+#[cfg(feature = "threads")]
 mod event_loop;
 #[cfg(feature = "futures")]
 mod futures;
@@ -177,13 +172,13 @@ mod futures;
 #[path = "../loom-tests/models/mod.rs"]
 mod models;
 
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,
     SlowHandler, Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
     WorkerFailure, executor_fn, global, unpin_current_thread,
 };
-#[cfg(feature = "event-loop")]
+#[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 pub use futures::{
@@ -192,9 +187,9 @@ pub use futures::{
 };
 pub use local::{FixedTimer, LocalTimer};
 pub use pull::{Expirations, Pull};
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub use shard::{DurationHistogram, ShardStats};
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub use time::BootClock;
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
@@ -206,16 +201,16 @@ pub use types::{
 };
 
 /// The README's examples are compiled and run with the documentation tests.
-#[cfg(all(doctest, feature = "futures", feature = "event-loop"))]
+#[cfg(all(doctest, feature = "futures"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 /// As the README's.
-#[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
+#[cfg(all(doctest, feature = "threads"))]
 #[doc = include_str!("../docs/EMBEDDING.md")]
 struct Embedding;
 
 /// As the README's.
-#[cfg(all(doctest, feature = "engine", feature = "event-loop"))]
+#[cfg(all(doctest, feature = "threads"))]
 #[doc = include_str!("../docs/GUIDE.md")]
 struct Guide;

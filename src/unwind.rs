@@ -3,9 +3,9 @@
 //! A panic in a handler, in a payload's destructor or beside a call leaves every timer as it should be: the tests
 //! panic in all of these places and go on. So whoever catches a panic may use the timer that he holds.
 
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 use crate::engine::{Submitter, Timeout, Timer, WeakTimer};
-#[cfg(feature = "event-loop")]
+#[cfg(feature = "threads")]
 use crate::event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 use crate::futures::{Interval, Sleep};
@@ -17,30 +17,30 @@ impl<T: RefUnwindSafe> RefUnwindSafe for LocalTimer<T> {}
 impl<T: UnwindSafe> UnwindSafe for FixedTimer<T> {}
 impl<T: RefUnwindSafe> RefUnwindSafe for FixedTimer<T> {}
 
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> UnwindSafe for Timer<T> {}
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> RefUnwindSafe for Timer<T> {}
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> UnwindSafe for WeakTimer<T> {}
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> RefUnwindSafe for WeakTimer<T> {}
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> UnwindSafe for Timeout<T> {}
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> RefUnwindSafe for Timeout<T> {}
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> UnwindSafe for Submitter<'_, T> {}
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 impl<T> RefUnwindSafe for Submitter<'_, T> {}
 
-#[cfg(feature = "event-loop")]
+#[cfg(feature = "threads")]
 impl<T> UnwindSafe for Remote<T> {}
-#[cfg(feature = "event-loop")]
+#[cfg(feature = "threads")]
 impl<T> RefUnwindSafe for Remote<T> {}
-#[cfg(feature = "event-loop")]
+#[cfg(feature = "threads")]
 impl<T: UnwindSafe> UnwindSafe for EventLoopTimer<T> {}
-#[cfg(feature = "event-loop")]
+#[cfg(feature = "threads")]
 impl<T: RefUnwindSafe> RefUnwindSafe for EventLoopTimer<T> {}
 
 #[cfg(feature = "futures")]

@@ -31,9 +31,7 @@ fn the_local_timers_need_no_crate_of_the_operating_system() {
     }
     assert!(!named(&dependencies(""), "log "));
     // With the others the same look finds them.
-    assert!(named(&dependencies("engine"), "core_affinity "));
-    let event_loop = dependencies("event-loop");
-    assert!(named(&event_loop, "crossbeam-utils ") && !named(&event_loop, "core_affinity "));
+    assert!(named(&dependencies("threads"), "core_affinity "));
 }
 
 #[test]

@@ -10,10 +10,8 @@
 //! `builder`.
 
 mod build;
-#[cfg(feature = "engine")]
 mod closures;
 mod remote;
-#[cfg(feature = "futures")]
 mod timer;
 
 pub use remote::Remote;

@@ -148,7 +148,7 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
     #[inline]
     fn after_growth(&self, before: usize) {
         if self.nodes.capacity() > before {
-            #[cfg(feature = "shard")]
+            #[cfg(feature = "threads")]
             crate::sync::pages::prefer_huge(self.nodes.as_ptr().cast(), self.held_bytes());
         }
     }
@@ -350,7 +350,7 @@ impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
     }
 }
 
-#[cfg(all(test, feature = "shard", target_os = "linux", not(tickwheel_loom)))]
+#[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
 mod tests {
     use super::*;
     use crate::sync::pages::tests::prefers_huge;

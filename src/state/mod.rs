@@ -8,9 +8,9 @@
 //! The shared table goes through [`StateWord`], the single-threaded one uses [`State`] as it is.
 
 mod pure;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod word;
 
 pub(crate) use pure::{Phase, State};
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) use word::{Arrival, Confirmed, Ending, Finished, Moved, StateWord};

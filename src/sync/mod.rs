@@ -10,24 +10,24 @@
 //! zero).
 
 pub(crate) mod boxed;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) mod cell;
 #[cfg(tickwheel_loom)]
 #[path = "../../loom-tests/support/mod.rs"]
 #[cfg_attr(not(test), allow(dead_code, reason = "asked for by models"))]
 pub(crate) mod explored;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) mod fence;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) mod pages;
 pub(crate) mod prefetch;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) mod segments;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) mod slot;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) mod stack;
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 pub(crate) mod wiped;
 
 #[cfg(not(tickwheel_loom))]
@@ -45,7 +45,7 @@ pub(crate) mod atomic {
 }
 
 /// The lock of what is rare.
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) mod lock {
     #[cfg(tickwheel_loom)]
     pub(crate) use super::explored::Mutex;

@@ -20,7 +20,7 @@
 //! | `manual` | a clock that a test or a simulation turns by hand |
 //! | `source` | the clock that a timer was given |
 
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod boot;
 mod clock;
 mod latest;
@@ -30,17 +30,17 @@ mod manual;
 mod monotonic;
 mod period;
 mod point;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod quick;
 mod repeat;
 mod slack;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 mod source;
 mod tick;
 mod timeout;
 mod when;
 
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub use boot::BootClock;
 pub use clock::Clock;
 pub(crate) use clock::read_quietly;
@@ -52,10 +52,10 @@ pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
 pub use point::Time;
 pub(crate) use point::saturating_ns;
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Course, Repeat};
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 pub(crate) use source::{AnyClock, TimeSource};
 pub(crate) use tick::TickRate;
 pub(crate) use timeout::whole_ms;

@@ -44,7 +44,7 @@ impl Course {
     }
 
     /// The time at which a tick begins.
-    #[cfg(feature = "shard")]
+    #[cfg(feature = "threads")]
     pub(crate) const fn start_of(&self, tick: u64) -> Time {
         self.rate.start_of(tick)
     }

@@ -47,7 +47,7 @@ pub use pin_state::PinState;
 pub use recurring::Recurring;
 pub(crate) use salt::salt;
 pub use settings::Settings;
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 pub(crate) use settings::setters;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -2,7 +2,7 @@
 
 use super::checks::{check_budget, check_max_pending, check_tick};
 use super::{Budget, BuildError, WheelKind};
-#[cfg(feature = "shard")]
+#[cfg(feature = "threads")]
 use crate::time::AnyClock;
 use crate::time::TickRate;
 use core::fmt;
@@ -34,7 +34,7 @@ use core::time::Duration;
 /// For an event loop, woken through its own poll or by a closure:
 ///
 /// ```
-/// # #[cfg(feature = "event-loop")] {
+/// # #[cfg(feature = "threads")] {
 /// use tickwheel::{EventLoopTimer, MonotonicClock, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,7 +57,7 @@ pub struct Settings {
     /// How much longer than to the next deadline the owner may sleep.
     pub(crate) slack: Duration,
     pub(crate) capacity: usize,
-    #[cfg(feature = "shard")]
+    #[cfg(feature = "threads")]
     pub(crate) clock: Option<AnyClock>,
 }
 
@@ -115,7 +115,7 @@ macro_rules! setters {
         /// Sets the clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
         /// [`ManualClock`](crate::ManualClock) time moves by hand. Fronts of one thread are told the time and ignore
         /// it.
-        #[cfg(feature = "shard")]
+        #[cfg(feature = "threads")]
         pub fn clock(mut self, clock: impl crate::time::Clock) -> Self {
             let clock = crate::contain::Contained::new("a clock", std::sync::Arc::new(clock) as _);
             self.settings().clock = Some(clock);
@@ -123,7 +123,7 @@ macro_rules! setters {
         }
     };
 }
-#[cfg(feature = "engine")]
+#[cfg(feature = "threads")]
 pub(crate) use setters;
 
 impl Settings {
@@ -136,7 +136,7 @@ impl Settings {
             budget: Budget::default(),
             slack: Duration::ZERO,
             capacity: 0,
-            #[cfg(feature = "shard")]
+            #[cfg(feature = "threads")]
             clock: None,
         }
     }

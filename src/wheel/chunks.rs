@@ -361,9 +361,9 @@ impl<const N: usize> Chunks<N> {
 
 /// Frees a large piece of plain data, its pages first where the system can be told.
 pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
-    #[cfg(feature = "shard")]
+    #[cfg(feature = "threads")]
     crate::sync::pages::discard(piece);
-    #[cfg(not(feature = "shard"))]
+    #[cfg(not(feature = "threads"))]
     drop(piece);
 }
 
