@@ -22,7 +22,8 @@
 //! It begins at the end of a turn that has nothing else left to do (the end of a sweep is one), if more than twice as
 //! many nodes are free as in use, and [`kept`] besides. It leaves as many free as are in use, and half of
 //! [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all
-//! of these; so it begins again only after other nodes have come into use, or when half of the timers have ended.
+//! of these; so it begins again only after other nodes have come into use, or when half of the timers have ended, of sixteen
+//! fifteen where it was of no use.
 
 use super::magazine::{CAPACITY, ThreadCache};
 use super::record::Node;
@@ -85,8 +86,10 @@ pub(crate) struct Trim {
     end: u64,
     /// The nodes in use when it began last.
     in_use: u64,
-    /// The [resident](Table::resident) nodes when it ended last.
+    /// The [resident](Table::resident) nodes when it began, or when it ended last.
     left: u64,
+    /// Fewer nodes in use than this make another attempt worth while, though no other node has come into use.
+    again_below: u64,
 }
 
 impl Trim {
@@ -107,11 +110,12 @@ impl Trim {
             return;
         }
         let in_use = in_use();
-        let is_as_it_was = table.resident() <= self.left && in_use.saturating_mul(2) >= self.in_use;
+        let is_as_it_was = table.resident() <= self.left && in_use >= self.again_below;
         if is_as_it_was || !has_much_free(table, in_use) {
             return;
         }
         (self.in_use, self.end) = (in_use, table.depot().end());
+        self.left = table.resident();
         let last = table.depot().regions.region_of(self.end.saturating_sub(1) as u32);
         if self.counts.try_reserve_exact(last as usize + 1).is_ok() {
             self.counts.resize(last as usize + 1, 0);
@@ -216,8 +220,11 @@ impl Trim {
         for _ in 0..magazines {
             let Some(magazine) = self.pile.pop(&depot.magazines) else {
                 self.counts = Vec::new();
-                self.left = table.resident();
-                self.stage = Stage::Idle;
+                let left = table.resident();
+                // Where timers end in disorder, hardly any region is free before nearly all have ended.
+                let was_of_use = left < self.left / 8 * 7;
+                self.again_below = if was_of_use { self.in_use / 2 } else { self.in_use / 16 };
+                (self.left, self.stage) = (left, Stage::Idle);
                 return;
             };
             let Some(slot) = depot.magazines.get(magazine) else { continue };
