@@ -16,13 +16,14 @@
 //!
 //! Not shared between threads; moves from one to the next.
 
-use super::hold::AlarmRef;
+use super::hold::EngineRef;
 use super::inner::Inner;
 use super::task::Task;
 use super::timer::Timer;
 use crate::contain;
 use crate::node::exchange::NotExchanged;
 use crate::state::{Phase, State};
+use crate::sync::slot;
 use crate::time::{Deadline, Period, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
@@ -51,19 +52,23 @@ struct Armed {
 
 /// See the module.
 pub(crate) struct Alarm {
-    engine: AlarmRef<Task>,
+    engine: EngineRef<Task>,
+    /// Counted as a handle of the engine; one that is static is never freed.
+    counted: bool,
     armed: Option<Armed>,
 }
 
 impl Alarm {
     pub(crate) fn of(timer: &Timer) -> Self {
-        Self { engine: AlarmRef::counted(timer.engine()), armed: None }
+        let engine = timer.engine();
+        slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.bump());
+        Self { engine: EngineRef::new(engine), counted: true, armed: None }
     }
 
     /// As [`of`](Self::of), without a reference count.
     #[inline]
     pub(crate) fn of_static(timer: &'static Timer) -> Self {
-        Self { engine: AlarmRef::of_static(timer.engine()), armed: None }
+        Self { engine: EngineRef::new(timer.engine()), counted: false, armed: None }
     }
 
     /// The deadline of a timer that is set now, before it is rounded to a tick.
@@ -205,6 +210,11 @@ impl Drop for Alarm {
     #[inline]
     fn drop(&mut self) {
         self.disarm();
+        if self.counted {
+            // The last use of the engine.
+            let first = &self.engine.handles[0];
+            slot::with(|slot| first.producer(slot).thread.handles_dropped.bump());
+        }
     }
 }
 

@@ -4,8 +4,7 @@
 //! |---|---|---|
 //! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `Hold` |
 //! | [`Hold`], of a worker | the count of its `Arc` | memory |
-//! | [`HandleRef`], in a `Timeout` | per thread and shard, see `retired` | memory |
-//! | [`AlarmRef`], in a future | as a `HandleRef`; of a static engine not at all | memory |
+//! | [`EngineRef`], in a `Timeout` or a future | its owner per thread and shard, see `retired` | memory |
 //! | `Weak<Hold>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
 //! The engine lies in memory of its own, behind a pointer. With its last `Hold` it is retired: freed at once if no
@@ -14,9 +13,6 @@
 use super::inner::{Hold, Inner};
 use super::retired::{Retired, RetiredEngines};
 use crate::contain;
-use crate::shard::ShardHandle;
-use crate::sync::slot;
-use crate::types::Key;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -201,115 +197,30 @@ impl<T> Drop for TimerRef<T> {
     }
 }
 
-impl<T> Inner<T> {
-    /// The shard and the index in it that a handle's place means.
-    #[inline]
-    fn shard_at(&self, place: u64) -> (&ShardHandle<T>, u32) {
-        (&self.handles[(place >> 32) as usize], place as u32)
-    }
-}
-
-/// A `Timeout`'s way to its engine, which counts it per thread and not on one word.
+/// The way of a [`Timeout`](super::Timeout) or of a future to its engine.
 ///
-/// Two words, which travel in registers: the generation of its timer stands in the node that it holds.
-pub(super) struct HandleRef<T> {
-    engine: NonNull<Inner<T>>,
-    /// The shard in the upper half, the node in the lower one.
-    place: u64,
-}
+/// It counts nothing itself. Its owner is counted as a handle, by a thread state, from before it is made until after its
+/// last use, or the engine is never freed.
+pub(super) struct EngineRef<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.
-unsafe impl<T: Send> Send for HandleRef<T> {}
+unsafe impl<T: Send> Send for EngineRef<T> {}
 // SAFETY: as for `Hold`.
-unsafe impl<T: Send> Sync for HandleRef<T> {}
+unsafe impl<T: Send> Sync for EngineRef<T> {}
 
-impl<T> HandleRef<T> {
-    /// The handle of a timer that was scheduled as held.
+impl<T> EngineRef<T> {
     #[inline]
-    pub(super) fn new(engine: &Inner<T>, key: Key<T>) -> Self {
-        Self {
-            engine: NonNull::from(engine),
-            place: (key.shard() as u64) << 32 | u64::from(key.index()),
-        }
-    }
-
-    /// The shard, and the index of the node in it.
-    #[inline]
-    pub(super) fn place(&self) -> (&ShardHandle<T>, u32) {
-        self.shard_at(self.place)
+    pub(super) fn new(engine: &Inner<T>) -> Self {
+        Self(NonNull::from(engine))
     }
 }
 
-impl<T> Deref for HandleRef<T> {
+impl<T> Deref for EngineRef<T> {
     type Target = Inner<T>;
 
     #[inline]
     fn deref(&self) -> &Inner<T> {
-        // SAFETY: this handle is counted as made and not as dropped, so the engine is not freed.
-        unsafe { self.engine.as_ref() }
-    }
-}
-
-impl<T> Drop for HandleRef<T> {
-    #[inline]
-    fn drop(&mut self) {
-        slot::with(|slot| {
-            let (handle, index) = self.place();
-            // The last use of the engine.
-            handle.producer(slot).release(index);
-        });
-    }
-}
-
-/// A future's way to its engine, whether its timer is armed or not.
-#[cfg(feature = "futures")]
-pub(super) struct AlarmRef<T> {
-    engine: NonNull<Inner<T>>,
-    /// Static engines are never freed.
-    counted: bool,
-}
-
-// SAFETY: as for `Hold`.
-#[cfg(feature = "futures")]
-unsafe impl<T: Send> Send for AlarmRef<T> {}
-// SAFETY: as for `Hold`.
-#[cfg(feature = "futures")]
-unsafe impl<T: Send> Sync for AlarmRef<T> {}
-
-#[cfg(feature = "futures")]
-impl<T> AlarmRef<T> {
-    /// Counted as a handle: on a word of this thread's.
-    pub(super) fn counted(engine: &Inner<T>) -> Self {
-        slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.bump());
-        Self { engine: NonNull::from(engine), counted: true }
-    }
-
-    /// Of an engine with a `Timer` that is never dropped.
-    #[inline]
-    pub(super) fn of_static(timer: &'static TimerRef<T>) -> Self {
-        let engine: &Inner<T> = timer;
-        Self { engine: NonNull::from(engine), counted: false }
-    }
-}
-
-#[cfg(feature = "futures")]
-impl<T> Deref for AlarmRef<T> {
-    type Target = Inner<T>;
-
-    #[inline]
-    fn deref(&self) -> &Inner<T> {
-        // SAFETY: this is counted as made and not as dropped, or the engine is static: it is not freed.
-        unsafe { self.engine.as_ref() }
-    }
-}
-
-#[cfg(feature = "futures")]
-impl<T> Drop for AlarmRef<T> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.counted {
-            // The last use of the engine.
-            slot::with(|slot| self.handles[0].producer(slot).thread.handles_dropped.bump());
-        }
+        // SAFETY: the owner of this is counted as made and not as dropped, or the engine is static: it is not freed.
+        unsafe { self.0.as_ref() }
     }
 }

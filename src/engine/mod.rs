@@ -6,8 +6,7 @@
 //! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `alarm` | what a future has of an engine: a timer that wakes it |
-//! | `timeout` | [`Timeout`]: the owned handle of one timer |
-//! | `guard` | [`TimeoutGuard`]: a handle that cancels when it goes |
+//! | `timeout` | [`Timeout`]: the owned handle of one timer; [`TimeoutGuard`], which cancels it |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
@@ -34,14 +33,12 @@ mod build;
 mod builder;
 mod events;
 mod global;
-mod guard;
 mod handler;
 mod hold;
 mod hooks;
 mod inner;
 mod inside;
 mod lifecycle;
-
 pub(crate) mod pinning;
 pub(crate) mod retired;
 mod routing;
@@ -60,7 +57,6 @@ mod worker;
 pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
-pub use guard::TimeoutGuard;
 pub use handler::{Executor, executor_fn};
 pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};
@@ -70,6 +66,6 @@ pub use state::{EngineState, Shutdown};
 pub use stats::Stats;
 pub use submitter::Submitter;
 pub use task::Task;
-pub use timeout::{Timeout, TimeoutState};
+pub use timeout::{Timeout, TimeoutGuard, TimeoutState};
 pub use timer::Timer;
 pub use weak::WeakTimer;

@@ -1,11 +1,15 @@
-//! `Timeout`: the owned handle of one timer.
+//! `Timeout`: the owned handle of one timer, and `TimeoutGuard`, which cancels it.
 
-use super::hold::HandleRef;
+use super::hold::EngineRef;
+use super::inner::Inner;
+use crate::contain;
+use crate::shard::ShardHandle;
 use crate::state::Phase;
 use crate::sync::slot;
 use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule};
 use std::fmt;
+use std::ops::Deref;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
@@ -38,7 +42,9 @@ use std::fmt;
 /// # Ok(()) }
 /// ```
 pub struct Timeout<T> {
-    inner: HandleRef<T>,
+    engine: EngineRef<T>,
+    /// The shard in the upper half, the node in the lower one: the timer's generation stands in the node.
+    place: u64,
 }
 
 // Two registers take it.
@@ -82,26 +88,40 @@ pub enum TimeoutState {
 }
 
 impl<T> Timeout<T> {
-    pub(super) fn new(inner: HandleRef<T>) -> Self {
-        Self { inner }
+    /// The handle of a timer that was scheduled as held, which has counted it.
+    #[inline]
+    pub(super) fn new(engine: &Inner<T>, key: Key<T>) -> Self {
+        let place = (key.shard() as u64) << 32 | u64::from(key.index());
+        Self { engine: EngineRef::new(engine), place }
+    }
+
+    /// The shard, and the index of the node in it.
+    #[inline]
+    fn place(&self) -> (&ShardHandle<T>, u32) {
+        (&self.engine.handles[(self.place >> 32) as usize], self.place as u32)
+    }
+
+    /// Returns a guard that cancels the timer when it goes out of scope.
+    pub fn cancel_on_drop(self) -> TimeoutGuard<T> {
+        TimeoutGuard { timeout: Some(self) }
     }
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
-        let (handle, index) = self.inner.place();
+        let (handle, index) = self.place();
         slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel_held(index)))
     }
 
     /// Moves the timer to fire after a delay or at a point in time instead; see
     /// [`Timer::reschedule`](crate::Timer::reschedule).
     pub fn reschedule(&self, when: impl Into<When>) -> Reschedule {
-        self.inner.reschedule(self.key(), self.inner.tick(when))
+        self.engine.reschedule(self.key(), self.engine.tick(when))
     }
 
     /// Where the timer stands. One read, so that two questions cannot get answers of different moments.
     #[must_use]
     pub fn state(&self) -> TimeoutState {
-        let (handle, index) = self.inner.place();
+        let (handle, index) = self.place();
         match handle.held_state(index).phase() {
             Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
                 TimeoutState::Pending
@@ -134,14 +154,14 @@ impl<T> Timeout<T> {
     /// When the timer is or was due: the time asked for, rounded up to a tick.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        let (handle, index) = self.inner.place();
-        self.inner.rate.start_of(handle.deadline(index))
+        let (handle, index) = self.place();
+        self.engine.rate.start_of(handle.deadline(index))
     }
 
     /// The timer's name.
     #[must_use]
     pub fn key(&self) -> Key<T> {
-        let (handle, index) = self.inner.place();
+        let (handle, index) = self.place();
         handle.held_key(index)
     }
 
@@ -152,8 +172,84 @@ impl<T> Timeout<T> {
     }
 }
 
+impl<T> Drop for Timeout<T> {
+    #[inline]
+    fn drop(&mut self) {
+        slot::with(|slot| {
+            let (handle, index) = self.place();
+            // The last use of the engine.
+            handle.producer(slot).release(index);
+        });
+    }
+}
+
 impl<T> fmt::Debug for Timeout<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timeout").field("key", &self.key()).field("state", &self.state()).finish()
+    }
+}
+
+/// A [`Timeout`] that cancels its timer when it is dropped, and drops the payload then. If the payload's destructor
+/// panics, that is logged.
+///
+/// For timers that must not outlive what they watch: a guard in a request's state ends with the request, on every way
+/// out of it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// {
+///     let _guard = timer.run_after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
+///     // ... what must be done within five seconds ...
+/// }
+/// assert_eq!(timer.pending(), 0);
+///
+/// let guard = timer.run_after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
+/// drop(guard.into_timeout()); // a handle, which cancels nothing
+/// assert_eq!(timer.pending(), 1);
+/// # Ok(()) }
+/// ```
+#[must_use = "a guard that is dropped at once cancels its timer at once"]
+pub struct TimeoutGuard<T> {
+    /// Taken only by what consumes the guard.
+    timeout: Option<Timeout<T>>,
+}
+
+impl<T> TimeoutGuard<T> {
+    /// Gives up the guard and keeps the handle: the timer stays armed.
+    pub fn into_timeout(mut self) -> Timeout<T> {
+        match self.timeout.take() {
+            Some(timeout) => timeout,
+            None => unreachable!("only a guard that is consumed has no handle"),
+        }
+    }
+}
+
+impl<T> Deref for TimeoutGuard<T> {
+    type Target = Timeout<T>;
+
+    fn deref(&self) -> &Timeout<T> {
+        match &self.timeout {
+            Some(timeout) => timeout,
+            None => unreachable!("only a guard that is consumed has no handle"),
+        }
+    }
+}
+
+impl<T> Drop for TimeoutGuard<T> {
+    fn drop(&mut self) {
+        if let Some(timeout) = self.timeout.take() {
+            // Perhaps because of a panic, on top of which the payload's own would end the process.
+            contain::drop_payload(timeout.cancel().payload());
+        }
+    }
+}
+
+impl<T> fmt::Debug for TimeoutGuard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TimeoutGuard").field(&**self).finish()
     }
 }

@@ -1,6 +1,6 @@
 //! `Timer`: the engine as its users hold it.
 
-use super::hold::{HandleRef, TimerRef};
+use super::hold::TimerRef;
 use super::inner::Inner;
 use super::state::{EngineState, Shutdown};
 use super::stats::Stats;
@@ -168,7 +168,7 @@ impl<T: Send + 'static> Timer<T> {
         payload: T,
     ) -> Result<Timeout<T>, ScheduleError<T>> {
         let key = self.inner.schedule(self.inner.tick(when), payload, true)?;
-        Ok(Timeout::new(HandleRef::new(&self.inner, key)))
+        Ok(Timeout::new(&self.inner, key))
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
