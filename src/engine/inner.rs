@@ -219,11 +219,10 @@ impl<T: Send + 'static> Inner<T> {
         }
         slot::with(|slot| {
             let shard = self.router.route(slot);
-            let scheduled = match self.handles[shard].try_producer(slot) {
-                Some(producer) => producer.schedule(tick, payload, held),
-                None => Err(ScheduleError::no_memory(payload)),
+            let Some(producer) = self.handles[shard].try_producer(slot) else {
+                return Err(self.rejected(ScheduleError::no_memory(payload), shard));
             };
-            scheduled.map_err(|error| self.rejected(error, shard))
+            producer.schedule(tick, payload, held).map_err(|error| self.rejected(error, shard))
         })
     }
 }

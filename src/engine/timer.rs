@@ -7,6 +7,7 @@ use super::stats::Stats;
 use super::task::Task;
 use super::timeout::Timeout;
 use crate::state::State;
+use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
     Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
@@ -223,8 +224,8 @@ impl<T: Send + 'static> Timer<T> {
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        let cancelled = self.inner.on_shard(key, |producer| producer.cancel(key));
-        Cancel::from_payload(cancelled.flatten())
+        let Some(handle) = self.inner.handle(key) else { return Cancel::Lost };
+        slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel(key)))
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead; see [`When`].

@@ -61,9 +61,11 @@ impl<T: Send + 'static> Remote<T> {
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.deadline_now(when.into()).tick;
-        slot::with(|slot| match self.shard.try_producer(slot) {
-            Some(producer) => producer.schedule(tick, payload, false),
-            None => Err(ScheduleError::no_memory(payload)),
+        slot::with(|slot| {
+            let Some(producer) = self.shard.try_producer(slot) else {
+                return Err(ScheduleError::no_memory(payload));
+            };
+            producer.schedule(tick, payload, false)
         })
     }
 

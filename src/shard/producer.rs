@@ -65,23 +65,20 @@ impl<T> Producer<'_, T> {
         held: bool,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let armed = self.arm(deadline, payload, held, true)?;
-        let key = self.announce(deadline, armed, held)?;
+        if let Some(payload) = self.announce(deadline, armed, held) {
+            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+        }
         if held {
             self.thread.handles_made.bump();
         }
-        Ok(key)
+        Ok(self.shard.key(armed.index, armed.generation))
     }
 
-    /// The second part of a schedule: tells the owner of the timer, unless the shard is closed.
+    /// The second part of a schedule: tells the owner of the timer. The payload, if the shard is closed and `stop` has
+    /// not found the timer and returned it, which means that it was accepted.
     #[inline(always)]
-    fn announce(self, tick: u64, armed: Armed, held: bool) -> Result<Key<T>, ScheduleError<T>> {
-        if !self.send(tick, armed.index, armed.mark) {
-            if let Some(payload) = self.take_back(armed, held) {
-                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-            }
-            // `stop` has found the timer and returned it: it was accepted after all.
-        }
-        Ok(self.shard.key(armed.index, armed.generation))
+    fn announce(self, tick: u64, armed: Armed, held: bool) -> Option<T> {
+        if self.send(tick, armed.index, armed.mark) { None } else { self.take_back(armed, held) }
     }
 
     /// The first part of a schedule: there is a timer and, if one is to be sent, a slot for its message to the owner.
@@ -227,7 +224,10 @@ impl<T> Producer<'_, T> {
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Result<Key<T>, ScheduleError<T>> {
         let tick = repeat.course.tick();
         let armed = self.arm_periodic(repeat, true)?;
-        self.announce(tick, armed, false)
+        if let Some(payload) = self.announce(tick, armed, false) {
+            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+        }
+        Ok(self.shard.key(armed.index, armed.generation))
     }
 
     /// `send`: a message is to follow, for which there must be a slot.
