@@ -5,7 +5,9 @@
 #   loom-tests/run.sh --quick    smaller bounds, for every change; well under a minute after the build
 #   loom-tests/run.sh NAME ...   only scenarios whose path contains NAME, for example `inbox::push_or_retire`
 #
-# The build has a target folder of its own: cargo does not notice a change of these flags in one.
+# Two builds, each in a target folder of its own (cargo does not notice a change of these flags in one):
+# with the stand-in for the epoch, which allows three threads, and with the real crossbeam-epoch, for what
+# uses it and has two threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,17 +29,19 @@ export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLO
 export CARGO_PROFILE_RELEASE_DEBUG=0
 
 explore() {
+  local epoch=$1 flags=$2
+  shift 2
   local run=(cargo test --quiet --release --package tickwheel --lib --)
   local names=("${@/#/models::}")
   [[ $# -gt 0 ]] || names=(models::)
-  export CARGO_TARGET_DIR=$target/loom-models RUSTFLAGS="--cfg tickwheel_loom"
+  export CARGO_TARGET_DIR=$target/loom-$epoch RUSTFLAGS="--cfg tickwheel_loom $flags"
 
-  printf '\n%s bounds\n' "$TICKWHEEL_MODELS"
+  printf '\n%s epoch, %s bounds\n' "$epoch" "$TICKWHEEL_MODELS"
   local expected
   expected=$("${run[@]}" --list "${names[@]}" | grep -c ': test$' || true)
   if ! "${run[@]}" --nocapture "${names[@]}" >"$log" 2>&1; then
     cat "$log"
-    echo "a scenario failed"
+    echo "a scenario failed ($epoch epoch)"
     exit 1
   fi
   { grep -o 'MODEL .*' "$log" || true; } | sort | awk '{
@@ -45,7 +49,7 @@ explore() {
     if (NR == 1) printf "%-56s %7s %6s %11s %8s\n", "scenario", "threads", "bound", "executions", "seconds"
     printf "%-56s %7s %6s %11s %8s\n", $2, field[3], field[4], field[5], field[6]
   }'
-  [[ $TICKWHEEL_MODELS == quick ]] || record "$@"
+  [[ $TICKWHEEL_MODELS == quick ]] || record "$epoch" "$@"
   local explored
   explored=$(grep -c 'MODEL ' "$log" || true)
   # Some scenarios explore more than one case.
@@ -56,21 +60,22 @@ explore() {
   total=$((total + explored))
 }
 
-# Replaces the rows of what was explored: all, or those whose names match.
+# Replaces the rows of what was explored: all of this epoch, or those whose names match.
 record() {
-  local table=loom-tests/results.tsv
+  local epoch=$1 table=loom-tests/results.tsv
+  shift
   {
-    echo $'model\tthreads\tbound\texecutions\tseconds\tcommit'
+    echo $'epoch\tmodel\tthreads\tbound\texecutions\tseconds\tcommit'
     {
-      { grep -o 'MODEL .*' "$log" || true; } | awk -v commit="$commit" -v OFS='\t' '{
+      { grep -o 'MODEL .*' "$log" || true; } | awk -v epoch="$epoch" -v commit="$commit" -v OFS='\t' '{
         for (i = 3; i <= NF; i++) { split($i, part, "="); field[i] = part[2] }
-        print $2, field[3], field[4], field[5], field[6], commit
+        print epoch, $2, field[3], field[4], field[5], field[6], commit
       }'
-      awk -F '\t' -v names="$*" 'NR > 1 {
+      awk -F '\t' -v epoch="$epoch" -v names="$*" 'NR > 1 {
         explored = names == ""
         split(names, name, " ")
-        for (i in name) explored = explored || index($1, name[i])
-        if (!explored) print
+        for (i in name) explored = explored || index($2, name[i])
+        if ($1 != epoch || !explored) print
       }' "$table"
     } | sort
   } >"$results"
@@ -78,7 +83,8 @@ record() {
 }
 
 total=0
-explore "$@"
+explore stand-in "--cfg tickwheel_epoch_stand_in" "$@"
+explore real "--cfg crossbeam_loom" "$@"
 if [[ $total -eq 0 ]]; then
   echo "no scenario was found"
   exit 1

@@ -94,7 +94,8 @@ fn a_steady_state_does_not_allocate() {
     churn::<DelayQueuePeer>("tokio-util DelayQueue, schedule + cancel", None);
     churn::<TokioSleepPeer>("tokio sleep, schedule + cancel", None);
 
-    // Timers reach their shard through an inbox of blocks, which serve again.
+    // Timers reach their shard through an inbox of blocks, and epochs are collected in bags: amortised, that
+    // is a small fraction of an allocation per pair.
     let amortised = [
         engine::<EnginePeer>("schedule_key", 1024),
         engine::<EnginePeer>("schedule_key", 100_000),

@@ -1,8 +1,16 @@
 //! Loom's side of `src/sync`, compiled into the library under `--cfg tickwheel_loom` only.
 //!
 //! `watched` has loom's atomics with a gap in its search closed, `weakened` gives one operation another ordering to see
-//! whether a model notices.
+//! whether a model notices, `stand_in` replaces the epoch.
 
+#[cfg(all(not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
+compile_error!(
+    "set RUSTFLAGS=\"--cfg tickwheel_loom --cfg crossbeam_loom\": with `tickwheel_loom` alone \
+     crossbeam-epoch keeps std atomics, and loom would not see them"
+);
+
+#[cfg(tickwheel_epoch_stand_in)]
+pub(crate) mod stand_in;
 pub(crate) mod watched;
 pub(crate) mod weakened;
 
@@ -23,5 +31,21 @@ impl Tracked {
 impl std::fmt::Debug for Tracked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tracked")
+    }
+}
+
+/// A collector of `crossbeam-epoch` for one execution: a common one would carry state into the next.
+#[cfg(not(tickwheel_epoch_stand_in))]
+#[derive(Debug, Default)]
+pub(crate) struct Domain(crossbeam_epoch::Collector);
+
+#[cfg(not(tickwheel_epoch_stand_in))]
+impl Domain {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn pin(&self) -> crossbeam_epoch::Guard {
+        self.0.register().pin()
     }
 }

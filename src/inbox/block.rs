@@ -1,17 +1,20 @@
-//! The blocks of the inbox: rows of slots, each of which one thread writes and the reader reads.
+//! One block of the inbox: a row of slots that one thread writes and the reader reads.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::bounded;
-use crate::sync::segments::{Segments, Zeroable};
-use crate::sync::stack::{Linked, Stack};
-use crossbeam_utils::CachePadded;
+use crate::sync::boxed::Place;
+use crate::sync::cell::Tracked;
+use crate::sync::pages;
+use std::ptr;
 
-/// Slots of a block: two pages of 4 KiB, of which a thread that sends little touches one. Two slots under loom, so that
-/// models cross the border.
-pub(crate) const SLOTS: usize = bounded(512, 2);
+/// Slots in the blocks of a busy thread: 32 KiB of messages, so that fewer than one schedule in 1000 begins one.
+/// Two under loom, so that models cross it.
+pub(crate) const SLOTS: usize = bounded(2048, 2);
 
-/// Free blocks that keep their pages: those of a drain serve until the next one.
-const AT_REST: u32 = bounded(64, 2);
+/// Slots in a thread's first block, and how many times more the next one has, up to [`SLOTS`]. A thousand threads
+/// that each set a timer now and then hold little.
+pub(crate) const FIRST: usize = bounded(8, 2);
+const GROWTH: usize = 4;
 
 /// In a slot's word: the lap of the block in which it was written.
 pub(super) const LAP: u64 = 1 << 63;
@@ -24,7 +27,7 @@ pub(crate) struct Message {
 }
 
 /// One message's place. Aligned, so that none lies in two cache lines.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(16))]
 pub(super) struct Slot {
     tick: AtomicU64,
@@ -53,124 +56,56 @@ impl Slot {
     }
 }
 
-/// The slots of a block, in pages of their own.
 #[derive(Debug)]
-pub(super) struct Row(pub(super) [Slot; SLOTS]);
-
-impl Default for Row {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Slot::default()))
-    }
-}
-
-// SAFETY: atomics of zero bytes are the integer 0.
-unsafe impl Zeroable for Row {
-    #[cfg(tickwheel_loom)]
-    fn make_idle(&self) {
-        // ORDERING: Relaxed: the system orders nothing.
-        self.0.iter().for_each(|slot| slot.word.store(0, Ordering::Relaxed));
-    }
-}
-
-/// What is known of a block beside its slots. The writer's until the block is handed over, the reader's then.
-#[derive(Debug, Default)]
-pub(super) struct Head {
-    /// The next block, plus one, in the stack or list that this one lies in; 0 for none.
-    pub(super) next: AtomicU32,
-    /// The slot to be read next.
-    pub(super) at: AtomicU32,
+pub(crate) struct Block {
+    /// The block that was handed over after this one.
+    pub(super) next: AtomicPtr<Block>,
     /// What the words of this lap carry in bit 63. Every slot is written in each lap, so the other value means a
-    /// message of the lap before, which the reader has read, or a slot that was never written.
-    pub(super) lap: AtomicU64,
+    /// message of the lap before, which the reader has read. Written before the block is handed over.
+    lap: AtomicU64,
+    slots: Box<[Slot]>,
+    _tracked: Tracked,
 }
 
-// SAFETY: atomics of zero bytes are the integer 0.
-unsafe impl Zeroable for Head {}
-
-impl Linked for Head {
-    fn link(&self) -> &AtomicU32 {
-        &self.next
-    }
-}
-
-/// All blocks of an inbox, by number. They are never freed before it.
-#[derive(Debug)]
-pub(super) struct Blocks {
-    heads: Segments<Head>,
-    rows: Segments<Row>,
-    free: CachePadded<Stack>,
-    /// About how many blocks are free.
-    at_rest: AtomicU32,
-    /// The first block that was never used.
-    fresh: AtomicU32,
-}
-
-impl Blocks {
-    pub(super) fn new() -> Self {
-        Self {
-            heads: Segments::new(),
-            rows: Segments::new(),
-            free: CachePadded::default(),
-            at_rest: AtomicU32::new(0),
-            fresh: AtomicU32::new(0),
-        }
+impl Block {
+    /// A block with this many slots, in its first lap; `None` if there is no memory.
+    pub(super) fn new(slots: usize) -> Option<Box<Self>> {
+        let mut row = Vec::new();
+        row.try_reserve_exact(slots).ok()?;
+        row.resize_with(slots, || Slot { tick: AtomicU64::new(0), word: AtomicU64::new(0) });
+        let place = Place::new()?;
+        Some(place.put(Self {
+            next: AtomicPtr::new(ptr::null_mut()),
+            lap: AtomicU64::new(LAP),
+            slots: row.into_boxed_slice(),
+            _tracked: Tracked::new(),
+        }))
     }
 
-    /// A block that was taken; nothing else has a number.
-    #[inline]
-    pub(super) fn get(&self, block: u32) -> (&Head, &Row) {
-        (self.heads.get_or_alloc(block), self.rows.get_or_alloc(block))
+    /// Makes a block that was read to its end ready for its next lap.
+    pub(super) fn renew(&mut self) {
+        // ORDERING: Relaxed: nobody else has the block; its hand-over publishes both.
+        self.next.store(ptr::null_mut(), Ordering::Relaxed);
+        self.lap.store(self.lap() ^ LAP, Ordering::Relaxed);
     }
 
-    /// A block for the caller alone, in its next lap; `None` if there is no memory. Any thread; lock-free.
-    pub(super) fn take(&self) -> Option<u32> {
-        let block = match self.free.pop(&self.heads) {
-            Some(block) => {
-                // ORDERING: Relaxed: an estimate.
-                self.at_rest.fetch_sub(1, Ordering::Relaxed);
-                block
-            }
-            None => self.take_fresh()?,
-        };
-        let (head, _) = self.get(block);
-        // ORDERING: Relaxed, all: nobody else has the block; its hand-over publishes them.
-        head.lap.store(head.lap.load(Ordering::Relaxed) ^ LAP, Ordering::Relaxed);
-        head.at.store(0, Ordering::Relaxed);
-        Some(block)
+    /// Frees the block, and lets the system have its pages.
+    pub(super) fn discard(self) {
+        let Self { slots, .. } = self;
+        pages::discard(slots);
     }
 
-    /// A block that was never used; there is memory for it before anybody has its number.
-    fn take_fresh(&self) -> Option<u32> {
-        // ORDERING: Relaxed, also in the exchange: the number alone is the result.
-        let mut fresh = self.fresh.load(Ordering::Relaxed);
-        loop {
-            self.heads.try_get_or_alloc(fresh)?;
-            self.rows.try_get_or_alloc(fresh)?;
-            let (relaxed, next) = (Ordering::Relaxed, fresh + 1);
-            match self.fresh.compare_exchange(fresh, next, relaxed, relaxed) {
-                Ok(_) => return Some(fresh),
-                Err(now) => fresh = now,
-            }
-        }
+    pub(super) fn lap(&self) -> u64 {
+        // ORDERING: Relaxed: the hand-over (or being alone with the block) orders it after `renew`.
+        self.lap.load(Ordering::Relaxed)
     }
 
-    /// Reader: gives a block up that is read to its end. At the end of a backlog, when many are free, the system has
-    /// their pages back, which takes a call each, and no allocator.
-    pub(super) fn give(&self, block: u32) {
-        let (head, _) = self.get(block);
-        // ORDERING: Relaxed: an estimate.
-        let at_rest = self.at_rest.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the reader has the block alone, every slot of which is written and read.
-        if at_rest >= AT_REST && unsafe { self.rows.give_back_one(block) } {
-            // ORDERING: Relaxed: published by the push. Zeros are the lap before the first one.
-            head.lap.store(0, Ordering::Relaxed);
-        }
-        self.free.push(&self.heads, block);
+    pub(super) fn slots(&self) -> &[Slot] {
+        &self.slots
     }
 
-    #[cfg(all(test, not(tickwheel_loom)))]
-    pub(super) fn used(&self) -> u32 {
-        // ORDERING: Relaxed: one thread.
-        self.fresh.load(Ordering::Relaxed)
+    /// Slots of the block that follows one with this many, or none, at a writer.
+    pub(super) fn next_size(slots: usize) -> usize {
+        if slots == 0 { FIRST } else { (slots * GROWTH).min(SLOTS) }
     }
 }

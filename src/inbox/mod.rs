@@ -5,53 +5,57 @@
 //! costs no more than its slots.
 //!
 //! ```text
-//!   thread A's writer    thread B's writer        Each thread fills a block of its own, slot by slot.
+//!   thread A's writer      thread B's writer          Each thread fills a block of its own, slot by slot.
 //!        |                    |
 //!        v                    v
 //!   [m m m . . . . .]    [m m m m m m . .]        A slot: {tick, word}; bit 63 of the word says in which lap of the
 //!        |                    |                   block it was written, so a block is not zeroed between two uses.
 //!        |   handed over with the first message
 //!        v                    v
-//!   handed ---> block ---> block ---> none        A stack, which the reader takes as a whole.
+//!   head ---> block ---> block ---> block ---> null      The outer queue carries blocks, and each of them once.
+//!    (dummy)                        ^ tail
 //!
-//!   reader:  [A's block, 3 read] ---> [B's block, 1 read] ---> ..   in hand-over order, not read to their end
+//!   reader.open:  [A's block, 3 read] [B's block, 1 read] ..   blocks in hand-over order, not read to their end
 //!
-//!   free   <--- blocks that are read to their end
+//!   pool  <--- epoch <--- blocks that are read to their end
 //! ```
 //!
 //! * **Write** (`writer`, any thread, wait-free): one slot of the thread's own block: two stores, the second of which
-//!   publishes. No read-modify-write, no claim, hence no unpublished slot before a published one.
+//!   publishes. No read-modify-write, no pin, no claim, hence no unpublished slot before a published one.
 //! * **Prepare** (any thread, lock-free): before it arms a timer a producer whose block is full fetches the next one,
-//!   a free one or a new one. If there is no memory, nothing has happened yet.
-//! * **Hand over** (`queue`, any thread, lock-free, once per block): with its first message a block goes on the stack.
-//!   A thread looks into no block but its own.
+//!   from the pool or the allocator. If there is no memory, nothing has happened yet.
+//! * **Hand over** (`queue`, any thread, lock-free, once per block): with its first message a block goes into the
+//!   outer queue, which the epoch protects: a producer looks at the queue's last block, which another thread's reader
+//!   may be done with.
 //! * **Drain** (`reader`, the owner alone): first takes every block that was handed over; then reads each open block,
-//!   in the order of their hand-overs, up to what is published. A block that is read to its end leaves the list and is
-//!   free.
-//!
-//! Memory (`block`): blocks lie in a table that grows and is freed with the inbox, so a stale number leads to a block.
-//! Only producers allocate. The owner neither allocates nor frees: at the end of a backlog, when many blocks are free,
-//! it gives their pages back to the system and keeps the addresses.
+//!   in the order of their hand-overs, up to what is published. A block that is read to its end leaves the list.
+//! * **Retire**: such a block goes through the epoch, because a slow producer may still look at its link, and then
+//!   rests in a pool until a thread fills it again. At the end of a backlog, when many are freed in a row, the system
+//!   gets their pages back (`rest`).
 //!
 //! Order: messages of one thread are read in the order of their writing. A thread's next block is handed over when
 //! the last one is full, and a drain takes all hand-overs before it reads; so whenever it reads a block, it has seen
 //! the whole of the blocks before. Messages of different threads come in no particular order.
 //!
 //! A thread that ends leaves its block to the thread that inherits its place (`sync::slot`), which goes on with it. A
-//! thread that stops, anywhere, costs each drain one look at the next slot of its block, and holds back nobody's
-//! messages and no memory but its block.
+//! thread that stops costs each drain one look at the next slot of its block, and holds back nobody's messages; only if
+//! it stops in the middle of a hand-over, it holds the epoch, which is one for all engines of the process: in all of
+//! them blocks are allocated instead of used again until it goes on.
 //!
-//! Bound on memory: unread messages, plus 64 free blocks (512 KiB), plus one open block per thread, of 8 KiB, of which
-//! only the pages are there that it has written to.
+//! Bound on memory: unread messages, plus what the epoch still holds, plus 16 blocks at rest (512 KiB), plus one
+//! open block per thread: of 8 slots at first, of 32, 128 and 512 then, and of 2048 for threads that have sent more.
 
 mod block;
+mod open;
+pub(crate) mod pool;
 mod queue;
 mod reader;
+mod rest;
 mod writer;
 
-pub(crate) use block::Message;
 #[cfg(test)]
-pub(crate) use block::SLOTS;
+pub(crate) use block::FIRST;
+pub(crate) use block::Message;
 pub(crate) use queue::{Inbox, NoMemory};
 pub(crate) use reader::Reader;
 pub(crate) use writer::Writer;

@@ -1,19 +1,26 @@
 //! The reader's end of the inbox: takes blocks from the queue and reads them.
 
-use super::block::{Blocks, Message, SLOTS};
+use super::block::{Block, Message};
+use super::open::{Open, Progress};
 use super::queue::Inbox;
 use crate::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError};
 
-/// One per inbox; held by the shard's owner. The open blocks, which are not read to their end, are linked in the order
-/// of their hand-overs.
+/// One per inbox; held by the shard's owner.
 #[derive(Debug)]
 pub(crate) struct Reader {
     inbox: Arc<Inbox>,
-    /// The first open block, plus one; 0 if there is none.
-    first: u32,
-    last: u32,
+    /// The block that was taken last, whose link leads to the next one.
+    head: NonNull<Block>,
+    /// The head is read to its end, and waits for a successor to be retired.
+    head_is_read: bool,
+    /// Blocks that are not read to their end, in the order of their hand-overs.
+    open: Vec<Open>,
 }
+
+// SAFETY: the links that it follows and the list of open blocks are its own; it may move between threads as a whole.
+unsafe impl Send for Reader {}
 
 /// What a drain came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,11 +33,17 @@ pub(crate) struct Drained {
 impl Reader {
     /// An inbox, and its one reader.
     pub(crate) fn new() -> Self {
-        Self { inbox: Arc::new(Inbox::new()), first: 0, last: 0 }
+        let (inbox, head) = Inbox::new();
+        Self { inbox: Arc::new(inbox), head, head_is_read: true, open: Vec::new() }
     }
 
     pub(crate) fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
+    }
+
+    #[cfg(all(test, not(tickwheel_loom)))]
+    pub(super) fn open_blocks(&self) -> usize {
+        self.open.len()
     }
 
     /// Takes up to `limit` messages, in order per producer.
@@ -38,87 +51,73 @@ impl Reader {
     /// Returns after everything that was written (and handed over) before the call, unless the limit ends it.
     pub(crate) fn drain(&mut self, limit: usize, mut take: impl FnMut(Message)) -> Drained {
         // Before the first look into a block: what is handed over later may follow something that a look has missed.
-        self.take_blocks();
-        let (mut left, mut before, mut link) = (limit, 0, self.first);
-        let mut more = false;
-        while link != 0 {
-            if left == 0 {
+        let mut more = !self.take_blocks(limit);
+        let mut left = limit;
+        let mut retired = false;
+        let Self { inbox, head, head_is_read, open } = self;
+        open.retain_mut(|open| match open.read(&mut left, &mut take) {
+            Progress::UpToDate => true,
+            Progress::OutOfBudget => {
                 more = true;
-                break;
+                true
             }
-            let next = self.next_of(link);
-            if Self::read(&self.inbox.blocks, link - 1, &mut left, &mut take) {
-                self.unlink(before, link, next);
-                // Read to its end, and so written to its end.
-                self.inbox.blocks.give(link - 1);
-            } else {
-                more |= left == 0;
-                before = link;
+            Progress::Finished if open.block() == *head => {
+                *head_is_read = true;
+                false
             }
-            link = next;
+            Progress::Finished => {
+                // SAFETY: read to its end, and so written to its end; the head has moved on, hence the tail, too;
+                // it leaves the list here.
+                unsafe { inbox.retire(open.block()) };
+                retired = true;
+                false
+            }
+        });
+        if retired {
+            inbox.collect();
         }
         Drained { taken: limit - left, more }
     }
 
-    /// Reads what is published of a block, `left` messages at most; whether that was all.
-    #[inline]
-    fn read(blocks: &Blocks, block: u32, left: &mut usize, take: &mut impl FnMut(Message)) -> bool {
-        let (head, row) = blocks.get(block);
-        // ORDERING: Relaxed, here and below: the reader's own, and the lap came with the hand-over.
-        let (from, lap) =
-            (head.at.load(Ordering::Relaxed) as usize, head.lap.load(Ordering::Relaxed));
-        let mut at = from;
-        for slot in row.0[from..].iter().take(*left) {
-            let Some(message) = slot.read(lap) else { break };
-            at += 1;
-            take(message);
+    /// Moves blocks from the queue to the list of open ones, `most` at most; false if there may be more.
+    fn take_blocks(&mut self, most: usize) -> bool {
+        let handed = self.inbox.handed();
+        for _ in 0..most {
+            // SAFETY: the head is retired only here, when it is the head no more.
+            let head = unsafe { self.head.as_ref() };
+            // ORDERING: Acquire pairs with the link in `Inbox::link`: the block, its first message, and whatever its
+            // thread has written before. [P7]
+            let Some(next) = NonNull::new(head.next.load(Ordering::Acquire)) else {
+                self.inbox.note_known(handed);
+                return true;
+            };
+            if self.open.try_reserve(1).is_err() {
+                // It stays in the queue until there is memory.
+                return false;
+            }
+            self.take(next);
         }
-        *left -= at - from;
-        head.at.store(at as u32, Ordering::Relaxed);
-        at == SLOTS
+        false
     }
 
-    /// Appends the blocks that have been handed over.
-    fn take_blocks(&mut self) {
-        let last = self.inbox.take_handed();
-        let (mut first, mut link) = (0, last);
-        while link != 0 {
-            let before = self.next_of(link);
-            self.link(link, first);
-            (first, link) = (link, before);
-        }
-        if first != 0 {
-            self.link(self.last, first);
-            self.last = last;
-        }
-    }
-
-    fn unlink(&mut self, before: u32, link: u32, next: u32) {
-        self.link(before, next);
-        if self.last == link {
-            self.last = before;
+    fn take(&mut self, next: NonNull<Block>) {
+        self.open.push(Open::new(next));
+        let old = std::mem::replace(&mut self.head, next);
+        // The tail must have left a block before that is retired, so that no producer that pins from now on can
+        // reach it.
+        self.inbox.advance(old.as_ptr(), next.as_ptr());
+        // ORDERING: Relaxed: read only by `drop`, which whoever drops the inbox orders after everything.
+        self.inbox.head.store(next.as_ptr(), Ordering::Relaxed);
+        if std::mem::take(&mut self.head_is_read) {
+            // SAFETY: read to its end and not in the list; neither head nor tail nor a link leads to it any more.
+            unsafe { self.inbox.retire(old) };
         }
     }
+}
 
-    fn next_of(&self, link: u32) -> u32 {
-        // ORDERING: Relaxed: the reader's own since it has the block.
-        self.inbox.blocks.get(link - 1).0.next.load(Ordering::Relaxed)
-    }
-
-    /// Lets `next` follow a block, or come first.
-    fn link(&mut self, before: u32, next: u32) {
-        if before == 0 {
-            self.first = next;
-        } else {
-            // ORDERING: Relaxed: as in `next_of`.
-            self.inbox.blocks.get(before - 1).0.next.store(next, Ordering::Relaxed);
-        }
-    }
-
-    #[cfg(all(test, not(tickwheel_loom)))]
-    pub(super) fn open_blocks(&self) -> usize {
-        std::iter::successors(Some(self.first), |link| (*link != 0).then(|| self.next_of(*link)))
-            .filter(|link| *link != 0)
-            .count()
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut left_open = self.inbox.left_open.lock().unwrap_or_else(PoisonError::into_inner);
+        *left_open = std::mem::take(&mut self.open);
     }
 }

@@ -1,6 +1,6 @@
 //! The inbox on real threads, and the cases that can be forced by hand.
 
-use super::block::SLOTS;
+use super::block::Block;
 use super::*;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ fn message(word: u64) -> Message {
 }
 
 /// Writes a message as a shard does; the block that was begun, if one was.
-fn push(inbox: &Inbox, writer: &Writer, word: u64) -> Option<u32> {
+fn push(inbox: &Inbox, writer: &Writer, word: u64) -> Option<*mut Block> {
     if !writer.is_ready() {
         inbox.prepare(writer).unwrap();
     }
     writer.write(message(word)).map(|opened| {
-        let block = opened.0;
+        let block = opened.0.as_ptr();
         inbox.hand_over(opened);
         block
     })
@@ -42,8 +42,17 @@ fn keeps_the_order_of_a_thread_across_blocks_and_uses_them_again() {
         blocks.extend(words.clone().filter_map(|word| push(&inbox, &writer, word)));
         assert_eq!(drain(&mut reader), words.collect::<Vec<_>>());
     }
-    assert!(blocks.len() <= 2, "500 000 messages took {} blocks", blocks.len());
+    assert!(blocks.len() < 250, "500 000 messages took {} blocks", blocks.len());
     assert_eq!(reader.open_blocks(), 1);
+}
+
+#[test]
+fn a_desk_begins_with_small_blocks() {
+    let reader = Reader::new();
+    let writer = Writer::default();
+    let begun = |word: &u64| push(reader.inbox(), &writer, *word).is_some();
+    let first: Vec<u64> = (0..5000).filter(begun).collect();
+    assert_eq!(first, [0, 8, 40, 168, 680, 2728, 4776]);
 }
 
 #[test]
@@ -51,33 +60,19 @@ fn a_hand_over_tells_how_much_no_drain_has_come_to() {
     let mut reader = Reader::new();
     let inbox = Arc::clone(reader.inbox());
     let writer = Writer::default();
-    let slots = SLOTS as u64;
     let write = |word| {
         if !writer.is_ready() {
             inbox.prepare(&writer).unwrap();
         }
         writer.write(message(word)).map(|opened| inbox.hand_over(opened))
     };
-    assert_eq!((0..slots + 1).filter_map(write).collect::<Vec<_>>(), [slots, 2 * slots]);
+    assert_eq!((0..9).filter_map(write).collect::<Vec<_>>(), [8, 40]);
     drain(&mut reader);
-    let more = (slots + 1..2 * slots + 1).filter_map(write);
-    assert_eq!(more.collect::<Vec<_>>(), [slots], "the drain knows of the others");
-}
-
-/// A backlog's blocks are free at its end, keep their addresses and serve again, pages given back or not.
-#[test]
-fn blocks_of_a_backlog_serve_again() {
-    let mut reader = Reader::new();
-    let inbox = Arc::clone(reader.inbox());
-    let writers = [Writer::default(), Writer::default()];
-    let count = 300 * SLOTS as u64;
-    for _ in 0..4 {
-        (0..count).for_each(|word| _ = push(&inbox, &writers[word as usize % 2], word));
-        let mut got = drain(&mut reader);
-        got.sort_unstable();
-        assert_eq!(got, (0..count).collect::<Vec<_>>());
-    }
-    assert!(inbox.blocks.used() <= 302, "{} blocks", inbox.blocks.used());
+    assert_eq!(
+        (9..41).filter_map(write).collect::<Vec<_>>(),
+        [128],
+        "the drain knows of the others"
+    );
 }
 
 #[test]
@@ -110,7 +105,7 @@ fn a_stopped_producer_costs_one_look_and_no_block_but_its_own() {
         assert_eq!(drain(&mut reader), words.collect::<Vec<_>>());
         assert!(reader.open_blocks() <= 2, "one block for each of the two");
     }
-    assert!(blocks.len() <= 4, "400 000 messages took {} blocks", blocks.len());
+    assert!(blocks.len() < 250, "400 000 messages took {} blocks", blocks.len());
     push(&inbox, &stopped, 1 << 40 | 1);
     assert_eq!(drain(&mut reader), [1 << 40 | 1], "it goes on where it stopped");
 }
@@ -145,7 +140,39 @@ fn a_dead_thread_leaves_its_block_to_its_heir() {
         begun += usize::from(pushed);
     }
     assert_eq!(drain(&mut reader), (0..100).collect::<Vec<_>>());
-    assert_eq!(begun, 1, "one block is enough for a hundred threads in a row");
+    assert_eq!(begun, 3, "8, 32 and 128 slots are enough for a hundred threads in a row");
+}
+
+/// Everything that can be left behind: blocks in the queue, open ones, the head itself open or read to its end, a block
+/// that was prepared and never used; and the order of the drops. The sanitizers see what is freed twice or never.
+#[test]
+fn whatever_is_left_is_freed_once() {
+    for written in [0, 1, 7, 8, 9, 40, 41, 200] {
+        for (drains, reader_first) in [(0, true), (1, true), (1, false), (2, false)] {
+            let mut reader = Reader::new();
+            let inbox = Arc::clone(reader.inbox());
+            let writers = [Writer::default(), Writer::default()];
+            for word in 0..written {
+                push(&inbox, &writers[0], word);
+                push(&inbox, &writers[1], word);
+                if drains == 2 && word == written / 2 {
+                    drain(&mut reader);
+                }
+            }
+            inbox.prepare(&Writer::default()).unwrap();
+            if drains > 0 {
+                drain(&mut reader);
+            }
+            if reader_first {
+                drop(reader);
+                push(&inbox, &writers[0], 5000);
+                drop((inbox, writers));
+            } else {
+                drop((inbox, writers));
+                drop(reader);
+            }
+        }
+    }
 }
 
 #[test]
@@ -174,4 +201,47 @@ fn racing_producers_lose_nothing() {
         }
     });
     assert_eq!(drain(&mut reader), []);
+}
+
+/// Another crate of the process holds a guard of the collector that `crossbeam-epoch` shares between its users.
+#[test]
+fn a_foreign_guard_keeps_no_block_from_being_used_again() {
+    let theirs = crossbeam_epoch::pin();
+    let mut reader = Reader::new();
+    let inbox = Arc::clone(reader.inbox());
+    let writer = Writer::default();
+    let mut blocks = HashSet::new();
+    for round in 0..5000 {
+        blocks.extend((0..200).filter_map(|word| push(&inbox, &writer, round << 8 | word)));
+        assert_eq!(drain(&mut reader).len(), 200);
+    }
+    assert!(blocks.len() < 250, "a million messages took {} blocks", blocks.len());
+    drop(theirs);
+}
+
+/// What another crate has left to that collector never runs inside of our calls.
+#[test]
+fn a_foreign_deferred_function_does_not_run_here() {
+    let ran_on = Arc::new(std::sync::Mutex::new(None));
+    let foreign = Arc::clone(&ran_on);
+    let guard = crossbeam_epoch::pin();
+    guard.defer(move || *foreign.lock().unwrap() = Some(std::thread::current().id()));
+    guard.flush();
+    drop(guard);
+    let mut reader = Reader::new();
+    let inbox = Arc::clone(reader.inbox());
+    let writer = Writer::default();
+    for word in 0..500_000 {
+        push(&inbox, &writer, word);
+        if word % 1000 == 0 {
+            drain(&mut reader);
+        }
+    }
+    // Another test's thread may have run it.
+    assert_ne!(*ran_on.lock().unwrap(), Some(std::thread::current().id()));
+}
+
+#[test]
+fn a_block_that_there_is_no_memory_for_is_refused() {
+    assert!(Block::new(1 << 58).is_none());
 }

@@ -4,30 +4,32 @@
 //! where the last one stopped. Everything in it is atomic only so that the type is `Sync`.
 //!
 //! ```text
-//!   state:  63    31      30 .. 0
-//!          lap   fresh   slots left
+//!   state:  63  62        32  31      30 .. 0
+//!          lap   block size   fresh   slots left
 //! ```
 
-use super::block::{LAP, Message, Row, Slot};
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use super::block::{Block, LAP, Message, Slot};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::ptr::NonNull;
 
 /// No message has been written into the block yet.
 const FRESH: u64 = 1 << 31;
 const LEFT: u64 = FRESH - 1;
+const SIZE_SHIFT: u32 = 32;
 
 /// See the module. All bytes zero: a writer without a block.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     /// The slot that the next message goes to, if there is one left.
     slot: AtomicPtr<Slot>,
-    /// The open block.
-    block: AtomicU32,
+    /// The open block; looked at only while it is fresh.
+    block: AtomicPtr<Block>,
     state: AtomicU64,
 }
 
 /// A block with a first message, which is not seen before [`Inbox::hand_over`](super::Inbox::hand_over).
 #[must_use = "the first message of a block is not seen before the block is handed over"]
-pub(crate) struct Opened(pub(super) u32);
+pub(crate) struct Opened(pub(super) NonNull<Block>);
 
 impl Writer {
     /// Whether a message can be written at once.
@@ -37,13 +39,23 @@ impl Writer {
         self.state.load(Ordering::Relaxed) & LEFT != 0
     }
 
-    /// Begins a new block, which the caller alone has. The last one must be full.
-    pub(super) fn open(&self, block: u32, row: &Row, lap: u64) {
-        debug_assert!(!self.is_ready());
+    /// The size of the open block, or of the last one; 0 before the first.
+    pub(super) fn size(&self) -> usize {
         // ORDERING: Relaxed: as in `is_ready`.
-        self.slot.store(row.0.as_ptr().cast_mut(), Ordering::Relaxed);
+        ((self.state.load(Ordering::Relaxed) & !LAP) >> SIZE_SHIFT) as usize
+    }
+
+    /// Begins a new block. The last one must be full.
+    pub(super) fn open(&self, block: Box<Block>) {
+        debug_assert!(!self.is_ready());
+        let (lap, size) = (block.lap(), block.slots().len() as u64);
+        let block = Box::into_raw(block);
+        // SAFETY: just made of a box; nobody frees it before its last slot is written.
+        let first = unsafe { (*block).slots().as_ptr() };
+        // ORDERING: Relaxed: as in `is_ready`.
+        self.slot.store(first.cast_mut(), Ordering::Relaxed);
         self.block.store(block, Ordering::Relaxed);
-        self.state.store(lap | FRESH | row.0.len() as u64, Ordering::Relaxed);
+        self.state.store(lap | size << SIZE_SHIFT | FRESH | size, Ordering::Relaxed);
     }
 
     /// Writes and publishes a message. The writer must be ready. A block comes back with its first message.
@@ -57,9 +69,35 @@ impl Writer {
         // ORDERING: Relaxed: as in `is_ready`.
         self.state.store((state - 1) & !FRESH, Ordering::Relaxed);
         self.slot.store(slot.wrapping_add(1), Ordering::Relaxed);
-        // SAFETY: slots are left, so this is one of the open block, which lives as long as the inbox.
+        // SAFETY: slots are left, so this is one of the open block, which the reader does not give up before it has
+        // read all of them, this one included.
         unsafe { &*slot }.write(message, state & LAP);
+        (state & FRESH != 0).then(|| self.opened())
+    }
+
+    #[cold]
+    fn opened(&self) -> Opened {
         // ORDERING: Relaxed: as in `is_ready`.
-        (state & FRESH != 0).then(|| Opened(self.block.load(Ordering::Relaxed)))
+        let block = self.block.load(Ordering::Relaxed);
+        // SAFETY: `open` made it of a box, which is never null.
+        Opened(unsafe { NonNull::new_unchecked(block) })
+    }
+
+    /// A block that was opened and never written to, if there is one: nobody else knows it.
+    pub(super) fn take_fresh(&self) -> Option<Box<Block>> {
+        // ORDERING: Relaxed: as in `is_ready`.
+        let state = self.state.load(Ordering::Relaxed);
+        if state & FRESH == 0 {
+            return None;
+        }
+        self.state.store(0, Ordering::Relaxed);
+        // SAFETY: `open` made it of a box; it is fresh, so it was not handed over; and the state forgets it.
+        Some(unsafe { Box::from_raw(self.block.load(Ordering::Relaxed)) })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.take_fresh());
     }
 }

@@ -1,17 +1,21 @@
 //! The only switch between std and loom, and the only place that names either's atomics.
 //!
 //! Everything else imports from here, so that one `cfg` turns the whole library into something that
-//! loom can explore; loom's side of it lies in `loom-tests/support`.
+//! loom can explore; loom's side of it lies in `loom-tests/support`. Under `--cfg tickwheel_loom` the flag
+//! `--cfg crossbeam_loom` must be set as well: without it crossbeam-epoch silently keeps std's atomics and the models
+//! would prove nothing about it.
 //!
 //! Rooms: `boxed` (a box that the allocator may refuse), `cell` (an `UnsafeCell` whose accesses loom can check),
-//! `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the system can take back for a
-//! while), `prefetch` (a hint to the processor), `segments` (tables whose slots never move), `slot` (small dense
-//! numbers for threads, std only), `stack` (lock-free stacks of such slots), `wiped` (bytes that a forked child finds
-//! zero).
+//! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
+//! system can take back for a while), `prefetch` (a hint to the processor), `segments` (tables whose slots never move),
+//! `slot` (small dense numbers for threads, std only), `stack` (lock-free stacks of such slots), `wiped` (bytes that a
+//! forked child finds zero).
 
 pub(crate) mod boxed;
 #[cfg(feature = "threads")]
 pub(crate) mod cell;
+#[cfg(feature = "threads")]
+pub(crate) mod epoch;
 #[cfg(tickwheel_loom)]
 #[path = "../../loom-tests/support/mod.rs"]
 #[cfg_attr(not(test), allow(dead_code, reason = "asked for by models"))]

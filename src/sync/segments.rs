@@ -159,17 +159,6 @@ impl<T: Zeroable> Segments<T> {
         })
     }
 
-    /// As [`give_back`](Self::give_back), of one slot, if that consists of whole pages.
-    ///
-    /// # Safety
-    ///
-    /// As `give_back`.
-    pub(crate) unsafe fn give_back_one(&self, slot: u32) -> bool {
-        let pages = bounded(size_of::<T>() % pages::size() == 0, true);
-        // SAFETY: the function's contract; whole pages of a mapping, which begins with one.
-        pages && self.can_give_back(slot) && unsafe { self.give_back(slot, 1) }
-    }
-
     /// Visits every slot of every existing segment below `end`, in order.
     pub(crate) fn for_each(&self, end: u64, mut visit: impl FnMut(u32, &T)) {
         for index in 0..u32::try_from(end.min(MAX_SLOTS)).unwrap_or(u32::MAX) {

@@ -9,7 +9,6 @@ thread_local! {
     static STOP_HERE: Cell<bool> = const { Cell::new(false) };
     /// Requests of so many bytes and more are refused.
     static REFUSED_FROM: Cell<usize> = const { Cell::new(usize::MAX) };
-    static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A thread stands still in the allocator, or has done so.
@@ -19,18 +18,8 @@ static GO_ON: AtomicBool = AtomicBool::new(false);
 /// See the module.
 struct Obedient;
 
-fn count() {
-    let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
-}
-
-/// How often the calling thread has been in the allocator, to get memory or to give it back.
-pub(crate) fn calls() -> u64 {
-    CALLS.get()
-}
-
 /// Carries out what the calling thread has asked for; whether it may have so many bytes.
 fn obey(bytes: usize) -> bool {
-    count();
     // The cell is gone while a thread ends.
     if STOP_HERE.try_with(Cell::take).unwrap_or(false) {
         STOPPED.store(true, Ordering::SeqCst);
@@ -61,13 +50,11 @@ unsafe impl GlobalAlloc for Obedient {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        count();
         // SAFETY: `place` came from one of the others, that is from `System`, with this layout.
         unsafe { System.dealloc(place, layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
         // No allocator needs memory to take some back.
         if size > layout.size() && !obey(size) {
             return std::ptr::null_mut();

@@ -9,7 +9,6 @@
 //! | `refused` | a timer for which there is no memory comes back in the error |
 //! | `owners` | the same for what a timer's own thread files: log, wheel |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
-//! | `worker` | a worker does not call the allocator |
 
 #[allow(
     dead_code,
@@ -26,7 +25,6 @@ mod given_back;
 mod owners;
 mod refused;
 mod stopped;
-mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

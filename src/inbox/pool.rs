@@ -1,0 +1,102 @@
+//! Blocks at rest between two uses.
+//!
+//! A block that the epoch has given up serves again: the allocator's way would cost a producer a microsecond
+//! now and then, because what one thread allocates and another frees goes back to the system and returns as fresh
+//! pages. The pool is a row of places, each empty or holding one box. Whoever swaps a box out has it alone.
+//!
+//! The places are used like a stack, by a hint that may be wrong: both ways look at [`LOOKS`] places from there.
+//! Any thread; lock-free; O(1).
+
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::ptr;
+
+/// Places that are tried.
+const LOOKS: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pool<T, const PLACES: usize> {
+    /// Where the next box may find a place; those before it may hold one.
+    top: AtomicUsize,
+    places: [AtomicPtr<T>; PLACES],
+}
+
+impl<T, const PLACES: usize> Pool<T, PLACES> {
+    pub(crate) fn new() -> Self {
+        Self {
+            top: AtomicUsize::new(0),
+            places: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        }
+    }
+
+    /// A box that was put, as it was then.
+    pub(crate) fn take(&self) -> Option<Box<T>> {
+        // ORDERING: Relaxed, also in what follows: hints where to try.
+        let top = self.top.load(Ordering::Relaxed);
+        (1..=LOOKS.min(PLACES)).find_map(|back| {
+            let at = top.wrapping_sub(back) % PLACES;
+            let place = &self.places[at];
+            if place.load(Ordering::Relaxed).is_null() {
+                return None;
+            }
+            let taken = Self::empty(place)?;
+            self.top.store(at, Ordering::Relaxed);
+            Some(taken)
+        })
+    }
+
+    /// What a place holds.
+    fn empty(place: &AtomicPtr<T>) -> Option<Box<T>> {
+        // ORDERING: Acquire pairs with `put`: whoever had the box before is done with it. [P17]
+        let taken = place.swap(ptr::null_mut(), Ordering::Acquire);
+        // SAFETY: places hold what `put` made of boxes, and the swap hands each out once.
+        (!taken.is_null()).then(|| unsafe { Box::from_raw(taken) })
+    }
+
+    /// Keeps a box for later, or gives it back if there is no place for it.
+    pub(crate) fn put(&self, item: Box<T>) -> Option<Box<T>> {
+        let item = Box::into_raw(item);
+        let null = ptr::null_mut();
+        // ORDERING: Relaxed: a hint, as in `take`.
+        let top = self.top.load(Ordering::Relaxed);
+        let found = (0..LOOKS.min(PLACES)).any(|step| {
+            let at = top.wrapping_add(step) % PLACES;
+            let place = &self.places[at];
+            // ORDERING: Relaxed load and failure, and the store of the hint: as in `take`. Release pairs with the
+            // Acquire there: what was done to the box comes before its next use. [P17]
+            let kept = place.load(Ordering::Relaxed).is_null()
+                && place.compare_exchange(null, item, Ordering::Release, Ordering::Relaxed).is_ok();
+            if kept {
+                self.top.store(at + 1, Ordering::Relaxed);
+            }
+            kept
+        });
+        // SAFETY: it came from a box above, and no place holds it.
+        (!found).then(|| unsafe { Box::from_raw(item) })
+    }
+}
+
+impl<T, const PLACES: usize> Drop for Pool<T, PLACES> {
+    fn drop(&mut self) {
+        self.places.iter().filter_map(Self::empty).for_each(drop);
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn it_keeps_as_many_as_it_has_places_for() {
+        let pool = Pool::<Arc<()>, 2>::new();
+        let item = Arc::new(());
+        assert!(pool.take().is_none());
+        let put = || pool.put(Box::new(Arc::clone(&item))).is_none();
+        assert_eq!((put(), put(), put()), (true, true, false));
+        assert_eq!(Arc::strong_count(&item), 3, "the third came back and was dropped");
+        assert!(pool.take().is_some() && Arc::strong_count(&item) == 2);
+        drop(pool);
+        assert_eq!(Arc::strong_count(&item), 1);
+    }
+}
