@@ -199,8 +199,8 @@ impl<T> Drop for TimerRef<T> {
 
 /// The way of a [`Timeout`](super::Timeout) or of a future to its engine.
 ///
-/// It counts nothing itself. Its owner is counted as a handle, by a thread state, from before it is made until after its
-/// last use, or the engine is never freed.
+/// It counts nothing itself. Its owner is counted as a handle, by a thread state, from before it is made until after
+/// its last use, or the engine is never freed.
 pub(super) struct EngineRef<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.

@@ -1,8 +1,8 @@
 //! Everything that drives one shard, on whichever thread does it: a worker of its own, or the caller's.
 //!
-//! Each step may be cut short by a panic (of ours, or of the clock: the user's others are contained) and still be
-//! followed by [`ShardWorker::close`], which returns whatever is pending. So the clock is read only while no timer is in
-//! hand.
+//! Each step may be cut short by a panic (of ours, or of the clock: all other user code is contained) and still be
+//! followed by [`ShardWorker::close`], which returns whatever is pending. So the clock is read only while no timer is
+//! in hand.
 
 use super::events;
 use super::inner::{Inner, ShardWorker};

@@ -21,9 +21,9 @@
 //!
 //! It begins at the end of a turn that has nothing else left to do (the end of a sweep is one), if more than twice as
 //! many nodes are free as in use, and [`kept`] besides. It leaves as many free as are in use, and half of
-//! [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all
-//! of these; so it begins again only after other nodes have come into use, or when half of the timers have ended, of sixteen
-//! fifteen where it was of no use.
+//! [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all of these:
+//! so it looks at a few regions first, and begins again only after other nodes have come into use, or when half of the
+//! timers have ended, fifteen of sixteen where it was of no use.
 
 use super::magazine::{CAPACITY, ThreadCache};
 use super::record::Node;
@@ -39,6 +39,9 @@ const LEAST_KEPT: u64 = 512;
 
 /// Fresh nodes that others may take before the owner thinks that the burst is not over.
 const FRESH: u64 = 4096;
+
+/// Regions that are looked at before the work begins.
+const SAMPLES: u32 = 16;
 
 /// Regions whose pages are given back by one call of the system.
 const AT_ONCE: u32 = 32;
@@ -92,6 +95,19 @@ pub(crate) struct Trim {
     again_below: u64,
 }
 
+/// Returns whether most of a few regions have no living timer: where living timers lie scattered, the work would touch
+/// each free node in vain.
+fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
+    let regions = &table.depot().regions;
+    let is_dead = |region: &u32| {
+        let first = regions.first_of(*region);
+        let mut nodes = (first..first + regions.len()).filter_map(|index| table.node(index));
+        nodes.all(|node| !node.state.load().is_live())
+    };
+    let sampled = (0..SAMPLES).map(|at| 1 + at * last / SAMPLES);
+    sampled.filter(is_dead).count() > SAMPLES as usize / 2
+}
+
 impl Trim {
     /// Whether it is under way.
     pub(crate) fn is_at_work(&self) -> bool {
@@ -117,6 +133,10 @@ impl Trim {
         (self.in_use, self.end) = (in_use, table.depot().end());
         self.left = table.resident();
         let last = table.depot().regions.region_of(self.end.saturating_sub(1) as u32);
+        if !is_worth_it(table, last) {
+            self.again_below = in_use / 2;
+            return;
+        }
         if self.counts.try_reserve_exact(last as usize + 1).is_ok() {
             self.counts.resize(last as usize + 1, 0);
             self.stage = Stage::Gather;
