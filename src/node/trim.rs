@@ -95,7 +95,7 @@ pub(crate) struct Trim {
     again_below: u64,
 }
 
-/// Returns whether most of a few regions have no living timer: where living timers lie scattered, the work would touch
+/// Returns whether three quarters of a few regions have no living timer: where living timers lie scattered, the work would touch
 /// each free node in vain.
 fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
     let regions = &table.depot().regions;
@@ -105,7 +105,7 @@ fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
         nodes.all(|node| !node.state.load().is_live())
     };
     let sampled = (0..SAMPLES).map(|at| 1 + at * last / SAMPLES);
-    sampled.filter(is_dead).count() > SAMPLES as usize / 2
+    4 * sampled.filter(is_dead).count() >= 3 * SAMPLES as usize
 }
 
 impl Trim {
