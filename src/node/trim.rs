@@ -21,9 +21,9 @@
 //!
 //! It begins at the end of a turn that has nothing else left to do (the end of a sweep is one), if more than twice as
 //! many nodes are free as in use, and [`kept`] besides. It leaves as many free as are in use, and half of
-//! [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all of these:
-//! so it looks at a few regions first, and begins again only after other nodes have come into use, or when half of the
-//! timers have ended, fifteen of sixteen where it was of no use.
+//! [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all of
+//! these: so it looks at a few regions first, and begins again only after other nodes have come into use, or when half
+//! of the timers have ended, fifteen of sixteen where it was of no use.
 
 use super::magazine::{CAPACITY, ThreadCache};
 use super::record::Node;
@@ -95,8 +95,8 @@ pub(crate) struct Trim {
     again_below: u64,
 }
 
-/// Returns whether three quarters of a few regions have no living timer: where living timers lie scattered, the work would touch
-/// each free node in vain.
+/// Returns whether three quarters of a few regions have no living timer: where living timers lie scattered, the work
+/// would touch each free node in vain.
 fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
     let regions = &table.depot().regions;
     let is_dead = |region: &u32| {

@@ -168,31 +168,6 @@ impl WakeState {
         fence(Ordering::SeqCst);
     }
 
-    /// Owner: who pays for the handshake of pushes and drains: each producer each time, or each drain for all.
-    ///
-    /// Answers whether it is producers from now on: always where the system cannot do the other.
-    pub(super) fn set_full_fences(&self, full: bool) -> bool {
-        if !fence::is_asymmetric() {
-            return true;
-        }
-        // ORDERING: Relaxed, both: the owner's own word; what it means for producers is ordered by the next fence.
-        let mode = self.words.mode.load(Ordering::Relaxed);
-        self.words.mode.store(if full { mode | FULL } else { mode & !FULL }, Ordering::Relaxed);
-        if full {
-            // From here on each producer sees the mode, or the next drain its message: see `fence_after_push`.
-            // The other way round, drains fence for all from now on, and who still fences itself does no harm.
-            fence::heavy();
-        }
-        full
-    }
-
-    /// Whether producers fence.
-    #[cfg(all(test, not(tickwheel_loom)))]
-    pub(super) fn has_full_fences(&self) -> bool {
-        // ORDERING: Relaxed: the owner's own word.
-        self.words.mode.load(Ordering::Relaxed) & FULL != 0
-    }
-
     /// Owner: whoever finds the shard open from now on has armed its timer where the caller will see it.
     pub(crate) fn close(&self) {
         // ORDERING: Relaxed, both: the owner's own word, ordered by the fence.

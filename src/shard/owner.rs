@@ -13,7 +13,6 @@ use crate::inbox::Reader;
 use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
-use crate::park::Balance;
 use crate::time::Repeat;
 use crate::types::{Budget, Key, ScheduleError};
 use crate::wheel::{AnyWheel, Entry, no_memory};
@@ -40,7 +39,6 @@ pub(crate) struct Owner<T> {
     pub(super) handle: Arc<ShardHandle<T>>,
     reader: Reader,
     driver: Driver,
-    balance: Balance,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain filed.
@@ -70,7 +68,6 @@ impl<T> Owner<T> {
             handle: Arc::new(ShardHandle::new(id, inbox, limit, wake_owner)),
             reader,
             driver: Driver::new(wheel),
-            balance: Balance::new(),
             draining: false,
             filed: 0,
             turn_requested: false,
@@ -273,7 +270,7 @@ impl<T> Owner<T> {
         }
         // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
         // this one or by the next, and a word that stayed low would ask for one more turn.
-        self.balance.begin_drain(&self.handle.wake_state);
+        self.handle.wake_state.begin_drain();
         let Self { handle, reader, driver, .. } = self;
         let (mut dead, mut filed) = (0, 0);
         let nodes = handle.of_owner();
@@ -289,7 +286,6 @@ impl<T> Owner<T> {
         });
         handle.counters.cancelled_in_inbox.add(dead);
         handle.counters.drained.add(drained.taken as u64);
-        self.balance.drained(&self.handle.wake_state, drained.taken);
         self.draining = drained.more;
         self.filed = filed;
     }

@@ -320,7 +320,7 @@ impl<T> Producer<'_, T> {
 
     #[cold]
     fn call(self, call: Call) {
-        self.thread.calling.once(call, |call| self.shard.end_sleep(call));
+        self.shard.end_sleep(call);
     }
 
     /// Tells the owner of an earlier deadline. Until it knows, and if it never does, the old entry stands.
@@ -368,11 +368,11 @@ impl<T> TimerStore for Producer<'_, T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use crate::shard::{Owner, ShardHandle};
+    use crate::shard::Owner;
     use crate::wheel::{AnyWheel, Hierarchical};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
-    use std::sync::{Arc, Mutex, OnceLock, Weak};
+    use std::sync::{Arc, Mutex};
 
     fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
@@ -404,33 +404,6 @@ mod tests {
             }
             go_on.send(()).unwrap();
         });
-    }
-
-    /// The owner is faster than its waker: it has risen and sleeps again when that sends a message of its own.
-    #[test]
-    fn a_waker_that_has_a_message_for_the_next_sleep_is_called_once_more() {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let handle: Arc<OnceLock<Weak<ShardHandle<u64>>>> = Arc::default();
-        let (counted, inside) = (Arc::clone(&calls), Arc::clone(&handle));
-        let owner = sleeping(move || {
-            let call = counted.fetch_add(1, Ordering::SeqCst);
-            let handle = inside.get().and_then(Weak::upgrade).unwrap();
-            if call == 0 {
-                handle.wake_state.rise();
-                handle.wake_state.begin_drain();
-                assert!(handle.wake_state.fall_asleep(50));
-            }
-            if call < 2 {
-                let _ = handle.producer(0).schedule(3, 0, false).unwrap();
-                assert_eq!(counted.load(Ordering::SeqCst), call + 1, "not from within itself");
-            }
-            true
-        });
-        assert!(handle.set(Arc::downgrade(owner.handle())).is_ok());
-        for (tick, called) in [(5, 2), (4, 2), (2, 2)] {
-            let _ = owner.handle().producer(0).schedule(tick, 0, false).unwrap();
-            assert_eq!(calls.load(Ordering::SeqCst), called);
-        }
     }
 
     #[test]

@@ -7,7 +7,6 @@
 
 use crate::inbox::Writer;
 use crate::node::magazine::ThreadCache;
-use crate::park::Calling;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::segments::Zeroable;
 use crossbeam_utils::CachePadded;
@@ -64,8 +63,6 @@ pub(crate) struct ThreadState {
     pub(crate) handles_made: Counter,
     /// Owned handles, of any thread's timers, that this thread has dropped. Written as the last access to the engine.
     pub(crate) handles_dropped: Counter,
-    /// Whether its holder is within a call that wakes the owner.
-    pub(crate) calling: Calling,
     /// Whether the thread state has been counted among those in use.
     pub(crate) joined: AtomicBool,
 }

@@ -1,10 +1,10 @@
 //! A timer's waker: whose it is, how long it lives, what it may do, and what a `mio` poll refuses.
 
 use mio::{Events, Poll, Token, Waker};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tickwheel::{BuildError, EventLoopTimer, ManualClock, Remote, ScheduleErrorKind, Settings};
+use tickwheel::{BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -125,29 +125,4 @@ fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     timer.poll(timer.now(), |expired| fired.push(expired.payload));
     fired.sort_unstable();
     assert_eq!((fired, timer.pending()), (vec![2, 3], 1));
-}
-
-#[test]
-fn a_waker_that_schedules_is_not_called_from_within_itself() {
-    let (clock, calls) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
-    let (remote, counted) = (Arc::<OnceLock<Remote<u64>>>::default(), Arc::clone(&calls));
-    let inside = Arc::clone(&remote);
-    let mut timer = Settings::new()
-        .clock(clock.clone())
-        .build_with_waker(move || {
-            let call = counted.fetch_add(1, Ordering::SeqCst);
-            assert!(call < 100, "until the stack is used up");
-            // Earlier than what it is called for.
-            inside.get().unwrap().schedule(Duration::ZERO, 2).unwrap();
-        })
-        .unwrap();
-    assert!(remote.set(timer.remote()).is_ok());
-    for round in 1..=3 {
-        assert_ne!(timer.poll_timeout(timer.now()), Some(Duration::ZERO));
-        timer.remote().schedule(HOUR / round, 1).unwrap();
-        assert_eq!(calls.load(Ordering::SeqCst), round as usize, "one call for one sleep");
-        let mut fired = Vec::new();
-        while timer.poll(timer.now(), |expired| fired.push(expired.payload)).more {}
-        assert_eq!((fired, timer.pending()), (vec![2], round as usize));
-    }
 }
