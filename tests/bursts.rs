@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Builder, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks,
-    Period, Pinning, Remote, Settings, Time, Timer,
+    Budget, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Remote,
+    Settings, Time,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -72,8 +72,6 @@ trait Front {
 struct Local(LocalTimer<u64>, Shared, ManualClock);
 struct Loop(EventLoopTimer<u64>, Shared, ManualClock);
 struct Far(EventLoopTimer<u64>, Remote<u64>, Shared, ManualClock);
-struct Engine(Timer<u64>);
-
 impl Front for Local {
     fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
         self.0.schedule(self.2.now(), delay, payload).unwrap()
@@ -128,21 +126,6 @@ impl Front for Far {
     }
 }
 
-impl Front for Engine {
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
-        self.0.schedule_key(delay, payload).unwrap()
-    }
-
-    fn schedule_periodic(&mut self, period: Period) {
-        self.0.schedule_periodic(MS, period, PERIODIC).unwrap();
-    }
-
-    fn turn(&mut self) -> bool {
-        self.0.turn().unwrap();
-        false
-    }
-}
-
 fn local(fire: usize) -> (Local, Shared, ManualClock) {
     let (meter, clock) = meter();
     let budget = Budget { fire, ..Budget::default() };
@@ -162,16 +145,6 @@ fn remote(fire: usize) -> (Far, Shared, ManualClock) {
     let (Loop(timer, ..), meter, clock) = event_loop(fire);
     let remote = timer.remote();
     (Far(timer, remote, meter.clone(), clock.clone()), meter, clock)
-}
-
-fn engine(fire: usize) -> (Engine, Shared, ManualClock) {
-    let (meter, clock) = meter();
-    let budget = Budget { fire, ..Budget::default() };
-    let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
-    let builder = builder.budget(budget).clock(clock.clone());
-    let handled = meter.clone();
-    let timer = builder.build_with(move |expired| handled.lock().unwrap().call(&expired)).unwrap();
-    (Engine(timer), meter, clock)
 }
 
 /// When the timers of a burst are due.
@@ -229,7 +202,6 @@ fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
         check("local", waited(local(fire), burst));
         check("loop", waited(event_loop(fire), burst));
         check("remote", waited(remote(fire), burst));
-        check("engine", waited(engine(fire), burst));
     }
 }
 

@@ -2,13 +2,11 @@
 
 use crate::support::setup::{Fired, HOUR, ms, one_shard, secs, set_of, wait_until};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BuildError, Builder, Clock, Executor, Expired, IdleStrategy, PinState, Pinning, Routing, Time,
-    Timer,
+    BuildError, Builder, Clock, Executor, Expired, PinState, Pinning, Routing, Time, Timer,
 };
 
 #[cfg(target_os = "linux")]
@@ -115,20 +113,7 @@ mod masks {
         }
     }
 
-    /// This one keeps whoever looks at it now and then, as a core does that somebody else has.
-    #[derive(Clone)]
-    struct Dawdling(Instant, Arc<AtomicU32>);
-
-    impl Clock for Dawdling {
-        fn now(&self) -> Time {
-            if self.1.fetch_add(1, Ordering::Relaxed) % 100 == 99 {
-                std::thread::sleep(ms(3));
-            }
-            Time::ZERO + self.0.elapsed()
-        }
-    }
-
-    fn leaves_its_core(idle: IdleStrategy, clock: impl Clock + Clone) {
+    fn leaves_its_core(clock: impl Clock + Clone) {
         let cores = allowed();
         for (pinning, leaves) in [(Pinning::Cores, true), (Pinning::List(cores.clone()), false)] {
             let seen = Arc::new(Mutex::new(Vec::new()));
@@ -136,7 +121,6 @@ mod masks {
             let timer = Builder::new()
                 .shards(1)
                 .pinning(pinning)
-                .idle(idle)
                 .clock(clock.clone())
                 .build_with(move |_: Expired<u64>| log.lock().unwrap().push(allowed()))
                 .unwrap();
@@ -159,10 +143,7 @@ mod masks {
 
     #[test]
     fn a_worker_that_is_kept_waiting_leaves_its_core() {
-        leaves_its_core(IdleStrategy::Park, Twice(Instant::now()));
-        let dawdling = || Dawdling(Instant::now(), Arc::default());
-        leaves_its_core(IdleStrategy::BusySpin, dawdling());
-        leaves_its_core(IdleStrategy::SpinThenPark { spin: HOUR }, dawdling());
+        leaves_its_core(Twice(Instant::now()));
     }
 
     #[test]
