@@ -1,9 +1,9 @@
 //! The nodes of a single-threaded timer: arming, ending, moving, and the decision about what is due.
 //!
 //! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
-//! A mark may come round (after 2^25 armings, or 64 moves to an earlier deadline); an old entry with the same
+//! A mark may come round (after 2^23 armings, or 256 moves to an earlier deadline); an old entry with the same
 //! mark then looks current, is filed again for the node's deadline, and dies with the timer. One entry too many
-//! does no harm; where they are many, the driver merges them ([`TimerStore::renew_entry`]).
+//! does no harm.
 
 use super::node::Node;
 use crate::drive::{Fate, TimerStore};
