@@ -55,7 +55,9 @@ pub(crate) struct Log {
     soon: u64,
     /// Young blocks that are filled before their entries are looked at.
     most_young: usize,
+    /// Looks at young blocks, and at sealed ones that may be due: the dead of the two are found apart.
     looks: LookPolicy,
+    sealed_looks: LookPolicy,
     /// Sealed blocks that the sweep has gone through in this round.
     swept: usize,
     pool: BlockPool,
@@ -74,6 +76,7 @@ impl Default for Log {
             soon: SOON,
             most_young: 1,
             looks: LookPolicy::default(),
+            sealed_looks: LookPolicy::default(),
             swept: 0,
             pool: BlockPool::default(),
         }
@@ -290,10 +293,10 @@ impl Log {
             let last = self.blocks.range(..self.sealed).rposition(is_due);
             for _ in 0..last.map_or(0, |last| last + 1) {
                 let mut block = self.pop_sealed();
-                if !self.looks.skips() {
+                if !self.sealed_looks.skips() {
                     let len = block.len;
                     let dead = block.remove_dead(store, true);
-                    self.looks.note(dead, len);
+                    self.sealed_looks.note(dead, len);
                     removed += dead;
                 }
                 filed += block.len;
