@@ -56,8 +56,7 @@ pub(crate) struct Log {
     /// Young blocks that are filled before their entries are looked at.
     most_young: usize,
     /// Looks at young blocks, and at sealed ones that may be due: the dead of the two are found apart.
-    looks: LookPolicy,
-    sealed_looks: LookPolicy,
+    looks: (LookPolicy, LookPolicy),
     /// Sealed blocks that the sweep has gone through in this round.
     swept: usize,
     pool: BlockPool,
@@ -75,8 +74,7 @@ impl Default for Log {
             threshold: NEAR,
             soon: SOON,
             most_young: 1,
-            looks: LookPolicy::default(),
-            sealed_looks: LookPolicy::default(),
+            looks: Default::default(),
             swept: 0,
             pool: BlockPool::default(),
         }
@@ -147,13 +145,13 @@ impl Log {
         let (young, room) = (self.blocks.len() - self.sealed + 1, self.most_young * BLOCK);
         if self.tail.len == 0 || young < self.most_young {
             // Another block will do.
-        } else if self.looks.skips() {
+        } else if self.looks.0.skips() {
             self.settle(pays(), file);
         } else {
             let left;
             (removed, left) = self.remove_dead(store);
             if left > room / 2 && self.most_young == MOST_YOUNG {
-                self.looks.note(removed, room);
+                self.looks.0.note(removed, room);
                 self.settle(pays(), file);
             } else if left > room / 4 {
                 self.most_young = (2 * self.most_young).min(MOST_YOUNG);
@@ -293,10 +291,10 @@ impl Log {
             let last = self.blocks.range(..self.sealed).rposition(is_due);
             for _ in 0..last.map_or(0, |last| last + 1) {
                 let mut block = self.pop_sealed();
-                if !self.sealed_looks.skips() {
+                if !self.looks.1.skips() {
                     let len = block.len;
                     let dead = block.remove_dead(store, true);
-                    self.sealed_looks.note(dead, len);
+                    self.looks.1.note(dead, len);
                     removed += dead;
                 }
                 filed += block.len;
