@@ -13,7 +13,7 @@ use std::error::Error;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{BuildError, Builder, Expired, ScheduleError, Timeout, Timer};
+use tickwheel::{BuildError, Builder, Expired, ScheduleError, Timer, TimerHandle};
 
 type Partition = u32;
 
@@ -41,7 +41,7 @@ impl Fetch {
 struct Log {
     bytes: u64,
     /// Who waits for how many bytes. A request that waits for several partitions is in the list of each.
-    waiting: Vec<(u64, Arc<Timeout<Fetch>>)>,
+    waiting: Vec<(u64, Arc<TimerHandle<Fetch>>)>,
 }
 
 struct Purgatory {
@@ -89,7 +89,7 @@ impl Purgatory {
         let bytes = log.bytes;
         log.waiting.retain(|(least, timeout)| {
             if *least <= bytes {
-                ready.extend(timeout.cancel().payload());
+                ready.extend(timeout.cancel().into_payload());
             }
             timeout.is_pending()
         });

@@ -60,7 +60,7 @@
 //!
 //! # Where to look
 //!
-//! * [`Timer`] is the engine, [`Builder`] its settings, [`Timeout`] and [`Key`] the names of one timer.
+//! * [`Timer`] is the engine, [`Builder`] its settings, [`TimerHandle`] and [`Key`] the names of one timer.
 //! * [`sleep`], [`timeout`], [`interval`]: futures for any runtime.
 //! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
 //! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
@@ -76,58 +76,6 @@
 //!
 //! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need
 //! an allocator and no operating system: the crate is `no_std` then.
-//!
-//! # What must not compile
-//!
-//! A [`Timeout`] is the one handle of its timer:
-//!
-//! ```compile_fail,E0599
-//! # let timer = tickwheel::Timer::new().unwrap();
-//! let timeout = timer.run_after(std::time::Duration::ZERO, || ()).unwrap();
-//! let twin = timeout.clone();
-//! ```
-//!
-//! Payloads cross threads:
-//!
-//! ```compile_fail,E0277
-//! let shared = std::rc::Rc::new(1);
-//! # let timer = tickwheel::Timer::new().unwrap();
-//! timer.run_after(std::time::Duration::ZERO, move || drop(shared)).unwrap();
-//! ```
-//!
-//! ```compile_fail,E0277
-//! use tickwheel::{Builder, Expired};
-//! let timer = Builder::new().build_with(|_: Expired<std::rc::Rc<u8>>| ());
-//! ```
-//!
-//! A closure is no payload; [`Timer::run_after`] makes one of it:
-//!
-//! ```compile_fail,E0308
-//! # let timer = tickwheel::Timer::new().unwrap();
-//! timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
-//! ```
-//!
-//! A key names timers with its own type of payload only:
-//!
-//! ```compile_fail,E0308
-//! use std::time::Duration;
-//! use tickwheel::{LocalTimer, Time};
-//! let mut names = LocalTimer::new(Duration::from_millis(1))?;
-//! let mut numbers = LocalTimer::new(Duration::from_millis(1))?;
-//! let key = names.schedule(Time::ZERO, Duration::ZERO, "name")?;
-//! numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
-//! numbers.cancel(key);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A payload may outlive the function that scheduled it:
-//!
-//! ```compile_fail,E0597
-//! # let timer = tickwheel::Timer::new().unwrap();
-//! let local = String::new();
-//! let borrowed = &local;
-//! timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
-//! ```
 
 #![cfg_attr(not(feature = "std"), no_std)]
 // The lower rooms have a few functions that only futures, or timers that threads share, ask for.
@@ -175,15 +123,15 @@ mod models;
 #[cfg(feature = "threads")]
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,
-    SlowHandler, Stats, Submitter, Task, Timeout, TimeoutGuard, TimeoutState, Timer, WeakTimer,
+    SlowHandler, Stats, Submitter, Task, Timer, TimerGuard, TimerHandle, TimerState, WeakTimer,
     WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 pub use futures::{
-    Interval, Sleep, SleepError, TimeoutError, WithTimeout, interval, interval_at, sleep,
-    sleep_until, timeout, timeout_at,
+    Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep, sleep_until,
+    timeout, timeout_at,
 };
 pub use local::{FixedTimer, LocalTimer};
 pub use pull::{Expirations, Pull};
@@ -214,3 +162,57 @@ struct Embedding;
 #[cfg(all(doctest, feature = "threads"))]
 #[doc = include_str!("../docs/GUIDE.md")]
 struct Guide;
+
+/// Holds examples that must not compile.
+///
+/// A [`TimerHandle`] is the one handle of its timer:
+///
+/// ```compile_fail,E0599
+/// # let timer = tickwheel::Timer::new().unwrap();
+/// let timeout = timer.run_after(std::time::Duration::ZERO, || ()).unwrap();
+/// let twin = timeout.clone();
+/// ```
+///
+/// Payloads cross threads:
+///
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// # let timer = tickwheel::Timer::new().unwrap();
+/// timer.run_after(std::time::Duration::ZERO, move || drop(shared)).unwrap();
+/// ```
+///
+/// ```compile_fail,E0277
+/// use tickwheel::{Builder, Expired};
+/// let timer = Builder::new().build_with(|_: Expired<std::rc::Rc<u8>>| ());
+/// ```
+///
+/// A closure is no payload; [`Timer::run_after`] makes one of it:
+///
+/// ```compile_fail,E0308
+/// # let timer = tickwheel::Timer::new().unwrap();
+/// timer.schedule(std::time::Duration::ZERO, || ()).unwrap();
+/// ```
+///
+/// A key names timers with its own type of payload only:
+///
+/// ```compile_fail,E0308
+/// use std::time::Duration;
+/// use tickwheel::{LocalTimer, Time};
+/// let mut names = LocalTimer::new(Duration::from_millis(1))?;
+/// let mut numbers = LocalTimer::new(Duration::from_millis(1))?;
+/// let key = names.schedule(Time::ZERO, Duration::ZERO, "name")?;
+/// numbers.schedule(Time::ZERO, Duration::ZERO, 1)?;
+/// numbers.cancel(key);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A payload may outlive the function that scheduled it:
+///
+/// ```compile_fail,E0597
+/// # let timer = tickwheel::Timer::new().unwrap();
+/// let local = String::new();
+/// let borrowed = &local;
+/// timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
+/// ```
+#[cfg(all(doctest, feature = "threads"))]
+struct MustNotCompile;

@@ -4,7 +4,7 @@
 //! panic in all of these places and go on. So whoever catches a panic may use the timer that he holds.
 
 #[cfg(feature = "threads")]
-use crate::engine::{Submitter, Timeout, Timer, WeakTimer};
+use crate::engine::{Submitter, Timer, TimerHandle, WeakTimer};
 #[cfg(feature = "threads")]
 use crate::event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
@@ -26,9 +26,9 @@ impl<T> UnwindSafe for WeakTimer<T> {}
 #[cfg(feature = "threads")]
 impl<T> RefUnwindSafe for WeakTimer<T> {}
 #[cfg(feature = "threads")]
-impl<T> UnwindSafe for Timeout<T> {}
+impl<T> UnwindSafe for TimerHandle<T> {}
 #[cfg(feature = "threads")]
-impl<T> RefUnwindSafe for Timeout<T> {}
+impl<T> RefUnwindSafe for TimerHandle<T> {}
 #[cfg(feature = "threads")]
 impl<T> UnwindSafe for Submitter<'_, T> {}
 #[cfg(feature = "threads")]

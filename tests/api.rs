@@ -23,8 +23,8 @@ use tickwheel::{
     EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Interval, Key, LocalTimer,
     ManualClock, MonotonicClock, PanicReport, Period, Pinning, RawKey, Remote, Reschedule, Routing,
     ScheduleError, ScheduleErrorKind, Settings, ShardStats, Sleep, StartError, Stats, StopError,
-    Submitter, Task, Time, Timeout, TimeoutGuard, Timer, TurnError, Unfired, WeakTimer, WheelKind,
-    When, WithTimeout, executor_fn,
+    Submitter, Task, Time, Timeout, Timer, TimerGuard, TimerHandle, TurnError, Unfired, WeakTimer,
+    WheelKind, When, executor_fn,
 };
 
 const fn send<T: Send>() {}
@@ -58,10 +58,10 @@ fn handles_cross_threads_and_only_timers_can_be_cloned() {
     send::<Timer<SendOnly>>();
     sync::<Timer<SendOnly>>();
     clone::<Timer<SendOnly>>();
-    send::<Timeout<SendOnly>>();
-    sync::<Timeout<SendOnly>>();
-    assert!(is!(Timer<u64>: Clone) && !is!(Timeout<u64>: Clone));
-    assert!(!is!(Timer<std::rc::Rc<u8>>: Send) && !is!(Timeout<std::rc::Rc<u8>>: Sync));
+    send::<TimerHandle<SendOnly>>();
+    sync::<TimerHandle<SendOnly>>();
+    assert!(is!(Timer<u64>: Clone) && !is!(TimerHandle<u64>: Clone));
+    assert!(!is!(Timer<std::rc::Rc<u8>>: Send) && !is!(TimerHandle<std::rc::Rc<u8>>: Sync));
     send::<Task>();
     send::<Builder>();
     send::<Expired<SendOnly>>();
@@ -111,8 +111,8 @@ fn names_times_and_settings_are_plain_data() {
 fn a_panic_beside_a_timer_leaves_it_usable() {
     use std::panic::{RefUnwindSafe, UnwindSafe};
     assert!(is!(Timer<SendOnly>: UnwindSafe) && is!(Timer<SendOnly>: RefUnwindSafe));
-    assert!(is!(Timeout<SendOnly>: UnwindSafe) && is!(Timeout<SendOnly>: RefUnwindSafe));
-    assert!(is!(TimeoutGuard<SendOnly>: UnwindSafe) && is!(TimeoutGuard<SendOnly>: RefUnwindSafe));
+    assert!(is!(TimerHandle<SendOnly>: UnwindSafe) && is!(TimerHandle<SendOnly>: RefUnwindSafe));
+    assert!(is!(TimerGuard<SendOnly>: UnwindSafe) && is!(TimerGuard<SendOnly>: RefUnwindSafe));
     assert!(is!(WeakTimer<SendOnly>: UnwindSafe) && is!(WeakTimer<SendOnly>: RefUnwindSafe));
     assert!(is!(Remote<SendOnly>: UnwindSafe) && is!(Remote<SendOnly>: RefUnwindSafe));
     assert!(is!(Key<SendOnly>: UnwindSafe) && is!(Key<SendOnly>: RefUnwindSafe));
@@ -120,7 +120,7 @@ fn a_panic_beside_a_timer_leaves_it_usable() {
     assert!(is!(LocalTimer<u64>: UnwindSafe) && is!(FixedTimer<u64>: UnwindSafe));
     assert!(is!(Submitter<'static, SendOnly>: UnwindSafe));
     assert!(is!(Sleep: UnwindSafe) && is!(Sleep: RefUnwindSafe) && is!(Interval: UnwindSafe));
-    assert!(is!(WithTimeout<String>: UnwindSafe) && !is!(WithTimeout<&'static mut u8>: UnwindSafe));
+    assert!(is!(Timeout<String>: UnwindSafe) && !is!(Timeout<&'static mut u8>: UnwindSafe));
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn sizes_are_pinned() {
     assert_eq!((size_of::<Key<String>>(), align_of::<Key<String>>()), (12, 4));
     assert_eq!((size_of::<Option<Key<u8>>>(), size_of::<Option<RawKey>>()), (12, 12));
     assert_eq!(size_of::<Option<(Key<u64>, u32)>>(), 16, "a key packs well beside other data");
-    assert!(size_of::<Timeout<u64>>() <= 24);
-    assert!(size_of::<Timeout<[u8; 1000]>>() <= 24, "a handle does not hold the payload");
-    assert_eq!(size_of::<Option<Timeout<u64>>>(), size_of::<Timeout<u64>>());
+    assert!(size_of::<TimerHandle<u64>>() <= 24);
+    assert!(size_of::<TimerHandle<[u8; 1000]>>() <= 24, "a handle does not hold the payload");
+    assert_eq!(size_of::<Option<TimerHandle<u64>>>(), size_of::<TimerHandle<u64>>());
     assert_eq!(size_of::<Timer<u64>>(), size_of::<usize>());
     assert_eq!(size_of::<Time>(), 8);
     assert_eq!(size_of::<Task>(), 4 * size_of::<usize>());
@@ -163,7 +163,7 @@ fn errors_are_send_sync_and_static() {
     let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
     timer.stop().unwrap();
     assert!(boxed(&timer).is_err());
-    fn closure(timer: &Timer) -> Result<Timeout<Task>, Box<dyn Error + Send + Sync>> {
+    fn closure(timer: &Timer) -> Result<TimerHandle<Task>, Box<dyn Error + Send + Sync>> {
         Ok(timer.run_after(HOUR, || ())?)
     }
     let timer = one_shard().build().unwrap();
@@ -187,7 +187,7 @@ fn debug_does_not_need_a_payload_that_can_be_printed() {
     let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
     let timeout = timer.schedule(HOUR, SendlessDebug).unwrap();
     debug(&timer, &["Timer", "Started", "shards: 1", "tick: 1ms"]);
-    debug(&timeout, &["Timeout", "Key(0:", "Pending"]);
+    debug(&timeout, &["TimerHandle", "Key(0:", "Pending"]);
     debug(&timer.stats(), &["scheduled: 1", "lateness"]);
     debug(&Task::new(|| ()), &["Task"]);
     debug(&Builder::new(), &["Builder", "Park", "Home", "1ms"]);
@@ -216,9 +216,9 @@ fn builder_errors_name_the_number_and_the_cure() {
         (new().wheel(hashed(0)), &["buckets is 0", "choose 1 to"]),
         (new().wheel(hashed(65_537)), &["65537", "65536", "choose fewer"]),
         (new().max_pending(0), &["max_pending is 0", "no limit"]),
-        (new().budget(Budget { fire: 0, ..Budget::default() }), &["budget.fire", "at least 1"]),
-        (new().budget(Budget { drain: 0, ..Budget::default() }), &["budget.drain", "at least 1"]),
-        (new().budget(Budget { sweep: 0, ..Budget::default() }), &["budget.sweep", "at least 1"]),
+        (new().budget(Budget::new().fire(0)), &["budget.fire", "at least 1"]),
+        (new().budget(Budget::new().drain(0)), &["budget.drain", "at least 1"]),
+        (new().budget(Budget::new().sweep(0)), &["budget.sweep", "at least 1"]),
         (new().pinning(Pinning::List(vec![])), &["0 cores", "Pinning::Off"]),
         (new().pinning(Pinning::List(vec![1 << 20])), &["core 1048576", "choose from"]),
         (new().thread_name("a\0b"), &["NUL", "byte 1", "remove"]),
@@ -241,8 +241,8 @@ fn the_extremes_of_every_setting_are_accepted() {
         caller().wheel(WheelKind::Hashed { buckets: 3 }),
         caller().max_pending(1),
         caller().max_pending(usize::MAX),
-        caller().budget(Budget { fire: 1, drain: 1, sweep: 1 }),
-        caller().budget(Budget { fire: usize::MAX, drain: usize::MAX, sweep: usize::MAX }),
+        caller().budget(Budget::new().fire(1).drain(1).sweep(1)),
+        caller().budget(Budget::new().fire(usize::MAX).drain(usize::MAX).sweep(usize::MAX)),
         caller().thread_name(""),
         caller().pinning(Pinning::Off),
     ] {
@@ -283,7 +283,8 @@ fn run_time_errors_name_the_cure() {
 #[test]
 fn cancel_and_reschedule_answers_can_be_asked() {
     assert!(Cancel::Won(1).won() && !Cancel::<u64>::Lost.won());
-    assert_eq!((Cancel::Won(1).payload(), Cancel::<u64>::Lost.payload()), (Some(1), None));
+    assert_eq!(Cancel::Won(1).into_payload(), Some(1));
+    assert_eq!(Cancel::<u64>::Lost.into_payload(), None);
     assert!(Reschedule::Moved.moved() && !Reschedule::Gone.moved());
 }
 
@@ -324,7 +325,7 @@ fn closures_are_the_default_payload() {
     // A cancelled closure comes back and may still be run, by hand.
     let (sender, receiver) = std::sync::mpsc::channel();
     let timeout = timer.run_after(HOUR, move || sender.send(2).unwrap()).unwrap();
-    timeout.cancel().payload().unwrap().run();
+    timeout.cancel().into_payload().unwrap().run();
     assert_eq!(receiver.recv(), Ok(2));
     // A task that was made beforehand is taken as it is.
     timer.schedule_key(HOUR, Task::new(|| ())).unwrap();

@@ -65,7 +65,7 @@ fn a_batch_does_what_single_calls_do_and_reads_the_clock_once() {
             for ((when, id), key) in batch().zip(keys) {
                 let single = $timer.$single(when, id).unwrap();
                 assert_eq!($timer.deadline(key), $timer.deadline(single));
-                assert_eq!($timer.cancel(key).payload(), Some(id));
+                assert_eq!($timer.cancel(key).into_payload(), Some(id));
             }
             $reads.store(0, Ordering::Relaxed);
             let at = $timer.schedule_batch([(Time::ZERO, 7), (Time::ZERO + HOUR, 8)]).unwrap();
@@ -96,7 +96,7 @@ fn a_submitters_batch_goes_where_its_timers_go() {
     let keys = submitter.schedule_batch((0..1000).map(|id| (HOUR, id))).unwrap();
     assert_eq!((timer.pending(), keys.len()), (1000, 1000));
     for (key, id) in keys.into_iter().zip(0..) {
-        assert_eq!(submitter.cancel(key).payload(), Some(id));
+        assert_eq!(submitter.cancel(key).into_payload(), Some(id));
     }
 }
 
@@ -143,7 +143,7 @@ fn what_a_limit_refuses_comes_back_with_its_deadline() {
     assert_eq!(refused, [(Time::ZERO + 3 * MS, 3), (Time::ZERO + 4 * MS, 4)]);
     assert_eq!((timer.pending(), timer.stats().rejected), (3, 2), "each that was refused");
     for (key, id) in accepted.into_iter().zip(1..) {
-        assert_eq!(timer.cancel(key).payload(), Some(id));
+        assert_eq!(timer.cancel(key).into_payload(), Some(id));
     }
     // The places are free again.
     assert_eq!(timer.schedule_batch(refused).unwrap().len(), 2);
@@ -242,7 +242,7 @@ fn a_submitter_reaches_timers_of_every_shard() {
     for (key, id) in keys.into_iter().zip(0..) {
         assert!(submitter.reschedule(key, 2 * HOUR).moved());
         assert_eq!(timer.deadline(key), Some(Time::ZERO + 2 * HOUR));
-        assert_eq!(submitter.cancel(key).payload(), Some(id));
+        assert_eq!(submitter.cancel(key).into_payload(), Some(id));
     }
     assert_eq!(timer.pending(), 0);
 }

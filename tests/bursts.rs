@@ -128,14 +128,14 @@ impl Front for Far {
 
 fn local(fire: usize) -> (Local, Shared, ManualClock) {
     let (meter, clock) = meter();
-    let budget = Budget { fire, ..Budget::default() };
+    let budget = Budget::new().fire(fire);
     let timer = Settings::new().budget(budget).build_local().unwrap();
     (Local(timer, meter.clone(), clock.clone()), meter, clock)
 }
 
 fn event_loop(fire: usize) -> (Loop, Shared, ManualClock) {
     let (meter, clock) = meter();
-    let budget = Budget { fire, ..Budget::default() };
+    let budget = Budget::new().fire(fire);
     let builder = Settings::new().budget(budget).clock(clock.clone());
     let timer = builder.build_with_waker(|| ()).unwrap();
     (Loop(timer, meter.clone(), clock.clone()), meter, clock)
@@ -294,6 +294,6 @@ fn timers_that_come_again_at_once_keep_nobody_waiting() {
         }
         waited = waited.max(calls);
     }
-    let bound = Budget::default().fire as u64 + 3 * BURST;
+    let bound = Budget::new().fire as u64 + 3 * BURST;
     assert!(waited <= bound, "waited for {waited} of {bound} calls");
 }

@@ -124,7 +124,7 @@ fn delays_times_and_instants_mean_the_same() {
             keys.sort();
             asked.sort();
             assert_eq!(keys, asked);
-            assert_eq!($timer.cancel(never).payload(), Some(4));
+            assert_eq!($timer.cancel(never).into_payload(), Some(4));
             // An instant that lies far ahead by the machine's clock does so by every other.
             let far = $timer.$schedule($($now,)? Instant::now() + 48 * HOUR, 5).unwrap();
             let none: Vec<Expired<u64>> = $fire;
@@ -233,7 +233,7 @@ fn the_clock_is_read_for_a_delay_and_for_a_point_if_a_tick_is_long() {
 
 #[test]
 fn an_operator_sees_what_waits_and_how_late_it_is() {
-    let budget = Budget { fire: 2, ..Budget::default() };
+    let budget = Budget::new().fire(2);
     let clock = standing();
     let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
     let timer =
@@ -332,7 +332,7 @@ fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
                 assert_eq!(due.finish().fired, 1);
                 assert!($timer.is_pending(key));
             }
-            assert_eq!($timer.cancel(key).payload(), Some(1));
+            assert_eq!($timer.cancel(key).into_payload(), Some(1));
         }};
     }
     let mut timer = LocalTimer::new(MS).unwrap();
@@ -453,7 +453,7 @@ fn a_timer_says_what_it_was_made_with_and_takes_another_budget() {
 
     let mut timer = event_loop(standing());
     assert!((0..5).all(|id| timer.schedule(NOW, Duration::ZERO, id).is_ok()));
-    timer.set_budget(Budget { fire: 2, ..Budget::default() });
+    timer.set_budget(Budget::new().fire(2));
     let polled = timer.poll(NOW, |_| ());
     assert!((1..=2).contains(&polled.fired) && polled.more, "{polled:?}");
 }
@@ -461,7 +461,7 @@ fn a_timer_says_what_it_was_made_with_and_takes_another_budget() {
 /// A text names a setting, and not the builder of another front.
 #[test]
 fn errors_name_cures_that_their_front_has() {
-    let no_fire = Budget { fire: 0, ..Budget::default() };
+    let no_fire = Budget::new().fire(0);
     let (local, looped) = (Settings::new, Settings::new);
     let mut texts = vec![
         local().tick(Duration::ZERO).build_local::<u64>().unwrap_err().to_string(),

@@ -13,11 +13,8 @@ use std::path::{Path, PathBuf};
 const HIDDEN: &str = "src/wheel/";
 
 /// What users take apart or put together without leaving anything out, and why it will not grow.
-const COMPLETE: &[(&str, &str)] = &[
-    ("Cancel", "a call wins or loses"),
-    ("Reschedule", "a timer has moved or is gone"),
-    ("Budget", "written as a literal, with `..Budget::default()`"),
-];
+const COMPLETE: &[(&str, &str)] =
+    &[("Cancel", "a call wins or loses"), ("Reschedule", "a timer has moved or is gone")];
 
 /// Traits that users implement; all others are sealed, by a private trait or by an implementation for everything.
 const OPEN: &[&str] = &["Clock", "Executor"];

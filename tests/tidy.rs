@@ -20,7 +20,7 @@ mod names;
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/engine/hold.rs", "engines lie behind pointers, and handles count themselves per thread"),
     ("src/engine/task.rs", "closures lie in a payload of fixed size"),
-    ("src/futures/with_timeout.rs", "a future is pinned where it lies"),
+    ("src/futures/timeout.rs", "a future is pinned where it lies"),
     ("src/types/exclusive.rs", "an error is shared while its payload is not"),
     ("src/time/quick.rs", "the processor's counter is read"),
     ("src/engine/routing.rs", "places are zeroed memory"),

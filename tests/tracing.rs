@@ -137,7 +137,7 @@ fn a_panic_and_a_refusal_are_told_with_their_fields() {
 fn a_turn_that_was_cut_short_is_told() {
     let _turn = my_turn();
     let clock = ManualClock::new();
-    let budget = Budget { fire: 2, ..Budget::default() };
+    let budget = Budget::new().fire(2);
     let timer = by_hand(&clock).budget(budget).build_with(|_: Expired<u64>| ()).unwrap();
     (0..3).for_each(|id| arm(&timer, id));
     timer.turn().unwrap();
@@ -217,7 +217,7 @@ fn a_subscriber_that_panics_keeps_no_timer_from_its_end() {
     let count = Arc::clone(&fired);
     let timer = by_hand(&clock)
         .max_pending(4)
-        .budget(Budget { fire: 1, ..Budget::default() })
+        .budget(Budget::new().fire(1))
         .on_slow_handler(Duration::ZERO, |_| ())
         .build_with(move |expired: Expired<u64>| {
             count.fetch_add(1, Ordering::SeqCst);

@@ -198,7 +198,7 @@ impl<T> DelayQueue<T> {
 
     /// Takes an item out before its time; `None` if it has come out already.
     pub fn remove(&mut self, key: Key<T>) -> Option<T> {
-        let value = self.items.cancel(key).payload();
+        let value = self.items.cancel(key).into_payload();
         if self.items.is_empty() {
             self.wake_for_the_end();
         }

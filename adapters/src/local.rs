@@ -41,7 +41,7 @@ use tickwheel::{
 /// let sleeps = LocalSleeps::new(Settings::new())?;
 /// let remote = sleeps.remote();
 /// let key = remote.schedule(Duration::from_secs(1), Waker::noop().clone().into())?;
-/// let waker: Waker = remote.cancel(key).payload().expect("it is pending").into();
+/// let waker: Waker = remote.cancel(key).into_payload().expect("it is pending").into();
 /// waker.wake();
 /// # Ok(()) }
 /// ```
@@ -457,7 +457,7 @@ impl LocalSleep {
 
     fn disarm(&mut self) {
         if let Stage::Armed(key, _) = std::mem::replace(&mut self.stage, Stage::Unarmed) {
-            let waker = self.shared.timer.borrow_mut().cancel(key).payload();
+            let waker = self.shared.timer.borrow_mut().cancel(key).into_payload();
             quietly(|| drop(waker));
         }
     }

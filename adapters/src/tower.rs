@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tickwheel::{Timer, WithTimeout};
+use tickwheel::{Timeout, Timer};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -86,7 +86,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are awaited or polled"]
     pub struct LimitedFuture<F> {
         #[pin]
-        answer: WithTimeout<F>,
+        answer: Timeout<F>,
     }
 }
 

@@ -261,7 +261,7 @@ impl Figure {
             Peer::Netty => "Java, after 3 s of warm-up; one queue and one worker for all",
             Peer::Heap => "cancelled timers stay until they are half of it",
             Peer::Floor => "payloads and handles, nothing ever fires: the floor",
-            Peer::TimerHandles => "each schedule returns an owned `Timeout`",
+            Peer::TimerHandles => "each schedule returns an owned `TimerHandle`",
             Peer::TimerClosures => "a closure of two words per timer",
             Peer::TimerTimes => "the clock is read once per 512 pairs",
             Peer::TimerSlack => "100 us",

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Task, Timeout, Timer, When,
+    Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Task, Timer, TimerHandle, When,
 };
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
@@ -323,7 +323,7 @@ fn engine_handles(times: usize) {
     pairs(
         times,
         || timer.schedule(DELAY, 17).expect("there is no limit"),
-        |timeout: Timeout<u64>| _ = black_box(timeout.cancel()),
+        |timeout: TimerHandle<u64>| _ = black_box(timeout.cancel()),
         || _ = timer.turn(),
     );
 }
@@ -351,7 +351,7 @@ fn engine_first_page(times: usize) {
     pairs(
         times,
         || timer.run_after(DELAY, closure()).expect("there is no limit"),
-        |timeout: Timeout<Task>| _ = black_box(timeout.cancel()),
+        |timeout: TimerHandle<Task>| _ = black_box(timeout.cancel()),
         || _ = timer.turn(),
     );
 }

@@ -49,7 +49,7 @@ fn panics_slow_handlers_refusals_and_bursts_are_events_with_fields() {
         "panics" => panic!("on purpose"),
         _ => {}
     };
-    let budget = tickwheel::Budget { fire: 1, ..tickwheel::Budget::default() };
+    let budget = tickwheel::Budget::new().fire(1);
     let timer = Builder::new()
         .shards(1)
         .drive(Drive::Manual)

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `wheel_model` | both wheels | a sorted map |
 //! | `shard_model` | `EventLoopTimer` and its remotes, at turn boundaries and in handlers | `book` |
-//! | `engine_manual` | `Timer` on a manual clock, by hand or with a worker, with `Timeout` handles | `book` |
+//! | `engine_manual` | `Timer` on a manual clock, by hand or with a worker, with `TimerHandle` handles | `book` |
 //! | `engine_threads` | `Timer` with workers and up to four producers | every accepted timer ends once |
 //! | `tick_and_builder` | settings, tick arithmetic, periods | the rules in 128 bits |
 //! | `replay_parser` | the load program's workload files | a naive reader; what is written reads back |

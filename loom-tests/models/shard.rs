@@ -66,7 +66,7 @@ impl Engine {
     /// One turn; the tick until which the owner may sleep, 0 if it must go on at once.
     fn turn(&mut self, now: u64) -> u64 {
         let Self { owner, fired, .. } = self;
-        let turn = owner.turn(now, &Budget::default(), |expiry| {
+        let turn = owner.turn(now, &Budget::new(), |expiry| {
             assert!(expiry.deadline <= now, "fired early: {} at {now}", expiry.deadline);
             fired.push((expiry.payload.id(), now));
         });

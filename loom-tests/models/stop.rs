@@ -107,7 +107,7 @@ fn stop_or_schedule() {
     });
 }
 
-/// With a `Timeout`, which holds the node of a timer that `stop` returned before the push was refused: the
+/// With a `TimerHandle`, which holds the node of a timer that `stop` returned before the push was refused: the
 /// producer's next timer must not get that node.
 #[test]
 fn stop_or_schedule_with_a_handle() {
@@ -248,7 +248,7 @@ fn turn_and_stop_or_schedule() {
         let producer = engine
             .spawn(move |handle, ledger| schedule(handle.producer(0), ledger, 1, false).is_some());
         let mut ended = Vec::new();
-        let _ = engine.owner.turn(10, &crate::types::Budget::default(), |expiry| {
+        let _ = engine.owner.turn(10, &crate::types::Budget::new(), |expiry| {
             ended.push(expiry.payload.id());
         });
         ended.extend(engine.close());
@@ -267,7 +267,7 @@ fn death_in_a_turn_or_schedule() {
         schedule(handle.producer(0), &ledger, 2, false).unwrap();
         let producer = engine
             .spawn(move |handle, ledger| schedule(handle.producer(1), ledger, 1, false).is_some());
-        let budget = crate::types::Budget::default();
+        let budget = crate::types::Budget::new();
         let mut piece = engine.owner.begin_turn(10, &budget).unwrap();
         let mut ended: Vec<u64> = Vec::new();
         ended.extend(engine.owner.next_fired(&mut piece).map(|fired| fired.payload.id()));

@@ -32,7 +32,7 @@ impl<T: Send + 'static> Timer<T> {
     /// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
     /// let keys = timer.schedule_batch((0..100).map(|id| (Duration::from_secs(30 + id), id)))?;
     /// assert_eq!(timer.pending(), 100);
-    /// assert_eq!(timer.cancel(keys[17]).payload(), Some(17));
+    /// assert_eq!(timer.cancel(keys[17]).into_payload(), Some(17));
     /// # Ok(()) }
     /// ```
     ///

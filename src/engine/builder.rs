@@ -39,7 +39,7 @@ use std::time::Duration;
 ///     .pinning(Pinning::Off)
 ///     .idle(IdleStrategy::SpinThenPark { spin: Duration::from_micros(20) })
 ///     .thread_name("timeouts")
-///     .budget(Budget { fire: 1024, ..Budget::default() })
+///     .budget(Budget::new().fire(1024))
 ///     .slack(Duration::from_millis(1))
 ///     .routing(Routing::Spread)
 ///     .on_panic(|report| eprintln!("{report}"))

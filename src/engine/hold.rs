@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `Hold` |
 //! | [`Hold`], of a worker | the count of its `Arc` | memory |
-//! | [`EngineRef`], in a `Timeout` or a future | its owner per thread and shard, see `retired` | memory |
+//! | [`EngineRef`], in a `TimerHandle` or a future | its owner per thread and shard, see `retired` | memory |
 //! | `Weak<Hold>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
 //! The engine lies in memory of its own, behind a pointer. With its last `Hold` it is retired: freed at once if no
@@ -197,7 +197,7 @@ impl<T> Drop for TimerRef<T> {
     }
 }
 
-/// The way of a [`Timeout`](super::Timeout) or of a future to its engine.
+/// The way of a [`TimerHandle`](super::TimerHandle) or of a future to its engine.
 ///
 /// It counts nothing itself. Its owner is counted as a handle, by a thread state, from before it is made until after
 /// its last use, or the engine is never freed.

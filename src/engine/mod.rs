@@ -6,7 +6,7 @@
 //! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `alarm` | what a future has of an engine: a timer that wakes it |
-//! | `timeout` | [`Timeout`]: the owned handle of one timer; [`TimeoutGuard`], which cancels it |
+//! | `timeout` | [`TimerHandle`]: the owned handle of one timer; [`TimerGuard`], which cancels it |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
@@ -33,6 +33,7 @@ mod build;
 mod builder;
 mod events;
 mod global;
+mod handle;
 mod handler;
 mod hold;
 mod hooks;
@@ -48,7 +49,6 @@ pub(crate) mod state;
 mod stats;
 mod submitter;
 mod task;
-mod timeout;
 mod timer;
 mod weak;
 mod worker;
@@ -57,6 +57,7 @@ mod worker;
 pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
+pub use handle::{TimerGuard, TimerHandle, TimerState};
 pub use handler::{Executor, executor_fn};
 pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};
@@ -66,6 +67,5 @@ pub use state::{EngineState, Shutdown};
 pub use stats::Stats;
 pub use submitter::Submitter;
 pub use task::Task;
-pub use timeout::{Timeout, TimeoutGuard, TimeoutState};
 pub use timer::Timer;
 pub use weak::WeakTimer;

@@ -1,11 +1,11 @@
 //! `Timer`: the engine as its users hold it.
 
+use super::handle::TimerHandle;
 use super::hold::TimerRef;
 use super::inner::Inner;
 use super::state::{EngineState, Shutdown};
 use super::stats::Stats;
 use super::task::Task;
-use super::timeout::Timeout;
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
@@ -39,7 +39,7 @@ use std::time::Duration;
 /// let key = timer.schedule_key(minute, 18)?; // a name, 12 bytes
 /// assert!(timer.reschedule(key, 2 * minute).moved());
 /// assert!(timer.is_pending(key) && timer.deadline(key) > Some(held.deadline()));
-/// assert_eq!(timer.cancel(key).payload(), Some(18));
+/// assert_eq!(timer.cancel(key).into_payload(), Some(18));
 ///
 /// let beat = timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 19)?;
 /// assert!(timer.cancel(beat).won());
@@ -90,7 +90,7 @@ impl Timer<Task> {
     /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
     ///
     /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
-    /// the returned [`Timeout`] leaves the timer armed.
+    /// the returned [`TimerHandle`] leaves the timer armed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -110,7 +110,7 @@ impl Timer<Task> {
         &self,
         when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<Timeout<Task>, ScheduleError<Task>> {
+    ) -> Result<TimerHandle<Task>, ScheduleError<Task>> {
         self.schedule(when, Task::new(run))
     }
 
@@ -156,7 +156,7 @@ impl<T: Send + 'static> Timer<T> {
     /// What is [due already](When) fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
     ///
-    /// The returned [`Timeout`] may be dropped: the timer stays armed. Where a plain name is enough,
+    /// The returned [`TimerHandle`] may be dropped: the timer stays armed. Where a plain name is enough,
     /// [`schedule_key`](Self::schedule_key) gives one that is smaller and can be copied.
     ///
     /// # Errors
@@ -167,9 +167,9 @@ impl<T: Send + 'static> Timer<T> {
         &self,
         when: impl Into<When>,
         payload: T,
-    ) -> Result<Timeout<T>, ScheduleError<T>> {
+    ) -> Result<TimerHandle<T>, ScheduleError<T>> {
         let key = self.inner.schedule(self.inner.tick(when), payload, true)?;
-        Ok(Timeout::new(&self.inner, key))
+        Ok(TimerHandle::new(&self.inner, key))
     }
 
     /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
@@ -315,7 +315,7 @@ impl<T: Send + 'static> Timer<T> {
     /// Waits until the handlers that run right now return, and drops them. Timers that other threads schedule
     /// meanwhile are either returned here or refused there, never lost. A second call returns nothing. Afterwards
     /// [`pending`](Self::pending) is 0. Statistics count what came back as returned, not as cancelled; to its handle
-    /// it is cancelled ([`Timeout::is_cancelled`](crate::Timeout::is_cancelled)).
+    /// it is cancelled ([`TimerHandle::is_cancelled`](crate::TimerHandle::is_cancelled)).
     ///
     /// No worker keeps the engine then. Their threads end by themselves, a moment later: what handlers have left there
     /// in thread-locals is destroyed after this, and not waited for.

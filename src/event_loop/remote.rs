@@ -26,7 +26,7 @@ use std::sync::Arc;
 ///     let key = remote.schedule(minute, 17)?;
 ///     assert!(remote.reschedule(key, 2 * minute).moved());
 ///     assert!(remote.is_pending(key) && remote.deadline(key) > Some(remote.now() + minute));
-///     assert_eq!(remote.cancel(key).payload(), Some(17));
+///     assert_eq!(remote.cancel(key).into_payload(), Some(17));
 ///
 ///     remote.schedule_batch([(Duration::ZERO, 1), (minute, 2)])?;
 ///     remote.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 3)?;

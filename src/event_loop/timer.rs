@@ -57,7 +57,7 @@ use std::time::Duration;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
 /// let mut timer = Settings::new().clock(clock.clone()).build_with_waker(|| ())?;
-/// timer.set_budget(Budget { fire: 256, ..Budget::default() });
+/// timer.set_budget(Budget::new().fire(256));
 /// let now = timer.now();
 /// let idle = timer.schedule(now, second, "idle")?;
 /// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;

@@ -43,7 +43,7 @@ impl From<ScheduleErrorKind> for SleepError {
     }
 }
 
-/// Why a [`WithTimeout`](crate::WithTimeout) has no result.
+/// Why a [`Timeout`](crate::Timeout) has no result.
 ///
 /// ```
 /// use std::time::Duration;

@@ -3,7 +3,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `sleep` | [`Sleep`]: ready at a point in time |
-//! | `with_timeout` | [`WithTimeout`]: another future, for so long at most |
+//! | `timeout` | [`Timeout`]: another future, for so long at most |
 //! | `interval` | [`Interval`]: one tick per period |
 //! | `error` | why a future ends before its time |
 //!
@@ -16,9 +16,9 @@
 mod error;
 mod interval;
 mod sleep;
-mod with_timeout;
+mod timeout;
 
 pub use error::{SleepError, TimeoutError};
 pub use interval::{Interval, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
-pub use with_timeout::{WithTimeout, timeout, timeout_at};
+pub use timeout::{Timeout, timeout, timeout_at};

@@ -31,7 +31,7 @@ use core::time::Duration;
 ///
 /// assert!(idle.reschedule(seconds(10), first).moved()); // it has sent something
 /// assert_eq!(idle.next_deadline(), Some(seconds(35)));
-/// assert_eq!(idle.cancel(second).payload(), Some("second connection")); // closed
+/// assert_eq!(idle.cancel(second).into_payload(), Some("second connection")); // closed
 /// assert_eq!(idle.next_deadline(), Some(seconds(40)));
 ///
 /// let polled = idle.poll(seconds(40), |expired| assert_eq!(expired.key, first));
@@ -240,7 +240,7 @@ impl<T> FixedTimer<T> {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut timer = FixedTimer::with_capacity(Duration::from_secs(30), 1000);
-    /// timer.set_budget(Budget { fire: 64, ..Budget::default() });
+    /// timer.set_budget(Budget::new().fire(64));
     /// timer.reserve(100_000); // a burst is coming
     /// for n in 0..100_000_u64 {
     ///     timer.schedule(Time::ZERO, n)?;

@@ -63,7 +63,7 @@ impl<T> LocalTimer<T> {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut timer = LocalTimer::with_capacity(Duration::from_millis(1), 1000)?;
-    /// timer.set_budget(Budget { fire: 64, ..Budget::default() });
+    /// timer.set_budget(Budget::new().fire(64));
     /// timer.reserve(100_000); // a burst is coming
     /// for n in 0..100_000_u32 {
     ///     timer.schedule(Time::ZERO, Duration::from_secs(1), n)?;

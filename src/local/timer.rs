@@ -30,7 +30,7 @@ use core::time::Duration;
 /// // Something was read: the idle timeout moves out, which moves nothing in the wheel.
 /// assert!(timer.reschedule(ms(80), idle, Duration::from_millis(100)).moved());
 /// // The response came: the payload is handed back.
-/// assert_eq!(timer.cancel(request).payload(), Some("request"));
+/// assert_eq!(timer.cancel(request).into_payload(), Some("request"));
 ///
 /// let mut fired = Vec::new();
 /// let polled = timer.poll(ms(200), |expired| fired.push((expired.payload, expired.deadline)));

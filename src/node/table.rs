@@ -142,7 +142,7 @@ impl<T> Table<T> {
         self.collect(cache, index, node, node.state.end(generation, phase))
     }
 
-    /// As [`Table::end`] for the `Timeout` that holds the node: the node stays until [`Table::release`].
+    /// As [`Table::end`] for the `TimerHandle` that holds the node: the node stays until [`Table::release`].
     #[inline(always)] // a call costs a tenth of a cancel
     pub(crate) fn cancel_held(&self, cache: &ThreadCache, index: u32) -> Option<T> {
         let node = self.nodes.get(index)?;
@@ -155,7 +155,7 @@ impl<T> Table<T> {
         self.nodes.get(index).map_or_else(State::default, |node| node.state.load())
     }
 
-    /// A `Timeout` lets go of its node.
+    /// A `TimerHandle` lets go of its node.
     #[inline]
     pub(crate) fn release(&self, cache: &ThreadCache, index: u32) {
         if self.nodes.get(index).is_some_and(|node| node.state.release_handle()) {

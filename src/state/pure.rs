@@ -25,7 +25,7 @@
 //! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
 //!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
 //!   one thread reaches, it would take 40 days to come round).
-//! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `Timeout`, `MOVERS` counts
+//! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts
 //!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer,
 //!   `READING_PAYLOAD` to a winner that is reading the payload while one of the others exists. Of a timer that fires
 //!   once `BUSY` says that its handle is exchanging the payload, which is nobody else's meanwhile. Whoever lets go last

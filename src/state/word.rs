@@ -125,7 +125,7 @@ impl StateWord {
         self.end_while(|seen| seen.is_named(generation), phase, false)
     }
 
-    /// The `Timeout` itself, whose own hold keeps the node, cancels its timer.
+    /// The `TimerHandle` itself, whose own hold keeps the node, cancels its timer.
     #[inline]
     pub(crate) fn cancel_held(&self) -> Ending {
         self.end_while(State::is_live, Phase::Cancelled, true)
@@ -177,7 +177,7 @@ impl StateWord {
         self.release(READING_PAYLOAD)
     }
 
-    /// A `Timeout` lets go: of an ended timer, or of one that runs on without it. True: recycle the node.
+    /// A `TimerHandle` lets go: of an ended timer, or of one that runs on without it. True: recycle the node.
     #[inline]
     pub(crate) fn release_handle(&self) -> bool {
         // No other hold, and none can begin on an ended timer: no need for a read-modify-write.

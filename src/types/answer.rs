@@ -20,7 +20,7 @@
 /// }
 /// // Or by a question. A second cancel loses.
 /// assert!(!timer.cancel(key).won());
-/// assert_eq!(timer.cancel(key).payload(), None);
+/// assert_eq!(timer.cancel(key).into_payload(), None);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +43,7 @@ impl<T> Cancel<T> {
     }
 
     /// The payload, if this call cancelled the timer.
-    pub fn payload(self) -> Option<T> {
+    pub fn into_payload(self) -> Option<T> {
         match self {
             Self::Won(payload) => Some(payload),
             Self::Lost => None,

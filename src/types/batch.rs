@@ -29,7 +29,7 @@ use core::fmt;
 /// assert!(matches!(error.kind(), ScheduleErrorKind::TooManyPending { .. }));
 /// assert_eq!(error.accepted().len(), 2);
 /// let keys = large.schedule_batch(error.into_refused())?;
-/// assert_eq!(large.cancel(keys[0]).payload(), Some("c"));
+/// assert_eq!(large.cancel(keys[0]).into_payload(), Some("c"));
 ///
 /// let (kind, accepted, refused) = small.schedule_batch([(minute, "d")]).unwrap_err().into_parts();
 /// println!("{kind}: {} accepted, {} refused", accepted.len(), refused.len());

@@ -22,7 +22,7 @@ use core::time::Duration;
 ///     .tick(Duration::from_micros(100))
 ///     .wheel(WheelKind::Hashed { buckets: 4096 })
 ///     .max_pending(1_000_000)
-///     .budget(Budget { fire: 256, ..Budget::default() })
+///     .budget(Budget::new().fire(256))
 ///     .slack(Duration::from_millis(1))
 ///     .capacity(10_000);
 /// let any: LocalTimer<u64> = settings.clone().build_local()?;
@@ -133,7 +133,7 @@ impl Settings {
             tick: Duration::from_millis(1),
             wheel: WheelKind::default(),
             max_pending: None,
-            budget: Budget::default(),
+            budget: Budget::new(),
             slack: Duration::ZERO,
             capacity: 0,
             #[cfg(feature = "threads")]

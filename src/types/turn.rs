@@ -18,7 +18,7 @@
 /// use tickwheel::{Budget, Time, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let few = Budget { fire: 64, ..Budget::default() };
+/// let few = Budget::new().fire(64);
 /// let mut timer = Settings::new().budget(few).build_local()?;
 /// for connection in 0..100 {
 ///     timer.schedule(Time::ZERO, Duration::ZERO, connection)?;
@@ -28,6 +28,7 @@
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Budget {
     /// Messages taken from the inbox (default 100 000, as Netty's wheel does per tick). A turn by hand takes all that
     /// lie there when it begins, and so does [`Shutdown::FireAll`](crate::Shutdown::FireAll).
@@ -40,12 +41,35 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { drain: 100_000, fire: 4096, sweep: 4096 }
+        Self::new()
     }
 }
 
 impl Budget {
-    /// With which a turn can get on in any case.
+    /// Makes the default budget: 100 000 messages, 4096 due entries, 4096 swept ones.
+    pub const fn new() -> Self {
+        Self { drain: 100_000, fire: 4096, sweep: 4096 }
+    }
+
+    /// Sets [`drain`](Self::drain).
+    pub const fn drain(mut self, messages: usize) -> Self {
+        self.drain = messages;
+        self
+    }
+
+    /// Sets [`fire`](Self::fire).
+    pub const fn fire(mut self, entries: usize) -> Self {
+        self.fire = entries;
+        self
+    }
+
+    /// Sets [`sweep`](Self::sweep).
+    pub const fn sweep(mut self, entries: usize) -> Self {
+        self.sweep = entries;
+        self
+    }
+
+    /// Raises each part to at least one, with which every turn makes progress.
     pub(crate) fn at_least_one(self) -> Self {
         let Self { drain, fire, sweep } = self;
         Self { drain: drain.max(1), fire: fire.max(1), sweep: sweep.max(1) }

@@ -8,7 +8,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    BuildError, Builder, Drive, Expired, ScheduleErrorKind, Timeout, TimeoutState, Timer, WeakTimer,
+    BuildError, Builder, Drive, Expired, ScheduleErrorKind, Timer, TimerHandle, TimerState,
+    WeakTimer,
 };
 
 /// Counts the engines that hold memory.
@@ -68,7 +69,7 @@ fn an_engine_with_handles_is_freed_by_the_next_build_or_retirement_after_the_las
         drop(timer);
         drop(first);
         collect();
-        assert_eq!((probe.alive(), last.state()), (1, TimeoutState::Returned));
+        assert_eq!((probe.alive(), last.state()), (1, TimerState::Returned));
         assert!(!last.cancel().won());
         // By a thread that knows nothing else of the engine.
         std::thread::spawn(move || drop(last)).join().unwrap();
@@ -117,7 +118,7 @@ fn no_engine_is_lost_or_freed_early_under_random_load() {
             })
             .collect();
         let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..4).map(|_| channel::<Timeout<u64>>()).unzip();
+            (0..4).map(|_| channel::<TimerHandle<u64>>()).unzip();
         let threads: Vec<_> = receivers
             .into_iter()
             .enumerate()
@@ -232,7 +233,7 @@ fn a_handler_is_lent_the_timer_and_does_not_keep_the_engine() {
             let next = timer.schedule(ms(1), expired.payload + 1).unwrap();
             assert!(timer.reschedule(next.key(), ms(2)).moved());
             let unwanted = timer.schedule_key(ms(1), 99).unwrap();
-            assert_eq!(timer.cancel(unwanted).payload(), Some(99));
+            assert_eq!(timer.cancel(unwanted).into_payload(), Some(99));
         }
         sender.send(expired.payload).unwrap();
     };
@@ -287,8 +288,8 @@ fn a_guard_cancels_when_it_is_dropped_and_not_when_it_is_given_up() {
     let key = guard.key();
     drop(guard);
     assert!(!timer.is_pending(key));
-    let timeout = timer.schedule(HOUR, 1).unwrap().cancel_on_drop().into_timeout();
-    assert_eq!(timeout.state(), TimeoutState::Pending);
+    let timeout = timer.schedule(HOUR, 1).unwrap().cancel_on_drop().into_handle();
+    assert_eq!(timeout.state(), TimerState::Pending);
     let key = timeout.detach();
     assert_eq!(timer.pending(), 1);
     assert!(timer.cancel(key).won());

@@ -107,7 +107,7 @@ impl Simulation {
 
     fn cancel(&mut self, id: u64) {
         let Some((key, due)) = self.pending.remove(&id) else { return };
-        assert_eq!(self.timer.cancel(key).payload(), Some(id), "pending by the books");
+        assert_eq!(self.timer.cancel(key).into_payload(), Some(id), "pending by the books");
         assert!(self.due.remove(&(due, id)));
         self.totals.cancelled += 1;
     }

@@ -28,7 +28,7 @@ macro_rules! hand {
                 $timer.schedule_periodic($($now,)? first, period, load).unwrap()
             }
             fn cancel(&mut self, key: Key<Load>) -> bool {
-                Self::cancel(self, key).payload().is_some_and(|load| !load.is_copy)
+                Self::cancel(self, key).into_payload().is_some_and(|load| !load.is_copy)
             }
             fn move_to(&mut self, key: Key<Load>, to: Time) -> bool {
                 let $timer = self;

@@ -83,7 +83,7 @@ fn the_timeout_is_exact_and_its_milliseconds_are_rounded_up() {
     assert_eq!(timer.poll_timeout(now), Some(Duration::from_micros(4300)));
     assert_eq!(timer.poll_timeout_ms(now), 5);
     assert_eq!(timer.poll_timeout(Time::ZERO + 5 * MS), Some(Duration::ZERO));
-    assert_eq!(timer.cancel(key).payload(), Some(1));
+    assert_eq!(timer.cancel(key).into_payload(), Some(1));
     assert_eq!(timer.pending(), 0);
     // The entry is a zombie: one look at it, at most.
     assert_eq!(fire_all(&mut timer, Time::ZERO + 5 * MS), []);
@@ -143,7 +143,7 @@ fn a_handler_that_schedules_zero_delays_for_ever_does_not_keep_the_loop() {
 
 #[test]
 fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
-    let budget = Budget { fire: 10, ..Budget::default() };
+    let budget = Budget::new().fire(10);
     let mut timer: EventLoopTimer<u32> =
         Settings::new().budget(budget).build_with_waker(|| ()).unwrap();
     for n in 0..95 {
@@ -167,7 +167,7 @@ fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
 /// Found by the fuzzer: the word with the earliest unread tick stayed low, which cost one empty poll.
 #[test]
 fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
-    let budget = Budget { drain: 1, ..Budget::default() };
+    let budget = Budget::new().drain(1);
     let builder = Settings::new().budget(budget).clock(ManualClock::new());
     let mut timer: EventLoopTimer<u32> = builder.build_with_waker(|| ()).unwrap();
     let remote = timer.remote();
@@ -246,7 +246,7 @@ fn remotes_cancel_and_move_what_the_loop_scheduled_and_the_other_way_round() {
     let own = timer.schedule(Time::ZERO, 10 * MS, 1u8).unwrap();
     let theirs = remote.schedule(10 * MS, 2u8).unwrap();
     assert_eq!(remote.reschedule(own, 20 * MS), Reschedule::Moved);
-    assert_eq!(timer.cancel(theirs).payload(), Some(2));
+    assert_eq!(timer.cancel(theirs).into_payload(), Some(2));
     assert!(!remote.cancel(theirs).won() && !remote.is_pending(theirs));
     clock.advance(19 * MS);
     assert_eq!(fire_all(&mut timer, clock.now()), []);
@@ -395,7 +395,7 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
         let (first, last) = keys.split_at(TIMERS * 2 / 5);
         assert!(last.iter().all(|key| remote.cancel(*key).won()));
         let mut polls = 0;
-        while polls < TIMERS / 2 / Budget::default().sweep {
+        while polls < TIMERS / 2 / Budget::new().sweep {
             assert!(
                 timer.poll(Time::ZERO, |_| ()).more,
                 "the sweep is not over after {polls} polls"
@@ -422,7 +422,7 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
         let mut timer: EventLoopTimer<usize> = Settings::new()
             .wheel(wheel)
             .clock(ManualClock::new())
-            .budget(Budget { sweep: 64, ..Budget::default() })
+            .budget(Budget::new().sweep(64))
             .build_with_waker(|| ())
             .unwrap();
         let remote = timer.remote();

@@ -1,4 +1,4 @@
-//! `WithTimeout` and `Interval`.
+//! `Timeout` and `Interval`.
 
 use crate::rig::{Bell, Rig, block_on, poll};
 use crate::support::setup::{HOUR, ms};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `rig` | an engine turned by hand, wakers that count, an executor of a few lines |
 //! | `sleep` | `Sleep`: when it is ready, what it costs, how it ends |
-//! | `combined` | `WithTimeout` and `Interval` |
+//! | `combined` | `Timeout` and `Interval` |
 //! | `hostile` | wakers whose `Clone`, `Drop` and `wake` panic or call back |
 //! | `model` | random sleeps against a list |
 //! | `threads` | polls, waker changes, drops and stops that race with the workers |

@@ -51,7 +51,7 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     (10..12).for_each(|id| arm(&timer, ms(1), id));
     wait_until("both workers have ended", || failures.lock().unwrap().len() == 2);
     let failed = |timer: &Timer<u64>| match timer.schedule_key(HOUR, 99) {
-        Ok(key) => timer.cancel(key).payload().is_none(),
+        Ok(key) => timer.cancel(key).into_payload().is_none(),
         Err(error) => {
             assert_eq!(*error.payload(), 99);
             let kind = error.kind().clone();

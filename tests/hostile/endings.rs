@@ -130,7 +130,7 @@ fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
     for drive in [Drive::Workers, Drive::Manual] {
         let keys = Arc::new(Mutex::new(Vec::new()));
         let moving = Arc::clone(&keys);
-        let budget = Budget { drain: 1, fire: 1, sweep: 1 };
+        let budget = Budget::new().drain(1).fire(1).sweep(1);
         let builder = one_shard().drive(drive).clock(ManualClock::new()).budget(budget);
         let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
             for key in moving.lock().unwrap().iter() {

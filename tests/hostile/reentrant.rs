@@ -33,7 +33,7 @@ fn a_repeating_closure_that_cancels_itself_and_runs_itself_by_hand() {
                 *counted.lock().unwrap() += 1;
                 let timer = weak.upgrade().expect("the test has it");
                 // The closure is at work: once more within itself is nothing.
-                timer.cancel(*key.wait_for()).payload().expect("it repeats").run();
+                timer.cancel(*key.wait_for()).into_payload().expect("it repeats").run();
                 tell.send(()).unwrap();
             };
             let key = timer.repeat(Duration::ZERO, rate(ms(1)), run).unwrap();
@@ -79,7 +79,7 @@ fn a_repeating_closure_that_runs_elsewhere_is_not_waited_for() {
         let key = timer.repeat(Duration::ZERO, rate(ms(1)), run).unwrap();
         has_entered.recv().unwrap();
         // The worker waits for the lock, and this must not wait for the worker.
-        timer.cancel(key).payload().expect("it repeats").run();
+        timer.cancel(key).into_payload().expect("it repeats").run();
         drop(held);
         assert!(timer.stop().unwrap().is_empty());
         assert_eq!(*lock.lock().unwrap(), 1);

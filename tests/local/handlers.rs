@@ -10,7 +10,7 @@ use tickwheel::{
 
 /// So many timers in one poll.
 fn fire(timers: usize) -> Budget {
-    Budget { fire: timers, ..Budget::default() }
+    Budget::new().fire(timers)
 }
 
 fn ms(n: u64) -> Time {
@@ -179,7 +179,7 @@ fn a_fixed_timer_keeps_the_order_of_what_handlers_schedule() {
     });
     assert!(polled.fired == 1 && polled.more);
     timer.schedule(ms(6), 5).unwrap();
-    timer.set_budget(Budget::default());
+    timer.set_budget(Budget::new());
     let mut fired = Vec::new();
     assert_eq!(timer.poll(ms(6), |expired| fired.push(expired.payload)).fired, 5);
     assert_eq!(fired, [1, 2, 3, 4, 5]);

@@ -134,7 +134,7 @@ fn entries_go_when_the_timers_are_cancelled() {
             .collect();
         let full = timer.held_bytes();
         assert!(keys.iter().all(|key| timer.cancel(*key).won()));
-        timer.set_budget(Budget { fire: 1, ..Budget::default() });
+        timer.set_budget(Budget::new().fire(1));
         while timer.poll(Time::ZERO, |_| ()).more {}
         assert!(timer.is_empty() && timer.next_deadline().is_none());
         // The node table keeps its size for the next burst; the wheel does not.

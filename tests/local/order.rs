@@ -34,7 +34,7 @@ fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {
         for _ in 0..random.below(1 + population as u64 / 8) {
             let (key, _, payload) =
                 pending.remove(random.below(pending.len() as u64) as usize).unwrap();
-            assert_eq!(timer.cancel(key).payload(), Some(payload));
+            assert_eq!(timer.cancel(key).into_payload(), Some(payload));
             cancelled += 1;
         }
         // Sometimes late, so that several ticks are due at once.

@@ -58,7 +58,7 @@ fn a_fixed_rate_that_is_polled_in_time_fires_once_per_period() {
 #[test]
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     for mut timer in timers() {
-        timer.set_budget(Budget { fire: 100, ..Budget::default() });
+        timer.set_budget(Budget::new().fire(100));
         timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
         timer.schedule(Time::ZERO, ms(900), "other").unwrap();
         let mut rounds = Vec::new();

@@ -240,7 +240,7 @@ fn batch_of(timer: &Timer<u64>, count: u64, first: usize, then: usize) -> [Vec<u
         assert_eq!(deadline, Time::ZERO + delay(n));
         n
     };
-    let accepted = accepted.iter().map(|key| timer.cancel(*key).payload().unwrap()).collect();
+    let accepted = accepted.iter().map(|key| timer.cancel(*key).into_payload().unwrap()).collect();
     let left = refusing_from(usize::MAX, || timers.map(|(_, n)| n).collect());
     [accepted, refused.into_iter().map(payload).collect(), left]
 }

@@ -303,7 +303,7 @@ impl Book {
     /// Cancels timer `id`, pending or not.
     pub(crate) fn cancel<S: Subject>(&mut self, subject: &mut S, by: S::By, id: u64) {
         let Record { key, state, .. } = *self.record(id);
-        let cancelled = subject.cancel(by, id, key).payload();
+        let cancelled = subject.cancel(by, id, key).into_payload();
         let won = (state == State::Pending).then_some(id);
         assert_eq!(cancelled.as_ref().map(|payload| payload.id()), won, "cancel of timer {id}");
         if cancelled.is_some() {

@@ -133,8 +133,8 @@ pub(crate) struct Budgets {
 impl Budgets {
     pub(crate) fn budget(self) -> Budget {
         let part = |part: Option<u8>, ample| part.map_or(ample, |part| 1 + usize::from(part % 32));
-        let ample = Budget::default();
-        Budget { drain: part(self.drain, ample.drain), fire: part(self.fire, ample.fire), ..ample }
+        let ample = Budget::new();
+        ample.drain(part(self.drain, ample.drain)).fire(part(self.fire, ample.fire))
     }
 }
 

@@ -12,7 +12,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 use tickwheel::{
     Builder, Cancel, Drive, EngineState, Expired, Key, ManualClock, Pinning, Reschedule, Routing,
-    StopError, Time, Timeout, TimeoutState, Timer, TurnError,
+    StopError, Time, Timer, TimerHandle, TimerState, TurnError,
 };
 
 /// What the fuzzer chooses.
@@ -55,7 +55,7 @@ weighted! {
 /// The subject.
 struct Engine {
     timer: Timer<Payload>,
-    handles: BTreeMap<u64, Timeout<Payload>>,
+    handles: BTreeMap<u64, TimerHandle<Payload>>,
     drains_all: bool,
     worker: bool,
     /// The thread that does the operations.
@@ -63,15 +63,15 @@ struct Engine {
 }
 
 impl Engine {
-    fn keep(&mut self, id: u64, timeout: Timeout<Payload>) -> Key<Payload> {
+    fn keep(&mut self, id: u64, timeout: TimerHandle<Payload>) -> Key<Payload> {
         let key = timeout.key();
         // A worker may have fired it by now.
-        assert!(self.worker || timeout.state() == TimeoutState::Pending);
+        assert!(self.worker || timeout.state() == TimerState::Pending);
         assert!(self.handles.insert(id, timeout).is_none());
         key
     }
 
-    fn handle(&self, by: Name, id: u64) -> Option<&Timeout<Payload>> {
+    fn handle(&self, by: Name, id: u64) -> Option<&TimerHandle<Payload>> {
         self.handles.get(&id).filter(|_| matches!(by, Name::Handle))
     }
 }
@@ -111,7 +111,7 @@ impl Subject for Engine {
     }
 
     fn cancel(&mut self, by: Name, id: u64, key: Key<Payload>) -> Cancel<Payload> {
-        self.handle(by, id).map_or_else(|| self.timer.cancel(key), Timeout::cancel)
+        self.handle(by, id).map_or_else(|| self.timer.cancel(key), TimerHandle::cancel)
     }
 
     fn reschedule(&mut self, by: Name, id: u64, key: Key<Payload>, delay: Duration) -> Reschedule {
@@ -135,7 +135,7 @@ impl Subject for Engine {
     }
 
     fn is_pending(&self, by: Name, id: u64, key: Key<Payload>) -> bool {
-        self.handle(by, id).map_or_else(|| self.timer.is_pending(key), Timeout::is_pending)
+        self.handle(by, id).map_or_else(|| self.timer.is_pending(key), TimerHandle::is_pending)
     }
 
     fn queue(&self, _: Name, key: Key<Payload>) -> Option<usize> {
@@ -280,7 +280,7 @@ fn apply(world: &Shared, clock: &ManualClock, timer: &Timer<Payload>, op: Op) {
         }
         Op::DetachHandle(pick) => {
             if let Some(id) = book.pick(pick) {
-                let key = handles.remove(&id).map(Timeout::detach);
+                let key = handles.remove(&id).map(TimerHandle::detach);
                 assert!(key.is_none_or(|key| key == book.record(id).key));
             }
         }
@@ -315,13 +315,13 @@ fn turn(world: &Shared, clock: &ManualClock, timer: &Timer<Payload>, by: Step) {
     }
 }
 
-fn tells(book: &Book, id: u64, timeout: &Timeout<Payload>) {
+fn tells(book: &Book, id: u64, timeout: &TimerHandle<Payload>) {
     let record = book.record(id);
     let expected = match record.state {
-        State::Pending => TimeoutState::Pending,
-        State::Fired => TimeoutState::Fired,
-        State::Cancelled => TimeoutState::Cancelled,
-        State::Returned => TimeoutState::Returned,
+        State::Pending => TimerState::Pending,
+        State::Fired => TimerState::Fired,
+        State::Cancelled => TimerState::Cancelled,
+        State::Returned => TimerState::Returned,
     };
     assert_eq!(timeout.state(), expected, "timer {id}");
     let told = (timeout.is_pending(), timeout.is_expired(), timeout.is_cancelled());

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, IdleStrategy, ManualClock, MonotonicClock, Pinning, Routing, Time,
-    TimeoutState, Timer,
+    Builder, Clock, IdleStrategy, ManualClock, MonotonicClock, Pinning, Routing, Time, Timer,
+    TimerState,
 };
 
 /// What the fuzzer chooses.
@@ -314,9 +314,9 @@ fn finish(books: &Books, engine: &Engine) {
 fn judge_handles(books: &Books, held: Held) {
     for (id, handle) in held {
         let expected = match books.ledger.end_of(id).expect("it has begun") {
-            Ends { fired: 1, .. } => TimeoutState::Fired,
-            Ends { cancelled: 1, .. } => TimeoutState::Cancelled,
-            _ => TimeoutState::Returned,
+            Ends { fired: 1, .. } => TimerState::Fired,
+            Ends { cancelled: 1, .. } => TimerState::Cancelled,
+            _ => TimerState::Returned,
         };
         assert_eq!(handle.state(), expected, "timer {id}");
     }

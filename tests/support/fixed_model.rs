@@ -140,7 +140,7 @@ impl World {
 
     fn cancel(&mut self, timer: &mut FixedTimer<Payload>, id: usize) {
         let (key, place) = self.timers[id];
-        let cancelled = timer.cancel(key).payload().map(|payload| payload.id());
+        let cancelled = timer.cancel(key).into_payload().map(|payload| payload.id());
         assert_eq!(cancelled, place.map(|_| id as u64));
         if let Some(place) = self.timers[id].1.take() {
             self.order.remove(&place);
@@ -184,7 +184,7 @@ impl World {
         let now = self.latest;
         let quiet = self.reactions.is_empty();
         let mut fired = 0;
-        timer.set_budget(Budget { fire: budget, ..Budget::default() });
+        timer.set_budget(Budget::new().fire(budget));
         let budget = budget.max(1);
         let polled = timer.poll_with(told, |timer, expired| {
             fired += 1;

@@ -192,7 +192,7 @@ impl World {
         let Some(Periodic { key, .. }) = self.periodics.remove(&id) else { return };
         self.book.others -= 1;
         self.book.has_zombies = true;
-        assert_eq!(timer.cancel(key).payload().map(|payload| payload.id()), Some(id));
+        assert_eq!(timer.cancel(key).into_payload().map(|payload| payload.id()), Some(id));
         assert!(!timer.is_pending(key) && !timer.cancel(key).won());
     }
 
@@ -264,7 +264,7 @@ impl World {
         self.book.begin_turn(now);
         self.periods_fired = 0;
         self.touched.clear();
-        timer.set_budget(Budget { fire: budget, ..Budget::default() });
+        timer.set_budget(Budget::new().fire(budget));
         let budget = budget.max(1);
         let polled = if self.by_clock {
             let clock = self.clock.clone();

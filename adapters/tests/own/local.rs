@@ -148,7 +148,7 @@ fn a_sleep_that_loses_its_place_to_its_own_waker_is_not_over() {
 
 #[test]
 fn a_driver_whose_budget_is_used_up_lets_others_run() {
-    let rig = Rig::with(Settings::new().budget(Budget { fire: 1, ..Budget::default() }));
+    let rig = Rig::with(Settings::new().budget(Budget::new().fire(1)));
     let (fired, driver) = (Bell::new(), Bell::new());
     let mut sleeps: Vec<_> = (0..4).map(|_| rig.sleeps.sleep(ms(5))).collect();
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep, &fired).is_pending()));

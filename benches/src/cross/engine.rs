@@ -4,7 +4,7 @@ use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Key, Task, Timeout, Timer};
+use tickwheel::{Builder, Expired, Key, Task, Timer, TimerHandle};
 
 /// The default settings, except for what the figure asks for.
 pub(super) fn builder(setup: &Setup) -> Builder {
@@ -76,15 +76,15 @@ impl CrossPeer for HandlesPeer {
 }
 
 impl Session for Handles {
-    type Handle = Timeout<u64>;
+    type Handle = TimerHandle<u64>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Timeout<u64> {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> TimerHandle<u64> {
         self.0.schedule(delay, payload).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, timeout: Timeout<u64>) {
+    fn cancel(&mut self, timeout: TimerHandle<u64>) {
         assert!(timeout.cancel().won());
     }
 

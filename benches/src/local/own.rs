@@ -28,7 +28,7 @@ macro_rules! own_peer {
 
             #[inline]
             fn cancel(&mut self, key: Key<u64>) -> u64 {
-                self.timer.cancel(key).payload().expect("the timer is pending")
+                self.timer.cancel(key).into_payload().expect("the timer is pending")
             }
 
             #[inline]

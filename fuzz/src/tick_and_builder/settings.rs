@@ -95,8 +95,8 @@ impl Settings {
     }
 
     pub(super) fn budget(&self) -> Budget {
-        let Some((drain, fire, sweep)) = self.budget else { return Budget::default() };
-        Budget { drain: drain.into(), fire: fire.into(), sweep: sweep.into() }
+        let Some((drain, fire, sweep)) = self.budget else { return Budget::new() };
+        Budget::new().drain(drain.into()).fire(fire.into()).sweep(sweep.into())
     }
 
     fn pinning(&self) -> Pinning {
@@ -149,7 +149,7 @@ impl Settings {
 
     /// As `faults`, for the event loop's timer.
     pub(super) fn loop_faults(&self) -> Vec<Fault> {
-        let Budget { drain, fire, sweep } = self.budget();
+        let Budget { drain, fire, sweep, .. } = self.budget();
         let mut faults = self.faults();
         if drain == 0 || fire == 0 || sweep == 0 {
             faults.push(Fault::Budget);

@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tickwheel::{Key, Timeout};
+use tickwheel::{Key, TimerHandle};
 
 use super::finish::{PhaseEnd, Watched, finish};
 use super::monitor::Monitor;
@@ -70,9 +70,9 @@ pub(crate) fn run(
 fn choose(session: &Session<'_>) -> Result<PhaseEnd, Failure> {
     match (session.load.payload, session.load.handles) {
         (PayloadChoice::Typed, false) => drive::<Typed, Key<_>>(session),
-        (PayloadChoice::Typed, true) => drive::<Typed, Timeout<_>>(session),
+        (PayloadChoice::Typed, true) => drive::<Typed, TimerHandle<_>>(session),
         (PayloadChoice::Closure, false) => drive::<Closure, Key<_>>(session),
-        (PayloadChoice::Closure, true) => drive::<Closure, Timeout<_>>(session),
+        (PayloadChoice::Closure, true) => drive::<Closure, TimerHandle<_>>(session),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel::{
-    BuildError, Builder, Cancel, Expired, Key, Reschedule, ScheduleError, Task, Timeout, Timer,
+    BuildError, Builder, Cancel, Expired, Key, Reschedule, ScheduleError, Task, Timer, TimerHandle,
 };
 
 use crate::ledger::handlers::record_on_this_thread;
@@ -119,7 +119,7 @@ impl<P: Send + 'static> Grip<P> for Key<P> {
     }
 }
 
-impl<P: Send + 'static> Grip<P> for Timeout<P> {
+impl<P: Send + 'static> Grip<P> for TimerHandle<P> {
     #[inline]
     fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
         timer.schedule(delay, payload)

@@ -38,7 +38,7 @@ const ARRIVALS: usize = 256;
 /// Sockets served in one round, before the timer has its turn.
 const EVENTS: usize = 256;
 /// Timers handled in one round, before the sockets have their turn.
-const BUDGET: Budget = Budget { drain: 1024, fire: 1024, sweep: 1024 };
+const BUDGET: Budget = Budget::new().drain(1024).fire(1024).sweep(1024);
 /// How long to wait when the system has no descriptor for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 

@@ -44,7 +44,7 @@ pub(crate) struct LoadSettings {
     /// What a timer carries
     #[arg(long, value_enum, default_value = "typed")]
     pub(crate) payload: PayloadChoice,
-    /// Hold owned Timeout handles instead of plain keys
+    /// Hold owned TimerHandle handles instead of plain keys
     #[arg(long)]
     pub(crate) handles: bool,
     /// Write what the producers do into a workload file for `replay`; take a low --rate

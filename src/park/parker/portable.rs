@@ -67,7 +67,7 @@ impl Parker {
     /// once without a system call and leaves a pending wake for the next sleep.
     pub(crate) fn sleep(&mut self, timeout: Option<Duration>) -> ParkEnd {
         if timeout == Some(Duration::ZERO) {
-            return ParkEnd::Timeout;
+            return ParkEnd::TimerHandle;
         }
         if self.shared.owner.get().is_none() {
             self.shared.owner.get_or_init(std::thread::current);
@@ -92,7 +92,7 @@ impl Parker {
             }
             let rest = timeout.saturating_sub(start.elapsed());
             if rest.is_zero() {
-                return ParkEnd::Timeout;
+                return ParkEnd::TimerHandle;
             }
             let whole = Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
             match (PRECISE, whole.is_zero()) {

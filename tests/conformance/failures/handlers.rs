@@ -4,12 +4,12 @@ use crate::support::setup::{Fired, each_setup, ms, one_shard, reflexive, wait_un
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, Key, Timeout, Timer};
+use tickwheel::{Drive, Key, Timer, TimerHandle};
 
 #[test]
 fn a_handler_may_drop_its_own_timer() {
     each_setup(|at| {
-        let handles = Arc::new(Mutex::new(Vec::<Option<Timeout<u64>>>::new()));
+        let handles = Arc::new(Mutex::new(Vec::<Option<TimerHandle<u64>>>::new()));
         let (mine, fired) = (Arc::clone(&handles), Fired::default());
         let log = fired.clone();
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
@@ -36,7 +36,7 @@ fn a_handler_may_cancel_its_neighbour_in_the_same_bucket() {
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
             // Each cancels the one after it.
             if let Some(next) = mine.lock().unwrap().get(expired.payload as usize + 1) {
-                assert_eq!(timer.cancel(*next).payload(), Some(expired.payload + 1));
+                assert_eq!(timer.cancel(*next).into_payload(), Some(expired.payload + 1));
             }
             log.push(expired);
         });

@@ -100,7 +100,7 @@ fn a_cancel_may_race_the_hand_over_into_the_wheel() {
         scope.spawn(|| {
             // Cancels in the order of scheduling, right behind the owner that is filing them.
             for key in cancelled {
-                timer.cancel(key).payload().into_iter().for_each(|id| ledger.cancelled(id));
+                timer.cancel(key).into_payload().into_iter().for_each(|id| ledger.cancelled(id));
             }
         });
         for id in 0..TIMERS {
@@ -161,7 +161,7 @@ fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
                 assert!(!timer.reschedule(*stale, HOUR).moved());
             }
             if id % 2 == 0 {
-                assert_eq!(timer.cancel(key).payload(), Some(id));
+                assert_eq!(timer.cancel(key).into_payload(), Some(id));
                 stale.truncate(20);
                 stale.push(key);
             }

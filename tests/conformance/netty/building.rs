@@ -207,7 +207,7 @@ fn unlike_netty_a_suspend_is_not_walked_tick_by_tick() {
 #[test]
 fn netty_timers_due_together_all_fire_although_a_tick_moves_100_000_at_most() {
     const TIMERS: u64 = 250_000;
-    assert_eq!(tickwheel::Budget::default().drain, 100_000);
+    assert_eq!(tickwheel::Budget::new().drain, 100_000);
     let at = Setup::by_hand();
     let (fired, log) = Fired::pair();
     let builder = netty().clock(at.clock.clone()).drive(at.drive);

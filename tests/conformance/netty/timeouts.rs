@@ -245,9 +245,9 @@ fn netty_calls_a_cancel_hook_once_and_never_the_task() {
         })
         .unwrap();
     let timeout = timer.schedule(ms(1), hooks.payload(0)).unwrap();
-    drop(timeout.cancel().payload());
+    drop(timeout.cancel().into_payload());
     assert_eq!(hooks.alive(), 0);
-    drop(timeout.cancel().payload());
+    drop(timeout.cancel().into_payload());
     at.advance(&timer, ms(5));
     assert_eq!(runs.load(Ordering::SeqCst), 0);
     timer.stop().unwrap();

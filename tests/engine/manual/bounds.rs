@@ -23,7 +23,7 @@ fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
         let key = timer.schedule_key(HOUR, ledger.payload(0)).unwrap();
         let owned = timer.schedule(HOUR, ledger.payload(0)).unwrap();
         at.wait_idle(&timer);
-        let payload = timer.cancel(key).payload().unwrap();
+        let payload = timer.cancel(key).into_payload().unwrap();
         assert_eq!(ledger.alive(), 2);
         drop(payload);
         assert_eq!(ledger.alive(), 1);
@@ -103,7 +103,7 @@ fn moving_a_deadline_again_and_again_holds_no_more_entries() {
 #[test]
 fn one_turn_fires_no_more_than_its_budget() {
     each_setup(|at| {
-        let budget = Budget { fire: 10, drain: 25, sweep: 10 };
+        let budget = Budget::new().fire(10).drain(25).sweep(10);
         let (timer, fired) = recording(at.builder().budget(budget));
         for id in 0..1000 {
             timer.schedule(ms(1), id).unwrap();
@@ -124,7 +124,7 @@ fn a_turn_by_hand_fires_what_was_due_when_it_began_and_nothing_else() {
         let at = Setup::by_hand();
         let (calls, clock) = (Arc::new(AtomicU64::new(0)), at.clock.clone());
         let count = Arc::clone(&calls);
-        let budget = Budget { drain, fire, ..Budget::default() };
+        let budget = Budget::new().drain(drain).fire(fire);
         let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
             // Not for ever: a turn that does not end would not tell.
             if count.fetch_add(1, Ordering::SeqCst) < 1000 {
@@ -150,7 +150,7 @@ fn due_timers_go_before_housekeeping() {
     each_setup(|at| {
         let seen = Arc::new(AtomicU64::new(u64::MAX));
         let note = Arc::clone(&seen);
-        let budget = Budget { sweep: 64, ..Budget::default() };
+        let budget = Budget::new().sweep(64);
         let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
             if expired.payload == 1 {
                 note.store(timer.stats().shards[0].entries, Ordering::SeqCst);

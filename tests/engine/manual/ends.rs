@@ -7,7 +7,7 @@ use crate::support::setup::{
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, PanicReport, ScheduleErrorKind, Timeout, TimeoutState, TurnError};
+use tickwheel::{Drive, PanicReport, ScheduleErrorKind, TimerHandle, TimerState, TurnError};
 
 #[test]
 fn stop_returns_exactly_what_neither_fired_nor_was_cancelled() {
@@ -15,7 +15,7 @@ fn stop_returns_exactly_what_neither_fired_nor_was_cancelled() {
         let keys: Vec<_> = (0..300).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
         at.advance(&timer, ms(99));
         for id in 100..200 {
-            assert_eq!(timer.cancel(keys[id as usize]).payload(), Some(id));
+            assert_eq!(timer.cancel(keys[id as usize]).into_payload(), Some(id));
         }
         let returned = timer.stop().unwrap();
         assert_eq!(sorted(fired.ids()), (0..100).collect::<Vec<_>>());
@@ -116,7 +116,7 @@ fn a_stale_key_never_touches_another_timer() {
         for round in 0..200 {
             let key = timer.schedule_key(ms(5), round).unwrap();
             if round % 2 == 0 {
-                assert_eq!(timer.cancel(key).payload(), Some(round));
+                assert_eq!(timer.cancel(key).into_payload(), Some(round));
             } else {
                 at.advance(&timer, ms(5));
             }
@@ -162,11 +162,11 @@ fn an_owned_timeout_answers_for_ever() {
         let by_key = timer.schedule(ms(3), 3).unwrap();
         let returned = timer.schedule(ms(9), 4).unwrap();
         let all = [&fires, &cancelled, &by_key, &returned];
-        assert_eq!(all.map(Timeout::state), [TimeoutState::Pending; 4]);
+        assert_eq!(all.map(TimerHandle::state), [TimerState::Pending; 4]);
         assert!(all.iter().all(|t| t.is_pending() && !t.is_cancelled() && !t.is_expired()));
         at.advance(&timer, ms(1));
-        assert_eq!(cancelled.cancel().payload(), Some(2));
-        assert_eq!(timer.cancel(by_key.key()).payload(), Some(3));
+        assert_eq!(cancelled.cancel().into_payload(), Some(2));
+        assert_eq!(timer.cancel(by_key.key()).into_payload(), Some(3));
         // Their nodes must not be given to these.
         for id in 100..1100 {
             timer.schedule(ms(1), id).unwrap();
@@ -174,8 +174,8 @@ fn an_owned_timeout_answers_for_ever() {
         at.advance(&timer, ms(1));
         assert_eq!(set_of(timer.stop().unwrap().iter().map(|u| u.payload)), set_of([4]));
         drop(timer);
-        let (fired, ended) = (TimeoutState::Fired, TimeoutState::Cancelled);
-        assert_eq!(all.map(Timeout::state), [fired, ended, ended, TimeoutState::Returned]);
+        let (fired, ended) = (TimerState::Fired, TimerState::Cancelled);
+        assert_eq!(all.map(TimerHandle::state), [fired, ended, ended, TimerState::Returned]);
         let states = all.map(|t| (t.is_pending(), t.is_cancelled(), t.is_expired()));
         let ended = (false, true, false);
         assert_eq!(states, [(false, false, true), ended, ended, ended]);

@@ -6,7 +6,7 @@ use crate::support::setup::{HOUR, ms, one_shard, secs, stress, us, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use tickwheel::{Expired, IdleStrategy, Key, ScheduleErrorKind, Timeout, Timer};
+use tickwheel::{Expired, IdleStrategy, Key, ScheduleErrorKind, Timer, TimerHandle};
 
 /// An engine that writes what fires into a ledger.
 fn with_ledger(timers: u64) -> (Timer<u64>, Arc<Ledger>) {
@@ -31,10 +31,10 @@ fn cancel_and_fire_have_one_winner() {
     for _ in 0..stress(1) {
         let (timer, ledger) = with_ledger(TIMERS);
         let mut random = Random::new(3);
-        let cancel = |timeout: Result<Timeout<u64>, Key<u64>>| {
+        let cancel = |timeout: Result<TimerHandle<u64>, Key<u64>>| {
             let payload = match &timeout {
-                Ok(timeout) => timeout.cancel().payload(),
-                Err(key) => timer.cancel(*key).payload(),
+                Ok(timeout) => timeout.cancel().into_payload(),
+                Err(key) => timer.cancel(*key).into_payload(),
             };
             if let Ok(timeout) = &timeout {
                 assert_eq!(timeout.is_cancelled(), payload.is_some());
@@ -68,7 +68,7 @@ fn of_several_cancels_one_wins() {
         let (timer, ledger) = with_ledger(TIMERS);
         // Every second one fires meanwhile, unless somebody is quicker.
         let delay = |id: u64| if id % 2 == 0 { us(200 + id) } else { HOUR };
-        let timeouts: Vec<Timeout<u64>> =
+        let timeouts: Vec<TimerHandle<u64>> =
             (0..TIMERS).map(|id| timer.schedule(delay(id), id).unwrap()).collect();
         let gate = Barrier::new(3);
         std::thread::scope(|scope| {
@@ -79,7 +79,7 @@ fn of_several_cancels_one_wins() {
                     for timeout in timeouts {
                         let answer =
                             if by_handle { timeout.cancel() } else { timer.cancel(timeout.key()) };
-                        answer.payload().into_iter().for_each(|id| ledger.cancelled(id));
+                        answer.into_payload().into_iter().for_each(|id| ledger.cancelled(id));
                         assert!(!timeout.is_pending());
                     }
                 });
@@ -147,7 +147,11 @@ impl Moves {
         let mut random = Random::new(seed);
         for _ in 0..self.keys.len() / 2 {
             let key = self.keys[random.below(MOVED_TIMERS) as usize];
-            self.timer.cancel(key).payload().into_iter().for_each(|id| self.ledger.cancelled(id));
+            self.timer
+                .cancel(key)
+                .into_payload()
+                .into_iter()
+                .for_each(|id| self.ledger.cancelled(id));
         }
     }
 
@@ -202,9 +206,9 @@ fn moved_timers_are_not_early_while_handles_are_dropped() {
     for round in 0..stress(2) {
         let (timer, ledger) = with_ledger(TIMERS);
         let mut random = Random::new(round + 5);
-        let timeouts: Vec<Timeout<u64>> =
+        let timeouts: Vec<TimerHandle<u64>> =
             (0..TIMERS).map(|id| timer.schedule(us(random.below(20_000)), id).unwrap()).collect();
-        let keys: Vec<Key<u64>> = timeouts.iter().map(Timeout::key).collect();
+        let keys: Vec<Key<u64>> = timeouts.iter().map(TimerHandle::key).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| drop(timeouts));
             scope.spawn(|| {
@@ -214,7 +218,11 @@ fn moved_timers_are_not_early_while_handles_are_dropped() {
             });
             scope.spawn(|| {
                 for key in keys.iter().rev().step_by(3) {
-                    timer.cancel(*key).payload().into_iter().for_each(|id| ledger.cancelled(id));
+                    timer
+                        .cancel(*key)
+                        .into_payload()
+                        .into_iter()
+                        .for_each(|id| ledger.cancelled(id));
                 }
             });
         });
@@ -303,7 +311,7 @@ fn a_limit_that_races_with_firing_comes_back_to_zero() {
                     let delay = us(id % 40);
                     match timer.schedule_key(delay, id) {
                         Ok(key) if id % 3 == 0 => {
-                            let payload = timer.cancel(key).payload();
+                            let payload = timer.cancel(key).into_payload();
                             payload.into_iter().for_each(|id| ledger.cancelled(id));
                         }
                         Ok(_) => {}

@@ -26,7 +26,7 @@ fn produce(timer: &Timer<u64>, ledger: &Ledger, producer: u64, seed: u64) {
         } else {
             timer.schedule(delay, id).map(|timeout| {
                 if random.chance(50) {
-                    let cancelled = timeout.cancel().payload();
+                    let cancelled = timeout.cancel().into_payload();
                     cancelled.into_iter().for_each(|id| ledger.cancelled(id));
                 }
             })
@@ -40,7 +40,7 @@ fn produce(timer: &Timer<u64>, ledger: &Ledger, producer: u64, seed: u64) {
         }
         if !held.is_empty() && random.chance(20) {
             let key = held.swap_remove(random.below(held.len() as u64) as usize);
-            timer.cancel(key).payload().into_iter().for_each(|id| ledger.cancelled(id));
+            timer.cancel(key).into_payload().into_iter().for_each(|id| ledger.cancelled(id));
         }
     }
 }

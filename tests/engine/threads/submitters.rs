@@ -11,7 +11,7 @@ fn a_submitter_does_what_its_timer_does() {
     let submitter = timer.submitter();
     let [fires, cancelled, moved] = [(ms(1), 1), (HOUR, 2), (HOUR, 3)]
         .map(|(delay, id)| submitter.schedule(delay, id).unwrap());
-    assert_eq!(submitter.cancel(cancelled).payload(), Some(2));
+    assert_eq!(submitter.cancel(cancelled).into_payload(), Some(2));
     assert!(!timer.cancel(cancelled).won(), "it has been cancelled");
     assert_eq!(submitter.reschedule(moved, ms(2)), Reschedule::Moved);
     wait_until("both have fired", || fired.len() == 2);
@@ -31,7 +31,7 @@ fn a_submitter_reaches_the_timers_of_other_shards() {
     let submitter = timer.submitter();
     for (id, key) in keys.into_iter().enumerate() {
         assert_eq!(submitter.reschedule(key, HOUR * 2), Reschedule::Moved);
-        assert_eq!(submitter.cancel(key).payload(), Some(id as u64));
+        assert_eq!(submitter.cancel(key).into_payload(), Some(id as u64));
     }
     let home: std::collections::HashSet<_> =
         (0..30).map(|id| submitter.schedule(HOUR, id).unwrap().shard()).collect();

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tickwheel::{Expired, Key, ScheduleErrorKind, Timeout, Timer};
+use tickwheel::{Expired, Key, ScheduleErrorKind, Timer, TimerHandle};
 
 /// One generation of four threads; each schedules 50 timers, cancels half, and dies.
 fn generation(timer: &Timer<u64>, number: u64) {
@@ -121,7 +121,7 @@ fn every_timer_of_a_dying_thread_ends_once() {
                 let id = thread * 20 + n;
                 let timeout = timer.schedule(Duration::from_micros(n * 100), id).unwrap();
                 if n % 3 == 0 {
-                    timeout.cancel().payload().into_iter().for_each(|id| ledger.cancelled(id));
+                    timeout.cancel().into_payload().into_iter().for_each(|id| ledger.cancelled(id));
                 }
             }
         });
@@ -139,7 +139,7 @@ fn every_timer_of_a_dying_thread_ends_once() {
 
 /// Cancels every second timeout it holds and drops the others, when its thread ends.
 struct AtThreadEnd {
-    timeouts: Vec<Timeout<u64>>,
+    timeouts: Vec<TimerHandle<u64>>,
     timer: Option<Timer<u64>>,
     ledger: Option<Arc<Ledger>>,
 }
@@ -149,8 +149,10 @@ impl Drop for AtThreadEnd {
         let Some((timer, ledger)) = self.timer.take().zip(self.ledger.take()) else { return };
         for (n, timeout) in self.timeouts.drain(..).enumerate() {
             match n % 4 {
-                0 => timeout.cancel().payload().into_iter().for_each(|id| ledger.cancelled(id)),
-                1 => timer.cancel(timeout.detach()).payload().into_iter().for_each(|id| {
+                0 => {
+                    timeout.cancel().into_payload().into_iter().for_each(|id| ledger.cancelled(id))
+                }
+                1 => timer.cancel(timeout.detach()).into_payload().into_iter().for_each(|id| {
                     ledger.cancelled(id);
                     // A destructor may even schedule.
                     timer.schedule_key(Duration::ZERO, id + 1_000_000).unwrap();

@@ -134,7 +134,7 @@ impl Books {
     }
 
     pub(super) fn cancelled(&self, id: u64, answer: Cancel<Payload>) {
-        if let Some(payload) = answer.payload() {
+        if let Some(payload) = answer.into_payload() {
             assert_eq!(payload.id(), id, "another timer's payload");
             self.ledger.cancelled(id);
         }

@@ -4,10 +4,10 @@ use super::books::{Books, Engine, PERIODICS};
 use super::{Delay, Op};
 use crate::support::ledger::Payload;
 use std::time::Duration;
-use tickwheel::{Timeout, TimeoutState};
+use tickwheel::{TimerHandle, TimerState};
 
 /// The handles that a producer has kept, with their timers' numbers.
-pub(super) type Held = Vec<(u64, Timeout<Payload>)>;
+pub(super) type Held = Vec<(u64, TimerHandle<Payload>)>;
 
 /// One producer: the timer of its operation number `n` has the number `first + n`.
 pub(super) struct Producer<'a> {
@@ -106,8 +106,8 @@ impl<'a> Producer<'a> {
         };
         let answer = handle.cancel();
         let state = handle.state();
-        assert!(state != TimeoutState::Pending, "timer {id} has ended");
-        assert!(!answer.won() || state == TimeoutState::Cancelled, "timer {id} is {state:?}");
+        assert!(state != TimerState::Pending, "timer {id} has ended");
+        assert!(!answer.won() || state == TimerState::Cancelled, "timer {id} is {state:?}");
         self.books.cancelled(*id, answer);
     }
 

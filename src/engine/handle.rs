@@ -1,4 +1,4 @@
-//! `Timeout`: the owned handle of one timer, and `TimeoutGuard`, which cancels it.
+//! `TimerHandle`: the owned handle of one timer, and `TimerGuard`, which cancels it.
 
 use super::hold::EngineRef;
 use super::inner::Inner;
@@ -13,17 +13,18 @@ use std::ops::Deref;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
-/// A `Timeout` keeps its timer's record, so its answers stay right for as long as it exists, and it keeps the engine's
+/// A `TimerHandle` keeps its timer's record, so its answers stay right for as long as it exists. It keeps the engine's
 /// memory, not its workers. If the engine's last [`Timer`](crate::Timer) is gone, that memory, hooks included, is freed
-/// when another engine is built or ends after the last `Timeout` was dropped. It is two words large and cannot be
+/// when another engine is built or ends after the last `TimerHandle` was dropped. It is two words large and cannot be
 /// cloned; [`key`](Self::key) gives a plain copy of its name. Making and dropping one writes nothing that other threads
 /// write.
 ///
-/// Dropping a `Timeout` leaves the timer armed; [`cancel_on_drop`](Self::cancel_on_drop) makes a guard that does not.
+/// Dropping a `TimerHandle` leaves the timer armed. [`cancel_on_drop`](Self::cancel_on_drop) makes a guard that
+/// cancels it.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{TimeoutState, Timer};
+/// use tickwheel::{TimerState, Timer};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (timer, minute) = (Timer::new()?, Duration::from_secs(60));
@@ -33,7 +34,7 @@ use std::ops::Deref;
 /// assert!(deadline.deadline() > timer.now() + minute);
 /// assert!(deadline.cancel().won());
 /// assert!(deadline.is_cancelled() && !deadline.is_expired());
-/// assert_eq!(deadline.state(), TimeoutState::Cancelled);
+/// assert_eq!(deadline.state(), TimerState::Cancelled);
 ///
 /// let key = timer.run_after(minute, || println!("a minute later"))?.detach(); // stays armed
 /// let guard = timer.run_after(minute, || println!("too slow"))?.cancel_on_drop();
@@ -41,28 +42,28 @@ use std::ops::Deref;
 /// assert!(timer.is_pending(key) && timer.pending() == 1);
 /// # Ok(()) }
 /// ```
-pub struct Timeout<T> {
+pub struct TimerHandle<T> {
     engine: EngineRef<T>,
     /// The shard in the upper half, the node in the lower one: the timer's generation stands in the node.
     place: u64,
 }
 
 // Two registers take it.
-const _: () = assert!(size_of::<Timeout<[u8; 100]>>() <= 16);
-const _: () = assert!(size_of::<Option<Timeout<u8>>>() <= 16);
+const _: () = assert!(size_of::<TimerHandle<[u8; 100]>>() <= 16);
+const _: () = assert!(size_of::<Option<TimerHandle<u8>>>() <= 16);
 
-/// Where the timer of a [`Timeout`] stands.
+/// Where the timer of a [`TimerHandle`] stands.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Timeout, TimeoutState, Timer};
+/// use tickwheel::{TimerHandle, TimerState, Timer};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// fn told<T>(timeout: &Timeout<T>) -> &'static str {
+/// fn told<T>(timeout: &TimerHandle<T>) -> &'static str {
 ///     match timeout.state() {
-///         TimeoutState::Pending => "in time so far",
-///         TimeoutState::Fired => "too late",
-///         TimeoutState::Cancelled => "done in time",
+///         TimerState::Pending => "in time so far",
+///         TimerState::Fired => "too late",
+///         TimerState::Cancelled => "done in time",
 ///         _ => "given up",
 ///     }
 /// }
@@ -76,7 +77,7 @@ const _: () = assert!(size_of::<Option<Timeout<u8>>>() <= 16);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum TimeoutState {
+pub enum TimerState {
     /// It will fire, be cancelled, or be returned.
     Pending,
     /// It has fired; its handler may still be running.
@@ -87,7 +88,7 @@ pub enum TimeoutState {
     Returned,
 }
 
-impl<T> Timeout<T> {
+impl<T> TimerHandle<T> {
     /// The handle of a timer that was scheduled as held, which has counted it.
     #[inline]
     pub(super) fn new(engine: &Inner<T>, key: Key<T>) -> Self {
@@ -102,8 +103,8 @@ impl<T> Timeout<T> {
     }
 
     /// Returns a guard that cancels the timer when it goes out of scope.
-    pub fn cancel_on_drop(self) -> TimeoutGuard<T> {
-        TimeoutGuard { timeout: Some(self) }
+    pub fn cancel_on_drop(self) -> TimerGuard<T> {
+        TimerGuard { timeout: Some(self) }
     }
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
@@ -120,35 +121,35 @@ impl<T> Timeout<T> {
 
     /// Where the timer stands. One read, so that two questions cannot get answers of different moments.
     #[must_use]
-    pub fn state(&self) -> TimeoutState {
+    pub fn state(&self) -> TimerState {
         let (handle, index) = self.place();
         match handle.held_state(index).phase() {
             Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
-                TimeoutState::Pending
+                TimerState::Pending
             }
-            Phase::Fired => TimeoutState::Fired,
-            Phase::Cancelled => TimeoutState::Cancelled,
+            Phase::Fired => TimerState::Fired,
+            Phase::Cancelled => TimerState::Cancelled,
             // The node is held, so it is this timer's, and it has been armed: it is never idle.
-            Phase::Returned | Phase::Idle => TimeoutState::Returned,
+            Phase::Returned | Phase::Idle => TimerState::Returned,
         }
     }
 
     /// Whether the timer has not ended.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.state() == TimeoutState::Pending
+        self.state() == TimerState::Pending
     }
 
     /// Whether the timer was cancelled, or returned by `stop`.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.state(), TimeoutState::Cancelled | TimeoutState::Returned)
+        matches!(self.state(), TimerState::Cancelled | TimerState::Returned)
     }
 
     /// Whether the timer has fired (its handler may still be running).
     #[must_use]
     pub fn is_expired(&self) -> bool {
-        self.state() == TimeoutState::Fired
+        self.state() == TimerState::Fired
     }
 
     /// When the timer is or was due: the time asked for, rounded up to a tick.
@@ -166,13 +167,13 @@ impl<T> Timeout<T> {
     }
 
     /// Gives up the handle and keeps the name; the timer stays armed.
-    #[must_use = "to let the timer run without a name, drop the Timeout"]
+    #[must_use = "to let the timer run without a name, drop the TimerHandle"]
     pub fn detach(self) -> Key<T> {
         self.key()
     }
 }
 
-impl<T> Drop for Timeout<T> {
+impl<T> Drop for TimerHandle<T> {
     #[inline]
     fn drop(&mut self) {
         slot::with(|slot| {
@@ -183,13 +184,16 @@ impl<T> Drop for Timeout<T> {
     }
 }
 
-impl<T> fmt::Debug for Timeout<T> {
+impl<T> fmt::Debug for TimerHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeout").field("key", &self.key()).field("state", &self.state()).finish()
+        f.debug_struct("TimerHandle")
+            .field("key", &self.key())
+            .field("state", &self.state())
+            .finish()
     }
 }
 
-/// A [`Timeout`] that cancels its timer when it is dropped, and drops the payload then. If the payload's destructor
+/// A [`TimerHandle`] that cancels its timer when it is dropped, and drops the payload then. If the payload's destructor
 /// panics, that is logged.
 ///
 /// For timers that must not outlive what they watch: a guard in a request's state ends with the request, on every way
@@ -208,19 +212,19 @@ impl<T> fmt::Debug for Timeout<T> {
 /// assert_eq!(timer.pending(), 0);
 ///
 /// let guard = timer.run_after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
-/// drop(guard.into_timeout()); // a handle, which cancels nothing
+/// drop(guard.into_handle()); // a handle, which cancels nothing
 /// assert_eq!(timer.pending(), 1);
 /// # Ok(()) }
 /// ```
 #[must_use = "a guard that is dropped at once cancels its timer at once"]
-pub struct TimeoutGuard<T> {
+pub struct TimerGuard<T> {
     /// Taken only by what consumes the guard.
-    timeout: Option<Timeout<T>>,
+    timeout: Option<TimerHandle<T>>,
 }
 
-impl<T> TimeoutGuard<T> {
+impl<T> TimerGuard<T> {
     /// Gives up the guard and keeps the handle: the timer stays armed.
-    pub fn into_timeout(mut self) -> Timeout<T> {
+    pub fn into_handle(mut self) -> TimerHandle<T> {
         match self.timeout.take() {
             Some(timeout) => timeout,
             None => unreachable!("only a guard that is consumed has no handle"),
@@ -228,10 +232,10 @@ impl<T> TimeoutGuard<T> {
     }
 }
 
-impl<T> Deref for TimeoutGuard<T> {
-    type Target = Timeout<T>;
+impl<T> Deref for TimerGuard<T> {
+    type Target = TimerHandle<T>;
 
-    fn deref(&self) -> &Timeout<T> {
+    fn deref(&self) -> &TimerHandle<T> {
         match &self.timeout {
             Some(timeout) => timeout,
             None => unreachable!("only a guard that is consumed has no handle"),
@@ -239,17 +243,17 @@ impl<T> Deref for TimeoutGuard<T> {
     }
 }
 
-impl<T> Drop for TimeoutGuard<T> {
+impl<T> Drop for TimerGuard<T> {
     fn drop(&mut self) {
         if let Some(timeout) = self.timeout.take() {
             // Perhaps because of a panic, on top of which the payload's own would end the process.
-            contain::drop_payload(timeout.cancel().payload());
+            contain::drop_payload(timeout.cancel().into_payload());
         }
     }
 }
 
-impl<T> fmt::Debug for TimeoutGuard<T> {
+impl<T> fmt::Debug for TimerGuard<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TimeoutGuard").field(&**self).finish()
+        f.debug_tuple("TimerGuard").field(&**self).finish()
     }
 }

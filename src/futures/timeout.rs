@@ -1,4 +1,4 @@
-//! `WithTimeout`: another future, for so long at most.
+//! `Timeout`: another future, for so long at most.
 
 use super::error::TimeoutError;
 use super::sleep::{Sleep, sleep, sleep_until};
@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited or polled"]
-pub struct WithTimeout<F> {
+pub struct Timeout<F> {
     /// Never moves once this has been pinned.
     future: F,
     sleep: Sleep,
@@ -47,7 +47,7 @@ pub struct WithTimeout<F> {
     is_over: bool,
 }
 
-/// Gives a future so long to get ready, on the process's shared engine; see [`WithTimeout`].
+/// Gives a future so long to get ready, on the process's shared engine; see [`Timeout`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,11 +62,11 @@ pub struct WithTimeout<F> {
 /// # Panics
 ///
 /// As [`sleep()`].
-pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> WithTimeout<F::IntoFuture> {
-    WithTimeout::new(future.into_future(), sleep(limit))
+pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep(limit))
 }
 
-/// Gives a future until a point in time, on the process's shared engine; see [`WithTimeout`].
+/// Gives a future until a point in time, on the process's shared engine; see [`Timeout`].
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -83,12 +83,12 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> WithTimeout<F::Into
 /// # Panics
 ///
 /// As [`sleep()`].
-pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> WithTimeout<F::IntoFuture> {
-    WithTimeout::new(future.into_future(), sleep_until(deadline))
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
 impl Timer {
-    /// Gives a future so long, or until a point in time ([`When`]), to get ready; see [`WithTimeout`].
+    /// Gives a future so long, or until a point in time ([`When`]), to get ready; see [`Timeout`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -104,12 +104,12 @@ impl Timer {
         &self,
         when: impl Into<When>,
         future: F,
-    ) -> WithTimeout<F::IntoFuture> {
-        WithTimeout::new(future.into_future(), self.sleep(when))
+    ) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep(when))
     }
 }
 
-impl<F> WithTimeout<F> {
+impl<F> Timeout<F> {
     fn new(future: F, sleep: Sleep) -> Self {
         Self { future, sleep, is_over: false }
     }
@@ -132,7 +132,7 @@ impl<F> WithTimeout<F> {
     }
 
     fn project(self: Pin<&mut Self>) -> (Pin<&mut F>, &mut Sleep, &mut bool) {
-        // SAFETY: `future` is pinned as this is: nothing moves it out of a pinned `WithTimeout`, which has no `Drop`
+        // SAFETY: `future` is pinned as this is: nothing moves it out of a pinned `Timeout`, which has no `Drop`
         // of its own and is `Unpin` only if `F` is. The others are `Unpin`.
         unsafe {
             let this = self.get_unchecked_mut();
@@ -141,7 +141,7 @@ impl<F> WithTimeout<F> {
     }
 }
 
-impl<F: Future> Future for WithTimeout<F> {
+impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, TimeoutError>;
 
     #[inline]
