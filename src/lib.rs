@@ -148,20 +148,12 @@ pub use types::{
     Unfired, WheelKind,
 };
 
-/// The README's examples are compiled and run with the documentation tests.
+/// Holds the examples of the pages, which are compiled and run with the documentation tests.
 #[cfg(all(doctest, feature = "futures"))]
 #[doc = include_str!("../README.md")]
-struct Readme;
-
-/// As the README's.
-#[cfg(all(doctest, feature = "threads"))]
 #[doc = include_str!("../docs/EMBEDDING.md")]
-struct Embedding;
-
-/// As the README's.
-#[cfg(all(doctest, feature = "threads"))]
 #[doc = include_str!("../docs/GUIDE.md")]
-struct Guide;
+struct Pages;
 
 /// Holds examples that must not compile.
 ///

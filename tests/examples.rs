@@ -21,6 +21,7 @@ examples! {
     event_loop: "../examples/event_loop.rs" => Ok(()),
     per_shard_handlers: "../examples/per_shard_handlers.rs" => Ok(()),
     manual_clock: "../examples/manual_clock.rs" => Ok(()),
+    heartbeat_and_debounce: "../examples/heartbeat_and_debounce.rs" => Ok(()),
     idle_server: "../examples/idle_server.rs" => Ok(()),
     rpc_client: "../examples/rpc_client.rs" => Ok(()),
     cache_ttl: "../examples/cache_ttl.rs" => Ok(()),

@@ -1,10 +1,10 @@
 //! Engines without a `Timer` and without a worker, kept until their last handle is gone.
 //!
 //! A [`TimerHandle`](super::TimerHandle) needs its engine's memory, and must not count on a word that all threads
-//! share. So each thread counts the handles that it has made and those that it has dropped, with plain stores, in its own
-//! part of each shard. The sums are compared only when the engine has neither a `Timer` nor a worker any more. From then on no
-//! handle is made, and the count of dropped ones only grows: once the sums are equal, every handle has been counted as
-//! dropped, which is the last thing a handle does with its engine.
+//! share. So each thread counts the handles that it has made and those that it has dropped, with plain stores, in its
+//! own part of each shard. The sums are compared only when the engine has neither a `Timer` nor a worker any more. From
+//! then on no handle is made, and the count of dropped ones only grows. Once the sums are equal, every handle has been
+//! counted as dropped, which is the last thing a handle does with its engine.
 //!
 //! A handle that is dropped looks at nothing else. So an engine that is retired before its last handle is dropped is
 //! freed later, when another engine is built or retired.

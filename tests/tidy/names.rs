@@ -98,6 +98,6 @@ fn pages_name_what_exists() {
             }
         }
     }
-    assert!(paths > 50 && tests > 5, "nothing was looked at: {paths} paths, {tests} tests");
+    assert!(paths > 50 && tests > 2, "nothing was looked at: {paths} paths, {tests} tests");
     assert_none("what pages name", &found);
 }
