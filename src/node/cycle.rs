@@ -1,15 +1,15 @@
-//! What a periodic timer's node carries, and who may touch which part of it.
+//! The contents of a periodic timer's node, and which thread may touch which part.
 //!
 //! ```text
-//!   node ---> Cycle  kept   what the timer was given      whoever ends the timer takes it
+//!   node ---> Cycle  kept   what the timer was given      the thread that ends the timer takes it
 //!                    own    the template of the calls,    its owner, while it is BUSY with the timer
 //!                           the course, the coming tick
 //! ```
 //!
 //! The owner clones the template for each call. The template is itself a clone of what the timer was given, made when
 //! the timer is scheduled, so the two parts never meet: a cancel takes what is kept while the owner clones or calls,
-//! without a lock and without waiting. Whoever ends a timer that is not busy has both parts; otherwise the one of the
-//! two who lets go last frees the rest.
+//! without a lock and without waiting. A thread that ends a timer that is not busy has both parts; otherwise the one
+//! of the two who lets go last frees the rest.
 
 use crate::contain;
 use crate::sync::boxed::Place;
@@ -31,12 +31,12 @@ pub(super) struct Own<T> {
     /// Cloned for each call.
     template: ManuallyDrop<T>,
     course: Course,
-    /// The tick of the coming call. The node's deadline shows it to others, unless they have moved it since.
+    /// The tick of the coming call. The node's deadline shows it to other threads, unless they have moved it since.
     pub(super) due: u64,
 }
 
 impl<T> Own<T> {
-    /// Others have moved the coming call.
+    /// Notes that another thread has moved the coming call.
     pub(super) fn move_to(&mut self, due: u64) {
         self.due = due;
         self.course.move_to_tick(due);
@@ -90,7 +90,7 @@ impl<T> Link<T> {
         // it is made, because the owner may use its part at the same time.
         let cycle = unsafe { self.0.as_ref() };
         cycle.kept.with_mut(|kept| {
-            // SAFETY: nobody but the one winner touches this part, and it does so once.
+            // SAFETY: only the one winner touches this part, and it does so once.
             ManuallyDrop::into_inner(unsafe { kept.read() })
         })
     }
@@ -104,7 +104,7 @@ impl<T> Link<T> {
         // SAFETY: the cycle exists until its owner has let go (the function's contract); as in `take_kept`.
         let cycle = unsafe { self.0.as_ref() };
         cycle.own.with_mut(|own| {
-            // SAFETY: nobody else touches this part now (the function's contract), and `f` does not come back here.
+            // SAFETY: no other thread touches this part now (the function's contract), and `f` does not come back here.
             f(unsafe { &mut *own })
         })
     }
@@ -118,7 +118,7 @@ impl<T> Link<T> {
         // SAFETY: the cycle exists until its owner has let go (the function's contract); as in `take_kept`.
         let cycle = unsafe { self.0.as_ref() };
         cycle.own.with(|own| {
-            // SAFETY: nobody writes the owner's part now. The user's `Clone` does not reach it either: it can end or
+            // SAFETY: no thread writes the owner's part now. The user's `Clone` does not reach it either: it can end or
             // move the timer, but not turn its shard, whose turn this is.
             let template = unsafe { &(*own).template };
             contain::quietly("a payload's Clone", || (cycle.clone)(template))
@@ -129,9 +129,9 @@ impl<T> Link<T> {
     ///
     /// # Safety
     ///
-    /// What was kept has been taken, and nobody uses the cycle from now on.
+    /// The kept payload has been taken, and no thread uses the cycle from now on.
     pub(super) unsafe fn free(self) {
-        // SAFETY: nobody else uses the cycle (the function's contract), so its own part is the caller's, and the
+        // SAFETY: no other thread uses the cycle (the function's contract), so its own part is the caller's, and the
         // template is taken once.
         let template = unsafe { self.own(|own| ManuallyDrop::take(&mut own.template)) };
         // SAFETY: the pointer came from a box in `new`, and this is the only time it is freed.

@@ -6,15 +6,15 @@
 //! ```
 //!
 //! A move is over when its exchange here has succeeded; the state word only tells the owner to look. So it does not
-//! matter where a mover stops: what stands here is the deadline, with nobody's half-done work in it. The node is kept
+//! matter where a mover stops: the value here is always a complete deadline. The node is kept
 //! meanwhile (`MOVERS`), so that a slow exchange cannot meet the node's next timer.
 //!
-//! The owner sets the highest bit where it acts on the value while somebody may be moving it:
+//! The owner sets the highest bit where it acts on the value while another thread may be moving it:
 //!
 //! * of a timer that fires once, directly before it ends it: who comes to move it now is too late;
-//! * of a periodic timer always: the bit says that this is the owner's word, which shows others when the coming call is
+//! * of a periodic timer always: the bit says that this is the owner's word, which shows when the coming call is
 //!   due. A move clears it, and the owner sets it again when it takes the new deadline over. So it takes none over
-//!   twice, and what it shows never overwrites what others ask for.
+//!   twice, and it never overwrites a mover's request.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ const NEVER: u64 = SETTLED - 1;
 #[derive(Debug, Default)]
 pub(super) struct Deadline(AtomicU64);
 
-/// What stood there at one moment.
+/// The value at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Seen(u64);
 
@@ -50,21 +50,21 @@ const fn stored(tick: u64) -> u64 {
 }
 
 impl Deadline {
-    /// Sets the deadline of a timer that nobody else knows.
+    /// Sets the deadline of a timer that no other thread knows.
     #[inline]
     pub(super) fn set(&self, tick: u64) {
-        // ORDERING: Release: whoever reads it, and be it with an old key, sees that the timer before has ended. [P23]
+        // ORDERING: Release: a reader, even with an old key, sees that the timer before has ended. [P23]
         // With the state it is published by the Release in `arm` [P1].
         self.0.store(stored(tick), Ordering::Release);
     }
 
-    /// As [`set`](Self::set), settled: of a periodic timer.
+    /// Like [`set`](Self::set), but settled: for a periodic timer.
     pub(super) fn set_settled(&self, tick: u64) {
         // ORDERING: Release: as in `set`. [P23] [P1]
         self.0.store(stored(tick) | SETTLED, Ordering::Release);
     }
 
-    /// What becomes of it when the node's memory is given back.
+    /// Clears it because the node's memory is given back.
     pub(super) fn forget(&self) {
         // ORDERING: Relaxed: the system orders nothing.
         self.0.store(0, Ordering::Relaxed);
@@ -106,12 +106,12 @@ impl Deadline {
         }
     }
 
-    /// Owner: marks what it has seen as settled; false if somebody has moved it since.
+    /// Owner: marks what it has seen as settled; false if a thread has moved it since.
     pub(super) fn settle(&self, seen: Seen) -> bool {
         self.replace(seen, seen.0 | SETTLED)
     }
 
-    /// Owner of a periodic timer: shows others its next deadline, unless they ask for another one.
+    /// Owner of a periodic timer: shows its next deadline, unless a mover asks for another one.
     pub(super) fn show(&self, tick: u64) {
         let seen = self.load();
         if seen.is_settled() {

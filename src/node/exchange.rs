@@ -1,4 +1,4 @@
-//! The node table: what a pending timer carries, exchanged for something else by whoever holds its handle.
+//! The node table: a handle exchanges the payload of its pending timer.
 //!
 //! ```text
 //!   handle: begin_exchange   the payload is the handle's: an owner that finds the timer due looks again a tick later,
@@ -18,7 +18,7 @@ use super::table::Table;
 pub(crate) struct NotExchanged<T> {
     /// The other payload, which the timer did not take.
     pub(crate) refused: T,
-    /// What the timer carried, if whoever ended it has left that to the handle.
+    /// The timer's payload, if the thread that ended it has left that to the handle.
     pub(crate) left: Option<T>,
 }
 
@@ -45,7 +45,7 @@ impl<T> Table<T> {
         if node.state.end_exchange() {
             return Ok(before);
         }
-        // SAFETY: whoever has ended the timer has left the payload to the caller, whose handle keeps the node.
+        // SAFETY: the thread that ended the timer has left the payload to the caller, whose handle keeps the node.
         let refused = unsafe { node.take_once() };
         Err(NotExchanged { refused, left: Some(before) })
     }

@@ -11,7 +11,7 @@
 //! | field | who may touch it | ordering |
 //! |---|---|---|
 //! | `ThreadCache::*` | the one thread that holds the thread cache's slot | Relaxed (single writer, single reader) |
-//! | `Magazine::nodes` | whoever holds the magazine (one thread cache, or nobody in the depot) | Relaxed; handed over by the depot's stacks |
+//! | `Magazine::nodes` | the thread cache that holds the magazine; none in the depot | Relaxed; handed over by the depot's stacks |
 //! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head decides |
 //! | `Depot::full`, `Depot::empty` | any thread | those of `sync::stack` |
 //!
@@ -100,7 +100,7 @@ impl Depot {
 
     /// One past the highest node number that was ever handed out.
     pub(crate) fn end(&self) -> u64 {
-        // ORDERING: Relaxed: whoever has been told of a node finds its number below the end, because what told them
+        // ORDERING: Relaxed: a thread that knows a node finds its number below the end, because what told it
         // comes after the counter's growth; a close by its fence. Nothing is read through it.
         self.fresh.load(Ordering::Relaxed).min(self.limit)
     }
@@ -114,7 +114,7 @@ impl Depot {
         self.empty.pop(&self.magazines).or_else(|| self.fresh_magazine())
     }
 
-    /// A magazine that was never used; there is memory for it before anybody has its number.
+    /// Returns a magazine that was never used; its memory exists before any thread has its number.
     fn fresh_magazine(&self) -> Option<u32> {
         // ORDERING: Relaxed, also in the exchange: the number alone is the result. Magazines are at most one per
         // CAPACITY nodes plus two per thread, so the counter cannot wrap.
@@ -247,7 +247,7 @@ impl ThreadCache {
             self.swap(depot);
         } else {
             let Some(empty) = depot.empty_magazine() else {
-                // No memory for the node's number: the node serves nobody any more, until the table goes.
+                // No memory for the node's number: the node is unused until the table goes.
                 return;
             };
             if let Some(full) = spare.magazine() {

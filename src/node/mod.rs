@@ -5,9 +5,9 @@
 //!
 //! | field | free (in a magazine) | pending | pending, `MOVERS` | ended, held | may be read stale by |
 //! |---|---|---|---|---|---|
-//! | state | holder of the magazine arms it | any thread, by the transitions | same | holders release | anybody |
+//! | state | holder of the magazine arms it | any thread, by the transitions | same | holders release | any thread |
 //! | deadline | the armer writes it | owner reads | movers exchange it | `TimerHandle` reads | owner (the state decides) |
-//! | payload | the armer writes it | nobody | nobody | the winner takes it, once | nobody |
+//! | payload | the armer writes it | - | - | the winner takes it, once | - |
 //!
 //! Of a pending timer that fires once the handle may exchange the payload (`exchange`), which is its own meanwhile.
 //!

@@ -1,14 +1,14 @@
 //! The node table: deadlines that move.
 //!
-//! Any thread moves a deadline; the owner learns of it when the entry that is filed comes due, or, if that would be too
-//! late, by a message. Wherever a mover stops, the timer fires at its old deadline at the latest, and others may move
-//! it as if the mover were not there.
+//! Any thread moves a deadline; the owner learns of it when the entry that is filed comes due, or, if that would be
+//! too late, by a message. Wherever a mover stops, the timer fires at its old deadline at the latest, and other
+//! threads may move it as if the mover were not there.
 
 use super::magazine::ThreadCache;
 use super::table::Table;
 use crate::state::{Arrival, Moved};
 
-/// What a reschedule came to.
+/// The result of a reschedule.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rescheduled {
@@ -76,7 +76,7 @@ mod tests {
     use crate::drive::{Fate, Fired};
     use crate::node::table::Armed;
 
-    /// A table with one timer for tick 10, and the state of a move that somebody has begun and not ended.
+    /// A table with one timer for tick 10, and the state of a move that has begun and not ended.
     fn with_a_stopped_mover(cache: &ThreadCache) -> (Table<u32>, Armed) {
         let table = Table::new(0, u64::MAX);
         let timer = table.arm(cache, 10, 7, false, || ()).unwrap();

@@ -22,7 +22,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
 
-/// What became of a call that was about to begin.
+/// The fate of a call that was about to begin.
 #[must_use]
 pub(crate) enum Call<T> {
     /// It begins; call [`Table::finish_call`] after it.
@@ -37,7 +37,7 @@ impl<T> Table<T> {
     /// Arms a periodic timer, whose calls get clones of `template`; gives the payload back if the table is full, or
     /// there is no memory.
     ///
-    /// `count` is called before anybody else can see the timer.
+    /// `count` is called before any other thread can see the timer.
     pub(crate) fn arm_periodic(
         &self,
         cache: &ThreadCache,
@@ -51,14 +51,14 @@ impl<T> Table<T> {
             contain::drop_payload(template);
             return Err(repeat.payload);
         };
-        // ORDERING: Relaxed: read when nobody else uses the table any more.
+        // ORDERING: Relaxed: read when no other thread uses the table any more.
         self.periodic.store(true, Ordering::Relaxed);
         let deadline = repeat.course.tick();
         let load = Load::every(Link::new(place, repeat, template));
         Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
     }
 
-    /// What an entry of a periodic timer comes to at `now`. If it fires, [`confirm_call`](Self::confirm_call) is next.
+    /// Decides a periodic timer's entry at `now`. If it fires, [`confirm_call`](Self::confirm_call) is next.
     #[cold]
     pub(super) fn due_periodic(
         &self,
@@ -166,7 +166,7 @@ impl<T> Table<T> {
         called: bool,
     ) -> Option<(u64, u32)> {
         loop {
-            // Before the state changes: afterwards somebody else may free the cycle.
+            // Before the state changes: afterwards another thread may free the cycle.
             // SAFETY: the owner is busy (the function's contract).
             let due = unsafe { link.own(|own| own.due) };
             node.deadline.show(due);
@@ -183,7 +183,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Takes the deadline over that somebody has moved the timer to, if somebody has.
+    /// Takes the deadline of a move over, if there was one.
     ///
     /// # Safety
     ///
@@ -205,7 +205,7 @@ impl<T> Table<T> {
             if deadline.is_settled() {
                 return;
             }
-            // It may be the deadline of somebody who has not said so yet: the mark tells then that it is known.
+            // A mover may not have announced this deadline yet: the mark tells it then that the owner knows.
             if node.deadline.settle(deadline) {
                 // SAFETY: the owner is busy (the function's contract).
                 return unsafe { link.own(|own| own.move_to(deadline.tick())) };

@@ -14,8 +14,8 @@ pub(super) struct Node<T> {
     load: UnsafeCell<Load<T>>,
 }
 
-/// What a node carries: `once` while it is pending, `every` while it is periodic and until its owner has let go, else
-/// nothing.
+/// The contents of a node: `once` while it is pending, `every` while it is periodic and until its owner has let go,
+/// else nothing.
 pub(super) union Load<T> {
     nothing: (),
     once: ManuallyDrop<T>,
@@ -41,7 +41,7 @@ unsafe impl<T> Zeroable for Node<T> {
     fn make_idle(&self) {
         self.state.restart_after(0);
         self.deadline.forget();
-        // Nobody looks at what a free node carries.
+        // A free node carries nothing that is read.
         self.load.with_mut(|_| ());
     }
 }
@@ -98,7 +98,7 @@ impl<T> Node<T> {
     /// The node's timer is periodic, and the caller keeps the node: it has ended the timer or is its busy owner.
     pub(super) unsafe fn link(&self) -> Link<T> {
         self.load.with(|load| {
-            // SAFETY: this is what a periodic node carries (the function's contract), and nobody writes it before
+            // SAFETY: this is what a periodic node carries (the function's contract), and no thread writes it before
             // the caller lets go.
             unsafe { (*load).every }
         })

@@ -1,6 +1,6 @@
 //! Regions: rows of neighbouring nodes whose memory has been given back to the system, until they serve again.
 //!
-//! A region is as many nodes as make whole pages whatever their size: 512 where a page has 4 KiB. Regions lie in a
+//! A region is a number of nodes that fills whole pages for any node size: 512 where a page has 4 KiB. Regions lie in a
 //! lock-free stack, of which the top is used up from its first node on:
 //!
 //! ```text
@@ -8,21 +8,21 @@
 //! ```
 //!
 //! A node that is given back forgets its generation, so its region remembers one for all of its nodes: higher than
-//! any that one of them has had. Whoever takes nodes from here begins with that, so no key that was ever handed out
-//! names a timer of theirs.
+//! any that one of them has had. A thread that takes nodes from here begins with that, so no key that was ever handed
+//! out names a timer of theirs.
 //!
 //! | field | who may touch it | ordering |
 //! |---|---|---|
 //! | `Regions::head` | any thread | Release to put, Acquire to take [P25] |
-//! | `Region::below` | whoever has all of the region's nodes; readers in `take` may read it stale | Relaxed; the tagged head decides |
-//! | `Region::generation` | whoever has all of the region's nodes; read by whoever has one | Relaxed; handed over by the stack |
+//! | `Region::below` | the holder of all of the region's nodes; readers in `take` may read it stale | Relaxed; the tagged head decides |
+//! | `Region::generation` | the holder of all of the region's nodes; read by a holder of one | Relaxed; handed over by the stack |
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::segments::{Segments, Zeroable, index_of, place_of};
 use crate::sync::{bounded, pages};
 use crossbeam_utils::CachePadded;
 
-/// What the table remembers of a region for ever.
+/// The part of a region that the table remembers for ever.
 #[derive(Debug, Default)]
 pub(super) struct Region {
     /// The place of the next node in the stack after this region's, or 0.
@@ -116,7 +116,7 @@ impl Regions {
             // ORDERING: Relaxed: published by the exchange.
             slot.below.store(head as u32, Ordering::Relaxed);
             let new = Self::head(head, region << self.bits);
-            // ORDERING: Release hands the region, and what was done to its nodes, to whoever takes some [P25].
+            // ORDERING: Release hands the region, and what was done to its nodes, to the thread that takes some [P25].
             match self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,

@@ -23,7 +23,7 @@ pub(crate) struct Table<T> {
     nodes: Segments<Node<T>>,
     depot: Depot,
     shard: u16,
-    /// What the generations in keys are mixed with, so that another table's keys are stale here.
+    /// Mixed into the generations of keys, so that another table's keys are stale here.
     salt: u64,
     /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
     pub(super) periodic: AtomicBool,
@@ -66,7 +66,7 @@ impl<T> Table<T> {
     }
 
     /// Arms a node; gives the payload back if the table is full or there is no memory for it to grow. `count` is called
-    /// before anybody else can see the timer.
+    /// before any other thread can see the timer.
     #[inline]
     pub(crate) fn arm(
         &self,
@@ -117,7 +117,7 @@ impl<T> Table<T> {
         held: bool,
         count: impl FnOnce(),
     ) -> Armed {
-        // SAFETY: the node came from the caller's thread cache, so nobody else uses what it carries; an earlier
+        // SAFETY: the node came from the caller's thread cache, so no other thread uses what it carries; an earlier
         // payload was moved out by the winner of its state word.
         unsafe { node.put(load) };
         match phase {
@@ -142,7 +142,7 @@ impl<T> Table<T> {
         self.collect(cache, index, node, node.state.end(generation, phase))
     }
 
-    /// As [`Table::end`] for the `TimerHandle` that holds the node: the node stays until [`Table::release`].
+    /// Like [`Table::end`], for the `TimerHandle` that holds the node: the node stays until [`Table::release`].
     #[inline(always)] // a call costs a tenth of a cancel
     pub(crate) fn cancel_held(&self, cache: &ThreadCache, index: u32) -> Option<T> {
         let node = self.nodes.get(index)?;
@@ -202,7 +202,7 @@ impl<T> Table<T> {
             if deadline > now {
                 return Fate::Refile(deadline);
             }
-            // Without a mover in `seen` nobody can have moved it when the next step succeeds.
+            // Without a mover in `seen` no thread can have moved it when the next step succeeds.
             if seen.is_moving() && !found.is_settled() && !node.deadline.settle(found) {
                 seen = node.state.load();
                 continue;
@@ -258,7 +258,7 @@ impl<T> Table<T> {
         unsafe { node.take_once() }
     }
 
-    /// The winner has read the payload, while others look at the node.
+    /// Winner: has read the payload while other references to the node exist.
     #[inline]
     fn release_taking(&self, cache: &ThreadCache, index: u32, node: &Node<T>, was: State) {
         // SAFETY: the winner has not let go yet, and the timer was periodic if its owner was busy with it.

@@ -1,4 +1,4 @@
-//! The node table: memory of nodes that nobody needs any more goes back to the system. Owner only.
+//! The node table: memory of unused nodes goes back to the system. Owner only.
 //!
 //! After a burst most nodes are free and lie in the depot's magazines, in no order. Of a whole region (see `regions`)
 //! that is free the memory can be given back; but a free node in a thread's own magazines may be armed at any
@@ -15,8 +15,8 @@
 //! back already, regions that were released, or nodes that were never used; if they take many of the last, the owner
 //! stops releasing, because the burst is not over.
 //!
-//! A key or an entry that names a node of a released region is stale, and whoever looks finds one of three: the end of
-//! the last timer, zeros, or a generation that no key names. None of them is a living timer, and nobody changes a node
+//! A key or an entry that names a node of a released region is stale. Its reader finds one of three: the end of the
+//! last timer, zeros, or a generation that no key names. None of them is a living timer, and no thread changes a node
 //! that is not. Even a thread that saw the timer alive long ago changes the word only if it stands as it saw it.
 //!
 //! It begins at the end of a turn that has nothing else left to do (the end of a sweep is one), if more than twice as
@@ -32,12 +32,12 @@ use crate::drive::ZOMBIE_FLOOR;
 use crate::sync::atomic::Ordering;
 use crate::sync::stack::Stack;
 
-/// What is kept free whatever the population: so many nodes or bytes, whichever is less, but about a region.
+/// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;
 const KEPT_BYTES: u64 = 8 * 1024 * 1024;
 const LEAST_KEPT: u64 = 512;
 
-/// Fresh nodes that others may take before the owner thinks that the burst is not over.
+/// Fresh nodes that other threads may take before the owner decides that the burst goes on.
 const FRESH: u64 = 4096;
 
 /// Regions that are looked at before the work begins.
@@ -49,7 +49,7 @@ const AT_ONCE: u32 = 32;
 /// The count of a region that was released.
 const RELEASED: u16 = u16::MAX;
 
-/// Free nodes that are kept whatever the population. None under loom.
+/// Free nodes kept for any population. None under loom.
 const fn kept<T>() -> u64 {
     match KEPT_BYTES / size_of::<Node<T>>() as u64 {
         _ if cfg!(tickwheel_loom) => 0,
@@ -64,7 +64,7 @@ fn has_much_free<T>(table: &Table<T>, in_use: u64) -> bool {
     table.resident() > in_use.saturating_mul(3).saturating_add(kept::<T>())
 }
 
-/// What the owner is at; see the module.
+/// The owner's present step; see the module.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Stage {
     #[default]
@@ -212,10 +212,10 @@ impl Trim {
             .count() as u32;
         self.stage = Stage::Release { region: first + row.max(1) };
         let (node, count) = (regions.first_of(first), row * regions.len());
-        // SAFETY: the regions are whole pages of one segment. Their nodes are all in the pile, so nobody else has any:
-        // they are free, whoever held them has let go, and what they carried was moved out by who ended the
-        // timer. Who has a stale key or entry reads the state and the deadline, which are atomic, and finds nothing
-        // alive in zeros.
+        // SAFETY: the regions are whole pages of one segment. Their nodes are all in the pile, so no other thread has
+        // any: they are free, their holders have let go, and what they carried was moved out by the thread that ended
+        // the timer. Who has a stale key or entry reads the state and the deadline, which are atomic, and finds
+        // nothing alive in zeros.
         if row > 0 && unsafe { table.nodes().give_back(node, count) } {
             for region in first..first + row {
                 regions.put(region);

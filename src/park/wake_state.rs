@@ -1,4 +1,4 @@
-//! What producers and a shard's owner tell each other beside the inbox: the earliest message, until when the owner
+//! The words that producers and a shard's owner share besides the inbox: the earliest message, until when the owner
 //! sleeps, and that the shard is closed. Read `README.md` beside this file first: it has the protocols, the bad
 //! interleavings and the proof sketch.
 
@@ -119,7 +119,7 @@ impl WakeState {
         if tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Acquire) {
             return Wake::NotNeeded;
         }
-        // ORDERING: Relaxed, all three. Nobody relies on a wake that was not called: `called` is written after the
+        // ORDERING: Relaxed, all three. Producers rely on a wake only after its call: `called` is written after the
         // call has returned. An older number in any of them costs one more wake.
         let sleep = self.words.sleep.load(Ordering::Relaxed);
         if self.words.called.load(Ordering::Relaxed) == sleep {
@@ -129,13 +129,13 @@ impl WakeState {
         Wake::Needed(Call(sleep))
     }
 
-    /// Producer: the wake that `notify` asked for has succeeded, so others may rely on it.
+    /// Producer: the wake that `notify` asked for has succeeded, so other producers may rely on it.
     pub(crate) fn called(&self, call: Call) {
         // ORDERING: Relaxed: as in `raise`.
         self.words.called.store(call.0, Ordering::Relaxed);
     }
 
-    /// Any thread: makes the owner look now, whatever its deadlines.
+    /// Any thread: makes the owner take a turn now.
     pub(crate) fn request_turn(&self) -> Wake {
         self.notify(0).wake
     }
@@ -143,7 +143,7 @@ impl WakeState {
     /// Lowers `inbox_due` to `tick`; false if it was that low already.
     fn lower(&self, tick: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
-        // the message behind it [P8]. Acquire is for whoever comes second; no model needs it.
+        // the message behind it [P8]. Acquire is for the second producer; no model needs it.
         self.words.inbox_due.fetch_min(tick, Ordering::AcqRel) > tick
     }
 
@@ -168,7 +168,7 @@ impl WakeState {
         fence(Ordering::SeqCst);
     }
 
-    /// Owner: whoever finds the shard open from now on has armed its timer where the caller will see it.
+    /// Owner: a producer that finds the shard open from now on has armed its timer where the caller will see it.
     pub(crate) fn close(&self) {
         // ORDERING: Relaxed, both: the owner's own word, ordered by the fence.
         let mode = self.words.mode.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@ pub(crate) struct PartlyRefused<T> {
     pub(crate) cause: ScheduleErrorKind,
     /// Timers that were accepted, in the order in which they came.
     pub(crate) accepted: Vec<Key<T>>,
-    /// Ticks and payloads of all others, in the same order.
+    /// Ticks and payloads of the refused timers, in the same order.
     pub(crate) refused: Vec<(u64, T)>,
 }
 
@@ -73,7 +73,7 @@ impl<T> Producer<'_, T> {
         let never_armed = rest.len();
         accepted.retain(|&key| {
             let (index, generation) = (key.index(), self.shard.table.generation(key));
-            // Nobody else has the key, so nobody moves it.
+            // No other thread has the key, so no thread moves it.
             let tick = self.shard.table.deadline(index);
             let taken = self.take_back(Armed { index, generation, mark: 0 }, false);
             let was_returned = taken.is_none();

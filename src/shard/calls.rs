@@ -11,9 +11,9 @@ use crate::time::Time;
 use crate::wheel::Entry;
 
 impl<T> Owner<T> {
-    /// Directly before the handler is called for a periodic timer that fired; nothing if somebody has ended it since,
-    /// or moved it. Nothing of the user's may run between this and the handler. Timers that fire once need none of
-    /// this.
+    /// Directly before the handler is called for a periodic timer that fired; nothing if another thread has ended it
+    /// since, or moved it. Nothing of the user's may run between this and the handler. Timers that fire once need
+    /// none of this.
     #[cold]
     #[inline(never)]
     #[must_use]

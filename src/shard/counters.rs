@@ -1,4 +1,4 @@
-//! What the owner counts. One writer (the owner), any readers; on lines of their own.
+//! The owner's counters. One writer (the owner), any readers; on lines of their own.
 
 use super::histogram::Recorder;
 use super::thread_state::Counter;

@@ -16,7 +16,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
 /// How a producer ends the owner's sleep: the current one, or the next if the owner is not asleep yet. Says whether it
-/// has: if not, others try. Neither blocks nor unwinds.
+/// has: if not, the next producer tries. Neither blocks nor unwinds.
 pub(crate) type WakeOwner = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Beginnings and ends of a shard's timers: no end is among them without its beginning.
@@ -116,7 +116,7 @@ impl<T> ShardHandle<T> {
     fn join(&self, slot: u32, thread: &ThreadState) {
         // ORDERING: Relaxed: as in `try_producer`.
         thread.joined.store(true, Ordering::Relaxed);
-        // ORDERING: Relaxed: whoever must know of what this thread counts has this before it; see `threads_sum`.
+        // ORDERING: Relaxed: a reader that must see this thread's counts has this before it; see `threads_sum`.
         self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
     }
 
@@ -156,7 +156,7 @@ impl<T> ShardHandle<T> {
     }
 
     pub(super) fn end_sleep(&self, call: Call) {
-        // Where it has not been woken nobody may rely on it: the next producer calls, too.
+        // Where it has not been woken no producer may rely on it: the next one calls, too.
         if (self.wake_owner)() {
             self.wake_state.called(call);
         }
@@ -191,9 +191,9 @@ impl<T> ShardHandle<T> {
     /// Sum of one counter over all threads. O(threads).
     fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
         let mut sum = 0u64;
-        // ORDERING: Relaxed: whoever has seen an end of a timer, or that no more handles are made, is behind their
-        // beginnings, and so behind the joining of the threads that count those. A thread that is missed besides has
-        // counted nothing that the caller can know of.
+        // ORDERING: Relaxed: a reader that has seen an end of a timer, or that no more handles are made, is behind
+        // their beginnings, and so behind the joining of the threads that count those. A thread that is missed
+        // besides has counted nothing that the caller can know of.
         let end = self.threads_end.load(Ordering::Relaxed);
         self.threads.for_each(u64::from(end), |_, thread| sum = sum.wrapping_add(counter(thread)));
         sum

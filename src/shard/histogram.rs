@@ -248,7 +248,7 @@ impl DurationHistogram {
         })
     }
 
-    /// What was counted after `earlier`, a snapshot of the same source, was taken. O(buckets).
+    /// Returns what was counted after `earlier`, a snapshot of the same source. O(buckets).
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut counts = self.counts.clone();

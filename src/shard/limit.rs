@@ -23,8 +23,8 @@ impl Limit {
     /// Takes a permit; false if none is free.
     #[inline]
     pub(crate) fn acquire(&self) -> bool {
-        // ORDERING: Relaxed: nothing but the permit is handed over. A permit that came back before this call began, by
-        // whatever way the caller knows it, is seen: the word has one order of changes.
+        // ORDERING: Relaxed: nothing but the permit is handed over. A permit that came back before this call began, in
+        // any way that the caller knows of, is seen: the word has one order of changes.
         let one_less = |free: u64| free.checked_sub(1);
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }

@@ -1,4 +1,4 @@
-//! What the owner of a shard does: turns.
+//! The owner of a shard and its turns.
 //!
 //! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_fired`] for each timer that fires, and
 //! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// goes round before a third more has come, however busy the producers are and however seldom the owner runs.
 const SWEPT_PER_FILED: usize = 4;
 
-/// What a turn came to.
+/// The result of a turn.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
@@ -43,7 +43,7 @@ pub(crate) struct Owner<T> {
     draining: bool,
     /// Entries that the last drain filed.
     filed: usize,
-    /// Somebody has requested a turn since the last look at the zombies.
+    /// A thread has requested a turn since the last check of the zombies.
     turn_requested: bool,
     closed: bool,
     /// Entries that the owner's own moves have turned into zombies.
@@ -112,7 +112,7 @@ impl<T> Owner<T> {
         Some(turn)
     }
 
-    /// As [`Owner::begin_turn`], to go on with a turn that ran out of budget after a drain without a limit: takes
+    /// Like [`Owner::begin_turn`], to go on with a turn that ran out of budget after a drain without a limit: takes
     /// nothing from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep
     /// this up for ever.
     pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
@@ -305,7 +305,7 @@ impl<T> Owner<T> {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
-        // First of all: whatever becomes of the rest, nobody is told that a timer is accepted which nobody drives.
+        // First of all, so that no timer is accepted from now on that no owner drives.
         self.refuse();
         self.abandon_call();
         let handle = &self.handle;

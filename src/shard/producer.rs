@@ -1,4 +1,4 @@
-//! What any thread does with a shard: one thread's way to it.
+//! A producer: one thread's access to a shard.
 //!
 //! `Timer` routes to one, a `Submitter` keeps one, a `Remote` has the one of its shard, handles and futures find theirs
 //! by the place of their timer. The owner has one, too, for its own timers.
@@ -22,7 +22,7 @@ use crate::wheel::Entry;
 /// A thread looks at the zombie bound every so many of its cancels.
 const CANCELS_PER_LOOK: u64 = 4096;
 
-/// Unread messages after which a producer calls the owner, whatever their deadlines.
+/// Unread messages after which a producer wakes the owner, for any deadlines.
 ///
 /// The inbox holds entries back: what is cancelled while it lies here never reaches the wheel, so the owner
 /// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
@@ -94,7 +94,7 @@ impl<T> Producer<'_, T> {
         if let Err(kind) = self.shard.acquire_permit().and_then(|()| prepare()) {
             return Err(ScheduleError::new(kind, payload));
         }
-        // Counted before anybody can see the timer: the owner may fire it, or `stop` return it, at once.
+        // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
         let count = || _ = self.thread.scheduled.bump();
         self.shard
             .table
@@ -165,7 +165,7 @@ impl<T> Producer<'_, T> {
         let exchanged =
             self.shard.table.exchange(key.index(), self.shard.table.generation(key), payload);
         if let Err(NotExchanged { left: Some(_), .. }) = &exchanged {
-            // Whoever has ended the timer got nothing for it: its end is counted here.
+            // The thread that ended the timer got nothing for it: its end is counted here.
             self.cancelled();
         }
         exchanged
@@ -270,7 +270,7 @@ impl<T> Producer<'_, T> {
         self.fetch_block().inspect_err(|_| self.shard.release_permit())
     }
 
-    /// The thread state's next block. Nobody empties the blocks of a closed shard: whoever goes on trying
+    /// The thread state's next block. The blocks of a closed shard are never emptied: a producer that goes on trying
     /// must not fill one after the other.
     fn fetch_block(self) -> Result<(), ScheduleErrorKind> {
         if self.shard.wake_state.is_closed() {

@@ -93,7 +93,7 @@ pub struct ShardStats {
 }
 
 impl ShardStats {
-    /// What the shard behind `handle` has counted by `now`. O(threads).
+    /// Returns what the shard behind `handle` has counted by `now`. O(threads).
     pub(crate) fn of<T>(handle: &ShardHandle<T>, rate: &TickRate, now: Time) -> Self {
         let counters = handle.counters();
         // Parts before what they are parts of, so that none is the larger.

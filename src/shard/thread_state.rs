@@ -26,8 +26,8 @@ impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) -> u64 {
         // ORDERING: Relaxed load: only this thread writes. Release store pairs with the Acquire in `get`, so
-        // that whoever reads an end (fired, cancelled) and then a beginning (scheduled) sees the beginning [P11], and
-        // whoever sees a handle counted as dropped is behind everything that was done through it [P20].
+        // that a reader of an end (fired, cancelled) and then a beginning (scheduled) sees the beginning [P11], and
+        // a thread that sees a handle counted as dropped is behind everything that was done through it [P20].
         let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
         self.0.store(value, Ordering::Release);
         value

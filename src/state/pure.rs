@@ -19,17 +19,17 @@
 //!                                                     Running ------+--------+
 //! ```
 //!
-//! * *phase*: a timer lives until somebody ends it. The compare-and-swap that leaves the living phases decides its
+//! * *phase*: a timer lives until a thread ends it. The compare-and-swap that leaves the living phases decides its
 //!   end, and the winner owns the payload. A timer that fires once is *pending*; a periodic one is *waiting* between
 //!   two calls of its handler, and *preparing*, then *running*, while its owner is at one.
 //! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
 //!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
 //!   one thread reaches, it would take 40 days to come round).
-//! * *holds*: somebody besides the winner still looks at the node. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts
+//! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts
 //!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer,
-//!   `READING_PAYLOAD` to a winner that is reading the payload while one of the others exists. Of a timer that fires
-//!   once `BUSY` says that its handle is exchanging the payload, which is nobody else's meanwhile. Whoever lets go last
-//!   recycles the node.
+//!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. Of a timer that fires
+//!   once `BUSY` says that its handle is exchanging the payload, which the handle owns meanwhile. The last reference
+//!   to go recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
@@ -93,7 +93,7 @@ pub(crate) enum Phase {
     Running = LIVE | 0b11,
 }
 
-/// What a state word says.
+/// One value of a state word.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State(pub(super) u64);
 
@@ -123,7 +123,7 @@ impl State {
         self.0 >> GENERATION_SHIFT
     }
 
-    /// What an entry filed for this state remembers of it. The lowest bit says that the timer lives.
+    /// Returns the mark of an entry that is filed for this state. The lowest bit says that the timer lives.
     #[inline]
     pub(crate) const fn mark(self) -> u32 {
         (self.0 >> MARK_SHIFT) as u32
@@ -165,7 +165,7 @@ impl State {
         self.0 & (PHASE_MASK | BUSY) == Phase::Pending as u64 | BUSY
     }
 
-    /// Whether somebody is changing the deadline.
+    /// Whether a thread is changing the deadline.
     #[inline]
     pub(crate) const fn is_moving(self) -> bool {
         self.has(MOVERS)
@@ -177,7 +177,7 @@ impl State {
         self.0 & MOVERS == MOVERS
     }
 
-    /// Whether an entry must be filed as soon as somebody says so.
+    /// Whether an entry must be filed as soon as a message says so.
     #[inline]
     pub(super) const fn is_pulled(self) -> bool {
         self.has(PULLED)
@@ -194,7 +194,7 @@ impl State {
         self.has(READING_PAYLOAD)
     }
 
-    /// Whether the timer has ended and nobody looks at the node any more.
+    /// Whether the timer has ended and no reference to the node is left.
     #[inline]
     pub(crate) const fn is_free(self) -> bool {
         self.0 & (LIVE | HOLDS) == 0
@@ -218,7 +218,7 @@ impl State {
         Self(self.0 & !PHASE_MASK | phase as u64)
     }
 
-    /// Alive, in the next generation, held by nobody.
+    /// Alive, in the next generation, without references.
     #[inline]
     #[must_use]
     pub(crate) const fn armed(self, phase: Phase) -> Self {
@@ -247,7 +247,7 @@ impl State {
     }
 
     /// One of those that move the timer has done so. Whether the owner is to be told: if the deadline was pulled in, or
-    /// may have been by somebody else whose message has not arrived.
+    /// may have been by another thread whose message has not arrived.
     pub(super) const fn moved(self, earlier: bool) -> (Self, bool) {
         let left = Self(self.0 - MOVER);
         // Who is at a call looks at the deadline after it.

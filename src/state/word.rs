@@ -10,7 +10,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 #[must_use = "the winner owns the payload and may have to release or recycle the node"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// The caller won and nobody else looks at the node: take the payload, then recycle.
+    /// The caller won and holds the only reference: it takes the payload, then recycles the node.
     Sole(State),
     /// The caller won; take the payload, then call [`StateWord::release_taking`].
     Shared(State),
@@ -29,13 +29,13 @@ pub(crate) enum Ending {
 pub(crate) enum Moved {
     /// The owner is to be told, by a message with this mark.
     Tell { mark: u32 },
-    /// Who looks at the node next finds the deadline.
+    /// The owner finds the deadline when it next checks the node.
     Noted,
     /// The timer has ended since; `recycle` if the caller was the last to hold it.
     Ended { recycle: bool },
 }
 
-/// What an entry that has just arrived stands for.
+/// The owner's answer to an entry that has just arrived.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
@@ -47,26 +47,26 @@ pub(crate) enum Arrival {
     Dead,
 }
 
-/// What became of a periodic timer when its owner was done with it.
+/// The state of a periodic timer after its owner's call.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finished {
     /// It waits for its next call, to be filed with this mark.
     Waits { mark: u32 },
-    /// Somebody has moved it: take the deadline over and try again.
+    /// Another thread has moved it: the owner takes the deadline over and tries again.
     Moved,
-    /// Somebody has ended it: let go.
+    /// Another thread has ended it: the owner releases it.
     Ended,
 }
 
-/// What became of a call of a periodic timer that its owner was about to begin.
+/// The fate of a call of a periodic timer that its owner was about to begin.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Confirmed {
     Begins,
-    /// Somebody has moved the timer: take the deadline over and look again.
+    /// Another thread has moved the timer: the owner takes the deadline over and checks again.
     Moved,
-    /// Somebody has ended it: let go.
+    /// Another thread has ended it: the owner releases it.
     Ended,
 }
 
@@ -95,24 +95,24 @@ impl StateWord {
         let old = State(self.0.load(Ordering::Relaxed));
         let armed = old.armed(phase);
         let new = if held { armed.with(HANDLE) } else { armed };
-        // ORDERING: Release publishes payload and deadline to whoever acquires this state [P1], and that the timer
-        // is counted to whoever counts its end [P11].
+        // ORDERING: Release publishes payload and deadline to threads that acquire this state [P1], and that the timer
+        // is counted to the thread that counts its end [P11].
         self.0.store(new.0, Ordering::Release);
         new
     }
 
     /// Forgets all but the generation that the node's next timer comes after. The caller owns the node alone.
     pub(crate) fn restart_after(&self, generation: u64) {
-        // ORDERING: Relaxed: whoever reads it finds no living timer, and looks at nothing else.
+        // ORDERING: Relaxed: a reader finds no living timer, and reads nothing else.
         self.0.store(State::unarmed(generation).0, Ordering::Relaxed);
     }
 
-    /// One step of a living timer; the state as it is now if somebody was faster.
+    /// Takes one step of a living timer; returns the present state if another thread was faster.
     #[inline]
     fn step(&self, from: State, to: State) -> Result<State, State> {
-        // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is
-        // at least as new as `from` [P1] [P3] [P24]. Release is for whoever recycles after reading the new state, as in
-        // `release` [P2], and hands a moved deadline on [P3]. Acquire on failure as in `load`.
+        // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is at
+        // least as new as `from` [P1] [P3] [P24]. Release is for the thread that recycles after reading the new
+        // state, as in `release` [P2], and hands a moved deadline on [P3]. Acquire on failure as in `load`.
         self.0
             .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)
             .map(|_| to)
@@ -137,7 +137,7 @@ impl StateWord {
         while lives(seen) {
             match self.try_end(seen, phase, by_handle) {
                 Ok(ending) => return ending,
-                // A move, a call or a detach begins or ends: somebody made progress.
+                // A move, a call or a detach begins or ends: another thread made progress.
                 Err(now) => seen = now,
             }
         }
@@ -188,12 +188,12 @@ impl StateWord {
     #[inline]
     fn release(&self, hold: u64) -> State {
         // ORDERING: AcqRel. Release hands what this holder did with the node to the last one; Acquire
-        // lets the last one see what all the others did before it recycles. [P2]
+        // lets the last one see what the earlier holders did before it recycles. [P2]
         State(self.0.fetch_and(!hold, Ordering::AcqRel)).without(hold)
     }
 
     /// Handle: claims the payload of the pending timer that `generation` names, to put another one in its place; false
-    /// if the timer has ended. Until [`end_exchange`](Self::end_exchange) nobody fires the timer or takes from the
+    /// if the timer has ended. Until [`end_exchange`](Self::end_exchange) no thread fires the timer or takes from the
     /// node.
     pub(crate) fn begin_exchange(&self, generation: u64) -> bool {
         let mut seen = self.load();
@@ -209,8 +209,8 @@ impl StateWord {
     /// Handle: the other payload is in its place. False if the timer has been ended meanwhile: then what the node
     /// carries is the caller's.
     pub(crate) fn end_exchange(&self) -> bool {
-        // ORDERING: Release publishes the payload to whoever ends the timer next [P24]. Nothing is acquired: who has
-        // ended it meanwhile has touched nothing but this word.
+        // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
+        // who has ended it meanwhile has touched nothing but this word.
         State(self.0.fetch_and(!BUSY, Ordering::Release)).is_live()
     }
 
@@ -288,7 +288,7 @@ impl StateWord {
     /// Turns the filed entry of a timer that was pulled in into a zombie, in favour of a new one.
     ///
     /// Any message of that timer will do, since the deadline is read from the node. `MOVED` stays: until the owner
-    /// has acknowledged the moves no entry makes the timer fire, whatever tick it was filed for.
+    /// has acknowledged the moves no entry of any tick makes the timer fire.
     #[cold]
     fn take_over(&self, mark: u32) -> Arrival {
         let mut seen = self.load();
@@ -354,7 +354,7 @@ impl StateWord {
         }
     }
 
-    /// Owner: lets go of a periodic timer that somebody has ended; what is left of the state.
+    /// Owner: releases a periodic timer that another thread has ended; returns the remaining state.
     pub(crate) fn let_go(&self) -> State {
         self.release(BUSY)
     }
@@ -362,7 +362,7 @@ impl StateWord {
     /// Whether an entry with this mark still stands for a living timer.
     #[inline]
     pub(crate) fn is_live(&self, mark: u32) -> bool {
-        // ORDERING: Relaxed: a hint. Whoever acts on the answer does so through a compare-and-swap.
+        // ORDERING: Relaxed: a hint. Callers act on the answer through a compare-and-swap.
         State(self.0.load(Ordering::Relaxed)).is_current(mark)
     }
 }

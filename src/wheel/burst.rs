@@ -2,7 +2,7 @@
 //!
 //! Entries come tick by tick, and those that were overdue when they were filed come first. A wheel counts how many of
 //! one kind have come in a row. When they are a [`BURST`], it sets what is left of them aside, a whole chain at once,
-//! and goes on with what is due after them. What is set aside is the *backlog*; whoever advances the wheel takes from
+//! and goes on with what is due after them. These entries are the *backlog*; the driver takes from
 //! it in turn ([`Wheel::take_backlog`](super::Wheel::take_backlog)).
 
 use super::Entry;
@@ -16,7 +16,7 @@ pub const BURST: usize = 16 * 1024;
 /// Counts the entries that come in a row.
 pub(super) struct Row {
     limit: usize,
-    /// What they have in common.
+    /// The property that the entries share.
     of: u64,
     came: usize,
 }

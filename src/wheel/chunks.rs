@@ -23,7 +23,7 @@ use core::mem::size_of;
 const SEGMENT_CHUNKS: usize = 1 << SEGMENT_BITS;
 const SEGMENT_BITS: u32 = 7;
 
-/// Free chunks that are kept whatever the population, so that small wheels never give memory back.
+/// Free chunks kept for any population, so that small wheels never give memory back.
 const RESERVE_CHUNKS: usize = 8 * SEGMENT_CHUNKS;
 
 /// No chunk. Its segment number is past every segment that can exist, see `Chunks::grow`.
@@ -91,7 +91,7 @@ impl Bucket {
     }
 }
 
-/// What the pool knows of one segment.
+/// One segment of the pool.
 struct Segment<const N: usize> {
     /// `None` once the segment went back to the system; its number is reused later.
     chunks: Option<Box<[Chunk<N>; SEGMENT_CHUNKS]>>,
@@ -123,7 +123,7 @@ impl<const N: usize> Chunks<N> {
             + self.segments.capacity() * size_of::<Segment<N>>()
     }
 
-    /// Appends `entry` to `bucket`; for what nobody can be told of. Ends the process if there is no memory.
+    /// Appends `entry` to `bucket`. Ends the process if there is no memory, because no caller could be told.
     #[inline(always)]
     pub(super) fn push(&mut self, bucket: &mut Bucket, entry: Entry) {
         if !self.try_push(bucket, entry) {
@@ -225,7 +225,7 @@ impl<const N: usize> Chunks<N> {
         self.take_watched(bucket, limit, out, |_| ())
     }
 
-    /// As [`take`](Self::take), and tells `released` of each chunk that leaves the chain.
+    /// Like [`take`](Self::take), and tells `released` of each chunk that leaves the chain.
     pub(super) fn take_watched(
         &mut self,
         bucket: &mut Bucket,
@@ -251,7 +251,7 @@ impl<const N: usize> Chunks<N> {
         limit - left
     }
 
-    /// Gives the first chunk of a bucket that is not empty back, whatever lies in it.
+    /// Releases the first chunk of a bucket that is not empty, with its entries.
     pub(super) fn release_head(&mut self, bucket: &mut Bucket) {
         let next = self.chunk(bucket.head).next;
         self.release(bucket.head);

@@ -1,22 +1,22 @@
-//! What every wheel does, and the entry that it keeps.
+//! Defines the wheel trait and the entry.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
 
-/// What a wheel stores of one timer: 16 bytes of plain data.
+/// The part of a timer that a wheel stores: 16 bytes of plain data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The tick at which the entry is due.
     pub deadline: u64,
     /// The timer's place in its node table; the wheel only carries it.
     pub index: u32,
-    /// Whatever else the owner wants back, a generation for instance; the wheel only carries it.
+    /// A value for the owner, for example a generation; the wheel only carries it.
     pub mark: u32,
 }
 
 const _: () = assert!(core::mem::size_of::<Entry>() == 16);
 
-/// What one call of [`Wheel::sweep`] did.
+/// The result of one call of [`Wheel::sweep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
     /// Entries looked at.
@@ -39,11 +39,11 @@ pub trait Wheel {
     /// memory for that: then the wheel is as it was.
     ///
     /// A deadline at or before the hand is *overdue*: the next [`advance`](Self::advance) yields
-    /// overdue entries before all others, in the order in which they were inserted.
+    /// overdue entries first, in the order in which they were inserted.
     #[must_use = "an entry that is not filed is lost"]
     fn try_insert(&mut self, entry: Entry) -> bool;
 
-    /// As [`try_insert`](Self::try_insert), but ends the process if there is no memory.
+    /// Like [`try_insert`](Self::try_insert), but ends the process if there is no memory.
     #[inline(always)]
     fn insert(&mut self, entry: Entry) {
         if !self.try_insert(entry) {
@@ -65,7 +65,7 @@ pub trait Wheel {
     /// At most `budget` entries are appended, and filing work is bounded by a multiple of the
     /// budget. A `to` before the hand yields overdue entries only. The hand never passes a tick that
     /// has not been yielded completely, so an entry inserted for that tick meanwhile still comes
-    /// last in it. With nothing due the cost is O(1), whatever the distance; otherwise it depends on
+    /// last in it. With nothing due the cost is O(1) for any distance; otherwise it depends on
     /// the entries yielded and moved, never on the number of ticks passed.
     ///
     /// Neither a tick nor overdue entries keep what is due after them waiting for long: when [`BURST`](super::BURST) of
@@ -122,7 +122,7 @@ pub trait Wheel {
     fn held_bytes(&self) -> usize;
 }
 
-/// There is no memory for an entry, and nobody to be told: the end of the process.
+/// Ends the process: there is no memory for an entry of an accepted timer, and no caller to tell.
 #[cold]
 #[inline(never)]
 pub(crate) fn no_memory() -> ! {

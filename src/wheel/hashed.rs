@@ -1,7 +1,7 @@
 //! The hashed wheel: one ring of a power-of-two number of buckets (scheme 6 of Varghese and Lauck).
 //!
 //! The low bits of a deadline name its bucket; whether an entry is due in this revolution follows from its deadline.
-//! A visited bucket yields the entries of one tick and keeps the others in order. Ticks are visited in order, each
+//! A visited bucket yields the entries of one tick and keeps the rest in order. Ticks are visited in order, each
 //! found by the buckets' earliest deadlines, so an empty tick costs nothing. An entry that is due after `n` revolutions
 //! is looked at by up to `n` visits. There is no backlog: a burst delays what is due after it.
 

@@ -6,7 +6,7 @@
 //! is ever filed in a wrong bucket; their widths stand in `rings`.
 //!
 //! Entries that are due within 64 ticks when they are filed are *recent*: they lie in a ring of their own, bucket by
-//! tick. All others of the same tick were filed before them, and come first. A burst takes longer than that to file, so
+//! tick. The other entries of that tick were filed earlier and come first. A burst takes longer than that to file, so
 //! what is filed for its tick shortly before is apart from it; and what is due before the earliest entry of a crowded
 //! bucket does not wait until that has cascaded.
 //!
@@ -69,7 +69,7 @@ pub struct Hierarchical {
     len: usize,
     rings: Box<Rings>,
     overdue: Bucket,
-    /// What was set aside.
+    /// Entries set aside.
     backlog: Bucket,
     /// Overdue entries that came while the hand stood still.
     overdue_row: Row,

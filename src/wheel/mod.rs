@@ -19,8 +19,8 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `contract` | [`Wheel`], what each of them does; [`Entry`] |
-//! | `burst` | how many entries come in a row before others have their turn |
+//! | `contract` | [`Wheel`], the trait; [`Entry`] |
+//! | `burst` | how many entries of a tick come before later ticks have their turn |
 //! | `bits` | bit searches, sets of numbers |
 //! | `chunks` | pooled memory of entries, bucket chains |
 //! | `pass` | filtering one bucket, a chunk at a time |

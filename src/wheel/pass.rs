@@ -1,4 +1,4 @@
-//! The pass: how some entries leave a bucket while the others keep their order.
+//! The pass: how some entries leave a bucket while the rest keeps its order.
 //!
 //! Sweeping the dead and picking the due out of a hashed bucket are the same work: look at every
 //! entry, remove some, pack the rest. A pass does it one chunk at a time and keeps its place, so that
@@ -9,7 +9,7 @@ use super::chunks::{Bucket, Chunk, Chunks, NIL};
 
 /// A pass through one bucket that removes some entries and packs the rest, a chunk at a time.
 ///
-/// Between two steps the chain is whole and may grow at its tail; whoever removes entries in another
+/// Between two steps the chain is whole and may grow at its tail; code that removes entries in another
 /// way has to start the pass anew, because `packed` may then name a chunk of another bucket.
 #[derive(Clone, Copy)]
 pub(super) struct Pass {
@@ -91,7 +91,7 @@ impl Pass {
         kept
     }
 
-    /// Fills the packed chunk up with the survivors and leaves the others in place.
+    /// Fills the packed chunk up with the survivors and leaves the rest in place.
     fn write_back<const N: usize>(
         &mut self,
         chunks: &mut Chunks<N>,

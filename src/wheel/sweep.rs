@@ -4,7 +4,7 @@
 //! goes round the buckets of a wheel in positions that the wheel numbers itself, one chunk per step,
 //! drops what its caller calls dead and packs what lives. It keeps its place between calls.
 //!
-//! Rules: while a [`Pass`] is open, only appends may happen to its bucket; whoever takes entries out
+//! Rules: while a [`Pass`] is open, only appends may happen to its bucket; code that takes entries out
 //! of a bucket calls [`Sweeper::disturb`] first, or [`Sweeper::released`] if it takes them from the front.
 //! A wheel that moves entries between buckets has to
 //! number its positions so that they only move towards positions that the cycle has yet to visit.
@@ -71,7 +71,7 @@ impl Sweeper {
             if report.examined >= budget {
                 break;
             }
-            // A bucket with an open pass holds entries: whatever empties it ends the pass as well.
+            // A bucket with an open pass holds entries: each way to empty it ends the pass as well.
             debug_assert!(self.pass.is_none() || position == self.position);
             self.position = position;
             if wheel.is_busy(position) {

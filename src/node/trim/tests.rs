@@ -83,7 +83,7 @@ fn scattered_timers_keep_a_trim_from_beginning_until_they_end() {
     assert!(scene.run(&mut trim, 0) > 0 && scene.given_back() > BURST / 2);
 }
 
-/// What lives in the midst of a burst goes on, and every node serves again, in a generation of its own.
+/// Timers that live in the midst of a burst stay, and every node serves again, in a generation of its own.
 #[test]
 fn nobody_loses_a_node_and_no_generation_comes_twice() {
     let (scene, timers) = Scene::with_timers(BURST);
@@ -108,7 +108,7 @@ fn nobody_loses_a_node_and_no_generation_comes_twice() {
     assert!(living.iter().all(|timer| scene.end(timer) == Some(u64::from(timer.index))));
 }
 
-/// What is not given back goes through the magazines, which are filled anew, and comes out again to the last node.
+/// Nodes that are not given back pass through the magazines and come out again, to the last one.
 #[test]
 fn all_that_is_kept_serves_again() {
     let (scene, timers) = Scene::with_timers(BURST);
@@ -122,7 +122,7 @@ fn all_that_is_kept_serves_again() {
     let end = scene.table.depot().end();
     let kept = end - scene.given_back();
     assert!(kept > KEPT && kept < end, "{kept} of {end}");
-    // Whoever finds no node that has served takes one that has not.
+    // A thread that finds no used node takes a fresh one.
     let arm_all = |cache: &ThreadCache| {
         let end = scene.table.depot().end();
         let next = || arm(&scene.table, cache, 0);

@@ -1,4 +1,4 @@
-//! What every parker says about a sleep, and the longest one.
+//! The end of a sleep, for every parker, and the longest sleep.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// again after any sleep, so a longer one is only cut in two.
 pub(super) const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// What ended a sleep.
+/// The cause of a sleep's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkEnd {
     /// A wake, before this sleep or during it.

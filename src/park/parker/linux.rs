@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nobody sleeps and nobody has called.
+/// The owner is awake and no wake was requested.
 const IDLE: u32 = 0;
 /// A wake has come that no sleep has taken yet.
 const CALLED: u32 = 1;

@@ -24,7 +24,7 @@ const PRECISE: bool = cfg!(unix);
 struct Shared {
     /// A wake has come that no sleep has taken yet.
     called: AtomicBool,
-    /// Whom to unpark; known from its first sleep on.
+    /// The thread to unpark; known from its first sleep on.
     owner: OnceLock<Thread>,
 }
 

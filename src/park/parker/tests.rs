@@ -150,7 +150,7 @@ macro_rules! tests_of {
                     let mut missing = 0;
                     for _ in 0..500 {
                         // Two wakes of a round end one or two sleeps, never none. No assertion in here: the
-                        // others wait at the barrier.
+                        // other threads wait at the barrier.
                         missing += usize::from(
                             parker.sleep(Some(Duration::from_secs(2))) != ParkEnd::Woken,
                         );

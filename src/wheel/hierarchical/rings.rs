@@ -44,7 +44,7 @@ pub(super) const BUCKETS: usize = {
 const WORDS: usize = BUCKETS / WORD_BUCKETS;
 const _: () = assert!(WORDS <= u64::BITS as usize);
 
-/// What a ring makes of a deadline.
+/// A deadline's place in a ring.
 #[derive(Clone, Copy)]
 struct Ring {
     /// Its first bucket.
