@@ -32,12 +32,12 @@ pub(crate) fn drop_quietly<V>(what: &str, value: V) {
     }
 }
 
-/// Drops what a timer carried and nobody else is to get.
+/// Drops a timer's payload, with a panic caught and logged.
 pub(crate) fn drop_payload<T>(payload: T) {
     drop_quietly("a timer's payload", payload);
 }
 
-/// As [`call`], where nobody hears of the message: an error says that `what` panicked.
+/// Like [`call`], where no caller hears of the message: an error says that `what` panicked.
 pub(crate) fn quietly<R>(what: impl fmt::Display, f: impl FnOnce() -> R) -> Option<R> {
     call(f).map_err(|message| error(format_args!("{what} panicked: {message}"))).ok()
 }
@@ -53,7 +53,7 @@ pub(crate) fn error(text: fmt::Arguments<'_>) {
     log(log::Level::Error, text);
 }
 
-/// As [`error`], for what does no harm by itself.
+/// Like [`error`], for what does no harm by itself.
 #[cold]
 pub(crate) fn warn(text: fmt::Arguments<'_>) {
     log(log::Level::Warn, text);
@@ -103,10 +103,10 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "no message".to_owned())
 }
 
-/// A value of the user's whose destructor is contained, whoever drops it and when.
+/// A value of the user's whose destructor is contained, on any thread.
 ///
-/// It is there until then: `Option` only lets the destructor take it out without unsafe code. Whoever owns several
-/// such values has one of these for each: a second panic among the destructors of one value ends the process.
+/// It is there until then: `Option` only lets the destructor take it out without unsafe code. An owner of several
+/// such values wraps each one: a second panic among the destructors of one value ends the process.
 #[derive(Clone)]
 pub(crate) struct Contained<V> {
     value: Option<V>,

@@ -18,7 +18,7 @@
 //! assert!(deadline.cancel().won());
 //! assert!(deadline.is_cancelled());
 //!
-//! // Whatever has neither fired nor been cancelled comes back.
+//! // `stop` returns every timer that has neither fired nor been cancelled.
 //! timer.run_after(Duration::from_secs(3600), || println!("hourly report"))?;
 //! assert_eq!(timer.stop()?.len(), 1);
 //! # Ok(()) }
@@ -44,7 +44,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Async code, on whatever runtime, sleeps and times out by the process's shared engine, or by one of your own:
+//! Async code, on any runtime, sleeps and times out by the process's shared engine, or by one of your own:
 //!
 //! ```
 //! # #[cfg(feature = "futures")] {

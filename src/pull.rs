@@ -54,7 +54,7 @@ pub(crate) use sealed::Steps;
 /// use tickwheel::{Expirations, LocalTimer, Pull, Time};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// /// Fires at most so many, whichever of the three the timer is; the others stay due.
+/// /// Fires at most `most` timers of any of the three fronts; the rest stays due.
 /// fn fire_some<F: Pull>(due: Expirations<'_, F>, most: usize) -> usize {
 ///     due.take(most).count()
 /// }

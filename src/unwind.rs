@@ -1,7 +1,7 @@
-//! What survives a panic of its user.
+//! Declares the types that survive a panic of their user.
 //!
 //! A panic in a handler, in a payload's destructor or beside a call leaves every timer as it should be: the tests
-//! panic in all of these places and go on. So whoever catches a panic may use the timer that he holds.
+//! panic in all of these places and go on. So code that catches a panic may go on using its timer.
 
 #[cfg(feature = "threads")]
 use crate::engine::{Submitter, Timer, TimerHandle, WeakTimer};

@@ -84,7 +84,7 @@ pub(super) struct ZombieBound {
 struct Round {
     /// Entries removed.
     removed: usize,
-    /// Somebody has seen many cancels since it began, perhaps of entries that it had looked at before.
+    /// A thread has seen many cancels since the sweep began, perhaps of entries that it had checked before.
     requested: bool,
     /// It has been through the log and goes round the wheel.
     past_log: bool,
@@ -99,7 +99,7 @@ impl Default for ZombieBound {
 }
 
 impl ZombieBound {
-    /// Whether nothing is to be done at so many entries, unless somebody asks for it.
+    /// Whether this many entries need no sweep, unless a thread requests one.
     #[inline]
     pub(super) fn is_quiet(&self, entries: u64) -> bool {
         self.round.is_none() && entries < self.look_at

@@ -70,7 +70,8 @@ impl<W: Drivable> Driver<W> {
         self.resume(now, budget)
     }
 
-    /// As [`begin`](Self::begin), to go on with a turn that ran out of budget: deferred entries wait for the next one.
+    /// Like [`begin`](Self::begin), to go on with a turn that ran out of budget: deferred entries wait for the next
+    /// one.
     #[inline]
     pub(crate) fn resume(&mut self, now: u64, budget: usize) -> Option<TurnState> {
         if self.is_turning() {
@@ -242,7 +243,7 @@ impl<W: Drivable> Driver<W> {
             if !W::IN_ORDER && self.log.next_look() <= now {
                 let limit = left.saturating_mul(FILED_PER_SETTLED);
                 let taken = self.leave_log(store, now, limit);
-                // At least one stays, so that the smallest budget makes headway whatever is filed.
+                // At least one stays, so that the smallest budget makes headway with any entries.
                 *left = left.saturating_sub(taken / FILED_PER_SETTLED).max(1);
                 // What the budget has left there comes before all that is due then.
                 if self.log.len() > 0 {
@@ -301,7 +302,7 @@ impl<W: Drivable> Driver<W> {
     /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
     ///
     /// The number of pending timers is asked only when the wheel has grown since the last look, or when
-    /// `requested`, because somebody has seen many cancels.
+    /// `requested`, because a thread has seen many cancels.
     #[inline]
     pub(crate) fn keep_bounded<S: TimerStore>(
         &mut self,

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the log only holds
-//! deadlines at or after its threshold, all others go past it; while it holds earlier entries the threshold does not
+//! deadlines at or after its threshold, earlier ones go past it; while it holds earlier entries the threshold does not
 //! move beyond the present. So an entry that goes past it never overtakes an older one of the same tick, unless that
 //! tick has come already, and what has come already is never kept back. For the same reason a young entry is filed
 //! before the sealed ones only if it is due before all of them, and blocks are filed whole, the oldest first.
@@ -32,8 +32,8 @@ const MOST_YOUNG: usize = if cfg!(fuzzing) { 2 } else { bounded(16, 2) };
 /// Ticks from the hand to the threshold: what is due so soon is filed at once, as a recent entry.
 const NEAR: u64 = 64;
 
-/// What is due within so many ticks is not sealed, and what has been sealed is filed when it is due so soon: or few
-/// entries at short notice would bring all that is older along when they are due.
+/// Entries due within this many ticks are not sealed, and sealed ones are filed when they are due so soon. Otherwise
+/// few entries at short notice would bring all that is older along when they are due.
 const SOON: u64 = 512;
 
 /// See the module.
@@ -89,7 +89,8 @@ impl Log {
     }
 
     /// Whether the entry of a timer that was accepted earlier need not be kept here: if it is not
-    /// [admitted](Self::admits), and is due before all that is here. Its tick may have come, and so may that of others.
+    /// [admitted](Self::admits), and is due before all that is here. Its tick may have come, and so may that of older
+    /// entries.
     #[inline]
     pub(crate) fn may_bypass(&self, deadline: u64) -> bool {
         !self.admits(deadline) && deadline < self.earliest()
@@ -179,7 +180,7 @@ impl Log {
         (removed, young + self.tail.len)
     }
 
-    /// Files what is due soon and before all that is sealed, and seals the others; files all if nothing `seals` and
+    /// Files what is due soon and before all that is sealed, and seals the rest; files all if nothing `seals` and
     /// nothing has been sealed. What there is no memory for stays.
     #[inline(never)] // once, so that `file` is inlined into it
     fn settle(&mut self, seals: bool, mut file: impl FnMut(Entry) -> bool) {
@@ -272,7 +273,7 @@ impl Log {
         self.earliest_young().min(self.sealed_min.saturating_sub(SOON))
     }
 
-    /// Hands what may be due at `now` to `file`, in order and with what is older; the others are sealed if that `pays`.
+    /// Hands what may be due at `now` to `file`, in order and with what is older; the rest is sealed if that `pays`.
     /// Of the sealed ones about `limit` entries at a time: call again while something is [due](Self::earliest). Returns
     /// how many entries were filed, and how many dead ones were removed.
     pub(crate) fn file_due(

@@ -1,9 +1,9 @@
-//! What a driver owns and asks: a wheel, and a store of timers.
+//! The wheel and the store of timers that a driver uses.
 
 use crate::types::Key;
 use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
 
-/// What a table decides about an entry that came due.
+/// A table's decision about an entry that came due.
 #[must_use]
 pub(crate) enum Fate<F> {
     /// The timer fires now.

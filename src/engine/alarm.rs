@@ -1,6 +1,6 @@
 //! `Alarm`: what a future has of an engine: a timer that wakes it.
 //!
-//! The timer carries the future's waker. Whatever becomes of the timer, the waker is woken, unless the future itself
+//! The timer carries the future's waker. However the timer ends, the waker is woken, unless the future itself
 //! takes it back; and its node, which the future holds, says what has become of it. So there is nothing besides the
 //! node that the two would have to agree on, and no wake is lost:
 //!
@@ -65,7 +65,7 @@ impl Alarm {
         Self { engine: EngineRef::new(engine), counted: true, armed: None }
     }
 
-    /// As [`of`](Self::of), without a reference count.
+    /// Like [`of`](Self::of), without a reference count.
     #[inline]
     pub(crate) fn of_static(timer: &'static Timer) -> Self {
         Self { engine: EngineRef::new(timer.engine()), counted: false, armed: None }
@@ -107,8 +107,8 @@ impl Alarm {
         }
     }
 
-    /// What has become of the timer, which was armed; if it is pending it wakes `waker` from now on. Once it has ended
-    /// it is let go of.
+    /// Returns the state of the timer, which was armed; if it is pending it wakes `waker` from now on. Once it has
+    /// ended it is let go of.
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
         let Some(armed) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
@@ -130,8 +130,8 @@ impl Alarm {
         Poll::Ready(kind.map_or(Ok(()), Err))
     }
 
-    /// As [`poll`](Self::poll), of a timer that was armed before a fork: nobody fires it here, unless this process does
-    /// by hand.
+    /// Like [`poll`](Self::poll), of a timer that was armed before a fork: it does not fire here, unless this process
+    /// does by hand.
     #[cold]
     fn poll_in_a_fork(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
         match self.engine.ready() {
@@ -193,7 +193,7 @@ impl Alarm {
         self.end().into_iter().for_each(forget);
     }
 
-    /// What the timer carries, if it is pending.
+    /// Returns the timer's task, if it is pending.
     #[inline]
     fn end(&mut self) -> Option<Task> {
         let Armed { key, .. } = self.armed.take()?;

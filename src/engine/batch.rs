@@ -18,7 +18,7 @@ impl<T: Send + 'static> Timer<T> {
     /// to one shard, also with [`Routing::Spread`](crate::Routing::Spread), which deals batches out. `timers` is gone
     /// through before the clock is read and the first is armed, so it may take its time and use the engine.
     ///
-    /// There is no call to cancel a batch: a [`cancel`](Self::cancel) tells nobody and reads no clock, and a
+    /// There is no call to cancel a batch: a [`cancel`](Self::cancel) sends no message and reads no clock, and a
     /// [`submitter`](Self::submitter) saves its look-ups.
     ///
     /// Lock-free. O(timers); allocates twice or three times where the iterator knows its exact length, otherwise as a

@@ -128,7 +128,7 @@ impl Builder {
     /// use tickwheel::{Builder, Expired, executor_fn};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // Off the workers, to whoever receives.
+    /// // Off the workers, to the receiving thread.
     /// let (sender, receiver) = channel::<Expired<u64>>();
     /// let send = move |expired| sender.send(expired).map_err(|refused| refused.0);
     /// let timer = Builder::new().shards(1).build_on(executor_fn(send, drop))?;

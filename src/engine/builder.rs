@@ -109,7 +109,7 @@ impl Builder {
         self
     }
 
-    /// What workers do when nothing is due. Default: park.
+    /// Sets how workers wait when nothing is due. Default: park.
     pub fn idle(mut self, idle: IdleStrategy) -> Self {
         self.idle = idle;
         self
@@ -127,7 +127,7 @@ impl Builder {
         self
     }
 
-    /// Who turns the shards. Default: workers.
+    /// Sets which threads turn the shards. Default: workers.
     pub fn drive(mut self, drive: Drive) -> Self {
         self.drive = drive;
         self

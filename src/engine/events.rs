@@ -1,4 +1,4 @@
-//! What an engine tells an operator as it happens: log records, or events of `tracing` with that feature.
+//! The engine's messages to an operator: log records, or events of `tracing` with that feature.
 //!
 //! Nothing here is on the way of a timer that is accepted and whose handler is quick and returns. Loggers and
 //! subscribers are the user's code, so each call is contained.

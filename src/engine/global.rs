@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 static GLOBAL: OnceLock<Timer> = OnceLock::new();
 
-/// Shards of an engine that nobody has configured: timers of libraries are no reason for a thread per core.
+/// Shards of the engine without settings: timers of libraries are no reason for a thread per core.
 const MOST_SHARDS: usize = 4;
 
 /// The process's shared engine for closures, built by the first call.
@@ -18,7 +18,7 @@ const MOST_SHARDS: usize = 4;
 /// wants other settings calls [`Builder::build_global`] before; otherwise the engine has a shard per core, four at
 /// most, and workers that are not pinned. Its workers start with the first timer.
 ///
-/// The engine lives as long as the process. Whoever stops it stops it for everybody, for good. Once it has started it
+/// The engine lives as long as the process. `stop` ends it for the whole process, for good. Once it has started it
 /// is [`Forked`](crate::EngineState::Forked) for good in a forked child, which needs an engine of its own.
 ///
 /// ```
@@ -41,12 +41,12 @@ pub fn global() -> Result<&'static Timer, BuildError> {
     let shards = pinning::Cores::of_this_process().default_shards().min(MOST_SHARDS);
     let builder = Builder::new().shards(shards).pinning(Pinning::Off);
     let timer = builder.thread_name("tickwheel-global").build()?;
-    // Of several first calls one wins; the others drop an engine that has not started.
+    // Of several first calls one wins; the losers drop an engine that has not started.
     Ok(GLOBAL.get_or_init(|| timer))
 }
 
 impl Builder {
-    /// Builds the process's shared engine, which [`global`] gives to whoever asks: for programs that want to choose
+    /// Builds the process's shared engine, which [`global`] returns: for programs that want to choose
     /// its settings. To be called early, before a library asks.
     ///
     /// ```

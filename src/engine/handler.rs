@@ -3,7 +3,7 @@
 //! A turn gathers wakers in a *wake batch* and calls them together. A waker's first step is an atomic instruction on
 //! its task, which lies anywhere: a cache miss each. So the task is prefetched when the timer fires, and woken some
 //! timers later. Also, a runtime's thread that the first wake calls finds more than one task when it comes. The order
-//! stays: other payloads are handled after the wakers before them. A waker that panics or blocks does to the others
+//! stays: other payloads are handled after the wakers before them. A waker that panics or blocks does to later ones
 //! what a handler does.
 
 use super::events;
@@ -268,7 +268,7 @@ mod tests {
         let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
         for _ in 0..count {
             let payload = Task::waking(Waker::from(Arc::clone(&wakers)));
-            // A key of any timer: nobody asks for it.
+            // A key of any timer: the handler does not use it.
             let key = timer.schedule_key(Duration::ZERO, Task::new(|| ())).unwrap();
             let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
             let expired = Expired { payload, key, deadline, lateness, shard: 0 };

@@ -1,4 +1,4 @@
-//! Who keeps an engine's memory, and its threads.
+//! References that keep an engine's memory, and its threads.
 //!
 //! | holder | how it is counted | what it keeps |
 //! |---|---|---|
@@ -38,12 +38,12 @@ impl Retired for Box<dyn Retired + Send> {
 }
 
 // SAFETY: a `Hold` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
-// frees it on whatever thread comes last, which `Inner: Send` allows.
+// frees it on the thread that comes last, which `Inner: Send` allows.
 unsafe impl<T: Send> Send for Hold<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Hold<T> {}
 
-/// What the impls above and below rely on, checked by the compiler.
+/// Makes the compiler check what the impls above and below rely on.
 const fn shared_between_threads<T: Send + 'static>() {
     const fn is<S: Send + Sync>() {}
     is::<Inner<T>>();
@@ -107,7 +107,7 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
 }
 
 /// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the
-/// others.
+/// earlier ones.
 pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
 
 // SAFETY: as for `Hold`.

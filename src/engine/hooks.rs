@@ -1,4 +1,4 @@
-//! What a user wants to be told while an engine runs.
+//! Hooks: functions of the user that an engine calls.
 
 use crate::contain::{self, Contained};
 use crate::types::RawKey;

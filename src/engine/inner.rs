@@ -1,4 +1,4 @@
-//! What timers, timeouts and workers of one engine share.
+//! The state that timers, handles and workers of one engine share.
 //!
 //! An engine owns its shards' workers while they have no thread, a worker owns its handler, and a handler is given the
 //! engine: these types name each other, so they stand in one file, and what they do in files of their own.
@@ -46,14 +46,14 @@ pub(super) struct Inner<T> {
     /// Calls of `wait_idle`.
     pub(super) idle_requests: AtomicU64,
     pub(super) lifecycle: Arc<Lifecycle<T>>,
-    /// What the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines that
-    /// are gone.
+    /// The hook that the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines
+    /// that are gone.
     pub(super) _hook: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Counted `Timer`s; see `hold`.
     pub(super) timers: CachePadded<TimerCount>,
-    /// What keeps this engine's memory.
+    /// The reference that keeps this engine's memory.
     pub(super) hold: Weak<Hold<T>>,
-    /// What happens to an engine when its last `Hold` goes.
+    /// Retires the engine when its last `Hold` goes.
     pub(super) retire: fn(NonNull<Self>),
     /// The waker in a payload that is one; of engines whose payloads may be wakers.
     pub(super) waker_of: Option<fn(&T) -> Option<&Waker>>,
@@ -62,7 +62,7 @@ pub(super) struct Inner<T> {
 /// Keeps an engine's memory; lives in an `Arc`.
 pub(super) struct Hold<T>(pub(super) NonNull<Inner<T>>);
 
-/// What drives one shard, on whichever thread; see `shard_worker`.
+/// Drives one shard, on any thread; see `shard_worker`.
 pub(super) struct ShardWorker<T> {
     pub(super) owner: Owner<T>,
     pub(super) parker: Parker,
@@ -82,7 +82,7 @@ pub(super) struct ShardWorker<T> {
 /// The handler of one shard.
 pub(super) type Handler<T> = Box<dyn FnMut(&Inner<T>, Expired<T>) -> Outcome + Send>;
 
-/// What a handler call came to.
+/// The result of a handler call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Done,
@@ -98,7 +98,7 @@ impl Earliest {
         Self(AtomicU64::new(u64::MAX))
     }
 
-    /// Written before the phase that makes others read it.
+    /// Written before the phase that makes other threads read it.
     pub(super) fn lower(&self, time: Time) {
         // ORDERING: Relaxed: published with the phase.
         self.0.fetch_min(time.as_nanos(), Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Start, end, and turning by hand: the rare operations, under one lock that is never held while user code runs.
 //!
 //! A shard goes from hand to hand: it is *idle* here until it gets a thread (or, without workers, for good), away
-//! while a worker or a caller turns it, and ends in [`Inner::end_shard`], on whichever thread and
-//! for whatever reason. `stop` waits until no shard is alive.
+//! while a worker or a caller turns it, and ends in [`Inner::end_shard`], on any thread and
+//! for any reason. `stop` waits until no shard is alive.
 
 use super::events;
 use super::hooks::{self, WorkerFailure};
@@ -38,9 +38,9 @@ pub(super) struct State<T> {
     pub(super) alive: usize,
     /// How many calls of `wait_idle` each shard has answered; `u64::MAX` once it has failed or ended.
     pub(super) answered: Vec<u64>,
-    /// What ended shards have left and nobody has been given yet.
+    /// Timers that ended shards have left and no caller has received yet.
     pub(super) unfired: Vec<Unfired<T>>,
-    /// The last `Timer` is gone: nobody will ask.
+    /// The last `Timer` is gone, so no caller will ask for them.
     pub(super) abandoned: bool,
 }
 
@@ -102,8 +102,8 @@ impl<T> Inner<T> {
     /// Notes and tells that a shard ends before its time.
     pub(super) fn fail(&self, shard: &ShardWorker<T>, message: String) {
         let failure = WorkerFailure { shard: shard.shard, message };
-        // Noted before the shard refuses, so that whoever is refused by it finds the reason; and it refuses before
-        // anybody is told, who may take his time.
+        // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before
+        // any hook is called, which may take long.
         self.standing.fail(failure.shard, failure.message.clone());
         shard.owner.refuse();
         self.lifecycle.answer(failure.shard, u64::MAX);
@@ -161,7 +161,7 @@ impl<T> Inner<T> {
         self.await_end(limit)
     }
 
-    /// Ends the engine because its last `Timer` is gone: the workers drop what is left. Waits for nobody.
+    /// Ends the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
     pub(super) fn abandon(&self) {
         if self.standing.is_forked() {
             return;
@@ -246,7 +246,7 @@ impl<T> Inner<T> {
         failed.map_or(Ok(fired), |shard| Err(TurnError::Failed { shard }))
     }
 
-    /// Takes a shard to turn it, when nobody else does any more; `None` if it has failed.
+    /// Takes a shard to turn it, once no other thread does; `None` if it has failed.
     fn borrow(&self, shard: usize) -> Result<Option<ShardWorker<T>>, TurnError> {
         let mut state = self.lifecycle.lock();
         loop {
@@ -341,7 +341,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Gives a shard its thread. On failure `worker` holds it again, for another attempt.
     fn spawn(&self, worker: &mut Option<ShardWorker<T>>) -> Result<(), StartError> {
-        // Never missing: whoever starts the engine has a `Timer`, or is one of its workers.
+        // Never missing: the starting thread has a `Timer`, or is one of the workers.
         let Some(engine) = self.hold() else { return Err(StartError::Stopped) };
         let Some(shard) = worker.take() else { return Ok(()) };
         let name = format!("{}-{}", self.thread_name, shard.shard);
@@ -357,7 +357,7 @@ impl<T: Send + 'static> Inner<T> {
                 Inner::work(engine, shard);
             }
         };
-        // Nobody joins it: its end is told (`await_end`), and destructors of thread-locals may take for ever.
+        // No thread joins it: its end is told (`await_end`), and destructors of thread-locals may take for ever.
         std::thread::Builder::new().name(name).spawn(run).map(drop).map_err(|error| {
             *worker = take(&handover);
             StartError::Spawn { shard: number, message: error.to_string() }

@@ -49,7 +49,7 @@ pub enum Pinning {
     #[default]
     Cores,
     /// Worker `i` on the `i`-th core of this list, starting over when there are more workers than
-    /// entries, whatever the quota; it stays there. The builder refuses an empty list and cores that the process may
+    /// entries, with any quota; it stays there. The builder refuses an empty list and cores that the process may
     /// not use.
     List(Vec<usize>),
     /// No pinning: the operating system moves workers as it likes.

@@ -13,7 +13,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::lock::Mutex;
 use std::sync::PoisonError;
 
-/// Counts the `Timer`s of an engine: it ends with the last one, after all that was done through the others. [P21]
+/// Counts the `Timer`s of an engine: it ends with the last one, after all that was done through earlier ones. [P21]
 #[derive(Debug, Default)]
 pub(crate) struct TimerCount(AtomicUsize);
 
@@ -21,7 +21,7 @@ impl TimerCount {
     /// Counts one more, made from a counted `Timer` or lent by a worker; returns how many there were before.
     #[inline]
     pub(crate) fn add(&self) -> usize {
-        // ORDERING: Relaxed: whoever made the reference has ordered what comes before; nothing is published.
+        // ORDERING: Relaxed: the maker of the reference has ordered what comes before; nothing is published.
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 

@@ -24,7 +24,7 @@ use crossbeam_utils::CachePadded;
 #[non_exhaustive]
 pub enum Routing {
     /// Each thread has a home shard, dealt out in turn when the thread first schedules with this engine,
-    /// so `n` threads use `min(n, shards)` shards, whatever the affinity mask. A worker's home is its own
+    /// so `n` threads use `min(n, shards)` shards, with any affinity mask. A worker's home is its own
     /// shard. Best for cache locality; the default.
     #[default]
     Home,

@@ -1,8 +1,8 @@
-//! What the builder lets choose, beyond numbers.
+//! Choices of the builder beyond numbers.
 
 use std::time::Duration;
 
-/// What a worker does when nothing is due.
+/// How a worker waits when nothing is due.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,7 @@ pub enum IdleStrategy {
     BusySpin,
 }
 
-/// Who turns the shards.
+/// Which threads turn the shards.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Everything that drives one shard, on whichever thread does it: a worker of its own, or the caller's.
 //!
 //! Each step may be cut short by a panic (of ours, or of the clock: all other user code is contained) and still be
-//! followed by [`ShardWorker::close`], which returns whatever is pending. So the clock is read only while no timer is
+//! followed by [`ShardWorker::close`], which returns the pending timers. So the clock is read only while no timer is
 //! in hand.
 
 use super::events;
@@ -69,7 +69,7 @@ impl<T> ShardWorker<T> {
         let Some(mut turn) = begun else {
             return Turn { fired: 0, more: false, next: u64::MAX };
         };
-        // Who looks for slow handlers wants to know how late they make others; and when each of them begins.
+        // A hook for slow handlers needs the start of each call, and how late it makes later ones.
         let every = if inner.hooks.slow.is_some() { 1 } else { FIRES_PER_CLOCK_READ };
         loop {
             if fires > 0 && fires % every == 0 {
@@ -106,7 +106,7 @@ impl<T> ShardWorker<T> {
         Expired { payload, key, deadline, lateness, shard: self.shard }
     }
 
-    /// A call of a periodic timer, unless somebody ends or moves it before. What is the user's and comes before a
+    /// Calls a periodic timer's handler, unless a thread ends or moves it before. User code that comes before a
     /// handler, wakers and clock, comes before that is decided.
     #[cold]
     #[inline(never)]

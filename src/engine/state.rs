@@ -37,8 +37,8 @@ pub enum EngineState {
     /// Being shut down in a mode in which what is pending still fires, see [`Shutdown`](crate::Shutdown); new timers
     /// are refused.
     Draining,
-    /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) and whatever returns what is pending from the
-    /// moment of the call, otherwise when the last shard has ended.
+    /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) and the modes that return pending timers from
+    /// the moment of the call, otherwise when the last shard has ended.
     Stopped,
     /// Started by another process, of which this one is a fork: the workers are not here. Noticed on Linux, from 4.14
     /// on.
@@ -69,7 +69,7 @@ pub enum Shutdown {
     /// They all fire now, each on its shard: the one case in which a timer fires before its deadline. They come in the
     /// order of their deadlines; but a timer that was pushed out may stand at an earlier one of its own, and of a tick
     /// with more than 16 384 of them the rest takes turns with what comes later, see [`Budget`](crate::Budget). A
-    /// periodic timer fires once, whoever moves it meanwhile, and its next period is returned.
+    /// periodic timer fires once, even if it is moved meanwhile, and its next period is returned.
     FireAll,
     /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
     /// returned. An engine that its caller turns fires what is due at the moment of the call.
@@ -79,7 +79,7 @@ pub enum Shutdown {
     },
 }
 
-/// What the word says, in the order in which an engine goes through it; some are left out.
+/// The phases in the order in which an engine goes through them; some are left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -135,7 +135,7 @@ impl Standing {
         }
     }
 
-    /// As [`phase`](Self::phase), but that no fork forgets an end. For what is rare.
+    /// Like [`phase`](Self::phase), but a fork does not forget an end. For rare calls.
     pub(super) fn lasting_phase(&self) -> Phase {
         match self.phase() {
             // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
@@ -148,7 +148,7 @@ impl Standing {
     pub(super) fn live_here(&self) {
         // ORDERING: Relaxed: published by the next store.
         self.here.get().store(1, Ordering::Relaxed);
-        // ORDERING: Release: whoever sees that there are workers sees where. [P12]
+        // ORDERING: Release: a thread that sees that there are workers sees where. [P12]
         self.home.store(std::process::id(), Ordering::Release);
     }
 
@@ -176,7 +176,7 @@ impl Standing {
         self.failures.get(shard)?.get()
     }
 
-    /// What the user is told.
+    /// Returns the state for the user.
     pub(super) fn told(&self) -> EngineState {
         let failed = || self.failures.iter().any(|failure| failure.get().is_some());
         match self.lasting_phase() {

@@ -1,4 +1,4 @@
-//! What the engine counts.
+//! The engine's statistics.
 
 use super::inner::Inner;
 use crate::shard::{DurationHistogram, ShardHandle, ShardStats};
@@ -33,7 +33,7 @@ use std::time::Duration;
 pub struct Stats {
     /// One entry per shard.
     pub shards: Vec<ShardStats>,
-    /// Timers that were refused, for whatever [reason](crate::ScheduleErrorKind).
+    /// Timers that were refused, for any [reason](crate::ScheduleErrorKind).
     pub rejected: u64,
     /// Timers pending.
     pub pending: u64,

@@ -45,7 +45,7 @@ pub struct Submitter<'a, T> {
     pub(super) timer: &'a Timer<T>,
     pub(super) producer: Producer<'a, T>,
     pub(super) shard: usize,
-    /// The thread's number is nobody else's as long as this lives; not `Send`, hence neither is the submitter.
+    /// No other thread gets the thread's number as long as this lives; not `Send`, hence neither is the submitter.
     _slot: slot::Kept,
 }
 
@@ -84,7 +84,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
             .map_err(|error| inner.rejected(error, self.shard))
     }
 
-    /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still pending.
+    /// Cancels the timer that `key` names, of any thread, and hands its payload back, if it is still pending.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         if key.shard() != self.shard {
@@ -93,7 +93,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         Cancel::from_payload(self.producer.cancel(key))
     }
 
-    /// Moves the timer that `key` names, whoever scheduled it; as [`Timer::reschedule`].
+    /// Moves the timer that `key` names, of any thread; like [`Timer::reschedule`].
     #[inline]
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
         if key.shard() != self.shard {

@@ -46,11 +46,11 @@ const _: () = assert!(size_of::<Option<Task>>() == size_of::<Task>());
 pub struct Task {
     vtable: &'static Vtable,
     storage: Storage,
-    /// What a task owns: it may move to another thread, and may not be shared.
+    /// The owned closure: it may move to another thread, and may not be shared.
     _closure: PhantomData<Box<dyn FnOnce() + Send>>,
 }
 
-/// What can be done with the closure in a storage. Each function must be called with one that holds the
+/// The operations on the closure in a storage. Each function must be called with one that holds the
 /// closure of the type that the vtable was made for.
 struct Vtable {
     /// Takes the closure out of its storage and calls it.
@@ -90,7 +90,7 @@ unsafe fn drop_small<F>(storage: *mut Storage) {
     unsafe { storage.cast::<F>().drop_in_place() };
 }
 
-/// A closure that runs once per period. Nobody waits for the lock: whoever finds it taken finds the closure at work.
+/// A closure that runs once per period. No thread waits for the lock: if it is taken, the closure is running.
 struct Repeating<F>(Arc<Mutex<F>>);
 
 impl<F: FnMut() + Send + 'static> Repeating<F> {
@@ -131,7 +131,7 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
     }
 }
 
-/// A waker that waits for its timer: whatever becomes of the task, the waker is woken, unless it is taken out.
+/// A waker that waits for its timer: however the task ends, the waker is woken, unless it is taken out.
 #[cfg(feature = "futures")]
 const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: None, waits: true };
 
@@ -161,7 +161,7 @@ impl Task {
         self.vtable.waits.then(|| unsafe { &*self.storage.as_ptr().cast::<Waker>() })
     }
 
-    /// Takes the waker out of a task that waits, which then wakes nobody.
+    /// Takes the waker out of a task that waits, which then wakes no task.
     #[inline]
     pub(crate) fn into_waker(self) -> Option<Waker> {
         let this = ManuallyDrop::new(self);
@@ -222,7 +222,7 @@ impl Task {
     #[inline]
     pub fn run(self) {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: the vtable belongs to what lies in the storage (`store`), and nobody uses it after this: `this` is
+        // SAFETY: the vtable belongs to what lies in the storage (`store`), and it is not used after this: `this` is
         // never dropped, not even if the closure panics.
         unsafe { (this.vtable.run)(&raw mut this.storage) };
     }
@@ -230,7 +230,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // SAFETY: the vtable belongs to what lies in the storage (`store`), which nobody uses after this.
+        // SAFETY: the vtable belongs to what lies in the storage (`store`), which is not used after this.
         unsafe { (self.vtable.drop)(&raw mut self.storage) };
     }
 }

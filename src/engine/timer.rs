@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A timer engine: schedule from any thread, cancel from any thread, fire on the shards' workers.
 ///
 /// A `Timer` is a handle: clone it freely and share it between threads. When the last clone is dropped the workers
-/// are told to end, and drop the payloads that are left; the drop itself waits for nobody. [`stop`](Self::stop) waits
+/// are told to end, and drop the payloads that are left; the drop itself does not wait. [`stop`](Self::stop) waits
 /// and returns the payloads instead.
 /// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
 /// does not.
@@ -117,9 +117,9 @@ impl Timer<Task> {
     /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
-    /// It never runs twice at a time and nobody waits for it. A call that comes while the closure still runs on another
-    /// thread, or from within itself, does nothing: on an executor's thread the call of a later period, elsewhere a
-    /// task that [`cancel`](Timer::cancel) has handed back and that is [run](Task::run) by hand.
+    /// It never runs twice at a time and no thread waits for it. A call that comes while the closure still runs on
+    /// another thread, or from within itself, does nothing: on an executor's thread the call of a later period,
+    /// elsewhere a task that [`cancel`](Timer::cancel) has handed back and that is [run](Task::run) by hand.
     ///
     /// ```
     /// use std::time::Duration;
@@ -172,7 +172,7 @@ impl<T: Send + 'static> Timer<T> {
         Ok(TimerHandle::new(&self.inner, key))
     }
 
-    /// As [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
+    /// Like [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
     ///
     /// # Errors
     ///
@@ -421,7 +421,7 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.wait_idle();
     }
 
-    /// What the engine has counted so far. O(threads + shards).
+    /// Returns the statistics so far. O(threads + shards).
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::of(&self.inner)

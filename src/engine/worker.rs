@@ -32,7 +32,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
             Phase::Firing => return shard.fire_all(inner),
         }
         let turn = shard.turn(inner);
-        // Whoever changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
+        // A thread that changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
         if !turn.more && inner.phase() == phase {
             let end = if phase == Phase::Draining {
                 inner.rate.deadline_at(inner.drain_until.get())
@@ -83,7 +83,7 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
 }
 
 /// Answers the calls of `wait_idle` that were seen before the last turn began: all that was due for them is handled.
-/// Returns whether there are no others; those need one more turn, which reads the clock after this.
+/// Returns whether there are no newer ones; those need one more turn, which reads the clock after this.
 fn answer_requests<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     if shard.idle_answered != shard.idle_seen {
         shard.idle_answered = shard.idle_seen;

@@ -13,7 +13,7 @@ impl<T> Place<T> {
         const { assert!(size_of::<T>() > 0) };
         // SAFETY: the layout has a size.
         let place = unsafe { alloc(Layout::new::<T>()) }.cast::<MaybeUninit<T>>();
-        // SAFETY: memory of this layout from the global allocator, which nobody else has; it need not be initialised.
+        // SAFETY: memory of this layout from the global allocator, with no other user; it need not be initialised.
         (!place.is_null()).then(|| Self(unsafe { Box::from_raw(place) }))
     }
 

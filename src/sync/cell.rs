@@ -14,13 +14,13 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Runs `f` with a pointer for reading; loom's twin checks that nobody writes meanwhile.
+    /// Runs `f` with a pointer for reading; loom's twin checks that no thread writes meanwhile.
     #[inline(always)]
     pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
-    /// Runs `f` with a pointer for writing; loom's twin checks that nobody else looks meanwhile.
+    /// Runs `f` with a pointer for writing; loom's twin checks that no other thread reads meanwhile.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())

@@ -3,8 +3,8 @@
 //! Three forms behind one face, [`Domain`] and [`Guard`]:
 //!
 //! * In production a collector of `crossbeam-epoch` that only this library knows. The one that the crate shares
-//!   between all its users will not do: a guard that anybody holds there keeps our blocks from being reused, and
-//!   what others defer there would run, and panic, inside our calls.
+//!   between all its users will not do: a guard of any other user there keeps our blocks from being reused, and
+//!   what other crates defer there would run, and panic, inside our calls.
 //! * Under loom a fresh collector for each model, because one for all would carry state from one execution into
 //!   the next.
 //! * With `--cfg tickwheel_epoch_stand_in` a replacement (`loom-tests/support/stand_in.rs`) that reclaims as early as
@@ -68,8 +68,8 @@ impl Domain {
     ///
     /// # Safety
     ///
-    /// `retired` must come from `Box::into_raw`, nobody may be able to reach it any more who does not
-    /// hold such a guard, and it must not be retired twice.
+    /// `retired` must come from `Box::into_raw`, only threads that hold such a guard may still reach it,
+    /// and it must not be retired twice.
     pub(crate) unsafe fn retire<T: Send + 'static>(
         &self,
         retired: *mut T,
@@ -103,11 +103,11 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn retire_one(domain: &Domain, gone: Sender<()>) {
-        // SAFETY: a fresh box that nobody else has seen, retired once.
+        // SAFETY: a fresh box that no other thread has seen, retired once.
         unsafe { domain.retire(Box::into_raw(Box::new(())), move |_| gone.send(()).unwrap()) };
     }
 
-    /// Others in this process may be pinned for a moment, so one look is not enough.
+    /// Other threads of this process may be pinned for a moment, so one check is not enough.
     fn comes(domain: &Domain, gone: &std::sync::mpsc::Receiver<()>) -> bool {
         let patience = Instant::now() + Duration::from_secs(20);
         while Instant::now() < patience {

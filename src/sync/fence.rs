@@ -64,7 +64,7 @@ mod decision {
         let fenced = membarrier(MembarrierCommand::PrivateExpedited)
             .or_else(|_| membarrier(MembarrierCommand::Global));
         if let Err(error) = fenced {
-            // Others rely on it already, and there is no way to reach them. What a processor has written becomes
+            // Producers rely on it already, and there is no way to reach them. What a processor has written becomes
             // visible within nanoseconds, if nothing asks for more.
             contain::error(format_args!("membarrier does not work any more: {error}"));
             std::thread::sleep(std::time::Duration::from_millis(1));

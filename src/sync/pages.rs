@@ -35,7 +35,7 @@ pub(crate) fn size() -> usize {
     rustix::param::page_size()
 }
 
-/// As its twin. Nobody gives a page back.
+/// Like its twin; no page is given back here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) const fn size() -> usize {
     4096
@@ -58,7 +58,7 @@ pub(crate) unsafe fn allocate(layout: Layout) -> Option<NonNull<u8>> {
 ///
 /// # Safety
 ///
-/// `place` came from [`allocate`] with this layout, and nobody uses it from now on.
+/// `place` came from [`allocate`] with this layout, and no thread uses it from now on.
 pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
     if can_be_given_back(layout) {
         // SAFETY: the function's contract: this is a mapping of that size.
@@ -87,7 +87,7 @@ fn map(_: usize) -> Option<NonNull<u8>> {
 
 /// # Safety
 ///
-/// `place` is a mapping of so many bytes, which nobody uses any more.
+/// `place` is a mapping of this many bytes, which no thread uses any more.
 #[cfg(target_os = "linux")]
 unsafe fn unmap(place: NonNull<u8>, bytes: usize) {
     // SAFETY: the function's contract. It fails only if the kernel has no memory to split a mapping; then the pages
@@ -103,8 +103,8 @@ unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 ///
 /// # Safety
 ///
-/// The bytes are whole pages, of a piece that [`can_be_given_back`] or of the caller alone. Whoever reads them
-/// meanwhile does so by atomics and makes do with zeros, and nobody writes them.
+/// The bytes are whole pages, of a piece that [`can_be_given_back`] or of the caller alone. Threads that read them
+/// meanwhile do so by atomics and accept zeros, and no thread writes them.
 pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -123,7 +123,7 @@ pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
 ///
 /// Meant for what grows by being copied and is never given back in part: who touches a huge page first waits until all
 /// of it is zeroed, and a part that is given back stays with the process until the whole page is. What lies beside the
-/// piece in its first and last page is advised as well, which changes nothing that anybody could see.
+/// piece in its first and last page is advised as well, which has no visible effect.
 pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= HUGE {
@@ -131,14 +131,14 @@ pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
         let before = place.addr() % size();
         let start = place.wrapping_sub(before).cast_mut().cast();
         let whole = (before + bytes).next_multiple_of(size());
-        // SAFETY: an advice: whatever lies there stays as it is. It fails where the kernel knows no huge pages.
+        // SAFETY: an advice: the contents stay as they are. It fails where the kernel knows no huge pages.
         let _ = unsafe { madvise(start, whole, Advice::LinuxHugepage) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (place, bytes);
 }
 
-/// Frees a box of which nobody needs the contents, and lets the system have its whole pages before: an allocator may
+/// Frees a box of unneeded contents, and lets the system have its whole pages before: an allocator may
 /// keep what it is given for the next time.
 pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
     #[cfg(target_os = "linux")]
@@ -156,7 +156,7 @@ pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
             // SAFETY: whole pages inside of the box, which is ours alone; it has no destructor that would look at them.
             unsafe { give_back(place.add(first - start), end - first) };
         }
-        // SAFETY: a box of this type until a moment ago. Whatever the bytes are, dropping it reads none.
+        // SAFETY: a box of this type until a moment ago. Dropping it reads none of its bytes.
         drop(unsafe { Box::from_raw(piece) });
     }
     #[cfg(not(target_os = "linux"))]
@@ -191,7 +191,7 @@ pub(crate) mod tests {
         let layout = Layout::array::<u8>(3 * HUGE).unwrap();
         // SAFETY: the layout has a size.
         let place = unsafe { allocate(layout) }.unwrap();
-        // SAFETY: zeroed memory of this length, and nobody else's.
+        // SAFETY: zeroed memory of this length, with no other user.
         let large = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), layout.size()) };
         large.fill(7);
         prefer_huge(large.as_ptr(), HUGE - 1);

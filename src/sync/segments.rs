@@ -5,7 +5,7 @@
 //! not used any more can be given back, while their slots stay where they are and read as zero.
 //!
 //! Any thread may call everything here. A reference stays valid as long as the table, which is why a stale
-//! index is harmless: it leads to a slot, perhaps to somebody else's, never to freed memory.
+//! index is harmless: it leads to a slot, perhaps to another timer's, never to freed memory.
 
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::bounded;
@@ -95,7 +95,7 @@ impl<T: Zeroable> Segments<T> {
             .unwrap_or_else(|| std::alloc::handle_alloc_error(Layout::new::<T>()))
     }
 
-    /// As [`get_or_alloc`](Self::get_or_alloc); `None` if there is no memory.
+    /// Like [`get_or_alloc`](Self::get_or_alloc), but returns `None` if there is no memory.
     #[inline]
     pub(crate) fn try_get_or_alloc(&self, index: u32) -> Option<&T> {
         self.get(index).or_else(|| self.grow(index))
@@ -109,7 +109,7 @@ impl<T: Zeroable> Segments<T> {
         Some(unsafe { base.add(offset).as_ref() })
     }
 
-    /// Allocates a segment; whoever comes second takes the first one's.
+    /// Allocates a segment; the second of two threads takes the first one's.
     fn install(&self, segment: usize) -> Option<NonNull<T>> {
         let fresh = allocate::<T>(segment_len(segment))?;
         // ORDERING: Release pairs with the Acquire in `get` [P4]; Acquire on failure, to use the winner's.
@@ -121,7 +121,7 @@ impl<T: Zeroable> Segments<T> {
         ) {
             Ok(_) => Some(fresh),
             Err(winner) => {
-                // SAFETY: `fresh` came from `allocate` with this length and nobody else saw it.
+                // SAFETY: `fresh` came from `allocate` with this length and no other thread saw it.
                 unsafe { release(fresh, segment_len(segment)) };
                 // The winner's pointer is never null: the exchange failed because it was not.
                 NonNull::new(winner)
@@ -142,7 +142,7 @@ impl<T: Zeroable> Segments<T> {
     ///
     /// The slots lie in one segment, their memory [can be given back](Self::can_give_back) and consists of whole
     /// pages. The caller has the slots alone, but for those who look at their atomics and make do with idle ones; and
-    /// whatever the slots own is forgotten.
+    /// the values that the slots own are forgotten.
     pub(crate) unsafe fn give_back(&self, first: u32, count: u32) -> bool {
         if cfg!(tickwheel_loom) {
             (first..first + count).filter_map(|index| self.get(index)).for_each(T::make_idle);
@@ -154,7 +154,7 @@ impl<T: Zeroable> Segments<T> {
         base.is_some_and(|base| {
             // SAFETY: within the segment (the function's contract).
             let place = unsafe { base.add(offset) };
-            // SAFETY: whole pages, in which nobody uses anything but atomics (the function's contract).
+            // SAFETY: whole pages, in which threads use nothing but atomics (the function's contract).
             unsafe { pages::give_back(place.cast(), count as usize * size_of::<T>()) }
         })
     }
@@ -190,7 +190,7 @@ impl<T> Drop for Segments<T> {
         for (k, segment) in self.segments.iter().enumerate() {
             // ORDERING: Relaxed: `&mut self` means that everything happened before.
             if let Some(base) = NonNull::new(segment.load(Ordering::Relaxed)) {
-                // SAFETY: the segment came from `allocate` with this length; nobody borrows from `self` now.
+                // SAFETY: the segment came from `allocate` with this length; no borrow of `self` is left.
                 unsafe { release(base, segment_len(k)) };
             }
         }
@@ -218,7 +218,7 @@ unsafe fn release<T>(base: NonNull<T>, len: usize) {
         return drop(unsafe { Box::from_raw(slots) });
     }
     if std::mem::needs_drop::<T>() {
-        // SAFETY: all slots are initialised and nobody uses them any more.
+        // SAFETY: all slots are initialised and no thread uses them any more.
         unsafe { std::ptr::drop_in_place(slots) };
     }
     if let Ok(layout) = Layout::array::<T>(len) {

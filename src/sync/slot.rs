@@ -5,8 +5,8 @@
 //! thread at a time, which is what makes a thread state (see `node::magazine` and `shard::thread state`) single-writer,
 //! and a thread state left behind by a dead thread is simply inherited: nothing in it is lost.
 //!
-//! The lock below is taken once when a thread arrives and once when it ends, never in between. Nobody needs memory, or
-//! does anything else that takes long, while he has it.
+//! The lock below is taken once when a thread arrives and once when it ends, never in between. No thread allocates, or
+//! does anything else that takes long, while it holds the lock.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -111,8 +111,8 @@ fn with_slow<R>(f: impl FnOnce(u32) -> R) -> R {
     result
 }
 
-/// The calling thread's slot, which is nobody else's as long as this lives, even if the thread's other thread-locals
-/// have been destroyed. Belongs to its thread.
+/// The calling thread's slot, which no other thread gets as long as this lives, even if the thread's other
+/// thread-locals have been destroyed. Belongs to its thread.
 #[derive(Debug)]
 pub(crate) struct Kept {
     slot: u32,

@@ -1,7 +1,7 @@
 //! Lock-free stacks of the slots of a table, by number.
 //!
 //! The head carries a tag that grows with every change, so a pop that was overtaken fails even if the same slot is on
-//! top again. Slots are never freed before the table, so whoever reads a stale link reads a link.
+//! top again. Slots are never freed before the table, so a reader of a stale link reads a link.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::segments::{Segments, Zeroable};
@@ -25,7 +25,7 @@ impl Stack {
         loop {
             // ORDERING: Relaxed: published by the exchange below.
             link.store(head as u32, Ordering::Relaxed);
-            // ORDERING: Release hands the slot's contents to whoever pops it [P5].
+            // ORDERING: Release hands the slot's contents to the thread that pops it [P5].
             match self.0.compare_exchange_weak(
                 head,
                 Self::head(head, number + 1),

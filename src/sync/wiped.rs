@@ -70,7 +70,7 @@ mod page {
     /// Bytes lie on lines of their own: each is read on every schedule of its engine.
     const APART: usize = 128;
 
-    /// Bytes that nobody holds.
+    /// Free bytes.
     static FREE: Mutex<Vec<&'static AtomicU8>> = Mutex::new(Vec::new());
 
     /// A zero byte, unless the system has no such pages.
@@ -80,7 +80,7 @@ mod page {
             free.extend(map()?);
         }
         let byte = free.pop()?;
-        // ORDERING: Relaxed: handed over under the lock, or by whatever hands the new owner to other threads.
+        // ORDERING: Relaxed: handed over under the lock, or by what hands the new owner to other threads.
         byte.store(0, Ordering::Relaxed);
         Some(byte)
     }
@@ -96,7 +96,7 @@ mod page {
         unsafe { madvise(page.cast(), PAGE, Advice::LinuxWipeOnFork) }.ok()?;
         Some((0..PAGE / APART).map(move |line| {
             // SAFETY: within the mapping, which is never unmapped; zero bytes are a valid atomic integer, and
-            // nobody makes a plain reference to them.
+            // no plain reference to them exists.
             unsafe { AtomicU8::from_ptr(page.add(line * APART)) }
         }))
     }

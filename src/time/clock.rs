@@ -78,7 +78,7 @@ pub trait Clock: Send + Sync + 'static {
     /// moved it.
     ///
     /// Who registers a hook must read `now` afterwards once, or a move in between goes unnoticed.
-    /// A hook is registered as long as somebody else keeps it: the clock upgrades it before each call, and
+    /// A hook is registered as long as its owner keeps it: the clock upgrades it before each call, and
     /// forgets it when that fails. So a clock that outlives its engines does not keep theirs. Clocks that
     /// are not virtual ignore hooks, which is the default.
     fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {

@@ -82,7 +82,7 @@ impl ManualClock {
     #[must_use]
     pub fn now(&self) -> Time {
         // ORDERING: Acquire pairs with the Release half of the updates in `advance` and `set` [P16]:
-        // whoever sees a time also sees what was done before the clock was moved to it.
+        // a reader of a time also sees what was done before the clock was moved to it.
         Time::from_nanos(self.shared.now_ns.load(Ordering::Acquire))
     }
 

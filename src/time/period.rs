@@ -27,7 +27,7 @@ pub enum PeriodError {
     Zero,
 }
 
-/// What a fixed-rate timer does about periods that went by while nobody polled.
+/// The treatment of missed periods of a fixed-rate timer.
 ///
 /// A period counts as missed when the deadline after the one that fires has passed as well. Firing late
 /// within its own period changes nothing: the next deadline stays where it was.
@@ -105,7 +105,7 @@ impl Period {
     /// A pause of `pause` from the end of one handler call to the next deadline: a slow handler delays its
     /// own timer and never piles up work. A call ends by a panic, too.
     ///
-    /// Where nobody knows when the call ended, the pause begins at another time: in a
+    /// Where the end of the call is unknown, the pause begins at another time: in a
     /// [`LocalTimer`](crate::LocalTimer) at the time that the poll was told, unless that is given a clock
     /// ([`poll_with_clock`](crate::LocalTimer::poll_with_clock)); where a handler has swapped its loop's timer for
     /// another one, at that timer's next poll; where a clock of yours panics at the end of the call, at the latest time

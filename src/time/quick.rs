@@ -5,7 +5,7 @@
 //! counter alone, with a rate that is rounded up; `anchor` says why that is never behind, however the clock is slewed.
 //!
 //! Ahead is the safe side: a delay that is counted from a moment later than now gives a deadline that is later,
-//! never earlier. Whoever *fires* timers reads the real clock.
+//! never earlier. Threads that *fire* timers read the real clock.
 //!
 //! The counter is trusted on Linux on x86-64, if the kernel itself keeps its time by it (it has then found that
 //! all cores' counters agree and never stop), and only until a thread finds that a time computed from it was
@@ -60,11 +60,11 @@ mod counted {
         static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::NONE) };
     }
 
-    /// See the module. Any thread; reads share no memory that anybody writes.
+    /// See the module. Any thread; reads share no memory that is written.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct QuickClock {
         clock: MonotonicClock,
-        /// What anchors show at this clock's origin; nothing if the counter cannot be trusted.
+        /// The anchors' value at this clock's origin; none if the counter cannot be trusted.
         shift: Option<u64>,
     }
 

@@ -1,9 +1,9 @@
-//! What a periodic timer repeats, and when: the part that all timers share.
+//! The payload and the recurrence of a periodic timer: the part that all timers share.
 
 use super::{Deadline, Period, TickRate, Time};
 use core::mem;
 
-/// What a periodic timer is made of when it is scheduled.
+/// The parts of a periodic timer when it is scheduled.
 pub(crate) struct Repeat<T> {
     pub(crate) payload: T,
     /// `T::clone`, kept here so that only those who schedule periodic timers need a `T: Clone`.
@@ -59,7 +59,7 @@ impl Course {
         self.rests = false;
     }
 
-    /// As [`move_to`](Self::move_to), where only the tick is known.
+    /// Like [`move_to`](Self::move_to), where only the tick is known.
     pub(crate) const fn move_to_tick(&mut self, tick: u64) {
         self.move_to(Deadline { nominal: self.rate.start_of(tick), tick });
     }

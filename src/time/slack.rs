@@ -1,4 +1,4 @@
-//! What a tolerance is good for: an owner sleeps a little longer, or a timer's deadline moves to where others are.
+//! Slack: an owner sleeps a little longer, or a timer's deadline moves to a shared grid.
 
 use super::{TickRate, Time, saturating_ns};
 use core::time::Duration;

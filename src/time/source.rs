@@ -22,7 +22,7 @@ pub(crate) enum TimeSource {
         clock: AnyClock,
         /// The latest reading, in nanoseconds: a clock that goes back stands still.
         latest: AtomicU64,
-        /// What the clock says that a sleep may last.
+        /// The longest sleep that the clock allows.
         longest_sleep: Option<Duration>,
         /// Whether the clock says that its time moves only by hand.
         is_virtual: bool,
@@ -80,7 +80,7 @@ impl TimeSource {
         self.time_of_beside(instant, || self.present())
     }
 
-    /// As [`time_of`](Self::time_of), by a present that may have been read before.
+    /// Like [`time_of`](Self::time_of), by a present that may have been read before.
     #[inline]
     fn time_of_beside(&self, instant: Instant, present: impl FnOnce() -> (Instant, Time)) -> Time {
         match self {
@@ -134,7 +134,7 @@ impl TimeSource {
 
     /// Ticks and payloads of many timers that are set now; the clock is read once for delays and once for points, if it
     /// is needed, and after `timers` has been gone through: that is the user's code and may take long, and a delay
-    /// counted from before it would end early against whatever it has seen.
+    /// counted from before it would end early by that time.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl TimeSource {
 /// Timers of a batch: their ticks and payloads.
 type Ticks<T> = Vec<(u64, T)>;
 
-/// What an iterator gives, and whether that is all. It is asked for nothing that there is no room for.
+/// Collects an iterator's items, and whether that is all. It is asked for nothing that there is no room for.
 fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec<(When, T)>, bool) {
     let mut timers = timers.into_iter().map(|(when, payload)| (when.into(), payload));
     let mut collected = Vec::new();

@@ -32,11 +32,11 @@ impl From<Instant> for Time {
 /// a tick is. Their deadline is told as the beginning of the present tick, or of an earlier one if the point has passed
 /// for longer.
 ///
-/// A timer that is told the `now` of a call compares a point in time with that, and with what its polls were told. All
-/// others read their clock to see whether it has passed if a tick is 10 ms or longer. If it is shorter, no clock is
-/// read for a point (except for an `Instant` on a clock of your own), and one that passed within the present tick waits
-/// for the next one. Where no `now` is told and the clock is the machine's, a delay counts from the call or up to two
-/// microseconds later, a zero one too.
+/// A timer that is told the `now` of a call compares a point in time with that, and with what its polls were told.
+/// The other fronts read their clock to see whether it has passed if a tick is 10 ms or longer. If it is shorter, no
+/// clock is read for a point (except for an `Instant` on a clock of your own), and one that passed within the present
+/// tick waits for the next one. Where no `now` is told and the clock is the machine's, a delay counts from the call
+/// or up to two microseconds later, a zero one too.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -80,8 +80,8 @@ impl When {
     ///
     /// The points lie a power of two of nanoseconds apart, the largest that is not longer than `slack`; those of a
     /// longer slack are among those of a shorter one. The deadline that the timer is asked for, and from which its
-    /// lateness counts, is the point. Of a periodic timer the first deadline moves; the others are counted from there.
-    /// A delay of zero stays due at once. Nothing is stored for it, and timers without a slack pay nothing.
+    /// lateness counts, is the point. Of a periodic timer the first deadline moves; the later ones are counted from
+    /// there. A delay of zero stays due at once. Nothing is stored for it, and timers without a slack pay nothing.
     ///
     /// The slack of a builder comes on top: it lets a worker or a loop sleep longer, for all timers.
     ///
@@ -154,7 +154,7 @@ impl When {
         }
     }
 
-    /// Whether this is a delay of nothing: due at once, whatever the time.
+    /// Whether this is a delay of zero: due at once at any time.
     #[cfg(feature = "futures")]
     pub(crate) fn is_now(self) -> bool {
         matches!(self.0, Kind::After(_, Duration::ZERO))

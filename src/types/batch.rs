@@ -11,7 +11,7 @@ use core::fmt;
 /// Why not all timers of a batch were accepted: the reason, the keys of those that were, and the rest with its
 /// payloads.
 ///
-/// The accepted ones are armed and fire; whoever wants all or nothing cancels them. What was refused was not counted
+/// The accepted ones are armed and fire; cancel them to get all or nothing. What was refused was not counted
 /// and never fires; each payload comes with its deadline, so that it can be handed in again as it is. If memory runs
 /// out while the timers are collected, before the first is armed, those that were not asked for stay in the iterator:
 /// hand in `&mut` one to keep it.
@@ -50,7 +50,7 @@ impl<T> BatchError<T> {
         Self { kind, accepted, refused: Exclusive::new(refused) }
     }
 
-    /// Why the first of the refused timers was refused; the others were not tried, or refused for the same reason.
+    /// Why the first of the refused timers was refused; the rest was not tried, or refused for the same reason.
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {
         &self.kind

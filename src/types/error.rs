@@ -132,7 +132,7 @@ pub enum BuildError {
 ///
 /// The timer was not counted and will never fire.
 ///
-/// The error is `Sync` whatever the payload is, and `Send` if the payload is, so that `?` works in functions that
+/// The error is always `Sync`, and `Send` if the payload is, so that `?` works in functions that
 /// return a `Box<dyn Error + Send + Sync>` or an error type built on it:
 ///
 /// ```

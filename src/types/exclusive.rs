@@ -1,4 +1,4 @@
-//! `Exclusive`: a value that is reached only by its owner, which makes it `Sync` whatever it is.
+//! `Exclusive`: a value that is reached only by its owner, which makes it `Sync` for any content.
 
 /// See the module. There is no way to a `&T` from a `&Exclusive<T>` unless `T` is `Sync` itself.
 pub(super) struct Exclusive<T>(T);

@@ -14,7 +14,7 @@ const _: () = assert!(GENERATION_BITS + SHARD_BITS == u64::BITS);
 
 /// Names one timer with a payload of type `T`, for ever.
 ///
-/// A key is 12 bytes of plain data, an `Option` of one as well, whatever `T` is: copy it, store it, send it
+/// A key is 12 bytes of plain data, an `Option` of one as well, for any `T`: copy it, store it, send it
 /// anywhere. It keeps nothing alive. Once its timer has ended the key is *stale*: every operation on it answers
 /// "gone" and never touches the timer that uses the same memory next, because the memory's generation is part of
 /// the key. It has 46 bits: a key matches again only after exactly 2^46 (or a multiple of it) later timers in the same
@@ -114,7 +114,7 @@ impl RawKey {
     }
 }
 
-/// What stands for the index that no table has: apart, so that asking for it is a branch that is never taken.
+/// Returns the index that no table has: apart, so that asking for it is a branch that is never taken.
 #[cold]
 const fn never_used() -> NonZeroU32 {
     NonZeroU32::MIN
@@ -139,7 +139,7 @@ impl<T> Key<T> {
         self.raw
     }
 
-    /// The key that [`to_raw`](Self::to_raw) was called on. If that was a key of another timer, whatever its type,
+    /// The key that [`to_raw`](Self::to_raw) was called on. If that was a key of another timer, of any type,
     /// this one is stale.
     #[inline]
     #[must_use]

@@ -1,4 +1,4 @@
-//! What a periodic timer may carry.
+//! The payloads of periodic timers.
 
 /// A payload that a periodic timer can hand out once per period: anything that is [`Clone`]. There is nothing to
 /// implement.

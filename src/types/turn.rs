@@ -1,15 +1,15 @@
-//! What one turn of a shard, or one poll of a loop, may do and came to.
+//! The budget and the result of one turn of a shard, or one poll of a loop.
 
 /// How much one turn may do. What is left over is done by the next turn, at once.
 ///
 /// The parts of a turn come in this order, so timers that are due go before housekeeping.
 ///
-/// # What a burst does to others
+/// # What a burst delays
 ///
 /// Timers fire in the order of their ticks. When 16 384 entries of one tick have come, timers or what cancelled ones
 /// have left, the rest of them takes turns with what is due later, as much of the one as of the other: from the moment
-/// at which a timer is due, at most `fire` + 49 152 others are called before it, however many are due in one earlier
-/// tick. A timer of the crowded tick itself has the same bound if it was scheduled within the last 64 ticks; the others
+/// at which a timer is due, at most `fire` + 49 152 timers are called before it, however many are due in one earlier
+/// tick. A timer of the crowded tick itself has the same bound if it was scheduled within the last 64 ticks; older ones
 /// wait for those that were scheduled before them. Several crowded ticks count one by one. A
 /// [`FixedTimer`](crate::FixedTimer) and a [hashed](crate::WheelKind::Hashed) wheel have no such bound.
 ///
@@ -76,7 +76,7 @@ impl Budget {
     }
 }
 
-/// What one poll came to.
+/// The result of one poll.
 ///
 /// ```
 /// use std::time::Duration;

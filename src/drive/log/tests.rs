@@ -51,7 +51,7 @@ fn insert(log: &mut Log, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
 }
 
 proptest! {
-    /// What lives comes out, once, whole and in the order of arrival; the minimum is never too late.
+    /// Living entries come out once, whole and in the order of arrival; the minimum is never too late.
     #[test]
     fn the_living_are_filed_in_order(
         steps in prop::collection::vec((NEAR..100_000, any::<u16>(), 0..8_u8), 1..3_000),
@@ -128,7 +128,7 @@ fn the_threshold_waits_for_an_empty_buffer() {
     assert!(log.admits(u64::MAX));
 }
 
-/// What a wheel gets, and what is expected of it.
+/// The entries that a wheel gets, and those expected of it.
 #[derive(Default)]
 struct Wheel {
     /// By deadline: the last one that came.
@@ -158,7 +158,7 @@ impl Wheel {
 }
 
 /// Steps of a timer's owner at random: what is filed of each tick comes in the order of arrival, all that lives
-/// comes once and in time, and nothing is forgotten, whatever has been sealed, filed, and swept in between.
+/// comes once and in time, and nothing is forgotten after any sealing, filing and sweeping in between.
 #[test]
 fn what_is_sealed_is_filed_in_order_and_in_time() {
     let (mut sealed, mut swept, mut dropped, mut in_time) = (0, 0, 0, 0);
@@ -271,7 +271,7 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
     (0..count)
         .for_each(|n| insert(&mut log, &vec![false; count], &mut Vec::new(), entry(n as u32, 90)));
     log.seal();
-    // In the first block nothing is dead, in all others every second one.
+    // In the first block nothing is dead, in the later ones every second entry.
     let dead: Vec<bool> = (0..count).map(|n| n >= BLOCK && n % 2 == 0).collect();
     let taken = log.file_due(90, usize::MAX, &Book(&dead), || true, |_| filed += 1);
     let looked_at = blocks.saturating_sub(1 + SKIPPED_LOOKS as usize);

@@ -1,4 +1,4 @@
-//! What the process may use: cores by its affinity mask, processor time by its control group.
+//! The limits of the process: cores by its affinity mask, processor time by its control group.
 //!
 //! The mask is the process's, not that of the thread which happens to build an engine: that may be a worker with one
 //! core. Linux keeps masks per thread; the process's is that of its main thread, and what the building thread has
@@ -23,7 +23,7 @@ impl Quota {
         (period > 0).then_some(Self { time, period })
     }
 
-    /// Whole cores, rounded down.
+    /// Returns the whole cores, rounded down.
     fn cores(self) -> u64 {
         self.time / self.period
     }

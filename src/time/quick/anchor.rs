@@ -3,7 +3,7 @@
 //! Three things could make a computed time lie behind the clock, and each has its answer:
 //!
 //! * *The clock runs faster than the rate says.* Time servers slew it by up to 10 % and the kernel by 11 % at most, in
-//!   either direction, whatever it did while the rate was measured: 1.11 / 0.89 = 1.25. The rate is rounded up by a
+//!   either direction, also while the rate was measured: 1.11 / 0.89 = 1.25. The rate is rounded up by a
 //!   third ([`MARGIN`]), and an anchor serves for 4 us only, so that this puts a time ahead by 1 us at most.
 //! * *A reading of the clock belongs to another moment than the counter beside it*, because the thread was preempted
 //!   between the two. The counter is read before and after, and a pair that took too long is no anchor and measures
@@ -62,7 +62,7 @@ impl Anchor {
     }
 }
 
-/// What the threads of a process share: the rate.
+/// The rate, which the threads of a process share.
 pub(super) struct Calibration {
     /// Counter and clock of the first good reading.
     start: OnceLock<(u64, u64)>,

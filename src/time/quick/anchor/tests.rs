@@ -4,7 +4,7 @@ use super::*;
 
 /// Counts per microsecond.
 const FREQUENCY: u64 = 2_500;
-/// What one reading takes.
+/// The duration of one reading.
 const STEP_NS: u64 = 12;
 
 /// A machine whose true time moves a little with every reading.
