@@ -34,7 +34,7 @@ pub(crate) mod stack;
 #[cfg(feature = "threads")]
 pub(crate) mod wiped;
 
-#[cfg(not(tickwheel_loom))]
+#[cfg(all(feature = "std", not(tickwheel_loom)))]
 pub(crate) mod atomic {
     pub(crate) use core::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -58,11 +58,14 @@ pub(crate) mod lock {
 }
 
 /// Atomics of process-wide statics and of the sleep itself, which loom cannot model: its atomics belong to one
-/// execution, and it knows no futex and no timed park.
+/// execution, and it knows no futex and no timed park. Without threads the library needs no 64-bit atomics, which small
+/// processors lack.
 pub(crate) mod process {
     #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
     pub(crate) use core::sync::atomic::fence;
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    #[cfg(feature = "threads")]
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+    pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
 
 /// A size in production, and the one that models explore: small, so that they cross its border.

@@ -54,7 +54,7 @@ impl From<Instant> for Time {
 ///
 /// A timer that may be late can say by how much: [`with_slack`](Self::with_slack).
 ///
-/// 24 bytes of plain data, and none at all where the compiler sees which of the three it is.
+/// At most 24 bytes of plain data, and none at all where the compiler sees which of the three it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct When(Kind);
 
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_when_takes_no_more_room_for_its_slack() {
-        assert_eq!(size_of::<When>(), 24);
+        assert!(size_of::<When>() <= 24);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Random numbers that keep the keys of different timers apart.
 
 use super::GENERATION_BITS;
-use crate::sync::process::{AtomicU64, Ordering};
+use crate::sync::process::{AtomicUsize, Ordering};
 
 /// A number of 48 random bits, to begin a table's generations with.
 ///
@@ -14,12 +14,13 @@ pub(crate) fn salt() -> u64 {
 
 /// A count, well mixed, from a place that the operating system chooses where there is one.
 fn random() -> u64 {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
     // The step and the mixing are those of SplitMix64 (Steele, Lea and Flood, 2014).
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let place = core::ptr::from_ref(&COUNT).addr() as u64;
     // ORDERING: Relaxed: each table gets a number of its own, and that is all.
-    let mut mixed = COUNT.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP ^ place);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed) as u64 + 1;
+    let mut mixed = count.wrapping_mul(STEP).wrapping_add(place);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
