@@ -100,11 +100,11 @@ where
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ms = Duration::from_millis;
     let cache = Cache::new()?;
+    let begun = cache.timer.now();
     cache.put("short", 1, ms(50))?;
     cache.put("refreshed", 2, ms(50))?;
     cache.put("removed", 3, ms(60_000))?;
     cache.put("refreshed", 4, ms(60_000))?;
-    let begun = cache.timer.now();
     let short = cache.get(&"short");
     assert!(short == Some(1) || cache.timer.now() >= begun + ms(50), "gone only after its time");
     assert_eq!(cache.remove(&"removed"), Some(3));

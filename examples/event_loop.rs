@@ -29,7 +29,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         timer.poll(now, |expired| fired.push(expired.payload));
     }
     assert!(other.join().expect("the other thread ends"));
-    assert_eq!(fired, ["from another thread", "from the loop"]);
     println!("{fired:?}");
+    // On a busy machine the other thread may start late, and its timer then comes second.
+    fired.sort_unstable();
+    assert_eq!(fired, ["from another thread", "from the loop"]);
     Ok(())
 }
