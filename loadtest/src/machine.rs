@@ -57,7 +57,10 @@ pub(crate) fn peak_resident_bytes() -> Option<u64> {
 pub(crate) fn raise_open_files() -> Option<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    Some(if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft })
+    let limit = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
+    // Signed on FreeBSD.
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+    Some(limit as u64)
 }
 
 /// Other systems have no such limit.
