@@ -2,10 +2,10 @@
 //!
 //! The word is read by every schedule and written under the lifecycle's lock only. It lies in memory that a forked
 //! child finds zero: `Init`, which leads a schedule to the start. There a second byte of that kind tells whether the
-//! workers are this process's threads. The number of the process does not: in another namespace it may be the same.
+//! workers are this process's threads. The number of the process does not tell: in another namespace it may be the
+//! same, and asking for it is a system call.
 
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::process::AtomicU32;
 use crate::sync::wiped::WipedByte;
 use crate::time::Time;
 use std::sync::OnceLock;
@@ -40,8 +40,7 @@ pub enum EngineState {
     /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) and the modes that return pending timers from
     /// the moment of the call, otherwise when the last shard has ended.
     Stopped,
-    /// Started by another process, of which this one is a fork: the workers are not here. Noticed on Linux, from 4.14
-    /// on.
+    /// Started by another process, of which this one is a fork: the workers are not here.
     Forked,
 }
 
@@ -97,8 +96,8 @@ pub(crate) struct Standing {
     word: WipedByte,
     /// 1 in the process whose threads the workers are.
     here: WipedByte,
-    /// The number of that process; 0 while there are no workers.
-    home: AtomicU32,
+    /// There are workers, in this process or in the one that was forked.
+    has_workers: AtomicBool,
     /// The engine has been told to end, in this process or before a fork.
     ended: AtomicBool,
     /// Why each shard has ended before its time.
@@ -109,7 +108,8 @@ impl Standing {
     pub(crate) fn new(shards: usize) -> Self {
         let failures = (0..shards).map(|_| OnceLock::new()).collect();
         let (word, here) = (WipedByte::new(), WipedByte::new());
-        Self { word, here, home: AtomicU32::new(0), ended: AtomicBool::new(false), failures }
+        let (has_workers, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { word, here, has_workers, ended, failures }
     }
 
     #[inline]
@@ -149,19 +149,13 @@ impl Standing {
         // ORDERING: Relaxed: published by the next store.
         self.here.get().store(1, Ordering::Relaxed);
         // ORDERING: Release: a thread that sees that there are workers sees where. [P12]
-        self.home.store(std::process::id(), Ordering::Release);
+        self.has_workers.store(true, Ordering::Release);
     }
 
-    /// Whether the workers are another process's threads. A system call once there are workers, where nothing is wiped.
+    /// Whether the workers are another process's threads.
     pub(super) fn is_forked(&self) -> bool {
-        // ORDERING: Acquire pairs with `live_here`. [P12]
-        let home = self.home.load(Ordering::Acquire);
-        if self.here.is_wiped() {
-            // ORDERING: Relaxed: published by `home`.
-            home != 0 && self.here.get().load(Ordering::Relaxed) == 0
-        } else {
-            home != 0 && home != std::process::id()
-        }
+        // ORDERING: Acquire pairs with `live_here`. [P12] Relaxed: published by the first.
+        self.has_workers.load(Ordering::Acquire) && self.here.get().load(Ordering::Relaxed) == 0
     }
 
     /// Notes why a shard has ended; the first reason stays.

@@ -5,7 +5,7 @@
 //! threads that its handlers start inherit that.
 
 use super::end::{LONGEST, ParkEnd};
-use crate::sync::process::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, Ordering};
 use rustix::thread::{Timespec, futex, set_current_timer_slack};
 
 use std::num::NonZeroU64;
