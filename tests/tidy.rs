@@ -15,6 +15,8 @@ mod columns;
 mod models;
 #[path = "tidy/names.rs"]
 mod names;
+#[path = "tidy/prose.rs"]
+mod prose;
 
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
