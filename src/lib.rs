@@ -1,8 +1,8 @@
 //! A lock-free, sharded timer engine for low-latency servers.
 //!
-//! A server arms a timeout for nearly everything it does and cancels nearly all of them. tickwheel makes
-//! arming and cancelling cost next to nothing from any thread, and fires the few that are left on time,
-//! exactly once, and never early.
+//! A server arms a timeout for nearly everything it does and cancels nearly all of them. With tickwheel, arming and
+//! cancelling cost next to nothing from any thread. The few timers that remain fire on time, exactly once, and never
+//! early.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,8 +24,29 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A closure of up to three words, aligned as a word is, is stored without a box. With a payload of your own type one
-//! handler gets them all:
+//! # Which timer to use
+//!
+//! | you have | use | what fires |
+//! |---|---|---|
+//! | threads that arm timeouts | [`Timer`], built by [`Builder`] | its workers call your closure or handler |
+//! | async code on any runtime | [`sleep`], [`timeout`], [`interval`] | your task is woken |
+//! | your own event loop | [`EventLoopTimer`], built by [`Settings`] | the loop; other threads hold a [`Remote`] |
+//! | one thread | [`LocalTimer`], without atomics | the code that polls |
+//! | one thread, and one delay for all timers | [`FixedTimer`], a queue | the code that polls |
+//! | a library that needs an occasional timeout | [`global`] | one engine for the whole process |
+//!
+//! The crate `tickwheel-util` adds delay queues, streams, metrics, and adapters for hyper, tower and quinn.
+//!
+//! # Concepts
+//!
+//! * A **deadline** is a delay, a [`Time`] of the timer's clock, or an [`Instant`](std::time::Instant): each call takes
+//!   a [`When`]. It is rounded up to a **tick**, so no timer is early.
+//! * A timer has one **payload**: a closure ([`TimerTask`]), or a value of your own type for one handler.
+//! * A [`Key`] of 12 bytes names a timer for ever; a stale key is harmless. A [`TimerHandle`] also keeps the answers.
+//! * Exactly one of **cancel**, **fire** and **stop** ends a timer and gets the payload. [`Cancel`] tells who won.
+//! * Tests and simulations turn time by hand, with [`ManualClock`] and [`Drive::Manual`].
+//!
+//! With your own payload type, one handler receives every timer:
 //!
 //! ```
 //! use std::time::Duration;
@@ -44,7 +65,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Async code, on any runtime, sleeps and times out by the process's shared engine, or by one of your own:
+//! Async code uses the process's shared engine, or `timer.sleep(..)` of its own:
 //!
 //! ```
 //! # #[cfg(feature = "futures")] {
@@ -58,24 +79,22 @@
 //! # }
 //! ```
 //!
-//! # Where to look
-//!
-//! * [`Timer`] is the engine, [`Builder`] its settings, [`TimerHandle`] and [`Key`] the names of one timer.
-//! * [`sleep`], [`timeout`], [`interval`]: futures for any runtime.
-//! * [`Clock`], [`ManualClock`], [`Drive::Manual`]: time turned by hand, for tests and simulations.
-//! * The repository's `docs/DESIGN.md` describes the architecture, `docs/PERFORMANCE.md` the figures.
-//!
 //! # Features
 //!
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
-//! | `threads` (default) | [`Timer`], [`EventLoopTimer`] | `std`, crossbeam-utils, core_affinity, mio, rustix |
+//! | `threads` (default) | [`Timer`], [`EventLoopTimer`] | `std`, crossbeam, core_affinity, mio, rustix |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
-//! Without them, `default-features = false`, there are [`LocalTimer`], [`FixedTimer`] and the [`wheel`]s, which need
-//! an allocator and no operating system: the crate is `no_std` then.
+//! With `default-features = false` the crate is `no_std` and contains [`LocalTimer`] and [`FixedTimer`]; it needs an
+//! allocator.
+//!
+//! # Further reading
+//!
+//! In the repository, `docs/GUIDE.md` covers settings, production, migration and recipes, `docs/EMBEDDING.md` event
+//! loops, `docs/DESIGN.md` the architecture, and `docs/PERFORMANCE.md` the figures.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 // The lower rooms have a few functions that only futures, or timers that threads share, ask for.
@@ -123,8 +142,8 @@ mod models;
 #[cfg(feature = "threads")]
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,
-    SlowHandler, Stats, Submitter, Task, Timer, TimerGuard, TimerHandle, TimerState, WeakTimer,
-    WorkerFailure, executor_fn, global, unpin_current_thread,
+    SlowHandler, Stats, Submitter, Timer, TimerGuard, TimerHandle, TimerState, TimerTask,
+    WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote};

@@ -23,8 +23,8 @@ use tickwheel::{
     EventLoopTimer, Executor, Expired, FixedTimer, IdleStrategy, Interval, Key, LocalTimer,
     ManualClock, MonotonicClock, PanicReport, Period, Pinning, RawKey, Remote, Reschedule, Routing,
     ScheduleError, ScheduleErrorKind, Settings, ShardStats, Sleep, StartError, Stats, StopError,
-    Submitter, Task, Time, Timeout, Timer, TimerGuard, TimerHandle, TurnError, Unfired, WeakTimer,
-    WheelKind, When, executor_fn,
+    Submitter, Time, Timeout, Timer, TimerGuard, TimerHandle, TimerTask, TurnError, Unfired,
+    WeakTimer, WheelKind, When, executor_fn,
 };
 
 const fn send<T: Send>() {}
@@ -62,7 +62,7 @@ fn handles_cross_threads_and_only_timers_can_be_cloned() {
     sync::<TimerHandle<SendOnly>>();
     assert!(is!(Timer<u64>: Clone) && !is!(TimerHandle<u64>: Clone));
     assert!(!is!(Timer<std::rc::Rc<u8>>: Send) && !is!(TimerHandle<std::rc::Rc<u8>>: Sync));
-    send::<Task>();
+    send::<TimerTask>();
     send::<Builder>();
     send::<Expired<SendOnly>>();
     send::<Unfired<SendOnly>>();
@@ -133,7 +133,7 @@ fn sizes_are_pinned() {
     assert_eq!(size_of::<Option<TimerHandle<u64>>>(), size_of::<TimerHandle<u64>>());
     assert_eq!(size_of::<Timer<u64>>(), size_of::<usize>());
     assert_eq!(size_of::<Time>(), 8);
-    assert_eq!(size_of::<Task>(), 4 * size_of::<usize>());
+    assert_eq!(size_of::<TimerTask>(), 4 * size_of::<usize>());
     assert!(size_of::<ScheduleError<()>>() <= 48);
 }
 
@@ -151,7 +151,7 @@ fn errors_are_send_sync_and_static() {
         sync::<ScheduleError<T>>();
     }
     of_any_payload::<u64>();
-    of_any_payload::<Task>();
+    of_any_payload::<TimerTask>();
     of_any_payload::<SendOnly>();
     assert!(!is!(ScheduleError<std::rc::Rc<u8>>: Send));
     // `?` works in a function that returns any error, whatever the payload is.
@@ -163,13 +163,13 @@ fn errors_are_send_sync_and_static() {
     let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
     timer.stop().unwrap();
     assert!(boxed(&timer).is_err());
-    fn closure(timer: &Timer) -> Result<TimerHandle<Task>, Box<dyn Error + Send + Sync>> {
+    fn closure(timer: &Timer) -> Result<TimerHandle<TimerTask>, Box<dyn Error + Send + Sync>> {
         Ok(timer.run_after(HOUR, || ())?)
     }
     let timer = one_shard().build().unwrap();
     timer.stop().unwrap();
     let error = closure(&timer).unwrap_err();
-    let error = error.downcast::<ScheduleError<Task>>().unwrap();
+    let error = error.downcast::<ScheduleError<TimerTask>>().unwrap();
     assert_eq!(ScheduleErrorKind::from(*error), ScheduleErrorKind::Stopped);
 }
 
@@ -189,7 +189,7 @@ fn debug_does_not_need_a_payload_that_can_be_printed() {
     debug(&timer, &["Timer", "Started", "shards: 1", "tick: 1ms"]);
     debug(&timeout, &["TimerHandle", "Key(0:", "Pending"]);
     debug(&timer.stats(), &["scheduled: 1", "lateness"]);
-    debug(&Task::new(|| ()), &["Task"]);
+    debug(&TimerTask::new(|| ()), &["TimerTask"]);
     debug(&Builder::new(), &["Builder", "Park", "Home", "1ms"]);
     debug(&ManualClock::new(), &["ManualClock"]);
     assert_eq!(timer.stop().unwrap().len(), 1);
@@ -318,7 +318,7 @@ fn an_engine_says_how_it_was_built() {
 
 #[test]
 fn closures_are_the_default_payload() {
-    let timer: Timer = Timer::builder().shards(1).pinning(Pinning::Off).build().unwrap();
+    let timer: Timer = Builder::new().shards(1).pinning(Pinning::Off).build().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     timer.run_after(Duration::ZERO, move || sender.send(1).unwrap()).unwrap();
     assert_eq!(receiver.recv(), Ok(1));
@@ -328,7 +328,7 @@ fn closures_are_the_default_payload() {
     timeout.cancel().into_payload().unwrap().run();
     assert_eq!(receiver.recv(), Ok(2));
     // A task that was made beforehand is taken as it is.
-    timer.schedule_key(HOUR, Task::new(|| ())).unwrap();
+    timer.schedule_key(HOUR, TimerTask::new(|| ())).unwrap();
     assert_eq!(timer.stop().unwrap().len(), 1);
 }
 

@@ -168,7 +168,7 @@ fn an_instant_is_exact_on_the_machines_clock() {
     let instant = Instant::now() + HOUR;
     let exact = clock.time_of(instant);
     let near = |told: Time| told >= exact && told < exact + MS;
-    let timer = Timer::builder().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+    let timer = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
     let timer = timer.build_with(|_: Expired<u64>| ()).unwrap();
     assert!(near(timer.schedule(instant, 1).unwrap().deadline()));
     let mut timer = Settings::new().build_with_waker(|| ()).unwrap();

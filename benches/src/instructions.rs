@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Task, Timer, TimerHandle, When,
+    Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Timer, TimerHandle, TimerTask,
+    When,
 };
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
@@ -339,7 +340,7 @@ fn engine_closures(times: usize) {
     let timer = engine.build().expect("the settings are valid");
     pairs(
         times,
-        || timer.schedule_key(DELAY, Task::new(closure())).expect("there is no limit"),
+        || timer.schedule_key(DELAY, TimerTask::new(closure())).expect("there is no limit"),
         |key| _ = black_box(timer.cancel(key)),
         || _ = timer.turn(),
     );
@@ -351,7 +352,7 @@ fn engine_first_page(times: usize) {
     pairs(
         times,
         || timer.run_after(DELAY, closure()).expect("there is no limit"),
-        |timeout: TimerHandle<Task>| _ = black_box(timeout.cancel()),
+        |timeout: TimerHandle<TimerTask>| _ = black_box(timeout.cancel()),
         || _ = timer.turn(),
     );
 }

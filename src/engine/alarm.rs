@@ -18,7 +18,7 @@
 
 use super::hold::EngineRef;
 use super::inner::Inner;
-use super::task::Task;
+use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
 use crate::node::exchange::NotExchanged;
@@ -45,14 +45,14 @@ impl Identity {
 /// A timer that has been armed and not let go of.
 #[derive(Clone, Copy)]
 struct Armed {
-    key: Key<Task>,
+    key: Key<TimerTask>,
     /// The waker that the node carries, if it carries one.
     waker: Identity,
 }
 
 /// See the module.
 pub(crate) struct Alarm {
-    engine: EngineRef<Task>,
+    engine: EngineRef<TimerTask>,
     /// Counted as a handle of the engine; one that is static is never freed.
     counted: bool,
     armed: Option<Armed>,
@@ -94,7 +94,7 @@ impl Alarm {
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let tick = self.engine.rate.deadline_at(deadline);
-        match self.engine.schedule(tick, Task::waking(waker), true) {
+        match self.engine.schedule(tick, TimerTask::waking(waker), true) {
             Ok(key) => {
                 self.armed = Some(Armed { key, waker: identity });
                 Ok(())
@@ -150,11 +150,11 @@ impl Alarm {
 
     /// Puts another waker in the place of the one that the node carries; false if the timer has ended.
     #[cold]
-    fn exchange(&mut self, key: Key<Task>, waker: &Waker) -> bool {
+    fn exchange(&mut self, key: Key<TimerTask>, waker: &Waker) -> bool {
         // Of the user's, and before anything is done.
         let waker = waker.clone();
         let identity = Identity::of(&waker);
-        let task = Task::waking(waker);
+        let task = TimerTask::waking(waker);
         let exchanged = self.engine.on_shard(key, |producer| producer.exchange(key, task));
         match exchanged {
             Some(Ok(before)) => {
@@ -195,7 +195,7 @@ impl Alarm {
 
     /// Returns the timer's task, if it is pending.
     #[inline]
-    fn end(&mut self) -> Option<Task> {
+    fn end(&mut self) -> Option<TimerTask> {
         let Armed { key, .. } = self.armed.take()?;
         let taken = self.engine.on_shard(key, |producer| {
             let taken = producer.cancel_held(key.index());
@@ -218,10 +218,10 @@ impl Drop for Alarm {
     }
 }
 
-impl Inner<Task> {
+impl Inner<TimerTask> {
     /// Where the timer behind a key stands, whose node the caller holds.
     #[inline]
-    fn phase_of(&self, key: Key<Task>) -> Phase {
+    fn phase_of(&self, key: Key<TimerTask>) -> Phase {
         let state = self.handle(key).and_then(|handle| handle.state(key));
         state.map_or(Phase::Returned, State::phase)
     }
@@ -229,7 +229,7 @@ impl Inner<Task> {
 
 /// Drops the waker of a task without waking it.
 #[inline]
-fn forget(task: Task) {
+fn forget(task: TimerTask) {
     if let Some(waker) = task.into_waker() {
         contain::drop_quietly("a waker", waker);
     }

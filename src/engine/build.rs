@@ -9,7 +9,7 @@ use super::pinning;
 use super::routing::Router;
 use super::settings::IdleStrategy;
 use super::state::Standing;
-use super::task::Task;
+use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain::Contained;
 use crate::park::parker::Parker;
@@ -42,8 +42,8 @@ impl Builder {
     /// # Errors
     ///
     /// If a setting is out of range.
-    pub fn build(self) -> Result<Timer<Task>, BuildError> {
-        self.build_with(|expired: Expired<Task>| expired.payload.run())
+    pub fn build(self) -> Result<Timer<TimerTask>, BuildError> {
+        self.build_with(|expired: Expired<TimerTask>| expired.payload.run())
     }
 
     /// Builds an engine with one handler, shared by all workers.
@@ -249,7 +249,7 @@ fn wake_on_advance<T: Send + 'static>(
     })
 }
 
-impl Timer<Task> {
+impl Timer<TimerTask> {
     /// An engine for closures with every setting at its default.
     ///
     /// # Errors
@@ -257,19 +257,5 @@ impl Timer<Task> {
     /// None of the defaults is out of range on any known system; the type is that of the builder.
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
-    }
-
-    /// A builder with every setting at its default.
-    ///
-    /// ```
-    /// use tickwheel::{Pinning, Timer};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().pinning(Pinning::Off).build()?;
-    /// assert_eq!(timer.pending(), 0);
-    /// # Ok(()) }
-    /// ```
-    pub fn builder() -> Builder {
-        Builder::new()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::pinning::{self, Pinning};
-use super::task::Task;
+use super::task::TimerTask;
 use super::timer::Timer;
 use crate::types::BuildError;
 use std::sync::OnceLock;
@@ -62,7 +62,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError::GlobalExists`] if there is one already, and as [`build`](Self::build).
-    pub fn build_global(self) -> Result<&'static Timer<Task>, BuildError> {
+    pub fn build_global(self) -> Result<&'static Timer<TimerTask>, BuildError> {
         let timer = self.build()?;
         match GLOBAL.set(timer) {
             Ok(()) => global(),

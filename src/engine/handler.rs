@@ -10,7 +10,7 @@ use super::events;
 use super::hooks::{self, PanicReport, SlowHandler};
 use super::inner::{Handler, Inner, Outcome, ShardWorker};
 #[cfg(feature = "futures")]
-use super::task::Task;
+use super::task::TimerTask;
 use crate::contain::{self, Contained};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
@@ -148,7 +148,7 @@ const WAKE_BATCH: usize = 32;
 pub(super) fn waker_of<T: 'static>() -> Option<fn(&T) -> Option<&Waker>> {
     #[cfg(feature = "futures")]
     {
-        let waker_of: fn(&Task) -> Option<&Waker> = Task::waker;
+        let waker_of: fn(&TimerTask) -> Option<&Waker> = TimerTask::waker;
         (&waker_of as &dyn std::any::Any).downcast_ref().copied()
     }
     #[cfg(not(feature = "futures"))]
@@ -262,14 +262,14 @@ mod tests {
     }
 
     /// Returns a shard with `count` wakers that have fired, and what they wake.
-    fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<Task>, Arc<Panicking>) {
-        let inner: &Inner<Task> = &timer.inner;
+    fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Panicking>) {
+        let inner: &Inner<TimerTask> = &timer.inner;
         let mut shard = inner.lifecycle.state.lock().unwrap().idle[0].take().unwrap();
         let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
         for _ in 0..count {
-            let payload = Task::waking(Waker::from(Arc::clone(&wakers)));
+            let payload = TimerTask::waking(Waker::from(Arc::clone(&wakers)));
             // A key of any timer: the handler does not use it.
-            let key = timer.schedule_key(Duration::ZERO, Task::new(|| ())).unwrap();
+            let key = timer.schedule_key(Duration::ZERO, TimerTask::new(|| ())).unwrap();
             let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
             let expired = Expired { payload, key, deadline, lateness, shard: 0 };
             shard.handle_in_turn(inner, expired, Time::ZERO);

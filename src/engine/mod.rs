@@ -21,7 +21,7 @@
 //! | `handler` | what is called when a timer fires: handlers, executors, wakers |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
 //! | `events` | what an operator is told as it happens |
-//! | `task` | [`Task`]: a closure as a payload |
+//! | `task` | [`TimerTask`]: a closure as a payload |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
@@ -66,6 +66,6 @@ pub use settings::{Drive, IdleStrategy};
 pub use state::{EngineState, Shutdown};
 pub use stats::Stats;
 pub use submitter::Submitter;
-pub use task::Task;
+pub use task::TimerTask;
 pub use timer::Timer;
 pub use weak::WeakTimer;

@@ -1,4 +1,4 @@
-//! `Task`: a closure as a payload, without a box if it is small.
+//! `TimerTask`: a closure as a payload, without a box if it is small.
 //!
 //! ```text
 //!   +--------+------------------------------+
@@ -23,27 +23,28 @@ const WORDS: usize = 3;
 type Storage = MaybeUninit<[usize; WORDS]>;
 
 const _: () = assert!(size_of::<Storage>() == WORDS * size_of::<usize>());
-const _: () = assert!(size_of::<Task>() == (WORDS + 1) * size_of::<usize>());
-const _: () = assert!(size_of::<Option<Task>>() == size_of::<Task>());
+const _: () = assert!(size_of::<TimerTask>() == (WORDS + 1) * size_of::<usize>());
+const _: () = assert!(size_of::<Option<TimerTask>>() == size_of::<TimerTask>());
 
 /// The default payload: a closure, run on the shard's worker.
 ///
-/// Made from any `FnOnce() + Send + 'static`, by [`Task::new`] or `into()`;
+/// Made from any `FnOnce() + Send + 'static`, by [`TimerTask::new`] or `into()`;
 /// [`Timer::run_after`](crate::Timer::run_after) does it by itself. A closure of up to three words (24 bytes
 /// on a 64-bit machine) with the alignment of a word or less is stored in the task, so that scheduling it
 /// allocates nothing; a larger one is boxed.
 ///
-/// Dropping a task drops the closure and what it has captured, without running it.
+/// Dropping a task drops the closure and what it has captured, without running it. The type is public because it is the
+/// default payload of [`Timer`](crate::Timer): errors and `stop` return it.
 ///
 /// ```
-/// use tickwheel::Task;
+/// use tickwheel::TimerTask;
 ///
 /// let (sender, receiver) = std::sync::mpsc::channel();
-/// let task = Task::new(move || sender.send(17).unwrap());
+/// let task = TimerTask::new(move || sender.send(17).unwrap());
 /// task.run();
 /// assert_eq!(receiver.recv(), Ok(17));
 /// ```
-pub struct Task {
+pub struct TimerTask {
     vtable: &'static Vtable,
     storage: Storage,
     /// The owned closure: it may move to another thread, and may not be shared.
@@ -58,7 +59,7 @@ struct Vtable {
     /// Drops the closure where it lies.
     drop: unsafe fn(*mut Storage),
     /// Makes the same task once more, for the next period of a periodic timer.
-    again: Option<unsafe fn(*const Storage) -> Task>,
+    again: Option<unsafe fn(*const Storage) -> TimerTask>,
     /// Whether the storage holds a [`Waker`] that waits for the timer.
     waits: bool,
 }
@@ -101,10 +102,10 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
         waits: false,
     };
 
-    fn into_task(self) -> Task {
+    fn into_task(self) -> TimerTask {
         const { assert!(is_small::<Self>()) };
         // SAFETY: as asserted, and the vtable is the one for this type.
-        unsafe { Task::store(self, Self::VTABLE) }
+        unsafe { TimerTask::store(self, Self::VTABLE) }
     }
 
     /// # Safety
@@ -124,7 +125,7 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
     /// # Safety
     ///
     /// The storage holds a `Self`.
-    unsafe fn again(storage: *const Storage) -> Task {
+    unsafe fn again(storage: *const Storage) -> TimerTask {
         // SAFETY: the function's contract; the reference ends with this call, during which the task is borrowed.
         let this = unsafe { &*storage.cast::<Self>() };
         Self(Arc::clone(&this.0)).into_task()
@@ -145,7 +146,7 @@ unsafe fn wake(storage: *mut Storage) {
 }
 
 #[cfg(feature = "futures")]
-impl Task {
+impl TimerTask {
     /// A task that wakes: when it runs, and when it is dropped.
     #[inline]
     pub(crate) fn waking(waker: Waker) -> Self {
@@ -174,13 +175,13 @@ impl Task {
     }
 }
 
-impl Task {
+impl TimerTask {
     /// Makes a task of a closure; allocates only if the closure is larger than three words.
     #[inline]
     pub fn new<F: FnOnce() + Send + 'static>(run: F) -> Self {
-        fn small<F: FnOnce() + Send + 'static>(run: F) -> Task {
+        fn small<F: FnOnce() + Send + 'static>(run: F) -> TimerTask {
             // SAFETY: the closure is small, as a box is, and the vtable is the one for this type.
-            unsafe { Task::store(run, vtable::<F>()) }
+            unsafe { TimerTask::store(run, vtable::<F>()) }
         }
         if const { is_small::<F>() } { small(run) } else { small(Box::new(run)) }
     }
@@ -203,7 +204,7 @@ impl Task {
         Repeating(Arc::new(Mutex::new(run))).into_task()
     }
 
-    /// Makes the same task once more; only [`Task::repeating`] ones are ever asked.
+    /// Makes the same task once more; only [`TimerTask::repeating`] ones are ever asked.
     pub(super) fn again(&self) -> Self {
         let Some(again) = self.vtable.again else { return Self::new(|| ()) };
         // SAFETY: the vtable belongs to what lies in the storage (`store`).
@@ -228,23 +229,23 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for TimerTask {
     fn drop(&mut self) {
         // SAFETY: the vtable belongs to what lies in the storage (`store`), which is not used after this.
         unsafe { (self.vtable.drop)(&raw mut self.storage) };
     }
 }
 
-impl<F: FnOnce() + Send + 'static> From<F> for Task {
+impl<F: FnOnce() + Send + 'static> From<F> for TimerTask {
     #[inline]
     fn from(run: F) -> Self {
         Self::new(run)
     }
 }
 
-impl fmt::Debug for Task {
+impl fmt::Debug for TimerTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Task")
+        f.write_str("TimerTask")
     }
 }
 
@@ -283,7 +284,7 @@ mod tests {
         let (drops, runs) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let make = || {
             let (captured, runs) = (Drops(Arc::clone(&drops), false), Arc::clone(&runs));
-            Task::new(move || {
+            TimerTask::new(move || {
                 assert!(!captured.panics());
                 runs.fetch_add(sum(extra), Ordering::Relaxed);
             })
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (sum(extra), 2));
         // Moved to another thread and through a vector that grows.
         let tasks: Vec<_> = (0..100).map(|_| make()).collect();
-        std::thread::spawn(move || tasks.into_iter().for_each(Task::run)).join().unwrap();
+        std::thread::spawn(move || tasks.into_iter().for_each(TimerTask::run)).join().unwrap();
         assert_eq!(drops.load(Ordering::Relaxed), 102);
         assert_eq!(Arc::strong_count(&drops), 1, "every captured value is gone");
     }
@@ -325,9 +326,9 @@ mod tests {
                 let captured = Drops(Arc::clone(&drops), panics);
                 let filler = [1_usize; 8];
                 let task = if boxed {
-                    Task::new(move || panic!("{} {}", captured.panics(), filler[0]))
+                    TimerTask::new(move || panic!("{} {}", captured.panics(), filler[0]))
                 } else {
-                    Task::new(move || {
+                    TimerTask::new(move || {
                         assert!(!captured.panics());
                         std::panic::resume_unwind(Box::new("a closure that panics"))
                     })
@@ -348,7 +349,7 @@ mod tests {
     #[test]
     fn a_repeating_task_can_be_made_again() {
         let runs = Arc::new(AtomicUsize::new(0));
-        let task = Task::repeating({
+        let task = TimerTask::repeating({
             let runs = Arc::clone(&runs);
             move || {
                 let _ = runs.fetch_add(1, Ordering::Relaxed);

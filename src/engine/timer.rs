@@ -5,7 +5,7 @@ use super::hold::TimerRef;
 use super::inner::Inner;
 use super::state::{EngineState, Shutdown};
 use super::stats::Stats;
-use super::task::Task;
+use super::task::TimerTask;
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Note that a payload which holds a clone keeps its own engine alive; one that holds a [`WeakTimer`](crate::WeakTimer)
 /// does not.
 ///
-/// `T` is what a timer carries and what the handler gets when it fires. The default, [`Task`], is a
+/// `T` is what a timer carries and what the handler gets when it fires. The default, [`TimerTask`], is a
 /// closure that runs on the worker.
 ///
 /// ```
@@ -59,7 +59,7 @@ use std::time::Duration;
 /// # Complexity
 ///
 /// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
-pub struct Timer<T = Task> {
+pub struct Timer<T = TimerTask> {
     pub(super) inner: TimerRef<T>,
 }
 
@@ -86,11 +86,11 @@ impl<T> Timer<T> {
     }
 }
 
-impl Timer<Task> {
+impl Timer<TimerTask> {
     /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
     ///
-    /// As [`schedule`](Self::schedule) with [`Task::new`]: a closure of up to three words is not boxed, and dropping
-    /// the returned [`TimerHandle`] leaves the timer armed.
+    /// As [`schedule`](Self::schedule) with [`TimerTask::new`]: a closure of up to three words is not boxed, and
+    /// dropping the returned [`TimerHandle`] leaves the timer armed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -110,8 +110,8 @@ impl Timer<Task> {
         &self,
         when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<TimerHandle<Task>, ScheduleError<Task>> {
-        self.schedule(when, Task::new(run))
+    ) -> Result<TimerHandle<TimerTask>, ScheduleError<TimerTask>> {
+        self.schedule(when, TimerTask::new(run))
     }
 
     /// Runs a closure once per period, the first time `first` from now; see
@@ -119,7 +119,7 @@ impl Timer<Task> {
     ///
     /// It never runs twice at a time and no thread waits for it. A call that comes while the closure still runs on
     /// another thread, or from within itself, does nothing: on an executor's thread the call of a later period,
-    /// elsewhere a task that [`cancel`](Timer::cancel) has handed back and that is [run](Task::run) by hand.
+    /// elsewhere a task that [`cancel`](Timer::cancel) has handed back and that is [run](TimerTask::run) by hand.
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,8 +145,8 @@ impl Timer<Task> {
         first: impl Into<When>,
         period: Period,
         run: impl FnMut() + Send + 'static,
-    ) -> Result<Key<Task>, ScheduleError<Task>> {
-        self.inner.begin_periodic(first.into(), period, Task::repeating(run), Task::again)
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        self.inner.begin_periodic(first.into(), period, TimerTask::repeating(run), TimerTask::again)
     }
 }
 
@@ -372,10 +372,10 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{Drive, Timer};
+    /// use tickwheel::{Builder, Drive};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().drive(Drive::Manual).build()?;
+    /// let timer = Builder::new().drive(Drive::Manual).build()?;
     /// timer.run_after(Duration::ZERO, || println!("on this thread"))?;
     /// assert_eq!(timer.turn(), Ok(1));
     /// # Ok(()) }
@@ -401,11 +401,11 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{EngineState, ManualClock, Timer};
+    /// use tickwheel::{Builder, EngineState, ManualClock};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let timer = Builder::new().clock(clock.clone()).build()?;
     /// timer.start()?;
     /// assert_eq!(timer.state(), EngineState::Started);
     /// timer.run_after(Duration::from_secs(3600), || println!("an hour later"))?;

@@ -2,7 +2,7 @@
 
 use super::hold::TimerRef;
 use super::inner::Hold;
-use super::task::Task;
+use super::task::TimerTask;
 use super::timer::Timer;
 use std::fmt;
 use std::sync::Weak;
@@ -30,7 +30,7 @@ use std::sync::Weak;
 /// assert!(weak.upgrade().is_none());
 /// # Ok(()) }
 /// ```
-pub struct WeakTimer<T = Task> {
+pub struct WeakTimer<T = TimerTask> {
     hold: Weak<Hold<T>>,
 }
 

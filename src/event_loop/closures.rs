@@ -2,22 +2,22 @@
 
 use super::remote::Remote;
 use super::timer::EventLoopTimer;
-use crate::engine::Task;
+use crate::engine::TimerTask;
 use crate::time::{Time, When};
 use crate::types::{Key, ScheduleError};
 
-impl EventLoopTimer<Task> {
+impl EventLoopTimer<TimerTask> {
     /// Schedules a closure to fire after a delay from `now`, or at a point in time, rounded up to the next
     /// tick; the loop runs it where it polls.
     ///
-    /// As [`schedule`](Self::schedule) with [`Task::new`].
+    /// As [`schedule`](Self::schedule) with [`TimerTask::new`].
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{EventLoopTimer, Task, Settings};
+    /// use tickwheel::{EventLoopTimer, TimerTask, Settings};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut timer: EventLoopTimer<Task> = Settings::new().build_with_waker(|| ())?;
+    /// let mut timer: EventLoopTimer<TimerTask> = Settings::new().build_with_waker(|| ())?;
     /// let now = timer.now();
     /// timer.run_after(now, Duration::ZERO, || println!("in this loop"))?;
     /// assert_eq!(timer.poll(now, |expired| expired.payload.run()).fired, 1);
@@ -32,23 +32,23 @@ impl EventLoopTimer<Task> {
         now: Time,
         when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<Key<Task>, ScheduleError<Task>> {
-        self.schedule(now, when, Task::new(run))
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        self.schedule(now, when, TimerTask::new(run))
     }
 }
 
-impl Remote<Task> {
+impl Remote<TimerTask> {
     /// Schedules a closure to fire after a delay, or at a point in time, rounded up to the next tick; the
     /// loop runs it where it polls.
     ///
-    /// As [`schedule`](Self::schedule) with [`Task::new`].
+    /// As [`schedule`](Self::schedule) with [`TimerTask::new`].
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{EventLoopTimer, Task, Settings};
+    /// use tickwheel::{EventLoopTimer, TimerTask, Settings};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut timer: EventLoopTimer<Task> = Settings::new().build_with_waker(|| ())?;
+    /// let mut timer: EventLoopTimer<TimerTask> = Settings::new().build_with_waker(|| ())?;
     /// let remote = timer.remote();
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| remote.run_after(Duration::ZERO, || println!("in the loop's thread")));
@@ -64,7 +64,7 @@ impl Remote<Task> {
         &self,
         when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<Key<Task>, ScheduleError<Task>> {
-        self.schedule(when, Task::new(run))
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        self.schedule(when, TimerTask::new(run))
     }
 }

@@ -14,10 +14,10 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Drive, Timer};
+/// use tickwheel::{Builder, Drive};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let timer = Timer::builder().shards(2).drive(Drive::Manual).build()?;
+/// let timer = Builder::new().shards(2).drive(Drive::Manual).build()?;
 /// timer.run_after(Duration::ZERO, || ())?;
 /// timer.turn()?;
 /// for shard in timer.stats().shards {

@@ -9,7 +9,7 @@ use core::time::Duration;
 /// ```
 /// use std::sync::Weak;
 /// use std::time::Duration;
-/// use tickwheel::{Clock, Drive, ManualClock, Time, Timer};
+/// use tickwheel::{Builder, Clock, Drive, ManualClock, Time};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// /// Another clock, a day ahead.
@@ -34,7 +34,7 @@ use core::time::Duration;
 ///     }
 /// }
 ///
-/// let timer = Timer::builder().clock(Tomorrow(ManualClock::new())).drive(Drive::Manual).build()?;
+/// let timer = Builder::new().clock(Tomorrow(ManualClock::new())).drive(Drive::Manual).build()?;
 /// assert_eq!(timer.now(), Time::from_nanos(86_400_000_000_000));
 /// # Ok(()) }
 /// ```

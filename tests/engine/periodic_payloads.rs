@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Clock, Drive, Expired, Key, ManualClock, StopError, Task, Time, Timer, WeakTimer,
+    Cancel, Clock, Drive, Expired, Key, ManualClock, StopError, Time, Timer, TimerTask, WeakTimer,
 };
 
 /// Its copies are made under a lock of the user's.
@@ -179,7 +179,7 @@ fn a_cancel_at_any_reading_of_the_clock_prevents_the_call_or_comes_after_it() {
 /// What a waker cancels, and whether it has.
 #[derive(Default)]
 struct Victim {
-    timer: OnceLock<(WeakTimer, Key<Task>)>,
+    timer: OnceLock<(WeakTimer, Key<TimerTask>)>,
     won: AtomicBool,
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, Settings,
-    StopError, Task, Time, Timer, executor_fn,
+    StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// A payload whose `Clone` and whose destructor panic on demand.
@@ -146,7 +146,7 @@ fn the_last_handle_dropped_in_a_handler_beside_payloads_that_panic() {
     let timer = Builder::new().shards(2).build().unwrap();
     for _ in 0..50 {
         let bomb = fuse.bomb();
-        arm(&timer, HOUR, Task::new(move || drop(bomb)));
+        arm(&timer, HOUR, TimerTask::new(move || drop(bomb)));
     }
     let (let_go, gate) = channel::<()>();
     let last = timer.clone();

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tickwheel::{Drive, Key, Task, Timer, TurnError};
+use tickwheel::{Drive, Key, Timer, TimerTask, TurnError};
 
 /// Runs `test` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -26,7 +26,8 @@ fn a_repeating_closure_that_cancels_itself_and_runs_itself_by_hand() {
     for drive in [Drive::Manual, Drive::Workers] {
         must_end(move || {
             let timer = one_shard().drive(drive).build().unwrap();
-            let (own, calls) = (Arc::new(OnceLock::<Key<Task>>::new()), Arc::new(Mutex::new(0)));
+            let (own, calls) =
+                (Arc::new(OnceLock::<Key<TimerTask>>::new()), Arc::new(Mutex::new(0)));
             let (key, counted, weak) = (Arc::clone(&own), Arc::clone(&calls), timer.downgrade());
             let (tell, told) = channel();
             let run = move || {

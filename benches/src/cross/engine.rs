@@ -4,7 +4,7 @@ use super::peer::{CrossPeer, Session, Setup};
 use crate::book::Book;
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Key, Task, Timer, TimerHandle};
+use tickwheel::{Builder, Expired, Key, Timer, TimerHandle, TimerTask};
 
 /// The default settings, except for what the figure asks for.
 pub(super) fn builder(setup: &Setup) -> Builder {
@@ -96,14 +96,14 @@ impl Session for Handles {
 
 /// Closures and plain keys.
 pub struct ClosuresPeer {
-    timer: Timer<Task>,
+    timer: Timer<TimerTask>,
     /// Leaked, so that a closure holds it without a shared count.
     book: &'static Book,
 }
 
 /// One thread's clone of it.
 pub struct Closures {
-    timer: Timer<Task>,
+    timer: Timer<TimerTask>,
     book: &'static Book,
 }
 
@@ -123,17 +123,17 @@ impl CrossPeer for ClosuresPeer {
 }
 
 impl Session for Closures {
-    type Handle = Key<Task>;
+    type Handle = Key<TimerTask>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<Task> {
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<TimerTask> {
         let book = self.book;
-        let task = Task::new(move || book.fired(payload));
+        let task = TimerTask::new(move || book.fired(payload));
         self.timer.schedule_key(delay, task).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key<Task>) {
+    fn cancel(&mut self, key: Key<TimerTask>) {
         assert!(self.timer.cancel(key).won());
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel::{
-    BuildError, Builder, Cancel, Expired, Key, Reschedule, ScheduleError, Task, Timer, TimerHandle,
+    BuildError, Builder, Cancel, Expired, Key, Reschedule, ScheduleError, Timer, TimerHandle,
+    TimerTask,
 };
 
 use crate::ledger::handlers::record_on_this_thread;
@@ -65,20 +66,20 @@ impl Load for Typed {
 pub(crate) struct Closure;
 
 impl Load for Closure {
-    type Payload = Task;
+    type Payload = TimerTask;
 
-    fn build(builder: Builder, _book: &Arc<Ledger>) -> Result<Timer<Task>, BuildError> {
+    fn build(builder: Builder, _book: &Arc<Ledger>) -> Result<Timer<TimerTask>, BuildError> {
         builder.build()
     }
 
     #[inline]
-    fn payload(link: &Arc<Link>, ticket: Ticket) -> Task {
+    fn payload(link: &Arc<Link>, ticket: Ticket) -> TimerTask {
         let link = Arc::clone(link);
-        Task::new(move || record_on_this_thread(&link.0, ticket))
+        TimerTask::new(move || record_on_this_thread(&link.0, ticket))
     }
 
     #[inline]
-    fn ticket(_payload: &Task) -> Option<Ticket> {
+    fn ticket(_payload: &TimerTask) -> Option<Ticket> {
         None
     }
 }

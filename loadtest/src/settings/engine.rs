@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use tickwheel::{BuildError, Builder, IdleStrategy, Pinning, Timer, WheelKind};
+use tickwheel::{BuildError, Builder, IdleStrategy, Pinning, WheelKind};
 
 use super::parse::{count, duration, show};
 use super::setting::Setting;
@@ -35,7 +35,7 @@ pub(crate) struct EngineSettings {
 impl EngineSettings {
     /// A builder for these settings.
     pub(crate) fn builder(&self) -> Builder {
-        let builder = Timer::builder()
+        let builder = Builder::new()
             .shards(self.shards)
             .tick(self.tick)
             .thread_name("loadtest")

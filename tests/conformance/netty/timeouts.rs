@@ -10,7 +10,7 @@ use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Executor, Expired, ManualClock, ScheduleErrorKind, StopError, Task, Time, Timer,
+    Cancel, Executor, Expired, ManualClock, ScheduleErrorKind, StopError, Time, Timer, TimerTask,
     WheelKind,
 };
 
@@ -180,10 +180,10 @@ fn netty_swallows_a_panic_and_the_worker_lives_on() {
 }
 
 /// Runs tasks on a thread of its own; refuses them once that has gone.
-struct OneThread(std::sync::mpsc::SyncSender<Task>, Arc<Mutex<Vec<Task>>>);
+struct OneThread(std::sync::mpsc::SyncSender<TimerTask>, Arc<Mutex<Vec<TimerTask>>>);
 
-impl Executor<Task> for OneThread {
-    fn execute(&self, expired: Expired<Task>) -> Result<(), Expired<Task>> {
+impl Executor<TimerTask> for OneThread {
+    fn execute(&self, expired: Expired<TimerTask>) -> Result<(), Expired<TimerTask>> {
         let (payload, rest) = expired.split();
         self.0.try_send(payload).map_err(|refused| {
             let (std::sync::mpsc::TrySendError::Full(payload)
@@ -192,16 +192,16 @@ impl Executor<Task> for OneThread {
         })
     }
 
-    fn rejected(&self, expired: Expired<Task>) {
+    fn rejected(&self, expired: Expired<TimerTask>) {
         self.1.lock().unwrap().push(expired.payload);
     }
 }
 
 #[test]
 fn netty_runs_tasks_on_a_given_executor() {
-    let (queue, tasks) = sync_channel::<Task>(64);
+    let (queue, tasks) = sync_channel::<TimerTask>(64);
     let pool = std::thread::Builder::new().name("the pool".to_owned());
-    let pool = pool.spawn(move || tasks.into_iter().for_each(Task::run)).unwrap();
+    let pool = pool.spawn(move || tasks.into_iter().for_each(TimerTask::run)).unwrap();
     let timer = netty().build_on(OneThread(queue, Arc::default())).unwrap();
     let (sender, receiver) = channel();
     let task = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
@@ -214,7 +214,7 @@ fn netty_runs_tasks_on_a_given_executor() {
 
 #[test]
 fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
-    let (queue, tasks) = sync_channel::<Task>(64);
+    let (queue, tasks) = sync_channel::<TimerTask>(64);
     drop(tasks);
     let refused = Arc::new(Mutex::new(Vec::new()));
     let timer = netty().build_on(OneThread(queue, Arc::clone(&refused))).unwrap();
