@@ -14,10 +14,9 @@ mod cores;
 
 pub(crate) use cores::Cores;
 
-use crate::types::BuildError;
+use crate::types::{BuildError, error_texts};
 use core_affinity::CoreId;
 use std::time::Duration;
-use thiserror::Error;
 
 /// Which core each worker is pinned to.
 ///
@@ -92,21 +91,23 @@ impl Starvation {
 }
 
 /// A worker could not be pinned; it runs unpinned.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PinError {
     /// The system refused, or has no such thing.
-    #[error(
-        "the system refused to pin the thread to core {core}; \
-         check that the core exists, or use Pinning::Off"
-    )]
     Refused { core: usize },
     /// The system agreed, but the thread's mask is not that one core.
     #[cfg(target_os = "linux")]
-    #[error(
-        "the thread was pinned to core {core} but its mask is now {found:?}; \
-         something else changes this process's affinity"
-    )]
     NotInForce { core: usize, found: Vec<usize> },
+}
+
+error_texts! { PinError
+    Self::Refused { core } =>
+        "the system refused to pin the thread to core {core}; check that the core exists, or use \
+         Pinning::Off",
+    #[cfg(target_os = "linux")]
+    Self::NotInForce { core, found } =>
+        "the thread was pinned to core {core} but its mask is now {found:?}; something else \
+         changes this process's affinity",
 }
 
 /// One above the largest core number that an affinity mask can hold.

@@ -1,7 +1,7 @@
 //! Why a future ends before its time.
 
-use crate::types::ScheduleErrorKind;
-use thiserror::Error;
+use crate::types::{ScheduleErrorKind, error_texts};
+use core::fmt;
 
 /// Why a [`Sleep`](crate::Sleep) or an [`Interval`](crate::Interval) cannot go on: its timer was not accepted, or its
 /// engine has been stopped.
@@ -23,11 +23,19 @@ use thiserror::Error;
 /// assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the sleep ended before its time: {kind}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SleepError {
     kind: ScheduleErrorKind,
 }
+
+impl fmt::Display for SleepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind } = self;
+        write!(f, "the sleep ended before its time: {kind}")
+    }
+}
+
+impl core::error::Error for SleepError {}
 
 impl SleepError {
     /// Why.
@@ -57,15 +65,24 @@ impl From<ScheduleErrorKind> for SleepError {
 /// }
 /// # drop(ask(async { 17 }));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeoutError {
     /// The future was not ready in time.
-    #[error("the future was not ready in time")]
     Elapsed,
     /// There was no timer to tell when the time is over.
-    #[error(transparent)]
-    Sleep(#[from] SleepError),
+    Sleep(SleepError),
+}
+
+error_texts! { TimeoutError
+    Self::Elapsed => "the future was not ready in time",
+    Self::Sleep(source) => "{source}",
+}
+
+impl From<SleepError> for TimeoutError {
+    fn from(error: SleepError) -> Self {
+        Self::Sleep(error)
+    }
 }
 
 impl TimeoutError {

@@ -4,9 +4,9 @@
 //! the timer fired, so rounding to ticks does not add up: there is no drift however many periods pass.
 
 use super::{Time, saturating_ns};
+use crate::types::error_texts;
 use core::num::NonZeroU64;
 use core::time::Duration;
-use thiserror::Error;
 
 /// Why a period was refused.
 ///
@@ -16,15 +16,17 @@ use thiserror::Error;
 ///
 /// assert_eq!(Period::fixed_rate(Duration::ZERO, MissedTicks::Skip), Err(PeriodError::Zero));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeriodError {
     /// The period is zero: its timer would be due again at once, for ever.
-    #[error(
-        "the period is 0 and its timer would fire without end; \
-         choose at least 1ns, better at least one tick, or schedule a timer that fires once"
-    )]
     Zero,
+}
+
+error_texts! { PeriodError
+    Self::Zero =>
+        "the period is 0 and its timer would fire without end; choose at least 1ns, better at \
+         least one tick, or schedule a timer that fires once",
 }
 
 /// The treatment of missed periods of a fixed-rate timer.

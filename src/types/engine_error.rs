@@ -3,7 +3,6 @@
 //! As in `error`, each text names the cure.
 
 use alloc::string::String;
-use thiserror::Error;
 
 /// Why an engine could not be started.
 ///
@@ -17,27 +16,29 @@ use thiserror::Error;
 /// assert_eq!(timer.start(), Err(StartError::Stopped));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
     /// The engine has been stopped, which is final.
-    #[error("the engine is stopped and cannot be started again; build a new one")]
     Stopped,
     /// This process is a fork of the one that started the engine, and its workers are not here.
-    #[error(
-        "the engine was started before a fork and its workers are in the other process; build a new one here"
-    )]
     Forked,
     /// The operating system gave no thread.
-    #[error(
-        "no thread for shard {shard}: {message}; raise the limit of threads or use fewer shards"
-    )]
     Spawn {
         /// The shard whose worker could not be spawned.
         shard: usize,
         /// The operating system's reason.
         message: String,
     },
+}
+
+error_texts! { StartError
+    Self::Stopped => "the engine is stopped and cannot be started again; build a new one",
+    Self::Forked =>
+        "the engine was started before a fork and its workers are in the other process; build a \
+         new one here",
+    Self::Spawn { shard, message } =>
+        "no thread for shard {shard}: {message}; raise the limit of threads or use fewer shards",
 }
 
 /// Why an engine could not be stopped by this call.
@@ -57,29 +58,30 @@ pub enum StartError {
 /// assert!(timer.stop().is_ok());
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopError {
     /// Called from a handler, on the thread that it would wait for.
-    #[error(
-        "stop() was called from inside a handler and would wait for itself; \
-         call it from another thread"
-    )]
     InsideHandler,
     /// Shards were still at work when the time limit had passed. The engine goes on to end, and nothing is lost.
-    #[error(
-        "{shards} shards were still at work at the end of the time limit; \
-         call shutdown or stop again to wait for them and to get what is left"
-    )]
     TimedOut {
         /// How many had not ended.
         shards: usize,
     },
     /// This process is a fork of the one that started the engine, and its workers are not here.
-    #[error(
-        "the engine was started before a fork and its workers are in the other process; stop it there"
-    )]
     Forked,
+}
+
+error_texts! { StopError
+    Self::InsideHandler =>
+        "stop() was called from inside a handler and would wait for itself; call it from another \
+         thread",
+    Self::TimedOut { shards } =>
+        "{shards} shards were still at work at the end of the time limit; call shutdown or stop \
+         again to wait for them and to get what is left",
+    Self::Forked =>
+        "the engine was started before a fork and its workers are in the other process; stop it \
+         there",
 }
 
 /// Why a turn could not be made by hand.
@@ -95,24 +97,28 @@ pub enum StopError {
 /// assert_eq!(timer.turn(), Err(TurnError::Stopped));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnError {
     /// The engine has workers of its own.
-    #[error("turn() needs an engine without workers; build it with Builder::drive(Drive::Manual)")]
     DrivenByWorkers,
     /// Called from a handler, that is from inside a turn.
-    #[error("turn() was called from inside a handler; return from the handler and turn again")]
     InsideHandler,
     /// A shard has ended by a panic in this turn, a clock's for example; see [`WorkerFailure`](crate::WorkerFailure).
-    #[error(
-        "shard {shard} panicked in its turn and has ended; stop the engine and build a new one"
-    )]
     Failed {
         /// The shard.
         shard: usize,
     },
     /// The engine has been stopped.
-    #[error("the engine is stopped and has nothing left to turn; build a new one")]
     Stopped,
+}
+
+error_texts! { TurnError
+    Self::DrivenByWorkers =>
+        "turn() needs an engine without workers; build it with Builder::drive(Drive::Manual)",
+    Self::InsideHandler =>
+        "turn() was called from inside a handler; return from the handler and turn again",
+    Self::Failed { shard } =>
+        "shard {shard} panicked in its turn and has ended; stop the engine and build a new one",
+    Self::Stopped => "the engine is stopped and has nothing left to turn; build a new one",
 }

@@ -10,8 +10,6 @@ use core::error::Error as StdError;
 use core::fmt;
 use core::time::Duration;
 
-use thiserror::Error;
-
 use super::engine_error::StartError;
 use super::exclusive::Exclusive;
 use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
@@ -26,75 +24,45 @@ use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 /// assert_eq!(error, BuildError::ZeroTick);
 /// assert!(error.to_string().contains("choose at least 1us"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The tick is zero.
-    #[error("tick is 0; choose at least 1us, e.g. Duration::from_millis(1)")]
     ZeroTick,
     /// The tick is finer than 1 us.
-    #[error("tick is {tick:?}, finer than the minimum of {MIN_TICK:?}; choose a tick of 1us to 1h")]
     TickTooFine {
         /// The tick asked for.
         tick: Duration,
     },
     /// The tick is coarser than an hour.
-    #[error(
-        "tick is {tick:?}, coarser than the maximum of {MAX_TICK:?}; choose a tick of 1us to 1h"
-    )]
     TickTooCoarse {
         /// The tick asked for.
         tick: Duration,
     },
     /// No shards.
-    #[error(
-        "shards is 0; choose 1 to {MAX_SHARDS}, \
-         or leave Builder::shards out for one per available core"
-    )]
     ZeroShards,
     /// More than 1024 shards.
-    #[error(
-        "shards is {shards}, above the maximum of {MAX_SHARDS}; \
-         choose about one per core, or leave Builder::shards out"
-    )]
     TooManyShards {
         /// The number asked for.
         shards: usize,
     },
     /// A hashed wheel without buckets.
-    #[error(
-        "buckets is 0; choose 1 to {MAX_BUCKETS} (rounded up to a power of two), \
-         e.g. WheelKind::Hashed {{ buckets: 512 }}"
-    )]
     ZeroBuckets,
     /// A hashed wheel with more than 65 536 buckets.
-    #[error(
-        "buckets is {buckets}, above the maximum of {MAX_BUCKETS}; \
-         choose fewer, or WheelKind::Hierarchical, which needs no choice"
-    )]
     TooManyBuckets {
         /// The number asked for.
         buckets: usize,
     },
     /// `max_pending` is zero, so that nothing could ever be scheduled.
-    #[error("max_pending is 0; choose at least 1, or leave max_pending out for no limit")]
     ZeroMaxPending,
     /// A part of the budget is zero, so that a turn could not get on.
-    #[error("budget.{which} is 0; choose at least 1, or leave the budget out")]
     ZeroBudget {
         /// The part's name: `fire`, `drain` or `sweep`.
         which: &'static str,
     },
     /// `Pinning::List` without entries.
-    #[error(
-        "the pinning list names 0 cores; name at least 1, or use Pinning::Cores or Pinning::Off"
-    )]
     EmptyCoreList,
     /// `Pinning::List` names a core that this thread may not use.
-    #[error(
-        "the pinning list names core {core}, but this thread may use only {allowed:?}; \
-         choose from these, widen the affinity mask, or use Pinning::Cores"
-    )]
     UnknownCore {
         /// The core asked for.
         core: usize,
@@ -102,9 +70,6 @@ pub enum BuildError {
         allowed: Vec<usize>,
     },
     /// A thread name that the operating system cannot take.
-    #[error(
-        "the thread name {name:?} holds a NUL at byte {at}; remove it from Builder::thread_name"
-    )]
     BadThreadName {
         /// The name asked for.
         name: String,
@@ -112,20 +77,48 @@ pub enum BuildError {
         at: usize,
     },
     /// `mio` registered no waker on the poll of an event loop.
-    #[error(
-        "the poll took no waker: {message}; one poll takes one waker in its life, so share the one it has through \
-         Settings::build_with_mio_waker"
-    )]
     Waker {
         /// The reason of `mio` or of the operating system.
         message: String,
     },
     /// The process has its shared engine already.
-    #[error(
-        "the process's shared engine exists already; \
-         call Builder::build_global before anything calls tickwheel::global"
-    )]
     GlobalExists,
+}
+
+error_texts! { BuildError
+    Self::ZeroTick => "tick is 0; choose at least 1us, e.g. Duration::from_millis(1)",
+    Self::TickTooFine { tick } =>
+        "tick is {tick:?}, finer than the minimum of {MIN_TICK:?}; choose a tick of 1us to 1h",
+    Self::TickTooCoarse { tick } =>
+        "tick is {tick:?}, coarser than the maximum of {MAX_TICK:?}; choose a tick of 1us to 1h",
+    Self::ZeroShards =>
+        "shards is 0; choose 1 to {MAX_SHARDS}, or leave Builder::shards out for one per \
+         available core",
+    Self::TooManyShards { shards } =>
+        "shards is {shards}, above the maximum of {MAX_SHARDS}; choose about one per core, or \
+         leave Builder::shards out",
+    Self::ZeroBuckets =>
+        "buckets is 0; choose 1 to {MAX_BUCKETS} (rounded up to a power of two), e.g. \
+         WheelKind::Hashed {{ buckets: 512 }}",
+    Self::TooManyBuckets { buckets } =>
+        "buckets is {buckets}, above the maximum of {MAX_BUCKETS}; choose fewer, or \
+         WheelKind::Hierarchical, which needs no choice",
+    Self::ZeroMaxPending =>
+        "max_pending is 0; choose at least 1, or leave max_pending out for no limit",
+    Self::ZeroBudget { which } => "budget.{which} is 0; choose at least 1, or leave the budget out",
+    Self::EmptyCoreList =>
+        "the pinning list names 0 cores; name at least 1, or use Pinning::Cores or Pinning::Off",
+    Self::UnknownCore { core, allowed } =>
+        "the pinning list names core {core}, but this thread may use only {allowed:?}; choose \
+         from these, widen the affinity mask, or use Pinning::Cores",
+    Self::BadThreadName { name, at } =>
+        "the thread name {name:?} holds a NUL at byte {at}; remove it from Builder::thread_name",
+    Self::Waker { message } =>
+        "the poll took no waker: {message}; one poll takes one waker in its life, so share the \
+         one it has through Settings::build_with_mio_waker",
+    Self::GlobalExists =>
+        "the process's shared engine exists already; call Builder::build_global before anything \
+         calls tickwheel::global",
 }
 
 /// Why a timer was not accepted, together with its payload.
@@ -189,19 +182,12 @@ pub struct ScheduleError<T> {
 /// }
 /// assert!(!may_pass(&ScheduleErrorKind::Stopped));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleErrorKind {
     /// The engine has been stopped, or the loop's timer is gone.
-    #[error(
-        "the engine is stopped, or the loop's timer gone, and takes no more timers; build a new one"
-    )]
     Stopped,
     /// The worker of the shard has ended by a panic; see [`WorkerFailure`](crate::WorkerFailure).
-    #[error(
-        "the worker of shard {shard} has ended and its shard takes no more timers: {message}; \
-         stop the engine, which returns what it had, and build a new one"
-    )]
     WorkerFailed {
         /// The shard that would have taken the timer.
         shard: usize,
@@ -209,10 +195,6 @@ pub enum ScheduleErrorKind {
         message: String,
     },
     /// As many timers are pending as the builder's `max_pending` allows.
-    #[error(
-        "{pending} timers are pending and max_pending is {max_pending}; \
-         cancel some, wait for some to fire, or raise the builder's max_pending"
-    )]
     TooManyPending {
         /// How many were pending.
         pending: usize,
@@ -220,10 +202,6 @@ pub enum ScheduleErrorKind {
         max_pending: usize,
     },
     /// The shard's node table is full.
-    #[error(
-        "shard {shard} holds its maximum of {limit} timers; \
-         cancel some, or spread them over more shards or timers"
-    )]
     OutOfNodes {
         /// The shard that is full.
         shard: usize,
@@ -231,16 +209,36 @@ pub enum ScheduleErrorKind {
         limit: u64,
     },
     /// There was no memory for the timer, or for the message that hands it to its shard; nothing was armed.
-    #[error("out of memory; free some, or set fewer timers at a time, and try again")]
     OutOfMemory,
     /// A periodic timer needs a copy of its payload for each period, and making the first one panicked.
-    #[error(
-        "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone"
-    )]
     PayloadClonePanicked,
     /// The engine had not been started yet, and starting it failed.
-    #[error(transparent)]
-    Start(#[from] StartError),
+    Start(StartError),
+}
+
+error_texts! { ScheduleErrorKind
+    Self::Stopped =>
+        "the engine is stopped, or the loop's timer gone, and takes no more timers; build a new \
+         one",
+    Self::WorkerFailed { shard, message } =>
+        "the worker of shard {shard} has ended and its shard takes no more timers: {message}; \
+         stop the engine, which returns what it had, and build a new one",
+    Self::TooManyPending { pending, max_pending } =>
+        "{pending} timers are pending and max_pending is {max_pending}; cancel some, wait for \
+         some to fire, or raise the builder's max_pending",
+    Self::OutOfNodes { shard, limit } =>
+        "shard {shard} holds its maximum of {limit} timers; cancel some, or spread them over more \
+         shards or timers",
+    Self::OutOfMemory => "out of memory; free some, or set fewer timers at a time, and try again",
+    Self::PayloadClonePanicked =>
+        "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone",
+    Self::Start(source) => "{source}",
+}
+
+impl From<StartError> for ScheduleErrorKind {
+    fn from(error: StartError) -> Self {
+        Self::Start(error)
+    }
 }
 
 impl<T> ScheduleError<T> {
