@@ -29,14 +29,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = Node::start(settings.clone()).await?;
     for amount in 1..=10 {
         let when = When::After(Duration::from_millis(amount * 20));
-        let job = NewJob { payload: amount.to_string(), when, idempotency_key: None };
-        node.store().create(&job).await?;
+        node.store().create(NewJob::new(amount.to_string(), when)).await?;
     }
     let account = redis::Client::open(server.url())?;
     let patience = Duration::from_millis(300);
 
     // This consumer books and dies before it acknowledges.
-    let mut careless = Consumer::connect(settings.clone(), "careless", patience).await?;
+    let mut careless = Consumer::connect(settings.clone(), patience).await?;
     for _ in 0..4 {
         let job = careless.next().await;
         book(&account, &job).await?;
@@ -44,11 +43,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(careless);
 
     // This one is given the same jobs again, and the rest.
-    let mut careful = Consumer::connect(settings, "careful", patience).await?;
+    let mut careful = Consumer::connect(settings, patience).await?;
     let (mut repeated, mut sum) = (0, 0);
     for _ in 0..10 {
         let job = careful.next().await;
-        repeated += u32::from(job.redelivered);
+        repeated += u32::from(job.attempt > 1);
         sum = book(&account, &job).await?;
         careful.acknowledge(&[job]).await?;
     }

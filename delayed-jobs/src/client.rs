@@ -116,7 +116,17 @@ impl Client {
     ) -> Result<Accepted, ClientError> {
         let MoveRequest { delay_ms, delay, due_ms, due, idempotency_key } =
             request(when, idempotency_key);
-        let body = CreateRequest { payload, delay_ms, delay, due_ms, due, idempotency_key };
+        let (max_attempts, backoff) = (None, None);
+        let body = CreateRequest {
+            payload,
+            delay_ms,
+            delay,
+            due_ms,
+            due,
+            idempotency_key,
+            max_attempts,
+            backoff,
+        };
         let created: Created = self.ask(Method::POST, "/v1/jobs", Some(&body)).await?;
         Ok(Accepted { id: created.id, due_ms: created.due_ms, repeated: created.repeated })
     }

@@ -118,7 +118,7 @@ async fn run(settings: &DemoSettings, program: &Path) -> Result<Report, Failure>
         .map(|n| {
             let seed = settings.seed.wrapping_add(1000 + n as u64);
             let (books, end) = (Arc::clone(&books), end_of_consumers.clone());
-            tokio::spawn(load::consume(of_nodes.clone(), books, end, n, seed))
+            tokio::spawn(load::consume(of_nodes.clone(), books, end, seed))
         })
         .collect();
     let started = Instant::now();

@@ -3,7 +3,7 @@
 use redis::RedisError;
 
 /// Why a request to the store failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Redis cannot be reached or does not take writes now. Whether the request was carried out is not

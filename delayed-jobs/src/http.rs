@@ -93,8 +93,9 @@ async fn create(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let result = async {
-        let job = parse::<CreateRequest>(body)?.into_job(&headers)?;
-        Ok(shared.store.create(&job).await?)
+        let default = &shared.store.settings().retry;
+        let job = parse::<CreateRequest>(body)?.into_job(&headers, default)?;
+        Ok(shared.store.create(job).await?)
     };
     let accepted = counted(&shared, result.await)?;
     let (status, counter) = match accepted.repeated {

@@ -4,7 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
+
+use crate::settings::{duration, millis};
+
+/// The farthest a job can be ahead: ten years.
+pub(crate) const FARTHEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// The name of a job: its partition and 64 random bits. Any node can tell from it where the job is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,6 +83,67 @@ pub enum When {
     At(u64),
 }
 
+/// How often a job is tried, and how long it rests between two attempts.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub struct Retry {
+    /// After so many failed attempts a job is dead, unless it says so itself
+    #[arg(long, default_value = "10", value_name = "N")]
+    pub max_attempts: u32,
+    /// The rest after the first failed attempt
+    #[arg(long = "backoff", default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    pub first: Duration,
+    /// Each further rest is longer by this factor: 1 for a fixed rest, 2 for an exponential one
+    #[arg(long = "backoff-factor", default_value = "2", value_name = "FACTOR")]
+    pub factor: f64,
+    /// The longest rest
+    #[arg(long = "backoff-longest", default_value = "1h", value_parser = duration, value_name = "DURATION")]
+    pub longest: Duration,
+    /// Each rest is longer or shorter by at most this share of it, at random; 0 to 1
+    #[arg(long = "backoff-jitter", default_value = "0.2", value_name = "SHARE")]
+    pub jitter: f64,
+}
+
+impl Default for Retry {
+    /// Ten attempts, 1 s, 2 s, 4 s .. apart, at most 1 h, each 20 % shorter or longer.
+    fn default() -> Self {
+        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(3600));
+        Self { max_attempts: 10, first, factor: 2.0, longest, jitter: 0.2 }
+    }
+}
+
+impl Retry {
+    /// Attempts with the same rest after each.
+    #[must_use]
+    pub fn fixed(max_attempts: u32, rest: Duration) -> Self {
+        Self { max_attempts, first: rest, factor: 1.0, longest: rest, jitter: 0.0 }
+    }
+
+    /// Says what is wrong with it, if anything is.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.max_attempts == 0 {
+            return Err("max_attempts: use 1 or more".to_owned());
+        }
+        if !(1.0..=100.0).contains(&self.factor) || !(0.0..=1.0).contains(&self.jitter) {
+            return Err("a backoff has a factor of 1 to 100 and a jitter of 0 to 1".to_owned());
+        }
+        if self.longest > FARTHEST || self.first > FARTHEST {
+            return Err("a backoff is at most ten years".to_owned());
+        }
+        Ok(())
+    }
+
+    /// As the scripts read it.
+    pub(crate) fn policy(&self) -> String {
+        let (first, longest) = (millis(self.first), millis(self.longest));
+        format!("{} {first} {} {longest} {}", self.max_attempts, self.factor, self.jitter)
+    }
+}
+
+/// The number of attempts that a policy allows.
+pub(crate) fn most_attempts(policy: &str) -> u32 {
+    policy.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 /// What a job is made of.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -86,13 +153,23 @@ pub struct NewJob {
     pub when: When,
     /// Requests with the same key make one job.
     pub idempotency_key: Option<String>,
+    /// How often it is tried; without it, as often as the node's settings say.
+    pub retry: Option<Retry>,
+}
+
+impl NewJob {
+    /// A job without an idempotency key.
+    #[must_use]
+    pub fn new(payload: impl Into<String>, when: When) -> Self {
+        Self { payload: payload.into(), when, idempotency_key: None, retry: None }
+    }
 }
 
 /// How far a job has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Waits for its time.
+    /// Waits for its time, or for that of its next attempt.
     Pending,
     /// Was handed to the consumers, which have not acknowledged it yet.
     Fired,
@@ -100,6 +177,8 @@ pub enum State {
     Done,
     /// Will not fire.
     Cancelled,
+    /// Its attempts are used up.
+    Dead,
 }
 
 impl State {
@@ -109,6 +188,7 @@ impl State {
             "fired" => Self::Fired,
             "done" => Self::Done,
             "cancelled" => Self::Cancelled,
+            "dead" => Self::Dead,
             _ => return None,
         })
     }
@@ -121,6 +201,7 @@ impl fmt::Display for State {
             Self::Fired => "fired",
             Self::Done => "done",
             Self::Cancelled => "cancelled",
+            Self::Dead => "dead",
         })
     }
 }
@@ -136,9 +217,16 @@ pub struct Job {
     pub due_ms: u64,
     /// When it was accepted.
     pub created_ms: u64,
-    /// When it was handed to the consumers.
+    /// When it was ready for the consumer that has taken it last.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fired_ms: Option<u64>,
+    /// How often a consumer has taken it.
+    pub attempts: u32,
+    /// After so many failed attempts it is dead.
+    pub max_attempts: u32,
+    /// Why the last attempt has failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
     /// What it carries.
     pub payload: String,
 }

@@ -1,12 +1,12 @@
 //! Delayed jobs that survive crashes and spread over machines: kept by Redis, fired on time by tickwheel.
 //!
 //! A [`Node`] leases partitions, keeps the near future of each in a tickwheel timer, and hands what is due
-//! to consumers through a stream. `docs/DISTRIBUTED.md` says how and why. The rooms:
+//! to consumers. `docs/DISTRIBUTED.md` says how and why. The rooms:
 //!
 //! * [`settings`](Settings), `job`, `error` - the ground
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
 //! * [`node`](Node) - leases, window, firing
-//! * [`consumer`](Consumer) - takes what has fired, acknowledges it
+//! * `inbox`, [`consumer`](Consumer) - take what has fired, acknowledge it
 //! * `http` - the interface of a node; [`client`](Client) - its other end
 //! * [`local`] - Redis and nodes as processes of this machine
 //! * `demo`, `figures` - judge and measure; `cli` - the program
@@ -19,6 +19,7 @@ mod error;
 mod failure;
 mod figures;
 mod http;
+mod inbox;
 mod job;
 mod link;
 pub mod local;
@@ -29,10 +30,10 @@ mod store;
 
 pub use cli::main;
 pub use client::{Client, ClientError, ShownJob, ShownPage};
-pub use consumer::{Consumer, Delivery};
+pub use consumer::Consumer;
 pub use error::StoreError;
 pub use http::serve;
-pub use job::{Accepted, Found, Job, JobId, NewJob, State, When};
+pub use job::{Accepted, Found, Job, JobId, NewJob, Retry, State, When};
 pub use node::Node;
 pub use settings::Settings;
-pub use store::{GROUP, NodeView, Overview, Page, PartitionView, Store};
+pub use store::{Delivery, NodeView, Overview, Page, PartitionView, Store};

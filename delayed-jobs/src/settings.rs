@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::job::Retry;
+
 /// Settings of a [`Store`](crate::Store) and of a [`Node`](crate::Node).
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
@@ -29,6 +31,12 @@ pub struct Settings {
     /// How long an answer of Redis is waited for; at most half a lease
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
     pub patience: Duration,
+    /// How long a consumer has to acknowledge a job, if it does not say so itself
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    pub hold: Duration,
+    /// How often jobs are tried that do not say so themselves
+    #[command(flatten)]
+    pub retry: Retry,
     /// The unit of time of the node's timer
     #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
     pub tick: Duration,
@@ -44,6 +52,8 @@ impl Default for Settings {
             window: Duration::from_secs(30),
             tick: Duration::from_millis(1),
             retention: Duration::from_secs(3600),
+            hold: Duration::from_secs(30),
+            retry: Retry::default(),
             patience: Duration::from_secs(1),
         }
     }
@@ -72,6 +82,7 @@ impl Settings {
         if self.window < Duration::from_secs(1) {
             return Err("the window is too short; use 1 s or more".to_owned());
         }
+        self.retry.check()?;
         if self.patience.is_zero() || self.retention < Duration::from_secs(1) {
             return Err("patience must not be 0 and retention not below 1 s".to_owned());
         }

@@ -3,16 +3,23 @@
 //!
 //! * `access` - the connection, the names of keys, how a script is run
 //! * `server` - what must be true of the server; opens a store
-//! * `steps` - what anybody may ask; `partition` - what only the holder of a partition asks
+//! * `create` - accepts jobs; `steps` - reads, cancels and moves them
+//! * `deliveries` - hands jobs to consumers; `dead` - jobs whose attempts are used up
+//! * `partition` - what only the holder of a partition asks
 //! * `view` - what people and monitoring want to see
 
 mod access;
+mod create;
+mod dead;
+mod deliveries;
 mod partition;
 mod server;
 mod steps;
 mod view;
 
+pub use access::Store;
 pub(crate) use access::Timed;
-pub use access::{GROUP, Store};
+pub use deliveries::Delivery;
+pub(crate) use deliveries::{Nack, Receipt};
 pub(crate) use partition::{Acquired, Fired};
 pub use view::{NodeView, Overview, Page, PartitionView};

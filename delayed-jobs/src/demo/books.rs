@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::consumer::Delivery;
 use crate::job::JobId;
+use crate::store::Delivery;
 
 /// One job.
 #[derive(Clone, Debug, Default)]

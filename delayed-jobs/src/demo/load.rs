@@ -114,14 +114,11 @@ pub(super) async fn consume(
     settings: Settings,
     books: Arc<Books>,
     mut end: watch::Receiver<bool>,
-    number: usize,
     seed: u64,
 ) {
     let mut random = Rng::with_seed(seed);
-    for life in 0.. {
-        let name = format!("consumer-{number}-{life}");
-        let Ok(mut consumer) = Consumer::connect(settings.clone(), name, REDELIVER_AFTER).await
-        else {
+    loop {
+        let Ok(mut consumer) = Consumer::connect(settings.clone(), REDELIVER_AFTER).await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };

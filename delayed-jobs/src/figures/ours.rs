@@ -21,8 +21,8 @@ struct Ours(Store);
 impl Contestant for Ours {
     async fn accept(&self, number: u64, due_ms: u64) -> Result<(), String> {
         let when = When::At(due_ms);
-        let job = NewJob { payload: number.to_string(), when, idempotency_key: None };
-        self.0.create(&job).await.map(drop).map_err(|error| error.to_string())
+        let job = NewJob::new(number.to_string(), when);
+        self.0.create(job).await.map(drop).map_err(|error| error.to_string())
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn measure(work: &Work, program: &Path) -> Result<Row, Failure>
     let _node = NodeProcess::start(program, &settings, "127.0.0.1:0").await?;
     let store = Store::open(settings.clone()).await?;
     held_by(&store, 1).await?;
-    let mut consumer = Consumer::connect(settings, "figures", Duration::from_secs(120)).await?;
+    let mut consumer = Consumer::connect(settings, Duration::from_secs(120)).await?;
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
     let consuming = tokio::spawn(async move {
         loop {

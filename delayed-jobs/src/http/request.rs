@@ -7,10 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::refusal::Refusal;
-use crate::job::{NewJob, When};
-
-/// The farthest a job can be ahead: ten years.
-const FARTHEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+use crate::job::{FARTHEST, NewJob, Retry, When};
 
 /// Longest payload, as JSON text.
 pub(crate) const PAYLOAD: usize = 64 * 1024;
@@ -50,17 +47,67 @@ pub(crate) struct CreateRequest {
     pub(crate) due: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) idempotency_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) backoff: Option<Backoff>,
+}
+
+/// The rest between two attempts: always the same, or longer each time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Backoff {
+    pub(crate) kind: BackoffKind,
+    pub(crate) delay: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) longest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) jitter: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BackoffKind {
+    Fixed,
+    Exponential,
+}
+
+/// The retry policy of a request; `None` if it leaves everything to the node.
+pub(super) fn retry(
+    max_attempts: Option<u32>,
+    backoff: Option<&Backoff>,
+    default: &Retry,
+) -> Result<Option<Retry>, Refusal> {
+    let mut retry = default.clone();
+    if max_attempts.is_none() && backoff.is_none() {
+        return Ok(None);
+    }
+    retry.max_attempts = max_attempts.unwrap_or(retry.max_attempts);
+    if let Some(backoff) = backoff {
+        retry.first = duration("backoff.delay", &backoff.delay)?;
+        retry.factor = match backoff.kind {
+            BackoffKind::Fixed => 1.0,
+            BackoffKind::Exponential => 2.0,
+        };
+        let longest = backoff.longest.as_deref();
+        let longest = longest.map(|text| duration("backoff.longest", text)).transpose()?;
+        retry.longest = longest.unwrap_or_else(|| retry.longest.max(retry.first));
+        retry.jitter = backoff.jitter.unwrap_or(retry.jitter);
+    }
+    retry.check().map_err(Refusal::bad)?;
+    Ok(Some(retry))
 }
 
 impl CreateRequest {
-    pub(super) fn into_job(self, headers: &HeaderMap) -> Result<NewJob, Refusal> {
-        let Self { payload, delay_ms, delay, due_ms, due, idempotency_key } = self;
+    pub(super) fn into_job(self, headers: &HeaderMap, default: &Retry) -> Result<NewJob, Refusal> {
+        let Self { payload, delay_ms, delay, due_ms, due, idempotency_key, .. } = self;
+        let retry = retry(self.max_attempts, self.backoff.as_ref(), default)?;
         let payload = payload.to_string();
         if payload.len() > PAYLOAD {
             return Err(Refusal::too_large(payload.len(), PAYLOAD));
         }
         let when = MoveRequest { delay_ms, delay, due_ms, due, idempotency_key };
-        Ok(NewJob { payload, when: when.when()?, idempotency_key: when.key(headers)? })
+        Ok(NewJob { payload, when: when.when()?, idempotency_key: when.key(headers)?, retry })
     }
 }
 
@@ -69,7 +116,7 @@ impl MoveRequest {
     pub(super) fn when(&self) -> Result<When, Refusal> {
         let given = [
             self.delay_ms.map(|ms| after(Duration::from_millis(ms))),
-            self.delay.as_deref().map(|text| after(duration(text)?)),
+            self.delay.as_deref().map(|text| after(duration("delay", text)?)),
             self.due_ms.map(at),
             self.due.as_deref().map(|text| at(moment(text)?)),
         ];
@@ -119,9 +166,9 @@ fn at(due_ms: u64) -> Result<When, Refusal> {
     Ok(When::At(due_ms))
 }
 
-fn duration(text: &str) -> Result<Duration, Refusal> {
+pub(super) fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
     humantime::parse_duration(text).map_err(|error| {
-        Refusal::bad(format!("delay: not a duration like 1500ms, 2h 5m ({error})"))
+        Refusal::bad(format!("{field}: not a duration like 1500ms, 2h 5m ({error})"))
     })
 }
 

@@ -7,8 +7,8 @@ use super::shared::Shared;
 use super::tenure::Partition;
 use crate::store::{Fired, Timed};
 
-/// Jobs handed over by one script; Redis does nothing else meanwhile.
-const MOST_AT_ONCE: usize = 200;
+/// Jobs made ready by one script; Redis does nothing else meanwhile.
+const MOST_AT_ONCE: usize = 1000;
 
 /// Distance of tries while Redis does not answer.
 const RETRY: Duration = Duration::from_millis(20);
@@ -37,7 +37,7 @@ pub(super) async fn fire_when_due(shared: Arc<Shared>, number: u16) {
 
 /// Takes note of what a script has done; whether there is more to do at once.
 fn note(shared: &Shared, partition: &Partition, lease: &str, answer: Timed<Fired>) -> bool {
-    let Fired::Some { now_us, next_ms, orphans, lateness_ms } = answer.value else {
+    let Fired::Some { now_us, next_ms, lateness_ms } = answer.value else {
         shared.metrics.fenced.inc();
         tracing::warn!(partition = partition.number, lease, "fenced: another node has taken over");
         if partition.with(lease, |_| ()).is_some() {
@@ -47,10 +47,6 @@ fn note(shared: &Shared, partition: &Partition, lease: &str, answer: Timed<Fired
     };
     shared.clock.observe(answer.sent, answer.received, now_us);
     shared.metrics.fired(&lateness_ms);
-    if orphans > 0 {
-        shared.metrics.orphans.inc_by(orphans);
-        tracing::error!(partition = partition.number, orphans, "jobs without a record: evicted?");
-    }
     let Some(next_ms) = next_ms else { return false };
     let now_ms = now_us / 1000;
     if next_ms <= now_ms {

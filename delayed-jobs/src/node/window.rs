@@ -135,20 +135,22 @@ async fn hear_on(
     }
 }
 
-/// A notice is the channel's partition, the number of the notice, and a moment.
+/// A notice is the channel's partition, the number of the notice, and moments.
 fn heard(shared: &Arc<Shared>, notice: &redis::Msg) {
     let channel = notice.get_channel_name();
     let number = channel.rsplit_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let number = number.and_then(|(number, _)| number.parse::<usize>().ok());
     let Some(partition) = number.and_then(|number| shared.partitions.get(number)) else { return };
     let text: String = notice.get_payload().unwrap_or_default();
-    let parts = text.split_once(' ').map(|(a, b)| (a.parse::<u64>(), b.parse::<u64>()));
-    let Some((Ok(count), Ok(due_ms))) = parts else {
+    let numbers: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
+    let Ok([count, moments @ ..]) = numbers.as_deref() else {
         partition.with_any(|tenure| tenure.gap = true);
         return;
     };
-    let Some(missed) = partition.with_any(|tenure| tenure.notice(count)) else { return };
-    partition.arm(due_ms, Instant::now(), &shared.timer, &shared.clock);
+    let Some(missed) = partition.with_any(|tenure| tenure.notice(*count)) else { return };
+    for due_ms in moments {
+        partition.arm(*due_ms, Instant::now(), &shared.timer, &shared.clock);
+    }
     if missed {
         read_if_needed(shared, partition);
     }

@@ -1,19 +1,13 @@
--- Ends delivered jobs. Counts those that were still to be acknowledged.
--- KEYS[1] base  ARGV group, retention in ms, then stream entry and id of each job
-local base, group, retention = KEYS[1], ARGV[1], ARGV[2]
-local ended = 0
-for i = 3, #ARGV, 2 do
-  local entry, id = ARGV[i], ARGV[i + 1]
-  if redis.call('XACK', base .. ':stream', group, entry) == 1 then
-    redis.call('XDEL', base .. ':stream', entry)
-    local key = base .. ':job:' .. id
-    local once = redis.call('HGET', key, 'once')
-    if once then
-      redis.call('HSET', key, 'state', 'done')
-      redis.call('PEXPIRE', key, retention)
-      if once ~= '' then redis.call('PEXPIRE', base .. ':once:' .. once, retention) end
-    end
-    ended = ended + 1
-  end
+-- Ends jobs that a consumer holds.
+-- ARGV retention in ms, then id and attempt of each job
+-- Returns for each job 1, or 0 if this attempt does not hold it any more
+local reply = {}
+for i = 2, #ARGV, 2 do
+  local id = ARGV[i]
+  local key = base .. ':job:' .. id
+  local job = redis.call('HMGET', key, 'attempt', 'once')
+  local ended = job[1] == ARGV[i + 1] and redis.call('ZREM', base .. ':held', id) == 1
+  if ended then retire(key, job[2], 'done', ARGV[1]) end
+  reply[#reply + 1] = ended and 1 or 0
 end
-return ended
+return reply

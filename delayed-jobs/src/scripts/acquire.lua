@@ -1,10 +1,9 @@
 -- Takes a free partition. Every grant has a higher token than all before it.
--- KEYS[1] base  ARGV node, lease in ms
+-- ARGV node, lease in ms
 -- Returns {lease, 0} or {false, ms that the present lease lasts}
-local base = KEYS[1]
 local left = redis.call('PTTL', base .. ':lease')
 if left > 0 then return { false, left } end
 local token = redis.call('INCR', base .. ':token')
-local lease = string.format('%.0f', token) .. '@' .. ARGV[1]
+local lease = text(token) .. '@' .. ARGV[1]
 redis.call('SET', base .. ':lease', lease, 'PX', ARGV[2])
 return { lease, 0 }

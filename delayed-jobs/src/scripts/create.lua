@@ -1,28 +1,38 @@
--- Accepts a job, once per idempotency key.
--- KEYS[1] base  ARGV id, payload, due ("" if a delay is given), delay in ms, idempotency key, window in ms
-local base = KEYS[1]
-local id, payload, due, delay, once = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-if once ~= '' then
-  local key = base .. ':once:' .. once
-  -- The same key with another request is a mistake of the caller's, not a repetition.
-  local print = redis.sha1hex(#payload .. ':' .. payload .. due .. ':' .. delay)
-  local known = redis.call('HMGET', key, 'id', 'print')
-  if known[1] then
-    if known[2] ~= print then return { 'conflict', known[1], 0 } end
-    local at = redis.call('HGET', base .. ':job:' .. known[1], 'due')
-    return { 'known', known[1], tonumber(at or 0) }
+-- Accepts jobs, each once per idempotency key.
+-- ARGV window in ms, then for each job: id, payload, due ("" if a delay is given), delay in ms,
+--   idempotency key, retry policy
+-- Returns for each job: {'created', 'known' or 'conflict', id, due}
+local now = math.ceil(now_us() / 1000)
+local horizon, created = now + tonumber(ARGV[1]), text(now)
+local reply, entries, near = {}, {}, {}
+for i = 2, #ARGV, 6 do
+  local id, payload, due, delay, once, policy = unpack(ARGV, i, i + 5)
+  local known
+  if once ~= '' then
+    local key = base .. ':once:' .. once
+    -- The same key with another request is a mistake of the caller's, not a repetition.
+    local print = redis.sha1hex(#payload .. ':' .. payload .. due .. ':' .. delay .. ':' .. policy)
+    known = redis.call('HMGET', key, 'id', 'print')
+    if not known[1] then
+      known = nil
+      redis.call('HSET', key, 'id', id, 'print', print)
+    elseif known[2] ~= print then
+      reply[#reply + 1] = { 'conflict', known[1], 0 }
+    else
+      local at = redis.call('HGET', base .. ':job:' .. known[1], 'due')
+      reply[#reply + 1] = { 'known', known[1], tonumber(at or 0) }
+    end
   end
-  redis.call('HSET', key, 'id', id, 'print', print)
+  if not known then
+    due = due == '' and now + tonumber(delay) or tonumber(due)
+    local at = text(due)
+    redis.call('HSET', base .. ':job:' .. id, 'payload', payload, 'due', at, 'created', created,
+      'once', once, 'policy', policy)
+    entries[#entries + 1], entries[#entries + 2] = at, id
+    if due <= horizon and near[#near] ~= at then near[#near + 1] = at end
+    reply[#reply + 1] = { 'created', id, due }
+  end
 end
-due = due == '' and now + tonumber(delay) or tonumber(due)
-local text = string.format('%.0f', due)
-redis.call('HSET', base .. ':job:' .. id, 'payload', payload, 'due', text, 'state', 'pending',
-  'created', string.format('%.0f', now), 'once', once)
-redis.call('ZADD', base .. ':due', text, id)
-if due <= now + tonumber(ARGV[6]) then
-  local count = redis.call('INCR', base .. ':seq')
-  redis.call('PUBLISH', base .. ':near', string.format('%.0f', count) .. ' ' .. text)
-end
-return { 'created', id, due }
+if #entries > 0 then redis.call('ZADD', base .. ':due', unpack(entries)) end
+announce(near)
+return reply

@@ -1,9 +1,7 @@
 -- Reads the moments at which something is due, from `after` on (exclusive) to the end of the window.
--- KEYS[1] base  ARGV after ("-inf" or "(ms"), window in ms, most jobs per call
+-- ARGV after ("-inf" or "(ms"), window in ms, most jobs per call
 -- Returns {now in us, notices sent so far, read up to (ms), 1 if there is more, moment in ms ...}
-local base = KEYS[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+local now = now_us()
 local horizon = math.ceil(now / 1000) + tonumber(ARGV[2])
 local most = tonumber(ARGV[3])
 local found = redis.call('ZRANGEBYSCORE', base .. ':due', ARGV[1], horizon, 'WITHSCORES', 'LIMIT', 0, most)

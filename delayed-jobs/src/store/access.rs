@@ -1,36 +1,35 @@
 //! Access to a namespace: the connection, the names of keys, how a script is run.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use redis::{FromRedisValue, ScriptInvocation};
 
+use super::create::Creates;
 use crate::error::StoreError;
 use crate::link::Link;
 use crate::settings::Settings;
 
-/// The consumer group that every stream has.
-pub const GROUP: &str = "workers";
-
-/// Names a script of this folder.
+/// Names a script, which `common.lua` begins.
 macro_rules! script {
     ($name:literal) => {{
         static SCRIPT: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
-            redis::Script::new(include_str!(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/src/scripts/",
-                $name,
-                ".lua"
-            )))
+            redis::Script::new(concat!(
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts/common.lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts/", $name, ".lua"))
+            ))
         });
         &*SCRIPT
     }};
 }
 pub(crate) use script;
 
-/// Access to the jobs of a namespace, from any task of any process.
+/// Access to the jobs of a namespace, from any task of any process. Clones share a connection.
+#[derive(Clone)]
 pub struct Store {
-    pub(super) settings: Settings,
-    pub(super) link: Link,
+    pub(super) settings: Arc<Settings>,
+    pub(super) link: Arc<Link>,
+    pub(super) creates: Arc<Creates>,
 }
 
 /// What a script said, and when the question went out and the answer came.
@@ -41,6 +40,11 @@ pub(crate) struct Timed<T> {
 }
 
 impl Store {
+    pub(super) fn new(settings: Settings, link: Link) -> Self {
+        let (settings, link) = (Arc::new(settings), Arc::new(link));
+        Self { settings, link, creates: Arc::new(Creates::new()) }
+    }
+
     /// The settings it was opened with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
@@ -50,6 +54,11 @@ impl Store {
     /// What the names of all keys of a partition begin with. The part in braces decides the hash slot.
     pub(crate) fn base(&self, partition: u16) -> String {
         format!("{}:{{{partition}}}", self.settings.namespace)
+    }
+
+    /// The channel that says in which partition jobs are ready.
+    pub(crate) fn ready_channel(&self) -> String {
+        format!("{}:ready", self.settings.namespace)
     }
 
     pub(crate) fn link(&self) -> &Link {

@@ -1,8 +1,7 @@
 //! What only the node that has leased a partition asks of it.
 
-use super::access::{GROUP, Store, Timed, script};
+use super::access::{Store, Timed, script};
 use crate::error::StoreError;
-use crate::settings::millis;
 
 /// The answer to a wish for a partition.
 #[derive(Debug)]
@@ -31,8 +30,6 @@ pub(crate) enum Fired {
         now_us: u64,
         /// What is left: the earliest moment at which something is due.
         next_ms: Option<u64>,
-        /// Entries whose job's record is gone.
-        orphans: u64,
         /// One for each job.
         lateness_ms: Vec<u64>,
     },
@@ -78,7 +75,7 @@ impl Store {
         self.call::<u8>(&call).await.map(|_| ())
     }
 
-    /// Hands at most `most` due jobs to the consumers.
+    /// Makes at most `most` due jobs ready for the consumers.
     pub(crate) async fn fire(
         &self,
         partition: u16,
@@ -86,16 +83,16 @@ impl Store {
         most: usize,
     ) -> Result<Timed<Fired>, StoreError> {
         let mut call = script!("fire").key(self.base(partition));
-        call.arg(lease).arg(most);
-        let timed: Timed<Vec<i64>> = self.call(&call).await?;
-        Ok(timed.map(|reply| match reply[..] {
-            [now, next, orphans, ref lateness @ ..] => Fired::Some {
+        call.arg(lease).arg(most).arg(self.ready_channel()).arg(partition);
+        type Reply = (i64, Option<i64>, Option<Vec<u64>>);
+        let timed: Timed<Reply> = self.call(&call).await?;
+        Ok(timed.map(|(now, next, lateness)| match lateness {
+            Some(lateness_ms) => Fired::Some {
                 now_us: now.unsigned_abs(),
-                next_ms: u64::try_from(next).ok(),
-                orphans: orphans.unsigned_abs(),
-                lateness_ms: lateness.iter().map(|late| late.unsigned_abs()).collect(),
+                next_ms: next.and_then(|next| u64::try_from(next).ok()),
+                lateness_ms,
             },
-            _ => Fired::Fenced,
+            None => Fired::Fenced,
         }))
     }
 
@@ -118,20 +115,6 @@ impl Store {
             }
             _ => Err(StoreError::Unfit("a script gave half an answer".to_owned())),
         }
-    }
-
-    /// Ends delivered jobs of one partition, given as stream entry and id.
-    pub(crate) async fn acknowledge(
-        &self,
-        partition: u16,
-        ended: &[(String, String)],
-    ) -> Result<u64, StoreError> {
-        let mut call = script!("ack").key(self.base(partition));
-        call.arg(GROUP).arg(millis(self.settings().retention));
-        for (entry, id) in ended {
-            call.arg(entry).arg(id);
-        }
-        Ok(self.call(&call).await?.value)
     }
 
     /// Says that a node is alive; the names of all that are.

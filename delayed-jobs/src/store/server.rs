@@ -2,12 +2,12 @@
 
 use redis::AsyncCommands;
 
-use super::access::{GROUP, Store};
+use super::access::Store;
 use crate::error::StoreError;
 use crate::link::Link;
 use crate::settings::Settings;
 
-/// The oldest server whose scripts, streams and claims behave as this program needs.
+/// The oldest server whose scripts behave as this program needs.
 const OLDEST: (u32, u32) = (7, 0);
 
 /// How safe what Redis has accepted is from a crash of Redis.
@@ -42,7 +42,7 @@ impl Store {
         settings.check().map_err(StoreError::Unfit)?;
         let unfit = |error| StoreError::Unfit(format!("`{}`: {error}", settings.redis));
         let link = Link::new(&settings.redis, settings.patience).map_err(unfit)?;
-        let store = Self { settings, link };
+        let store = Self::new(settings, link);
         store.check_server().await?;
         store.prepare().await?;
         Ok(store)
@@ -67,7 +67,7 @@ impl Store {
         Ok(())
     }
 
-    /// Notes partitions and window, or compares them with what was noted; makes streams and groups.
+    /// Notes partitions and window, or compares them with what was noted.
     async fn prepare(&self) -> Result<(), StoreError> {
         let mut loan = self.link.loan().await?;
         let key = format!("{}:settings", self.settings.namespace);
@@ -83,21 +83,6 @@ impl Store {
                     "the namespace `{}` has {name} {noted}, not {value}: use the same on all nodes",
                     self.settings.namespace
                 )));
-            }
-        }
-        self.make_groups().await
-    }
-
-    /// Makes the streams and their group where they are missing.
-    pub(crate) async fn make_groups(&self) -> Result<(), StoreError> {
-        let mut loan = self.link.loan().await?;
-        for partition in 0..self.settings.partitions {
-            let stream = format!("{}:stream", self.base(partition));
-            let made: Result<(), _> =
-                loan.connection.xgroup_create_mkstream(&stream, GROUP, "0").await;
-            match made {
-                Err(error) if error.code() != Some("BUSYGROUP") => return Err(error.into()),
-                _ => {}
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use super::access::{GROUP, Store, script};
+use super::access::{Store, script};
 use crate::error::StoreError;
 use crate::job::{Job, JobId};
 
@@ -17,6 +17,8 @@ pub struct Overview {
     pub pending: u64,
     /// Jobs that were handed out and are not acknowledged yet.
     pub unacknowledged: u64,
+    /// Jobs whose attempts are used up.
+    pub dead: u64,
     /// How long the oldest overdue job has been due, in milliseconds.
     pub lag_ms: u64,
     /// Jobs due within each of the next seconds; the first one includes what is overdue.
@@ -57,6 +59,8 @@ pub struct PartitionView {
     pub pending: u64,
     /// Jobs that were handed out and are not acknowledged yet.
     pub unacknowledged: u64,
+    /// Jobs whose attempts are used up.
+    pub dead: u64,
     /// How long the oldest overdue job has been due.
     pub lag_ms: u64,
 }
@@ -87,6 +91,7 @@ impl Store {
         Ok(Overview {
             pending: partitions.iter().map(|one| one.pending).sum(),
             unacknowledged: partitions.iter().map(|one| one.unacknowledged).sum(),
+            dead: partitions.iter().map(|one| one.dead).sum(),
             lag_ms: partitions.iter().map(|one| one.lag_ms).max().unwrap_or(0),
             ahead,
             nodes: self.nodes().await?,
@@ -95,17 +100,17 @@ impl Store {
     }
 
     async fn view(&self, partition: u16) -> Result<(PartitionView, Vec<u64>), StoreError> {
-        type Reply = (String, i64, u64, u64, u64, u64);
+        type Reply = (String, i64, u64, u64, u64, u64, u64);
         let mut call = script!("overview").key(self.base(partition));
-        call.arg(GROUP).arg(SECONDS_AHEAD);
+        call.arg(SECONDS_AHEAD);
         let reply: Vec<redis::Value> = self.call(&call).await?.value;
-        let ahead = reply.iter().skip(6).filter_map(|value| match value {
+        let ahead = reply.iter().skip(7).filter_map(|value| match value {
             redis::Value::Int(count) => u64::try_from(*count).ok(),
             _ => None,
         });
         let ahead = ahead.collect();
-        let head = redis::Value::Array(reply.into_iter().take(6).collect());
-        let (lease, left, pending, lag_ms, in_stream, delivered): Reply =
+        let head = redis::Value::Array(reply.into_iter().take(7).collect());
+        let (lease, left, pending, lag_ms, ready, held, dead): Reply =
             redis::from_redis_value(head).map_err(redis::RedisError::from)?;
         let (token, node) = lease.split_once('@').unwrap_or(("0", ""));
         let view = PartitionView {
@@ -114,8 +119,8 @@ impl Store {
             token: token.parse().unwrap_or(0),
             lease_left_ms: u64::try_from(left).unwrap_or(0),
             pending,
-            // What nobody has read yet is in the stream only.
-            unacknowledged: in_stream.max(delivered),
+            unacknowledged: ready + held,
+            dead,
             lag_ms,
         };
         Ok((view, ahead))

@@ -110,7 +110,7 @@ async fn the_client_does_the_same() {
     assert_eq!(client.list(None, 10).await.unwrap().jobs.len(), 1);
     client.reschedule(&made.id, When::After(20 * MS)).await.unwrap();
     let ids = [made.id];
-    let got = collect(&mut consumer(&settings, "one").await, &ids, 5_000 * MS).await;
+    let got = collect(&mut consumer(&settings).await, &ids, 5_000 * MS).await;
     assert_eq!(got[&ids[0]][0].payload, r#"[1,"two"]"#);
     assert!(client.cancel(&ids[0]).await.unwrap_err().is_too_late());
     assert_eq!(client.get(&ids[0]).await.unwrap().state, State::Done);
@@ -158,7 +158,7 @@ async fn health_and_metrics_tell_what_is() {
     let node = node(&settings).await;
     let client = Client::new(vec![node.address().to_owned()], 5_000 * MS).unwrap();
     let made = client.create(Value::Null, When::After(5 * MS), None).await.unwrap();
-    collect(&mut consumer(&settings, "one").await, &[made.id], 5_000 * MS).await;
+    collect(&mut consumer(&settings).await, &[made.id], 5_000 * MS).await;
     let (status, health) = ask("GET", &format!("{}/healthz", node.address()), "").await;
     assert_eq!((status, &health["redis"]), (200, &json!("up")));
     assert_eq!(

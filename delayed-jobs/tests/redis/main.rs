@@ -1,9 +1,10 @@
 //! The library and the program against real Redis processes, on the loopback interface.
 //!
 //! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface
-//! * `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
+//! * `attempts` - jobs that fail; `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
 //! * `page` - the page in a browser
 
+mod attempts;
 mod failures;
 mod http;
 mod node;

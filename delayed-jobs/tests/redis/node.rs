@@ -26,7 +26,7 @@ async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
     }
     let cancelled: Vec<_> = ids.iter().skip(100).step_by(4).cloned().collect();
     ids.retain(|id| !cancelled.contains(id));
-    let mut consumer = consumer(&settings, "one").await;
+    let mut consumer = consumer(&settings).await;
     let got = collect(&mut consumer, &ids, 10_000 * MS).await;
     assert!(got.values().all(|deliveries| deliveries.len() == 1), "nothing has failed");
     assert!(cancelled.iter().all(|id| !got.contains_key(id)));
@@ -48,11 +48,11 @@ async fn what_was_due_while_no_node_was_there_fires_at_once() {
     let store = Store::open(settings.clone()).await.unwrap();
     let mut ids = fill(&store, 500, 100 * MS).await;
     let past = NewJob { when: When::At(0), ..job("from 1970", MS) };
-    ids.push(store.create(&past).await.unwrap().id);
+    ids.push(store.create(past).await.unwrap().id);
     tokio::time::sleep(150 * MS).await;
     assert!(store.overview().await.unwrap().lag_ms > 0);
     let node = Node::start(settings.clone()).await.unwrap();
-    collect(&mut consumer(&settings, "one").await, &ids, 10_000 * MS).await;
+    collect(&mut consumer(&settings).await, &ids, 10_000 * MS).await;
     assert_eq!(store.overview().await.unwrap().lag_ms, 0);
     node.stop().await;
 }
@@ -89,16 +89,17 @@ async fn what_a_consumer_does_not_acknowledge_comes_again_to_another() {
     let settings = settings(&redis);
     let node = Node::start(settings.clone()).await.unwrap();
     let store = Store::open(settings.clone()).await.unwrap();
-    let id = store.create(&job("once more", 10 * MS)).await.unwrap().id;
-    let mut forgetful = consumer(&settings, "forgetful").await;
+    let id = store.create(job("once more", 10 * MS)).await.unwrap().id;
+    let mut forgetful = Consumer::connect(settings.clone(), 200 * MS).await.unwrap();
     let first = forgetful.next().await;
-    assert_eq!((&first.id, first.redelivered), (&id, false));
+    assert_eq!((&first.id, first.attempt), (&id, 1));
     drop(forgetful);
     assert_eq!(store.overview().await.unwrap().unacknowledged, 1);
-    let mut other = Consumer::connect(settings.clone(), "other", 200 * MS).await.unwrap();
+    let mut other = Consumer::connect(settings.clone(), 60_000 * MS).await.unwrap();
     let again = tokio::time::timeout(5_000 * MS, other.next()).await.unwrap();
-    assert_eq!((&again.id, again.redelivered), (&id, true));
+    assert_eq!((&again.id, again.attempt), (&id, 2));
     assert_eq!(again.payload, "once more");
+    assert_eq!(other.acknowledge(std::slice::from_ref(&first)).await.unwrap(), 0, "too late");
     assert_eq!(other.acknowledge(std::slice::from_ref(&again)).await.unwrap(), 1);
     assert_eq!(other.acknowledge(&[again, first]).await.unwrap(), 0, "it has ended");
     assert_eq!(store.get(&id).await.unwrap().state, State::Done);
@@ -128,13 +129,13 @@ async fn a_notice_that_is_lost_is_noticed() {
             ("state", "pending"),
             ("created", "1"),
             ("once", ""),
+            ("policy", "1 1 1 1 0"),
         ],
     );
     both.zadd(format!("{base}:due"), id, due).incr(format!("{base}:seq"), 1);
     let _: redis::Value = both.query_async(&mut connection).await.unwrap();
     let id = id.parse().unwrap();
-    let got =
-        collect(&mut consumer(&settings, "one").await, std::slice::from_ref(&id), 5_000 * MS).await;
+    let got = collect(&mut consumer(&settings).await, std::slice::from_ref(&id), 5_000 * MS).await;
     let late = got[&id][0].fired_ms - due;
     assert!(late < 400, "it was found before it was due, and not by chance after: {late} ms late");
     node.stop().await;

@@ -50,10 +50,10 @@ async fn the_page_shows_jobs_ahead_nodes_and_partitions() {
     let node = node(&settings).await;
     shared_by(&store, 1).await;
     for _ in 0..1_234 {
-        store.create(&job("x", 3_600_000 * MS)).await.unwrap();
+        store.create(job("x", 3_600_000 * MS)).await.unwrap();
     }
     for second in 20..28 {
-        store.create(&job("x", second * 1_000 * MS)).await.unwrap();
+        store.create(job("x", second * 1_000 * MS)).await.unwrap();
     }
     tokio::time::sleep(400 * MS).await;
     let page = look(&browser, node.address(), &["--dump-dom"]).await;

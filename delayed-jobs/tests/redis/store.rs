@@ -12,7 +12,7 @@ use crate::support::{MS, fill, job, redis, settings, settings_of};
 async fn a_job_is_created_read_moved_and_cancelled() {
     let redis = redis().await;
     let store = Store::open(settings(&redis)).await.unwrap();
-    let accepted = store.create(&job("tea", 60_000 * MS)).await.unwrap();
+    let accepted = store.create(job("tea", 60_000 * MS)).await.unwrap();
     let read = store.get(&accepted.id).await.unwrap();
     assert_eq!((read.state, read.due_ms), (State::Pending, accepted.due_ms));
     assert_eq!((read.payload.as_str(), read.due_ms - read.created_ms), ("tea", 60_000));
@@ -44,12 +44,12 @@ async fn a_key_makes_one_job_and_one_move() {
         idempotency_key: Some("order-7".to_owned()),
         ..job(payload, delay * MS)
     };
-    let first = store.create(&keyed("a", 50_000)).await.unwrap();
-    let again = store.create(&keyed("a", 50_000)).await.unwrap();
+    let first = store.create(keyed("a", 50_000)).await.unwrap();
+    let again = store.create(keyed("a", 50_000)).await.unwrap();
     assert_eq!((&again.id, again.due_ms), (&first.id, first.due_ms));
     assert!(again.repeated && !first.repeated);
     for other in [keyed("b", 50_000), keyed("a", 50_001)] {
-        let refused = store.create(&other).await;
+        let refused = store.create(other).await;
         assert!(matches!(&refused, Err(StoreError::KeyReused(id)) if *id == first.id.to_string()));
     }
     assert_eq!(store.overview().await.unwrap().pending, 1);
@@ -71,7 +71,7 @@ async fn pages_hold_every_pending_job_once() {
     // Many at one moment, which pages must be able to divide.
     for _ in 0..40 {
         let new = NewJob { when: When::At(4_000_000_000_000), ..job("", MS) };
-        all.insert(store.create(&new).await.unwrap().id);
+        all.insert(store.create(new).await.unwrap().id);
     }
     for limit in [1, 7, 25, 99, 100, 1000] {
         let (mut seen, mut from) = (Vec::new(), None::<String>);
@@ -151,8 +151,8 @@ async fn each_step_stays_in_one_hash_slot() {
     let store = Store::open(settings.clone()).await.unwrap();
     let node = delayed_jobs::Node::start(settings.clone()).await.unwrap();
     let keyed = NewJob { idempotency_key: Some("k".to_owned()), ..job("x", 30 * MS) };
-    let id = store.create(&keyed).await.unwrap().id;
-    let far = store.create(&job("y", 90_000 * MS)).await.unwrap().id;
+    let id = store.create(keyed).await.unwrap().id;
+    let far = store.create(job("y", 90_000 * MS)).await.unwrap().id;
     store.reschedule(&far, When::After(80_000 * MS), None).await.unwrap();
     store.cancel(&far).await.unwrap();
     crate::support::until("it has fired", 5_000 * MS, || async {

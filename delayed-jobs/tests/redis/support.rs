@@ -28,7 +28,7 @@ pub(crate) async fn node(settings: &Settings) -> NodeProcess {
 }
 
 pub(crate) fn job(payload: &str, delay: Duration) -> NewJob {
-    NewJob { payload: payload.to_owned(), when: When::After(delay), idempotency_key: None }
+    NewJob::new(payload, When::After(delay))
 }
 
 pub(crate) fn now_ms() -> u64 {
@@ -41,13 +41,13 @@ pub(crate) async fn fill(store: &Store, count: usize, within: Duration) -> Vec<J
     let mut ids = Vec::with_capacity(count);
     for n in 0..count {
         let delay = within * u32::try_from(n).unwrap() / u32::try_from(count).unwrap();
-        ids.push(store.create(&job(&format!("job {n}"), delay)).await.unwrap().id);
+        ids.push(store.create(job(&format!("job {n}"), delay)).await.unwrap().id);
     }
     ids
 }
 
-pub(crate) async fn consumer(settings: &Settings, name: &str) -> Consumer {
-    Consumer::connect(settings.clone(), name, 60_000 * MS).await.unwrap()
+pub(crate) async fn consumer(settings: &Settings) -> Consumer {
+    Consumer::connect(settings.clone(), 60_000 * MS).await.unwrap()
 }
 
 /// Takes and acknowledges until every job has come; panics if one has not by then, or comes early.

@@ -1,0 +1,184 @@
+//! Waits for jobs that have fired, in whatever partition and on whatever node, and takes them. One inbox
+//! serves all that wait in a process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout_at};
+
+use crate::error::StoreError;
+use crate::store::{Delivery, Store};
+
+/// How often all partitions are asked though no notice has come: jobs whose consumer has died send none.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// Distance of tries to connect again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// What the waiting tasks and the one that hears share.
+struct News {
+    /// Partitions in which jobs may be ready.
+    maybe: Vec<AtomicBool>,
+    changed: Notify,
+}
+
+impl News {
+    // ORDERING: Relaxed, here and below; a flag carries no data, and `Notify` or the next sweep brings
+    // what it says to every task.
+    fn all(&self) {
+        self.maybe.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        self.changed.notify_one();
+    }
+
+    fn one(&self, partition: usize) {
+        if let Some(flag) = self.maybe.get(partition) {
+            // ORDERING: see `all`.
+            flag.store(true, Ordering::Relaxed);
+        }
+        self.changed.notify_one();
+    }
+
+    fn flagged(&self) -> Vec<u16> {
+        // ORDERING: see `all`.
+        let flagged =
+            self.maybe.iter().zip(0..).filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
+        flagged.map(|(_, partition)| partition).collect()
+    }
+}
+
+/// Where the jobs of a namespace arrive.
+pub(crate) struct Inbox {
+    store: Store,
+    news: Arc<News>,
+    hearing: JoinHandle<()>,
+}
+
+/// What [`Inbox::take`] has found.
+#[derive(Debug, Default)]
+pub(crate) struct Arrived {
+    pub(crate) deliveries: Vec<Delivery>,
+    /// Jobs whose record is gone.
+    pub(crate) orphans: u64,
+    /// Jobs whose attempts were found to be used up.
+    pub(crate) died: u64,
+}
+
+impl Inbox {
+    pub(crate) fn open(store: Store) -> Self {
+        let count = store.settings().partitions;
+        let maybe = (0..count).map(|_| AtomicBool::new(true)).collect();
+        let news = Arc::new(News { maybe, changed: Notify::new() });
+        let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&news)));
+        Self { store, news, hearing }
+    }
+
+    /// Takes at most `most` jobs, to be ended within `hold`. Waits until there is one, or it is `end`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`].
+    pub(crate) async fn take(
+        &self,
+        most: usize,
+        hold: Duration,
+        end: Instant,
+    ) -> Result<Arrived, StoreError> {
+        loop {
+            let arrived = self.take_now(most, hold).await?;
+            if !arrived.deliveries.is_empty() || Instant::now() >= end {
+                return Ok(arrived);
+            }
+            let _ = timeout_at(end.into(), self.news.changed.notified()).await;
+        }
+    }
+
+    async fn take_now(&self, most: usize, hold: Duration) -> Result<Arrived, StoreError> {
+        let mut flagged = self.news.flagged();
+        // A request for few jobs asks few partitions; the others are left to other tasks.
+        fastrand::shuffle(&mut flagged);
+        let others = flagged.split_off(flagged.len().min(most));
+        let share = most.div_ceil(flagged.len().max(1));
+        let asked = flagged.iter().map(|&partition| self.store.take(partition, share, hold));
+        let mut arrived = Arrived::default();
+        let (mut failed, mut left) = (None, !others.is_empty());
+        others.iter().for_each(|&partition| self.news.one(partition.into()));
+        for (partition, taken) in flagged.iter().zip(join_all(asked).await) {
+            let more = match taken {
+                Ok(taken) => {
+                    arrived.deliveries.extend(taken.deliveries);
+                    arrived.orphans += taken.orphans;
+                    arrived.died += taken.died;
+                    taken.left > 0
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    true
+                }
+            };
+            if more {
+                self.news.one((*partition).into());
+                left = true;
+            }
+        }
+        match failed {
+            Some(error) if arrived.deliveries.is_empty() => Err(error),
+            _ => {
+                if left {
+                    self.news.changed.notify_one();
+                }
+                if arrived.orphans > 0 {
+                    tracing::error!(arrived.orphans, "jobs without a record: evicted?");
+                }
+                Ok(arrived)
+            }
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.hearing.abort();
+    }
+}
+
+/// Hears in which partitions jobs are ready, for as long as the inbox is there.
+async fn hear(store: Store, news: Arc<News>) {
+    loop {
+        if let Err(error) = hear_on(&store, &news).await {
+            tracing::debug!("no notices of ready jobs: {error}");
+        }
+        news.all();
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn hear_on(store: &Store, news: &News) -> Result<(), redis::RedisError> {
+    let mut connection = store.link().client().get_async_pubsub().await?;
+    connection.subscribe(store.ready_channel()).await?;
+    // What became ready before is not announced again.
+    news.all();
+    let mut sweep = interval(SWEEP);
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut notices = connection.on_message();
+    loop {
+        tokio::select! {
+            notice = notices.next() => match notice {
+                Some(notice) => match notice.get_payload::<usize>() {
+                    Ok(partition) => news.one(partition),
+                    Err(_) => news.all(),
+                },
+                None => return Ok(()),
+            },
+            _ = sweep.tick() => news.all(),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+-- Lets a consumer hold jobs for longer.
+-- ARGV ms from now, then id and attempt of each job
+-- Returns for each job 1, or 0 if this attempt does not hold it any more
+local till = text(math.floor(now_us() / 1000) + tonumber(ARGV[1]))
+local reply = {}
+for i = 2, #ARGV, 2 do
+  local id = ARGV[i]
+  local own = redis.call('HGET', base .. ':job:' .. id, 'attempt') == ARGV[i + 1] and
+    redis.call('ZSCORE', base .. ':held', id)
+  if own then redis.call('ZADD', base .. ':held', till, id) end
+  reply[#reply + 1] = own and 1 or 0
+end
+return reply

@@ -1,0 +1,40 @@
+-- Gives failed jobs back: each is due again after its backoff, or dead if its attempts are used up.
+-- ARGV delay in ms instead of the backoff or "", 1 if they are dead at once, reason, window in ms,
+--   a random number, then id and attempt of each job
+-- Returns for each job the moment of its next attempt, -1 if it is dead, or -2 if this attempt does not
+--   hold it any more
+local now = math.floor(now_us() / 1000)
+local delay, kill, reason, window = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3], tonumber(ARGV[4])
+-- A server may begin every script with the same random numbers, so the caller gives the seed.
+math.randomseed(tonumber(ARGV[5]))
+local reply, near = {}, {}
+for i = 6, #ARGV, 2 do
+  local id, attempt = ARGV[i], ARGV[i + 1]
+  local key = base .. ':job:' .. id
+  local job = redis.call('HMGET', key, 'attempt', 'spent', 'policy')
+  if job[1] ~= attempt or redis.call('ZREM', base .. ':held', id) == 0 then
+    reply[#reply + 1] = -2
+  else
+    local most, first, factor, longest, jitter =
+      string.match(job[3], '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+    local made = attempt - (job[2] or 0)
+    if kill or made >= tonumber(most) then
+      bury(id, reason, now)
+      reply[#reply + 1] = -1
+    else
+      local wait = delay
+      if not wait then
+        wait = math.min(first * factor ^ (made - 1), tonumber(longest))
+        wait = wait * (1 + jitter * (2 * math.random() - 1))
+      end
+      local due = now + math.ceil(wait)
+      local at = text(due)
+      redis.call('HSET', key, 'due', at, 'reason', reason)
+      redis.call('ZADD', base .. ':due', at, id)
+      if due <= now + window then near[#near + 1] = at end
+      reply[#reply + 1] = due
+    end
+  end
+end
+announce(near)
+return reply

@@ -1,0 +1,163 @@
+//! Accepts jobs. Requests that come while others are under way go to Redis together: one script for
+//! up to [`MOST`] of them.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::access::{Store, script};
+use super::steps::parts;
+use crate::error::StoreError;
+use crate::job::{Accepted, JobId, NewJob};
+
+/// Jobs accepted by one script; Redis does nothing else meanwhile.
+const MOST: usize = 128;
+
+type Answer = Result<Accepted, StoreError>;
+
+/// A job and the task that waits for its answer.
+struct Waiting {
+    job: NewJob,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// Requests that wait, for each partition; `None` is for jobs that may go to any one. A lane exists while
+/// a task empties it.
+pub(super) struct Creates {
+    lanes: Mutex<HashMap<Option<u16>, Vec<Waiting>>>,
+}
+
+impl Creates {
+    pub(super) fn new() -> Self {
+        Self { lanes: Mutex::new(HashMap::new()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<u16>, Vec<Waiting>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    /// Accepts a job. When this returns, Redis has it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::KeyReused`], [`StoreError::Away`].
+    pub async fn create(&self, new: NewJob) -> Result<Accepted, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let lane = self.partition_of(&new);
+        let waiting = Waiting { job: new, answer };
+        let is_first = {
+            let mut lanes = self.creates.lock();
+            let is_first = !lanes.contains_key(&lane);
+            lanes.entry(lane).or_default().push(waiting);
+            is_first
+        };
+        if is_first {
+            tokio::spawn(self.clone().empty(lane));
+        }
+        answered.await.unwrap_or_else(|_| Err(StoreError::Unfit("the node ends".to_owned())))
+    }
+
+    /// Accepts many jobs; the answers are in the order of the jobs.
+    pub async fn create_many(&self, new: Vec<NewJob>) -> Vec<Result<Accepted, StoreError>> {
+        // Keys decide the partition; all others of this request go to the same one.
+        let mut lanes: HashMap<Option<u16>, Vec<usize>> = HashMap::new();
+        for (at, job) in new.iter().enumerate() {
+            lanes.entry(self.partition_of(job)).or_default().push(at);
+        }
+        let mut new: Vec<Option<NewJob>> = new.into_iter().map(Some).collect();
+        let mut calls = Vec::new();
+        for (lane, places) in lanes {
+            for places in places.chunks(MOST) {
+                let jobs: Vec<NewJob> = places.iter().filter_map(|at| new[*at].take()).collect();
+                let places = places.to_vec();
+                calls.push(async move { (places, self.accept(lane, &jobs).await) });
+            }
+        }
+        let mut answers: Vec<Option<Answer>> = new.iter().map(|_| None).collect();
+        for (places, result) in futures_util::future::join_all(calls).await {
+            for (at, answer) in places.into_iter().zip(result) {
+                answers[at] = Some(answer);
+            }
+        }
+        answers.into_iter().flatten().collect()
+    }
+
+    /// The partition that a job's idempotency key leads to: the same key always leads to the same
+    /// script's memory.
+    fn partition_of(&self, job: &NewJob) -> Option<u16> {
+        let key = job.idempotency_key.as_deref()?;
+        u16::try_from(spread(key) % u64::from(self.settings.partitions)).ok()
+    }
+
+    /// Accepts what waits in a lane until nothing does.
+    async fn empty(self, lane: Option<u16>) {
+        loop {
+            let batch: Vec<Waiting> = {
+                let mut lanes = self.creates.lock();
+                let Some(waiting) = lanes.get_mut(&lane).filter(|waiting| !waiting.is_empty())
+                else {
+                    lanes.remove(&lane);
+                    return;
+                };
+                let count = waiting.len().min(MOST);
+                waiting.drain(..count).collect()
+            };
+            let (jobs, waiting): (Vec<NewJob>, Vec<_>) =
+                batch.into_iter().map(|one| (one.job, one.answer)).unzip();
+            let answers = self.accept(lane, &jobs).await;
+            for (waiting, answer) in waiting.into_iter().zip(answers) {
+                let _ = waiting.send(answer);
+            }
+        }
+    }
+
+    /// Runs the script; one answer for each job.
+    async fn accept(&self, lane: Option<u16>, jobs: &[NewJob]) -> Vec<Answer> {
+        let partition = lane.unwrap_or_else(|| fastrand::u16(..self.settings.partitions));
+        let mut call = script!("create").key(self.base(partition));
+        call.arg(self.settings.window_ms());
+        for job in jobs {
+            let (due, delay) = parts(job.when);
+            let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
+            let once = job.idempotency_key.as_deref().unwrap_or("");
+            call.arg(JobId::random(partition).as_str()).arg(&job.payload).arg(due).arg(delay);
+            call.arg(once).arg(retry.policy());
+        }
+        match self.call::<Vec<(String, String, u64)>>(&call).await {
+            Ok(replies) => replies.value.into_iter().map(answer).collect(),
+            Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+}
+
+fn answer((word, id, due_ms): (String, String, u64)) -> Answer {
+    if word == "conflict" {
+        return Err(StoreError::KeyReused(id));
+    }
+    let id = id.parse().map_err(StoreError::Unfit)?;
+    Ok(Accepted { id, due_ms, repeated: word == "known" })
+}
+
+/// Fowler, Noll and Vo's hash (FNV-1a): every node and every version must compute the same.
+fn spread(key: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    // Its low bits alone are weak.
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_spread_over_partitions_and_stay_there() {
+        let mut counts = [0; 16];
+        (0..16_000).for_each(|n| counts[(spread(&format!("order-{n}")) % 16) as usize] += 1);
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        assert_eq!(spread("a"), 0xaf63_dc4c_8601_ec8c ^ 0xaf63_dc4c);
+    }
+}

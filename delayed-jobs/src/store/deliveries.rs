@@ -1,0 +1,249 @@
+//! Hands jobs that have fired to consumers, and hears how they end.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::{FromRedisValue, ScriptInvocation};
+
+use super::access::{Store, script};
+use crate::error::StoreError;
+use crate::job::{JobId, most_attempts};
+use crate::settings::millis;
+
+/// A fired job in a consumer's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The job's name, by which a repeated delivery is told.
+    pub id: JobId,
+    /// What the job carries.
+    pub payload: String,
+    /// When it was due, in milliseconds since 1970 on the clock of Redis.
+    pub due_ms: u64,
+    /// When it was made ready, on the same clock.
+    pub fired_ms: u64,
+    /// Which attempt this is, counted from 1.
+    pub attempt: u32,
+    /// After so many failed attempts the job is dead.
+    pub max_attempts: u32,
+    /// The recurring schedule that has made it.
+    pub schedule: Option<String>,
+    pub(crate) receipt: Receipt,
+}
+
+impl Delivery {
+    /// Names this attempt when it is acknowledged over HTTP.
+    #[must_use]
+    pub fn receipt(&self) -> String {
+        self.receipt.to_string()
+    }
+}
+
+/// One attempt of a job: all that is needed to end it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    pub(crate) id: JobId,
+    /// Counts requeued jobs' earlier attempts as well.
+    pub(crate) take: u32,
+}
+
+impl fmt::Display for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.id, self.take)
+    }
+}
+
+impl FromStr for Receipt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('.').and_then(|(id, take)| Some((id, take.parse().ok()?)));
+        match parts {
+            Some((id, take)) => Ok(Self { id: id.parse()?, take }),
+            None => Err(format!(
+                "`{}` is not a receipt of a delivery",
+                text.chars().take(80).collect::<String>()
+            )),
+        }
+    }
+}
+
+/// What a partition has handed over.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) deliveries: Vec<Delivery>,
+    /// Jobs that are still ready.
+    pub(crate) left: u64,
+    /// Jobs whose record is gone.
+    pub(crate) orphans: u64,
+    /// Jobs whose attempts were found to be used up.
+    pub(crate) died: u64,
+}
+
+/// How jobs have failed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nack {
+    /// When the next attempt is due, instead of after the job's backoff.
+    pub(crate) delay: Option<Duration>,
+    /// There is no further attempt.
+    pub(crate) dead: bool,
+    /// What people are told.
+    pub(crate) reason: String,
+}
+
+/// What a failed job has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// The next attempt is due at this moment.
+    Again(u64),
+    Dead,
+    /// This attempt did not hold the job any more.
+    Stale,
+}
+
+impl Store {
+    /// Takes at most `most` jobs of one partition, to be ended within `hold`.
+    pub(crate) async fn take(
+        &self,
+        partition: u16,
+        most: usize,
+        hold: Duration,
+    ) -> Result<Taken, StoreError> {
+        let mut call = script!("take").key(self.base(partition));
+        call.arg(most).arg(millis(hold));
+        let mut reply = self.call::<Vec<redis::Value>>(&call).await?.value;
+        let jobs = reply.split_off(reply.len().min(3));
+        let head = redis::Value::Array(reply);
+        let (left, orphans, died) =
+            redis::from_redis_value(head).map_err(redis::RedisError::from)?;
+        let deliveries = jobs.into_iter().map(delivery).collect::<Result<_, _>>()?;
+        Ok(Taken { deliveries, left, orphans, died })
+    }
+
+    /// Ends jobs; whether each was still held.
+    pub(crate) async fn acknowledge(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError> {
+        let of = |partition| {
+            let mut call = script!("ack").key(self.base(partition));
+            call.arg(millis(self.settings().retention));
+            call
+        };
+        self.for_each(receipts, of, false).await
+    }
+
+    /// Lets jobs be held for longer; whether each was still held.
+    pub(crate) async fn extend(
+        &self,
+        receipts: &[Receipt],
+        hold: Duration,
+    ) -> Result<Vec<bool>, StoreError> {
+        let of = |partition| {
+            let mut call = script!("extend").key(self.base(partition));
+            call.arg(millis(hold));
+            call
+        };
+        self.for_each(receipts, of, false).await
+    }
+
+    /// Gives failed jobs back.
+    pub(crate) async fn nack(
+        &self,
+        receipts: &[Receipt],
+        nack: &Nack,
+    ) -> Result<Vec<Failed>, StoreError> {
+        let delay = nack.delay.map_or_else(String::new, |delay| millis(delay).to_string());
+        let of = |partition| {
+            let mut call = script!("nack").key(self.base(partition));
+            call.arg(&delay).arg(u8::from(nack.dead)).arg(&nack.reason);
+            call.arg(self.settings().window_ms()).arg(fastrand::u32(..));
+            call
+        };
+        let failed: Vec<i64> = self.for_each(receipts, of, -2).await?;
+        let one = |moment: i64| match moment {
+            -1 => Failed::Dead,
+            moment => u64::try_from(moment).map_or(Failed::Stale, Failed::Again),
+        };
+        Ok(failed.into_iter().map(one).collect())
+    }
+
+    /// Runs one script for each partition that the receipts name; `none` answers for those of
+    /// partitions that do not exist.
+    async fn for_each<'a, T: FromRedisValue + Clone>(
+        &self,
+        receipts: &[Receipt],
+        of: impl Fn(u16) -> ScriptInvocation<'a>,
+        none: T,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut parts: HashMap<u16, Vec<usize>> = HashMap::new();
+        for (at, receipt) in receipts.iter().enumerate() {
+            if self.own(&receipt.id).is_ok() {
+                parts.entry(receipt.id.partition()).or_default().push(at);
+            }
+        }
+        let calls = parts.into_iter().map(|(partition, places)| {
+            let mut call = of(partition);
+            for at in &places {
+                call.arg(receipts[*at].id.as_str()).arg(receipts[*at].take);
+            }
+            async move { (places, self.call::<Vec<T>>(&call).await) }
+        });
+        let mut answers = vec![none; receipts.len()];
+        for (places, result) in join_all(calls).await {
+            for (at, answer) in places.into_iter().zip(result?.value) {
+                answers[at] = answer;
+            }
+        }
+        Ok(answers)
+    }
+}
+
+fn delivery(value: redis::Value) -> Result<Delivery, StoreError> {
+    type Fields = (String, u32, u32, String, u64, u64, String, Option<String>);
+    let (id, take, spent, policy, due_ms, fired_ms, payload, schedule): Fields =
+        redis::from_redis_value(value).map_err(redis::RedisError::from)?;
+    let id: JobId = id.parse().map_err(StoreError::Unfit)?;
+    Ok(Delivery {
+        receipt: Receipt { id: id.clone(), take },
+        id,
+        payload,
+        due_ms,
+        fired_ms,
+        attempt: take.saturating_sub(spent),
+        max_attempts: most_attempts(&policy),
+        schedule,
+    })
+}
+
+#[cfg(test)]
+impl Delivery {
+    /// One that no store has handed over.
+    pub(crate) fn of(id: JobId, due_ms: u64, fired_ms: u64) -> Self {
+        Self {
+            receipt: Receipt { id: id.clone(), take: 1 },
+            id,
+            payload: String::new(),
+            due_ms,
+            fired_ms,
+            attempt: 1,
+            max_attempts: 10,
+            schedule: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receipts_are_read_as_they_are_written() {
+        let receipt: Receipt = "7-00c0ffee00c0ffee.3".parse().unwrap();
+        assert_eq!((receipt.id.partition(), receipt.take), (7, 3));
+        assert_eq!(receipt.to_string(), "7-00c0ffee00c0ffee.3");
+        for text in ["", "7-00c0ffee00c0ffee", "7-00c0ffee00c0ffee.x", "7.1", ".1"] {
+            let said = text.parse::<Receipt>().unwrap_err();
+            assert!(said.contains("is not"), "{said}");
+        }
+    }
+}
