@@ -11,7 +11,8 @@ unset CARGO_TARGET_DIR RUSTFLAGS
 
 program() { # name, dependency
   mkdir -p "$work/$1/src"
-  printf '[package]\nname = "empty"\nversion = "0.1.0"\nedition = "2021"\n\n[dependencies]\n%s\n\n[workspace]\n' "$2" >"$work/$1/Cargo.toml"
+  printf "%s\n" "[package]" "name = \"empty\"" "version = \"0.1.0\"" "edition = \"2021\"" "[dependencies]" \
+    "$2" "[workspace]" >"$work/$1/Cargo.toml"
   echo 'fn main() {}' >"$work/$1/src/main.rs"
   (cd "$work/$1" && cargo fetch -q)
 }

@@ -28,7 +28,7 @@ pub(crate) fn call<R>(f: impl FnOnce() -> R) -> Result<R, String> {
 /// Drops a value of the user's; an error names `what` if its destructor panics.
 pub(crate) fn drop_quietly<V>(what: &str, value: V) {
     if std::mem::needs_drop::<V>() {
-        quietly(format_args!("the destructor of {what}"), || drop(value));
+        catch_and_log(format_args!("the destructor of {what}"), || drop(value));
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn drop_payload<T>(payload: T) {
 }
 
 /// Like [`call`], where no caller hears of the message: an error says that `what` panicked.
-pub(crate) fn quietly<R>(what: impl fmt::Display, f: impl FnOnce() -> R) -> Option<R> {
+pub(crate) fn catch_and_log<R>(what: impl fmt::Display, f: impl FnOnce() -> R) -> Option<R> {
     call(f).map_err(|message| error(format_args!("{what} panicked: {message}"))).ok()
 }
 
@@ -61,9 +61,9 @@ pub(crate) fn warn(text: fmt::Arguments<'_>) {
 
 fn log(level: log::Level, text: fmt::Arguments<'_>) {
     #[cfg(not(feature = "tracing"))]
-    say(|| log::log!(target: "tickwheel", level, "{text}"));
+    log_guarded(|| log::log!(target: "tickwheel", level, "{text}"));
     #[cfg(feature = "tracing")]
-    say(|| match level {
+    log_guarded(|| match level {
         log::Level::Error => tracing::error!(target: "tickwheel", "{text}"),
         _ => tracing::warn!(target: "tickwheel", "{text}"),
     });
@@ -71,7 +71,7 @@ fn log(level: log::Level, text: fmt::Arguments<'_>) {
 
 /// Calls the logger, or a subscriber of `tracing`, unless this thread is in one: what it does there itself, such as
 /// scheduling a timer that is refused, would call it once more, without an end.
-pub(crate) fn say(f: impl FnOnce()) {
+pub(crate) fn log_guarded(f: impl FnOnce()) {
     thread_local! {
         static SAYING: Cell<bool> = const { Cell::new(false) };
     }

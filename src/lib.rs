@@ -102,6 +102,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+mod error_texts;
+
 #[cfg(feature = "std")]
 mod contain;
 

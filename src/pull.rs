@@ -38,7 +38,7 @@ mod sealed {
         fn next(&mut self, poll: &mut Poll) -> Option<Expired<Self::Payload>>;
 
         /// The timer that was handed out last has been handled.
-        fn handled(&mut self, poll: &mut Poll);
+        fn after_handler(&mut self, poll: &mut Poll);
 
         fn finish(&mut self, poll: Poll) -> Polled;
     }
@@ -150,7 +150,7 @@ impl<'a, F: Pull> Expirations<'a, F> {
     #[inline]
     fn end(&mut self) -> Polled {
         let Some(mut poll) = self.poll.take() else { return Polled { fired: 0, more: false } };
-        self.timer.handled(&mut poll);
+        self.timer.after_handler(&mut poll);
         // Left half-way: more may be due.
         poll.turn.cut_short |= !poll.exhausted;
         self.timer.finish(poll)
@@ -163,7 +163,7 @@ impl<F: Pull> Iterator for Expirations<'_, F> {
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let poll = self.poll.as_mut()?;
-        self.timer.handled(poll);
+        self.timer.after_handler(poll);
         let expired = self.timer.next(poll);
         if expired.is_none() {
             poll.exhausted = true;

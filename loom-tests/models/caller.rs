@@ -8,7 +8,7 @@ use crate::node::periodic::Call;
 use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::time::{Course, Deadline, MissedTicks, Period, Repeat, TickRate, Time};
+use crate::time::{Deadline, MissedTicks, Period, Recurrence, Repeat, TickRate, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) fn repeat(payload: Payload) -> Repeat<Payload> {
     let every = Duration::from_nanos(FIRST * TICK);
     let period = Period::fixed_rate(every, MissedTicks::Skip).unwrap();
     let first = Deadline { nominal: Time::from_nanos(FIRST * TICK), tick: FIRST };
-    let course = Course::new(first, period, TickRate::new(TICK));
+    let course = Recurrence::new(first, period, TickRate::new(TICK));
     Repeat { payload, clone: Payload::clone, course }
 }
 
@@ -77,7 +77,7 @@ impl Owner {
         let (table, cache) = (&world.table, world.owners_cache());
         match table.due(cache, timer.index, mark, now, |_| ()) {
             Fate::Drop => {}
-            Fate::Refile(tick) => drop(self.entries.insert((tick, mark))),
+            Fate::Reinsert(tick) => drop(self.entries.insert((tick, mark))),
             Fate::Fire(fired) => {
                 assert!(fired.periodic && table.generation(fired.key) == timer.generation);
                 assert!(fired.deadline <= now, "early: {} at {now}", fired.deadline);
@@ -86,8 +86,8 @@ impl Owner {
                 let over = self.before_the_call.as_ref().is_some_and(over);
                 let fired = match table.confirm_call(cache, fired, now) {
                     Call::Begins(fired) => fired,
-                    Call::Moved(filed) => {
-                        self.entries.extend(filed);
+                    Call::Moved(inserted) => {
+                        self.entries.extend(inserted);
                         return true;
                     }
                     Call::Ended(_) => return true,

@@ -73,7 +73,7 @@ fn look(world: &World, timer: Armed, now: u64) -> Look {
     match world.table.due(world.owners_cache(), timer.index, timer.mark, now, |_| ()) {
         Fate::Fire(fired) => Look::Wakes(fired.payload.id()),
         Fate::Drop => Look::Dead,
-        Fate::Refile(tick) => {
+        Fate::Reinsert(tick) => {
             assert_eq!(tick, now + 1, "looked at again a tick later");
             Look::Again
         }
@@ -191,8 +191,8 @@ fn exchange_and_drop_or_stop() {
     });
 }
 
-/// The future moves its timer while that fires, by the steps of `engine::alarm`: a move that comes too late may still
-/// find the timer pending, and what it takes then it wakes.
+/// The future moves its timer while that fires, by the steps of `engine::wake_timer`: a move that comes too late may
+/// still find the timer pending, and what it takes then it wakes.
 #[test]
 fn reset_or_fire() {
     for to in [DUE / 2, 2 * DUE] {

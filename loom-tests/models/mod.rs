@@ -50,9 +50,9 @@ mod periodic;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod retired;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
-mod standing;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod state;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod status;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]

@@ -102,10 +102,10 @@ fn pulled_in_twice_or_arrived() {
         let timer = world.arm(0, 30, 1, false);
         let first = world.reschedule(0, timer, 20);
         let second = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
-        let filed = world.arrive(timer, first, 20);
-        assert!(matches!(filed, Some((10 | 20, _))), "filed at {filed:?}");
+        let inserted = world.arrive(timer, first, 20);
+        assert!(matches!(inserted, Some((10 | 20, _))), "inserted at {inserted:?}");
         assert!(!world.due(timer, timer.mark, 30).fired(), "the first entry is a zombie now");
-        let mut entries = Vec::from_iter(filed);
+        let mut entries = Vec::from_iter(inserted);
         entries.extend(world.arrive(timer, second.join().unwrap(), 10));
         assert_eq!(world.fire_the_rest(timer, entries), Some(10));
         world.finish();
@@ -121,8 +121,8 @@ fn pulled_in_or_pushed_out_again() {
         let timer = world.arm(0, 30, 1, false);
         let pulling = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
         let pushed = world.reschedule(0, timer, 20);
-        let filed = world.arrive(timer, pushed, 20);
-        let Some((tick @ (10 | 20), mark)) = filed else { panic!("filed as {filed:?}") };
+        let inserted = world.arrive(timer, pushed, 20);
+        let Some((tick @ (10 | 20), mark)) = inserted else { panic!("inserted as {inserted:?}") };
         // The other thread is not joined: it stands at any of its steps.
         let decided = world.due(timer, mark, tick);
         let decided = if decided.fired() { decided } else { world.due(timer, mark, 20) };

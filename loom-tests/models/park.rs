@@ -47,7 +47,7 @@ impl Shard {
         let shard = Self::new(&[5, 6]);
         assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
         shard.push(0);
-        assert!(shard.bell.rings() == 1 && shard.wake_state.rise());
+        assert!(shard.bell.rings() == 1 && shard.wake_state.end_sleep());
         assert_eq!(shard.drain(), 5);
         shard
     }
@@ -91,7 +91,7 @@ impl Shard {
     /// One turn and the attempt to sleep.
     fn turn_and_sleep(&self) -> End {
         let tick = self.drain().min(self.wake_state.inbox_due()).min(FAR);
-        if self.wake_state.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake }
+        if self.wake_state.begin_sleep(tick) { End::Asleep(tick) } else { End::Awake }
     }
 
     /// Everybody is joined: nothing is slept through.
@@ -138,7 +138,7 @@ fn push_behind_an_earlier_message_or_drain() {
         // ORDERING: Acquire, as the reader of the inbox.
         let seen = shard.inbox[1].1.load(Ordering::Acquire);
         let tick = if seen { 7 } else { FAR }.min(shard.wake_state.inbox_due());
-        let end = if shard.wake_state.fall_asleep(tick) { End::Asleep(tick) } else { End::Awake };
+        let end = if shard.wake_state.begin_sleep(tick) { End::Asleep(tick) } else { End::Awake };
         pushing.join().unwrap();
         match end {
             End::Asleep(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
@@ -155,8 +155,8 @@ fn push_or_sleep_twice() {
         let shard = Shard::new(&[50]);
         let pushing = push(&shard, 0);
         let mut end = End::Awake;
-        if shard.wake_state.fall_asleep(10) {
-            let _ = shard.wake_state.rise();
+        if shard.wake_state.begin_sleep(10) {
+            let _ = shard.wake_state.end_sleep();
             end = shard.turn_and_sleep();
         }
         pushing.join().unwrap();
@@ -188,7 +188,7 @@ fn push_or_sleep_after_a_call() {
         let shard = Shard::after_a_call();
         let pushing = push(&shard, 1);
         let tick = shard.wake_state.inbox_due().min(FAR);
-        let asleep = shard.wake_state.fall_asleep(tick);
+        let asleep = shard.wake_state.begin_sleep(tick);
         pushing.join().unwrap();
         assert!(!asleep || tick <= 6 || shard.bell.rings() == 2, "slept through the message for 6");
     });
@@ -202,7 +202,7 @@ fn a_call_for_the_last_sleep_is_not_relied_on() {
         let shard = Shard::after_a_call();
         let pushing =
             spawn_with(&shard, move |shard| (shard.wake_state.seems_asleep(), shard.push(1)));
-        let asleep = shard.wake_state.fall_asleep(FAR);
+        let asleep = shard.wake_state.begin_sleep(FAR);
         let _ = shard.wake_state.notify(4);
         let (found_asleep, ()) = pushing.join().unwrap();
         assert!(!asleep || !found_asleep || shard.bell.rings() == 2, "nobody has called");
@@ -269,7 +269,7 @@ fn stop_or_sleep() {
             if stopped() {
                 break;
             }
-            if shard.wake_state.fall_asleep(u64::MAX) {
+            if shard.wake_state.begin_sleep(u64::MAX) {
                 asleep = true;
                 break;
             }
@@ -300,9 +300,9 @@ fn a_wake_ends_a_real_sleep() {
         while shard.drain() != 5 {
             turns += 1;
             assert!(turns < 4, "turns without end");
-            if shard.wake_state.fall_asleep(FAR) {
+            if shard.wake_state.begin_sleep(FAR) {
                 channel.receive();
-                assert!(shard.wake_state.rise(), "only a producer ends this sleep");
+                assert!(shard.wake_state.end_sleep(), "only a producer ends this sleep");
             }
         }
         pushing.join().unwrap();

@@ -296,7 +296,7 @@ fn cancel_or_a_clone_that_panics() {
         let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
         let fate = world.table.due(world.owners_cache(), timer.index, timer.mark, FIRST, |_| ());
         assert!(
-            matches!(fate, Fate::Refile(tick) if tick == 2 * FIRST) || matches!(fate, Fate::Drop)
+            matches!(fate, Fate::Reinsert(tick) if tick == 2 * FIRST) || matches!(fate, Fate::Drop)
         );
         assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
         world.finish();

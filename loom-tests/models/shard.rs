@@ -5,7 +5,7 @@ use super::harness::{
     spawn_with,
 };
 use crate::shard::{Owner, ShardHandle};
-use crate::time::{Course, Deadline, Period, Repeat, TickRate, Time};
+use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time};
 use crate::types::Budget;
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Engine {
 fn repeat(ledger: &Arc<Ledger>, id: u64, first: u64) -> Repeat<Payload> {
     let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
     let first = Deadline { nominal: Time::from_nanos(first), tick: first / 2 };
-    let course = Course::new(first, every, TickRate::new(2));
+    let course = Recurrence::new(first, every, TickRate::new(2));
     Repeat { payload: ledger.payload(id), clone: Payload::clone, course }
 }
 
@@ -112,11 +112,11 @@ fn schedule_and_sleep() {
         let mut engine = Engine::new();
         let producer = engine.producer();
         let next = engine.turn(5);
-        let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
+        let asleep = engine.fired.is_empty() && engine.owner.begin_sleep(next);
         producer.join().unwrap();
         if asleep {
             assert!(next <= 5 || engine.bell.rings() == 1, "slept through the timer");
-            engine.owner.rise();
+            engine.owner.end_sleep();
         }
         engine.run_out(5);
         assert_eq!(engine.finish(), [1]);
@@ -135,11 +135,11 @@ fn batch_and_sleep() {
             assert!(handle.producer(0).schedule_batch(batch).is_ok());
         });
         let next = engine.turn(5);
-        let asleep = engine.fired.is_empty() && engine.owner.fall_asleep(next);
+        let asleep = engine.fired.is_empty() && engine.owner.begin_sleep(next);
         producer.join().unwrap();
         if asleep {
             assert!(next <= 5 || engine.bell.rings() == 1, "slept through the timer");
-            engine.owner.rise();
+            engine.owner.end_sleep();
         }
         engine.run_out(5);
         assert_eq!(engine.finish(), [1, 2, 3]);
@@ -220,11 +220,11 @@ fn moved_earlier_or_turn() {
         let key = handle.producer(0).schedule(9, ledger.payload(1), false).unwrap();
         let mover = spawn(move || handle.producer(0).reschedule(key, 5));
         let next = engine.turn(4);
-        let asleep = engine.owner.fall_asleep(next);
+        let asleep = engine.owner.begin_sleep(next);
         assert!(mover.join().unwrap(), "the timer is pending all the while");
         if asleep {
             assert!(next <= 5 || engine.bell.rings() == 1, "slept through the new deadline");
-            engine.owner.rise();
+            engine.owner.end_sleep();
         }
         engine.run_out(4);
         assert_eq!(engine.fired, [(1, 5)], "at the new deadline, once");
@@ -329,13 +329,13 @@ fn two_producers_and_the_owner() {
             producer.cancel(key).is_some()
         });
         let next = engine.turn(5);
-        let asleep = engine.owner.fall_asleep(next);
+        let asleep = engine.owner.begin_sleep(next);
         scheduling.join().unwrap();
         let cancelled = cancelling.join().unwrap();
         if asleep && engine.fired.is_empty() {
             assert!(next <= 5 || engine.bell.rings() > 0, "slept through the timer");
         }
-        engine.owner.rise();
+        engine.owner.end_sleep();
         engine.run_out(5);
         assert_eq!(engine.finish(), if cancelled { vec![1] } else { vec![1, 2] });
     });

@@ -5,7 +5,7 @@ use super::harness::{
 };
 use crate::shard::{Limit, Owner, Producer, ShardHandle};
 use crate::state::State;
-use crate::time::{Course, Deadline, MissedTicks, Period, Repeat, TickRate, Time};
+use crate::time::{Deadline, MissedTicks, Period, Recurrence, Repeat, TickRate, Time};
 use crate::types::{Key, ScheduleErrorKind};
 use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
@@ -220,7 +220,7 @@ fn stop_or_schedule_periodic() {
         let producer = engine.spawn(move |handle, ledger| {
             let every = Period::fixed_rate(Duration::from_nanos(10), MissedTicks::Skip);
             let first = Deadline { nominal: Time::from_nanos(10), tick: 5 };
-            let course = Course::new(first, every.unwrap(), TickRate::new(2));
+            let course = Recurrence::new(first, every.unwrap(), TickRate::new(2));
             let repeat = Repeat { payload: ledger.payload(1), clone: Payload::clone, course };
             match handle.producer(0).schedule_periodic(repeat) {
                 Ok(key) => Some(key),

@@ -76,7 +76,7 @@ impl Scene {
     }
 }
 
-/// Somebody has the key of a timer of the burst, and its entry is still filed, while its node's memory is given back
+/// Somebody has the key of a timer of the burst, and its entry is still inserted, while its node's memory is given back
 /// and the node serves again.
 #[test]
 fn a_stale_key_or_given_back() {

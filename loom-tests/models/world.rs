@@ -70,8 +70,8 @@ impl World {
                 assert_ne!(fired.payload.id(), 0);
                 Decided::Fired(fired.deadline)
             }
-            Fate::Refile(tick) => {
-                assert!(tick > now, "filed again for a tick that is over");
+            Fate::Reinsert(tick) => {
+                assert!(tick > now, "inserted again for a tick that is over");
                 Decided::Again(tick, mark)
             }
             Fate::Drop => Decided::Dead,
@@ -84,7 +84,7 @@ impl World {
         self.table.arrive(timer.index, mark, tick)
     }
 
-    /// Everybody is done: lets the owner decide about what is filed, in order; what the timer fired with.
+    /// Everybody is done: lets the owner decide about what is inserted, in order; what the timer fired with.
     pub(super) fn fire_the_rest(&self, timer: Armed, mut entries: Vec<(u64, u32)>) -> Option<u64> {
         let mut fired = None;
         while !entries.is_empty() {
@@ -131,7 +131,7 @@ impl Decided {
         matches!(self, Self::Fired(_))
     }
 
-    /// The entry that is filed afterwards.
+    /// The entry that is inserted afterwards.
     pub(super) fn entries(self) -> Vec<(u64, u32)> {
         match self {
             Self::Again(tick, mark) => vec![(tick, mark)],

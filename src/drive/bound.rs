@@ -31,7 +31,7 @@ fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
 /// How many looks for the dead are skipped after one that found hardly any: then looking costs an eighth.
 pub(super) const SKIPPED_LOOKS: u32 = 7;
 
-/// Decides whether it pays to look for the dead before entries are filed or sealed.
+/// Decides whether it pays to look for the dead before entries are inserted or sealed.
 #[derive(Default)]
 pub(super) struct LookPolicy {
     skipped: u32,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn sweep(driver: &mut Driver, store: &mut Marks) -> usize {
-        let most = 20 * driver.filed() as usize / 500;
+        let most = 20 * driver.inserted() as usize / 500;
         let calls = (0..most).take_while(|_| driver.keep_bounded(store, false, 500)).count();
         assert!(calls < most, "the sweep goes on and on");
         calls
@@ -275,9 +275,9 @@ mod tests {
     fn a_sweep_that_achieves_nothing_ends() {
         let mut store = Marks::of(4);
         let mut driver = crowded(&store, ZOMBIE_FLOOR);
-        let filed = driver.filed();
+        let inserted = driver.inserted();
         assert!(sweep(&mut driver, &mut store) > 0);
-        assert_eq!(driver.filed(), filed);
+        assert_eq!(driver.inserted(), inserted);
         // Until there are more of them.
         assert!(!driver.keep_bounded(&mut store, false, 500));
         for _ in 0..ZOMBIE_FLOOR {
@@ -285,7 +285,7 @@ mod tests {
         }
         assert!(driver.keep_bounded(&mut store, false, 500));
         sweep(&mut driver, &mut store);
-        assert_eq!(driver.filed(), filed, "and then the dead among them go");
+        assert_eq!(driver.inserted(), inserted, "and then the dead among them go");
     }
 
     /// A driver whose log has an entry of each timer, of which the older 60 % have ended.
@@ -309,7 +309,7 @@ mod tests {
         let mut store = Marks::of(200_000);
         let mut driver = half_dead(&mut store);
         sweep(&mut driver, &mut store);
-        assert!(driver.filed() < 80_000 + ZOMBIE_FLOOR, "{} are left", driver.filed());
+        assert!(driver.inserted() < 80_000 + ZOMBIE_FLOOR, "{} are left", driver.inserted());
         assert!(store.looks.get() < 150_000, "it has looked {} times", store.looks.get());
     }
 
@@ -319,7 +319,7 @@ mod tests {
         let mut driver = half_dead(&mut store);
         driver.begin_sweep();
         sweep(&mut driver, &mut store);
-        assert_eq!(driver.filed(), 80_000, "nothing dead is left");
+        assert_eq!(driver.inserted(), 80_000, "nothing dead is left");
         // All but the young ones.
         assert!(store.looks.get() > 190_000, "it has looked {} times", store.looks.get());
     }

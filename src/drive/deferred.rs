@@ -4,8 +4,8 @@ use super::{TimerStore, ZOMBIE_FLOOR};
 use crate::wheel::{Entry, Wheel};
 use alloc::vec::Vec;
 
-/// Entries filed during a turn that are due already: they wait for the next turn, so that a handler that schedules zero
-/// delays for ever cannot keep a turn going.
+/// Entries inserted during a turn that are due already: they wait for the next turn, so that a handler that schedules
+/// zero delays for ever cannot keep a turn going.
 pub(super) struct Deferred {
     pub(super) entries: Vec<Entry>,
     /// Entries at which the dead among them are looked for.
@@ -28,17 +28,17 @@ impl Deferred {
         has_room
     }
 
-    /// Files all of them.
+    /// Inserts all of them.
     #[inline]
-    pub(super) fn file(&mut self, wheel: &mut impl Wheel) {
+    pub(super) fn insert(&mut self, wheel: &mut impl Wheel) {
         if !self.entries.is_empty() {
-            self.file_some(wheel);
+            self.insert_some(wheel);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn file_some(&mut self, wheel: &mut impl Wheel) {
+    fn insert_some(&mut self, wheel: &mut impl Wheel) {
         self.entries.drain(..).for_each(|entry| wheel.insert(entry));
         // What one turn with very many of them took goes back.
         self.entries.shrink_to(ZOMBIE_FLOOR as usize);

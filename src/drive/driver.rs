@@ -14,13 +14,13 @@ use alloc::vec::Vec;
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
 
-/// Entries that may be filed out of the log for the price of settling one.
-const FILED_PER_SETTLED: usize = 4;
+/// Entries that may be inserted out of the log for the price of settling one.
+const INSERTED_PER_SETTLED: usize = 4;
 
 /// See the module.
 pub(crate) struct Driver<W = AnyWheel> {
     pub(crate) wheel: W,
-    /// Recent entries that are not filed yet.
+    /// Recent entries that are not inserted yet.
     pub(super) log: Log,
     seals: SealPolicy,
     /// Due entries taken from the wheel; those before `due_next` are done.
@@ -65,7 +65,7 @@ impl<W: Drivable> Driver<W> {
     #[inline]
     pub(crate) fn begin(&mut self, now: u64, budget: usize) -> Option<TurnState> {
         if !self.is_turning() {
-            self.deferred.file(&mut self.wheel);
+            self.deferred.insert(&mut self.wheel);
         }
         self.resume(now, budget)
     }
@@ -95,31 +95,31 @@ impl<W: Drivable> Driver<W> {
         self.has_fired
     }
 
-    /// Files the entry of a timer that the owner schedules, perhaps from a handler. O(1).
+    /// Inserts the entry of a timer that the owner schedules, perhaps from a handler. O(1).
     ///
     /// False if the log's last block is full or there is no memory: then call [`make_room`](Self::make_room).
     #[inline(always)]
     #[must_use]
-    pub(crate) fn file(&mut self, entry: Entry) -> bool {
+    pub(crate) fn insert(&mut self, entry: Entry) -> bool {
         if !W::IN_ORDER {
             if self.log.admits(entry.deadline) {
                 return self.log.push(entry);
             }
-            self.file_soon(entry.deadline, entry.index, entry.mark)
+            self.insert_due_soon(entry.deadline, entry.index, entry.mark)
         } else if self.has_fired {
-            self.file_behind(entry.deadline, entry.index, entry.mark)
+            self.insert_fifo(entry.deadline, entry.index, entry.mark)
         } else {
             self.wheel.try_insert(entry)
         }
     }
 
-    /// Files an entry after all that [`file`](Self::file) has found no room for it; false if there is no memory.
+    /// Inserts an entry after all that [`insert`](Self::insert) has found no room for it; false if there is no memory.
     #[cold]
     #[inline(never)]
     #[must_use]
     pub(crate) fn make_room<S: TimerStore>(&mut self, entry: Entry, store: &S) -> bool {
         self.make_room_in_log(store);
-        if self.file(entry) {
+        if self.insert(entry) {
             return true;
         }
         // Without memory for a single block in the log there is nothing that it could overtake.
@@ -133,12 +133,12 @@ impl<W: Drivable> Driver<W> {
         if W::IN_ORDER {
             return;
         }
-        let filed = self.filed();
+        let inserted = self.inserted();
         let Self { log, wheel, seals, .. } = self;
-        let pays = || seals.should_seal(filed, store.pending());
+        let pays = || seals.should_seal(inserted, store.pending());
         self.evicted += log.make_room(store, pays, |entry| wheel.try_insert(entry)) as u64;
         if log.is_full() {
-            log.file_all(|entry| wheel.try_insert(entry));
+            log.insert_all(|entry| wheel.try_insert(entry));
         }
         log.follow(self.latest);
     }
@@ -146,7 +146,7 @@ impl<W: Drivable> Driver<W> {
     /// Apart, and in three words, so that the entry of the usual case stays in registers: what one case passes by
     /// reference lies in memory for all of them.
     #[inline(never)]
-    fn file_soon(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
+    fn insert_due_soon(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
         if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
             self.deferred.push(entry)
@@ -157,30 +157,30 @@ impl<W: Drivable> Driver<W> {
 
     /// Behind what handlers have scheduled, or are still scheduling.
     #[inline(never)]
-    fn file_behind(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
+    fn insert_fifo(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
         if self.is_turning() {
             return self.deferred.push(entry);
         }
-        self.deferred.file(&mut self.wheel);
+        self.deferred.insert(&mut self.wheel);
         self.wheel.try_insert(entry)
     }
 
-    /// Files the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
+    /// Inserts the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
     #[inline]
-    pub(crate) fn file_at_once<S: TimerStore>(&mut self, entry: Entry, store: &S) {
+    pub(crate) fn insert_accepted<S: TimerStore>(&mut self, entry: Entry, store: &S) {
         if W::IN_ORDER || self.log.may_bypass(entry.deadline) {
             self.wheel.insert(entry);
         } else if !self.log.push(entry) {
-            self.file_in_made_room(entry, store);
+            self.insert_in_made_room(entry, store);
         }
     }
 
-    /// Files the entry of a timer that was accepted earlier when the log's last block was full; not past an older one
+    /// Inserts the entry of a timer that was accepted earlier when the log's last block was full; not past an older one
     /// of its tick that is still there.
     #[cold]
     #[inline(never)]
-    fn file_in_made_room<S: TimerStore>(&mut self, entry: Entry, store: &S) {
+    fn insert_in_made_room<S: TimerStore>(&mut self, entry: Entry, store: &S) {
         self.make_room_in_log(store);
         if self.log.len() == 0 || self.log.may_bypass(entry.deadline) {
             self.wheel.insert(entry);
@@ -211,8 +211,8 @@ impl<W: Drivable> Driver<W> {
                         self.has_fired = true;
                         return Some(fired);
                     }
-                    Fate::Refile(deadline) => {
-                        self.file_at_once(Entry { deadline, ..entry }, store);
+                    Fate::Reinsert(deadline) => {
+                        self.insert_accepted(Entry { deadline, ..entry }, store);
                     }
                     Fate::Drop => self.dropped += 1,
                 }
@@ -230,7 +230,7 @@ impl<W: Drivable> Driver<W> {
         let owned = self.owns(&turn);
         drop(turn);
         if W::IN_ORDER && owned {
-            self.deferred.file(&mut self.wheel);
+            self.deferred.insert(&mut self.wheel);
         }
     }
 
@@ -241,10 +241,10 @@ impl<W: Drivable> Driver<W> {
         while *left > 0 {
             let mut to = now;
             if !W::IN_ORDER && self.log.next_look() <= now {
-                let limit = left.saturating_mul(FILED_PER_SETTLED);
+                let limit = left.saturating_mul(INSERTED_PER_SETTLED);
                 let taken = self.leave_log(store, now, limit);
                 // At least one stays, so that the smallest budget makes headway with any entries.
-                *left = left.saturating_sub(taken / FILED_PER_SETTLED).max(1);
+                *left = left.saturating_sub(taken / INSERTED_PER_SETTLED).max(1);
                 // What the budget has left there comes before all that is due then.
                 if self.log.len() > 0 {
                     to = now.min(self.log.earliest().saturating_sub(1));
@@ -264,17 +264,18 @@ impl<W: Drivable> Driver<W> {
         false
     }
 
-    /// Files what may be due at `now` in the log, or a piece of it, and says how many entries that took.
+    /// Inserts what may be due at `now` in the log, or a piece of it, and says how many entries that took.
     #[cold]
     #[inline(never)]
     fn leave_log<S: TimerStore>(&mut self, store: &S, now: u64, limit: usize) -> usize {
-        let filed = self.filed();
+        let inserted = self.inserted();
         let Self { log, wheel, seals, .. } = self;
-        let pays = || seals.should_seal(filed, store.pending());
-        let (filed, removed) = log.file_due(now, limit, store, pays, |entry| wheel.insert(entry));
+        let pays = || seals.should_seal(inserted, store.pending());
+        let (inserted, removed) =
+            log.insert_due(now, limit, store, pays, |entry| wheel.insert(entry));
         self.dropped += removed as u64;
         log.follow(self.latest);
-        filed + removed
+        inserted + removed
     }
 
     /// Takes up to `limit` due entries from the wheel, and says whether there may be more.
@@ -310,7 +311,7 @@ impl<W: Drivable> Driver<W> {
         requested: bool,
         budget: usize,
     ) -> bool {
-        let is_quiet = !requested && self.bound.is_quiet(self.filed());
+        let is_quiet = !requested && self.bound.is_quiet(self.inserted());
         !is_quiet && self.sweep(store, requested, budget)
     }
 
@@ -351,12 +352,12 @@ impl<W: Drivable> Driver<W> {
 
     /// Entries in log and wheel.
     #[inline]
-    pub(super) fn filed(&self) -> u64 {
+    pub(super) fn inserted(&self) -> u64 {
         (self.wheel.len() + self.log.len()) as u64
     }
 
     /// The earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
-    /// turn was cut short or its handlers filed overdue timers: then it looks through these.
+    /// turn was cut short or its handlers inserted overdue timers: then it looks through these.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let waiting = self.due[self.due_next..].iter().chain(&self.deferred.entries);
         waiting.map(|entry| entry.deadline).chain(self.first()).min()
@@ -372,10 +373,10 @@ impl<W: Drivable> Driver<W> {
         self.bound.stop();
     }
 
-    /// Entries filed, zombies included.
+    /// Entries inserted, zombies included.
     #[inline]
     pub(crate) fn entries(&self) -> u64 {
-        self.filed() + (self.due.len() - self.due_next + self.deferred.entries.len()) as u64
+        self.inserted() + (self.due.len() - self.due_next + self.deferred.entries.len()) as u64
     }
 
     /// Zombies removed by sweeps, and zombies dropped when they came due.

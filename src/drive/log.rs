@@ -1,9 +1,9 @@
-//! The log: where the owner's entries wait, in the order in which they came, before they are filed.
+//! The log: where the owner's entries wait, in the order in which they came, before they are inserted.
 //!
 //! Most timers die young. An entry in the log costs one append to a line that is hot anyway; if its timer is cancelled
 //! while it lies here, the wheel never hears of it. The newest blocks are *young*: when they are full, the dead leave
 //! them. If most of their entries live on, they are *sealed*: nothing looks at them until something in them may be due,
-//! or the sweep comes by. Where sealing does not pay, they are filed.
+//! or the sweep comes by. Where sealing does not pay, they are inserted.
 //!
 //! ```text
 //! push --> [ tail ]                                        the dead leave when the young blocks are full
@@ -14,8 +14,8 @@
 //! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the log only holds
 //! deadlines at or after its threshold, earlier ones go past it; while it holds earlier entries the threshold does not
 //! move beyond the present. So an entry that goes past it never overtakes an older one of the same tick, unless that
-//! tick has come already, and what has come already is never kept back. For the same reason a young entry is filed
-//! before the sealed ones only if it is due before all of them, and blocks are filed whole, the oldest first.
+//! tick has come already, and what has come already is never kept back. For the same reason a young entry is inserted
+//! before the sealed ones only if it is due before all of them, and blocks are inserted whole, the oldest first.
 
 use super::TimerStore;
 use super::block::{BLOCK, Block, BlockPool};
@@ -25,14 +25,14 @@ use crate::wheel::{Entry, Sweep};
 use alloc::collections::VecDeque;
 use core::mem::take;
 
-/// Young blocks at most: going through their entries and filing them, at some ten nanoseconds each, takes less than a
-/// tenth of a millisecond.
+/// Young blocks at most: going through their entries and inserting them, at some ten nanoseconds each, takes less
+/// than a tenth of a millisecond.
 const MOST_YOUNG: usize = if cfg!(fuzzing) { 2 } else { bounded(16, 2) };
 
-/// Ticks from the hand to the threshold: what is due so soon is filed at once, as a recent entry.
+/// Ticks from the hand to the threshold: what is due so soon is inserted at once, as a recent entry.
 const NEAR: u64 = 64;
 
-/// Entries due within this many ticks are not sealed, and sealed ones are filed when they are due so soon. Otherwise
+/// Entries due within this many ticks are not sealed, and sealed ones are inserted when they are due so soon. Otherwise
 /// few entries at short notice would bring all that is older along when they are due.
 const SOON: u64 = 512;
 
@@ -133,27 +133,28 @@ impl Log {
         self.soon = now.saturating_add(SOON);
     }
 
-    /// Makes room for an entry, and says how many dead ones were removed. When the young blocks are full the dead leave
-    /// them. If most entries live, they are sealed, if that `pays`; else they go to `file`, in the order in which they
-    /// came, up to the first that it has no room for. Without memory the log [is full](Self::is_full) even then.
+    /// Makes room for an entry, and says how many dead ones were removed. When the young blocks are full the dead
+    /// leave them. If most entries live, they are sealed, if that `pays`; else they go to `insert`, in the order in
+    /// which they came, up to the first that it has no room for. Without memory the log [is full](Self::is_full) even
+    /// then.
     pub(crate) fn make_room(
         &mut self,
         store: &impl TimerStore,
         pays: impl FnOnce() -> bool,
-        file: impl FnMut(Entry) -> bool,
+        insert: impl FnMut(Entry) -> bool,
     ) -> usize {
         let mut removed = 0;
         let (young, room) = (self.blocks.len() - self.sealed + 1, self.most_young * BLOCK);
         if self.tail.len == 0 || young < self.most_young {
             // Another block will do.
         } else if self.looks.0.skips() {
-            self.settle(pays(), file);
+            self.settle(pays(), insert);
         } else {
             let left;
             (removed, left) = self.remove_dead(store);
             if left > room / 2 && self.most_young == MOST_YOUNG {
                 self.looks.0.note(removed, room);
-                self.settle(pays(), file);
+                self.settle(pays(), insert);
             } else if left > room / 4 {
                 self.most_young = (2 * self.most_young).min(MOST_YOUNG);
             } else if left < room / 16 {
@@ -180,10 +181,10 @@ impl Log {
         (removed, young + self.tail.len)
     }
 
-    /// Files what is due soon and before all that is sealed, and seals the rest; files all if nothing `seals` and
+    /// Inserts what is due soon and before all that is sealed, and seals the rest; files all if nothing `seals` and
     /// nothing has been sealed. What there is no memory for stays.
-    #[inline(never)] // once, so that `file` is inlined into it
-    fn settle(&mut self, seals: bool, mut file: impl FnMut(Entry) -> bool) {
+    #[inline(never)] // once, so that `insert` is inlined into it
+    fn settle(&mut self, seals: bool, mut insert: impl FnMut(Entry) -> bool) {
         let is_sealed = seals || self.sealed > 0;
         let soon = if seals { self.soon } else { u64::MAX };
         let end = is_sealed.then(|| soon.min(self.sealed_min));
@@ -192,7 +193,7 @@ impl Log {
             self.filter_young(|block| {
                 block.retain(|entry| {
                     let waits = end.is_some_and(|end| entry.deadline >= end);
-                    has_room = has_room && (waits || file(entry));
+                    has_room = has_room && (waits || insert(entry));
                     waits || !has_room
                 });
             });
@@ -267,26 +268,26 @@ impl Log {
         }
     }
 
-    /// The tick at which [`file_due`](Self::file_due) has something to do.
+    /// The tick at which [`insert_due`](Self::insert_due) has something to do.
     #[inline]
     pub(crate) fn next_look(&self) -> u64 {
         self.earliest_young().min(self.sealed_min.saturating_sub(SOON))
     }
 
-    /// Hands what may be due at `now` to `file`, in order and with what is older; the rest is sealed if that `pays`.
+    /// Hands what may be due at `now` to `insert`, in order and with what is older; the rest is sealed if that `pays`.
     /// Of the sealed ones about `limit` entries at a time: call again while something is [due](Self::earliest). Returns
-    /// how many entries were filed, and how many dead ones were removed.
-    pub(crate) fn file_due(
+    /// how many entries were inserted, and how many dead ones were removed.
+    pub(crate) fn insert_due(
         &mut self,
         now: u64,
         limit: usize,
         store: &impl TimerStore,
         pays: impl FnOnce() -> bool,
-        mut file: impl FnMut(Entry),
+        mut insert: impl FnMut(Entry),
     ) -> (usize, usize) {
         // What is not due yet leaves most of the time to what is.
         let limit = if self.sealed_min <= now { limit } else { limit / 4 };
-        let (mut filed, mut removed) = (0, 0);
+        let (mut inserted, mut removed) = (0, 0);
         if self.sealed_min <= now.saturating_add(SOON) {
             let is_due = |block: &Block| block.min <= now.saturating_add(SOON);
             let last = self.blocks.range(..self.sealed).rposition(is_due);
@@ -298,10 +299,10 @@ impl Log {
                     self.looks.1.note(dead, len);
                     removed += dead;
                 }
-                filed += block.len;
-                block.entries().for_each(&mut file);
+                inserted += block.len;
+                block.entries().for_each(&mut insert);
                 self.pool.put(block, self.blocks.len());
-                if filed + removed >= limit {
+                if inserted + removed >= limit {
                     break;
                 }
             }
@@ -312,12 +313,12 @@ impl Log {
             removed += dead;
             let seals = left > BLOCK / 2 && pays();
             self.settle(seals, |entry| {
-                file(entry);
-                filed += 1;
+                insert(entry);
+                inserted += 1;
                 true
             });
         }
-        (filed, removed)
+        (inserted, removed)
     }
 
     /// Takes the first sealed block out.
@@ -334,17 +335,17 @@ impl Log {
         self.sealed_min = sealed.min().unwrap_or(u64::MAX);
     }
 
-    /// Makes room without memory for another block: hands all entries to `file`, the oldest first, until it has no room
-    /// for one; that one stays, with those behind.
+    /// Makes room without memory for another block: hands all entries to `insert`, the oldest first, until it has no
+    /// room for one; that one stays, with those behind.
     #[cold]
-    pub(crate) fn file_all(&mut self, mut file: impl FnMut(Entry) -> bool) {
+    pub(crate) fn insert_all(&mut self, mut insert: impl FnMut(Entry) -> bool) {
         self.seal();
         while let Some(block) = self.blocks.front_mut() {
             let len = block.len;
-            let filed = block.entries().position(|entry| !file(entry)).unwrap_or(len);
-            if filed < len {
-                block.advance(filed);
-                self.older -= filed;
+            let inserted = block.entries().position(|entry| !insert(entry)).unwrap_or(len);
+            if inserted < len {
+                block.advance(inserted);
+                self.older -= inserted;
                 break;
             }
             let block = self.pop_sealed();

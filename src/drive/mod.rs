@@ -1,4 +1,4 @@
-//! The turn: file, fire what is due, sweep zombies, within a budget.
+//! The turn: insert, fire what is due, sweep zombies, within a budget.
 //!
 //! A shard's owner and the single-threaded timers keep their timers' records in different tables, one atomic and one
 //! not. Everything else about a turn is the same and lives here, once: the [`Driver`] owns the wheel and asks the
@@ -11,7 +11,7 @@
 //! | `bound` | [`ZombieBound`](bound::ZombieBound): the sweep that keeps zombies few |
 //! | `deferred` | entries that wait for the next turn |
 //! | `turn` | [`TurnState`]: a turn under way |
-//! | `log`, `block` | [`Log`](log::Log): where entries wait before they are filed |
+//! | `log`, `block` | [`Log`](log::Log): where entries wait before they are inserted |
 
 mod block;
 mod bound;

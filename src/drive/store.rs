@@ -8,8 +8,8 @@ use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
 pub(crate) enum Fate<F> {
     /// The timer fires now.
     Fire(F),
-    /// Not due any more: file the entry again for this tick.
-    Refile(u64),
+    /// Not due any more: insert the entry again for this tick.
+    Reinsert(u64),
     /// A zombie.
     Drop,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Fired<T> {
 
 /// A wheel that a driver can own.
 pub(crate) trait Drivable: Wheel {
-    /// It yields entries in the order in which they were filed, which is that of their deadlines: nothing may
+    /// It yields entries in the order in which they were inserted, which is that of their deadlines: nothing may
     /// go past anything, so there is no log, and what a handler schedules waits until its turn is over.
     const IN_ORDER: bool;
 }

@@ -8,7 +8,7 @@ use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
 use super::settings::IdleStrategy;
-use super::state::Standing;
+use super::state::EngineStatus;
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain::Contained;
@@ -212,7 +212,7 @@ impl Builder {
             rate,
             source,
             router: Router::new(self.routing, handles.len()),
-            standing: Standing::new(handles.len()),
+            status: EngineStatus::new(handles.len()),
             handles,
             id,
             budget: self.settings.budget,

@@ -11,7 +11,7 @@ use crate::types::ScheduleErrorKind;
 #[cfg(feature = "tracing")]
 macro_rules! event {
     ($level:ident ($($event:tt)*) or $without:expr) => {
-        contain::say(|| tracing::$level!(target: "tickwheel", $($event)*))
+        contain::log_guarded(|| tracing::$level!(target: "tickwheel", $($event)*))
     };
 }
 #[cfg(not(feature = "tracing"))]

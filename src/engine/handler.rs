@@ -164,7 +164,7 @@ impl<T> Inner<T> {
     /// Wakes the future whose timer `stop` returned: it must not wait for the caller, who has the payload.
     pub(super) fn wake_returned(&self, payload: &T) {
         if let Some(waker) = self.waker_of.and_then(|waker_of| waker_of(payload)) {
-            contain::quietly("a waker", || waker.wake_by_ref());
+            contain::catch_and_log("a waker", || waker.wake_by_ref());
         }
     }
 }

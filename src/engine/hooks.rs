@@ -17,7 +17,7 @@ pub(super) fn a_hook<R>(hook: Arc<dyn Fn(&R) + Send + Sync>) -> Hook<R> {
 #[cold]
 pub(super) fn tell<R>(what: &str, hook: Option<&Hook<R>>, report: &R) {
     if let Some(hook) = hook.and_then(Contained::get) {
-        contain::quietly(what, || hook(report));
+        contain::catch_and_log(what, || hook(report));
     }
 }
 

@@ -10,13 +10,13 @@ use super::pinning::Starvation;
 use super::retired::TimerCount;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
-use super::state::{Phase, Standing};
+use super::state::{EngineStatus, Phase};
 use crate::contain::Contained;
 use crate::park::parker::Parker;
 use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
-use crate::time::{Course, Period, Repeat, TickRate, Time, TimeSource, When};
+use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{Budget, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(super) struct Inner<T> {
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
     pub(super) router: Router,
-    pub(super) standing: Standing,
+    pub(super) status: EngineStatus,
     /// Names the engine in the thread-local that says which engine's handlers run on this thread.
     pub(super) id: u64,
     pub(super) budget: Budget,
@@ -113,7 +113,7 @@ impl Earliest {
 impl<T> Inner<T> {
     #[inline]
     pub(super) fn phase(&self) -> Phase {
-        self.standing.phase()
+        self.status.phase()
     }
 
     #[inline]
@@ -151,7 +151,7 @@ impl<T> Inner<T> {
     /// Why a shard takes no timers any more: its worker has failed, or the engine is stopped.
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
-        match self.standing.failure(shard) {
+        match self.status.failure(shard) {
             Some(message) if self.phase() == Phase::Started => {
                 ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
             }
@@ -192,7 +192,7 @@ impl<T: Send + 'static> Inner<T> {
         payload: T,
         clone: fn(&T) -> T,
     ) -> Result<Key<T>, ScheduleError<T>> {
-        let course = Course::new(self.source.deadline(&self.rate, first), period, self.rate);
+        let course = Recurrence::new(self.source.deadline(&self.rate, first), period, self.rate);
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }

@@ -5,9 +5,9 @@
 //! for any reason. `stop` waits until no shard is alive.
 
 use super::events;
+use super::handler_scope::{self, HandlerScope};
 use super::hooks::{self, WorkerFailure};
 use super::inner::{Hold, Inner, ShardWorker};
-use super::inside::{self, Inside};
 use super::settings::Drive;
 use super::state::{Phase, Shutdown};
 use super::worker;
@@ -90,7 +90,7 @@ impl<T> Inner<T> {
     /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.
     fn work(engine: Arc<Hold<T>>, mut shard: ShardWorker<T>) {
         // To the thread's very end: what its thread-locals drop is inside, too.
-        std::mem::forget(Inside::enter(engine.id));
+        std::mem::forget(HandlerScope::enter(engine.id));
         let driven = contain::call(|| worker::drive(&engine, &mut shard));
         engine.end_shard(shard, driven);
         let lifecycle = Arc::clone(&engine.lifecycle);
@@ -104,7 +104,7 @@ impl<T> Inner<T> {
         let failure = WorkerFailure { shard: shard.shard, message };
         // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before
         // any hook is called, which may take long.
-        self.standing.fail(failure.shard, failure.message.clone());
+        self.status.fail(failure.shard, failure.message.clone());
         shard.owner.refuse();
         self.lifecycle.answer(failure.shard, u64::MAX);
         events::worker_failed(&failure);
@@ -134,7 +134,7 @@ impl<T> Inner<T> {
         if self.phase() > Phase::Started
             && state.answered.iter().all(|answered| *answered == u64::MAX)
         {
-            self.standing.set(Phase::Stopped);
+            self.status.set(Phase::Stopped);
         }
     }
 
@@ -144,10 +144,10 @@ impl<T> Inner<T> {
         mode: Shutdown,
         limit: Option<Duration>,
     ) -> Result<Vec<Unfired<T>>, StopError> {
-        if inside::is_inside(self.id) {
+        if handler_scope::is_inside(self.id) {
             return Err(StopError::InsideHandler);
         }
-        if self.standing.is_forked() {
+        if self.status.is_forked() {
             return Err(StopError::Forked);
         }
         self.begin_end(match mode {
@@ -163,7 +163,7 @@ impl<T> Inner<T> {
 
     /// Ends the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
     pub(super) fn abandon(&self) {
-        if self.standing.is_forked() {
+        if self.status.is_forked() {
             return;
         }
         let unfired = {
@@ -179,7 +179,7 @@ impl<T> Inner<T> {
     fn begin_end(&self, phase: Phase) {
         let idle: Vec<_> = {
             let mut state = self.lifecycle.lock();
-            self.standing.set(phase);
+            self.status.set(phase);
             self.stop_if_ended(&state);
             state.idle.iter_mut().filter_map(Option::take).collect()
         };
@@ -189,7 +189,7 @@ impl<T> Inner<T> {
 
     /// Ends a shard that has no thread on this one, as the engine's phase says.
     fn end_here(&self, mut shard: ShardWorker<T>) {
-        let _inside = Inside::enter(self.id);
+        let _inside = HandlerScope::enter(self.id);
         let driven = contain::call(|| match self.phase() {
             Phase::Firing => shard.fire_all(self),
             Phase::Draining => drop(shard.turn_all(self)),
@@ -224,13 +224,13 @@ impl<T> Inner<T> {
         if self.drive != Drive::Manual {
             return Err(TurnError::DrivenByWorkers);
         }
-        if inside::is_inside(self.id) {
+        if handler_scope::is_inside(self.id) {
             return Err(TurnError::InsideHandler);
         }
         let (mut fired, mut failed) = (0, None);
         for number in 0..self.handles.len() {
             let Some(mut shard) = self.borrow(number)? else { continue };
-            let _inside = Inside::enter(self.id);
+            let _inside = HandlerScope::enter(self.id);
             match contain::call(|| shard.turn_all(self)) {
                 Ok(turned) => {
                     fired += turned;
@@ -250,13 +250,13 @@ impl<T> Inner<T> {
     fn borrow(&self, shard: usize) -> Result<Option<ShardWorker<T>>, TurnError> {
         let mut state = self.lifecycle.lock();
         loop {
-            if self.standing.lasting_phase() > Phase::Started {
+            if self.status.lasting_phase() > Phase::Started {
                 return Err(TurnError::Stopped);
             }
             if let Some(shard) = state.idle[shard].take() {
                 return Ok(Some(shard));
             }
-            if self.standing.failure(shard).is_some() {
+            if self.status.failure(shard).is_some() {
                 return Ok(None);
             }
             let changed = &self.lifecycle.changed;
@@ -278,7 +278,7 @@ impl<T> Inner<T> {
     }
 
     pub(super) fn wait_idle(&self) {
-        if self.drive == Drive::Manual || inside::is_inside(self.id) {
+        if self.drive == Drive::Manual || handler_scope::is_inside(self.id) {
             return;
         }
         if !matches!(self.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
@@ -316,12 +316,12 @@ impl<T: Send + 'static> Inner<T> {
 
     #[cold]
     pub(super) fn start(&self) -> Result<(), StartError> {
-        match self.standing.lasting_phase() {
+        match self.status.lasting_phase() {
             Phase::Started => return Ok(()),
             Phase::Init => {}
             _ => return Err(StartError::Stopped),
         }
-        if self.standing.is_forked() {
+        if self.status.is_forked() {
             // Before the lock, which the fork may have copied in the hands of a thread that is not here.
             return Err(StartError::Forked);
         }
@@ -332,10 +332,10 @@ impl<T: Send + 'static> Inner<T> {
             _ => return Err(StartError::Stopped),
         }
         if self.drive == Drive::Workers {
-            self.standing.live_here();
+            self.status.live_here();
             state.idle.iter_mut().try_for_each(|shard| self.spawn(shard))?;
         }
-        self.standing.set(Phase::Started);
+        self.status.set(Phase::Started);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask; start, turn, stop, statistics |
 //! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
-//! | `alarm` | what a future has of an engine: a timer that wakes it |
+//! | `wake_timer` | what a future has of an engine: a timer that wakes it |
 //! | `timeout` | [`TimerHandle`]: the owned handle of one timer; [`TimerGuard`], which cancels it |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
@@ -15,7 +15,7 @@
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, which shards have failed, and the ways in which it ends |
 //! | `lifecycle` | start, end, turning by hand |
-//! | `inside` | which engines' handlers run on the calling thread |
+//! | `handler_scope` | which engines' handlers run on the calling thread |
 //! | `shard_worker` | what drives one shard, on whichever thread |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, wakers |
@@ -26,8 +26,6 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
-#[cfg(feature = "futures")]
-mod alarm;
 mod batch;
 mod build;
 mod builder;
@@ -35,10 +33,10 @@ mod events;
 mod global;
 mod handle;
 mod handler;
+mod handler_scope;
 mod hold;
 mod hooks;
 mod inner;
-mod inside;
 mod lifecycle;
 pub(crate) mod pinning;
 pub(crate) mod retired;
@@ -50,11 +48,11 @@ mod stats;
 mod submitter;
 mod task;
 mod timer;
+#[cfg(feature = "futures")]
+mod wake_timer;
 mod weak;
 mod worker;
 
-#[cfg(feature = "futures")]
-pub(crate) use alarm::Alarm;
 pub use builder::Builder;
 pub use global::global;
 pub use handle::{TimerGuard, TimerHandle, TimerState};
@@ -68,4 +66,6 @@ pub use stats::Stats;
 pub use submitter::Submitter;
 pub use task::TimerTask;
 pub use timer::Timer;
+#[cfg(feature = "futures")]
+pub(crate) use wake_timer::WakeTimer;
 pub use weak::WeakTimer;

@@ -14,7 +14,7 @@ mod cores;
 
 pub(crate) use cores::Cores;
 
-use crate::types::{BuildError, error_texts};
+use crate::types::BuildError;
 use core_affinity::CoreId;
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ pub(crate) enum Phase {
 }
 
 /// See the module.
-pub(crate) struct Standing {
+pub(crate) struct EngineStatus {
     word: WipedByte,
     /// 1 in the process whose threads the workers are.
     here: WipedByte,
@@ -104,7 +104,7 @@ pub(crate) struct Standing {
     failures: Box<[OnceLock<String>]>,
 }
 
-impl Standing {
+impl EngineStatus {
     pub(crate) fn new(shards: usize) -> Self {
         let failures = (0..shards).map(|_| OnceLock::new()).collect();
         let (word, here) = (WipedByte::new(), WipedByte::new());
@@ -171,7 +171,7 @@ impl Standing {
     }
 
     /// Returns the state for the user.
-    pub(super) fn told(&self) -> EngineState {
+    pub(super) fn engine_state(&self) -> EngineState {
         let failed = || self.failures.iter().any(|failure| failure.get().is_some());
         match self.lasting_phase() {
             Phase::Init if self.is_forked() => EngineState::Forked,
@@ -190,15 +190,15 @@ mod tests {
 
     #[test]
     fn a_fork_is_told_whatever_its_number() {
-        let standing = Standing::new(1);
-        standing.live_here();
-        standing.set(Phase::Started);
-        assert!(!standing.is_forked());
-        for wiped in [&standing.word, &standing.here] {
+        let status = EngineStatus::new(1);
+        status.live_here();
+        status.set(Phase::Started);
+        assert!(!status.is_forked());
+        for wiped in [&status.word, &status.here] {
             // ORDERING: Relaxed: one thread.
             wiped.get().store(0, Ordering::Relaxed);
         }
-        assert!(standing.is_forked());
-        assert_eq!(standing.told(), EngineState::Forked);
+        assert!(status.is_forked());
+        assert_eq!(status.engine_state(), EngineState::Forked);
     }
 }

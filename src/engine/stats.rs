@@ -44,7 +44,7 @@ impl Stats {
         let now = inner.now();
         let of = |handle: &Arc<ShardHandle<T>>| {
             let mut stats = ShardStats::of(handle, &inner.rate, now);
-            stats.failure = inner.standing.failure(stats.shard).cloned();
+            stats.failure = inner.status.failure(stats.shard).cloned();
             stats
         };
         let shards: Vec<_> = inner.handles.iter().map(of).collect();

@@ -292,7 +292,7 @@ impl<T: Send + 'static> Timer<T> {
     /// Where the engine stands. O(shards).
     #[must_use]
     pub fn state(&self) -> EngineState {
-        self.inner.standing.told()
+        self.inner.status.engine_state()
     }
 
     /// Whether the engine has been stopped: [`EngineState::Stopped`].
@@ -431,7 +431,7 @@ impl<T: Send + 'static> Timer<T> {
 impl<T> fmt::Debug for Timer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer")
-            .field("state", &self.inner.standing.told())
+            .field("state", &self.inner.status.engine_state())
             .field("shards", &self.inner.handles.len())
             .field("tick", &self.inner.rate.tick())
             .finish_non_exhaustive()

@@ -121,7 +121,7 @@ fn is_called_soon<T>(shard: &ShardWorker<T>, tick: u64) -> bool {
 
 fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
     // Announced without the slack: a deadline from there on can wait as long as the one that is known.
-    if !shard.owner.fall_asleep(next) {
+    if !shard.owner.begin_sleep(next) {
         return;
     }
     let until = inner.rate.with_slack(until, inner.slack);
@@ -137,7 +137,7 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
     }
     let ended = shard.parker.sleep(timeout);
-    shard.owner.rise();
+    shard.owner.end_sleep();
     if ended == ParkEnd::TimerHandle && !inner.source.is_virtual() {
         let late = inner.now().saturating_duration_since(until);
         if shard.starvation.record_lateness(late) {

@@ -84,7 +84,9 @@ impl Settings {
         let wake = Contained::new("a waker", wake);
         // On the way of a producer whose timer is accepted already: a panic must not take its key away.
         self.build_loop(Arc::new(move || {
-            wake.get().and_then(|wake| contain::quietly("an event loop's waker", wake)).is_some()
+            wake.get()
+                .and_then(|wake| contain::catch_and_log("an event loop's waker", wake))
+                .is_some()
         }))
     }
 

@@ -3,7 +3,7 @@
 use crate::shard::{PartlyRefused, ShardHandle, ShardStats};
 use crate::state::State;
 use crate::sync::slot;
-use crate::time::{Course, Deadline, Period, Repeat, TickRate, Time, TimeSource, When};
+use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{BatchError, Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::fmt;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl<T: Send + 'static> Remote<T> {
     where
         T: Recurring,
     {
-        let course = Course::new(self.deadline_now(first.into()), period, self.rate);
+        let course = Recurrence::new(self.deadline_now(first.into()), period, self.rate);
         slot::with(|slot| match self.shard.try_producer(slot) {
             Some(producer) => {
                 producer.schedule_periodic(Repeat { payload, clone: T::clone, course })

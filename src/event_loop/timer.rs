@@ -6,8 +6,8 @@ use crate::pull::{Expirations, Poll, Steps};
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{
-    Course, Deadline, Latest, Period, Repeat, TickRate, Time, TimeSource, When, saturating_ns,
-    whole_ms,
+    Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When,
+    saturating_ns, whole_ms,
 };
 use crate::types::{
     Budget, Cancel, Expired, Key, Polled, Recurring, Reschedule, ScheduleError, Settings, Unfired,
@@ -92,7 +92,7 @@ pub struct EventLoopTimer<T> {
     slack: Duration,
     source: Arc<TimeSource>,
     /// Of polls, and of what was scheduled for a point in time that had passed.
-    latest: Latest,
+    latest: MonotonicNow,
     /// A sleep has been announced to the remotes.
     asleep: bool,
     /// The remotes wake through it and do not keep it.
@@ -106,7 +106,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub(super) fn new(owner: Owner<T>, rate: TickRate, settings: Settings, waker: Waker) -> Self {
         let Settings { budget, slack, clock, .. } = settings;
         let source = Arc::new(TimeSource::of(clock));
-        let latest = Latest::NONE;
+        let latest = MonotonicNow::NONE;
         Self { owner, rate, budget, slack, source, latest, asleep: false, _waker: waker }
     }
 
@@ -173,7 +173,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     where
         T: Recurring,
     {
-        let course = Course::new(self.deadline_of(now, first.into()), period, self.rate);
+        let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
         let repeat = Repeat { payload, clone: T::clone, course };
         self.owner.schedule_periodic(repeat)
     }
@@ -258,7 +258,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         if next <= self.rate.current(now) {
             return Some(Duration::ZERO);
         }
-        self.asleep = self.owner.fall_asleep(next);
+        self.asleep = self.owner.begin_sleep(next);
         if !self.asleep {
             return Some(Duration::ZERO);
         }
@@ -344,10 +344,10 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
             return None;
         }
         if std::mem::take(&mut self.asleep) {
-            self.owner.rise();
+            self.owner.end_sleep();
         }
         let now = self.latest.present(now);
-        self.latest.reach(now);
+        self.latest.advance_to(now);
         // A call is left over where its handler has swapped the timer for another one.
         self.owner.finish_call(|| now);
         let turn = self.owner.begin_turn(self.rate.current(now), &self.budget)?;
@@ -369,7 +369,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     }
 
     #[inline(always)]
-    fn handled(&mut self, poll: &mut Poll) {
+    fn after_handler(&mut self, poll: &mut Poll) {
         if self.owner.is_calling() {
             self.end_call(poll);
         }

@@ -1,6 +1,6 @@
 //! Why a future ends before its time.
 
-use crate::types::{ScheduleErrorKind, error_texts};
+use crate::types::ScheduleErrorKind;
 use core::fmt;
 
 /// Why a [`Sleep`](crate::Sleep) or an [`Interval`](crate::Interval) cannot go on: its timer was not accepted, or its

@@ -2,7 +2,7 @@
 
 use super::error::SleepError;
 use super::sleep::{Sleep, shared};
-use crate::engine::{Alarm, Timer};
+use crate::engine::{Timer, WakeTimer};
 use crate::time::{Period, Time, When};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -105,12 +105,12 @@ impl Timer {
     /// # Ok(()) }
     /// ```
     pub fn interval(&self, first: impl Into<When>, period: Period) -> Interval {
-        Interval::new(Alarm::of(self), first.into(), period)
+        Interval::new(WakeTimer::of(self), first.into(), period)
     }
 }
 
 impl Interval {
-    fn new(alarm: Alarm, first: When, period: Period) -> Self {
+    fn new(alarm: WakeTimer, first: When, period: Period) -> Self {
         Self { sleep: Sleep::new(alarm, first), period, resting: None }
     }
 

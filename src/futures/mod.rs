@@ -11,7 +11,7 @@
 //! method of [`Timer`](crate::Timer) for one of your own.
 //!
 //! A future is polled by one thread at a time, by any thread; what it shares with the engine's workers is one node
-//! (`engine::alarm`). It keeps its engine's memory, not its workers.
+//! (`engine::wake_timer`). It keeps its engine's memory, not its workers.
 
 mod error;
 mod interval;

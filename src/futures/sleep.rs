@@ -1,7 +1,7 @@
 //! `Sleep`: a future that is ready at a point in time.
 
 use super::error::SleepError;
-use crate::engine::{Alarm, Timer, global};
+use crate::engine::{Timer, WakeTimer, global};
 use crate::time::{Period, Time, When};
 use std::fmt;
 use std::future::Future;
@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 /// the next poll is told so; nobody wakes for it.
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep {
-    alarm: Alarm,
+    alarm: WakeTimer,
     deadline: Time,
     stage: Stage,
 }
@@ -116,9 +116,9 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The shared engine.
 #[inline]
-pub(super) fn shared() -> Alarm {
+pub(super) fn shared() -> WakeTimer {
     match global() {
-        Ok(timer) => Alarm::of_static(timer),
+        Ok(timer) => WakeTimer::of_static(timer),
         Err(error) => panic!("the shared engine cannot be built: {error}"),
     }
 }
@@ -137,13 +137,13 @@ impl Timer {
     /// # Ok(()) }
     /// ```
     pub fn sleep(&self, when: impl Into<When>) -> Sleep {
-        Sleep::new(Alarm::of(self), when.into())
+        Sleep::new(WakeTimer::of(self), when.into())
     }
 }
 
 impl Sleep {
     #[inline]
-    pub(super) fn new(alarm: Alarm, when: When) -> Self {
+    pub(super) fn new(alarm: WakeTimer, when: When) -> Self {
         let deadline = alarm.time(when);
         Self { alarm, deadline, stage: Stage::new(when) }
     }

@@ -23,7 +23,7 @@ pub(super) struct Contents<T, W, const EXACT: bool> {
     /// How much longer than to the next deadline a loop may sleep.
     pub(super) slack: Duration,
     /// Zombies made since the last look at their bound.
-    unlooked: u32,
+    zombies_since_check: u32,
 }
 
 impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
@@ -34,7 +34,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
             limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
             budget: settings.budget,
             slack: settings.slack,
-            unlooked: 0,
+            zombies_since_check: 0,
         }
     }
 
@@ -44,7 +44,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
             return Err(refusal(self.limit, payload));
         }
         let armed = self.table.arm(tick, payload).map_err(ScheduleError::no_memory)?;
-        self.file_new(armed, tick)
+        self.insert_new(armed, tick)
     }
 
     pub(super) fn schedule_periodic(
@@ -56,14 +56,14 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
             return Err(refusal(self.limit, repeat.payload));
         }
         let armed = self.table.arm_periodic(repeat).map_err(ScheduleError::no_memory)?;
-        self.file_new(armed, tick)
+        self.insert_new(armed, tick)
     }
 
-    /// Files the entry of a timer that has just been armed, or takes it back if there is no memory.
+    /// Inserts the entry of a timer that has just been armed, or takes it back if there is no memory.
     #[inline(always)]
-    fn file_new(&mut self, armed: Armed, tick: u64) -> Result<Key<T>, ScheduleError<T>> {
+    fn insert_new(&mut self, armed: Armed, tick: u64) -> Result<Key<T>, ScheduleError<T>> {
         let Entry { deadline, index, mark } = armed.entry(tick);
-        if !self.driver.file(armed.entry(tick)) && !self.make_room(deadline, index, mark) {
+        if !self.driver.insert(armed.entry(tick)) && !self.make_room(deadline, index, mark) {
             if let Some(payload) = self.take_back(armed.key()) {
                 return Err(ScheduleError::no_memory(payload));
             }
@@ -78,10 +78,10 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
         self.table.end(key, Phase::Cancelled)
     }
 
-    /// Files the entry of a timer whose deadline moves; ends the process if there is no memory.
+    /// Inserts the entry of a timer whose deadline moves; ends the process if there is no memory.
     #[inline(always)]
-    pub(super) fn file(&mut self, entry: Entry) {
-        if !self.driver.file(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
+    pub(super) fn insert(&mut self, entry: Entry) {
+        if !self.driver.insert(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
             no_memory();
         }
     }
@@ -95,8 +95,8 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
     /// A timer has left its entry behind.
     #[inline]
     pub(super) fn count_zombie(&mut self) {
-        self.unlooked += 1;
-        if u64::from(self.unlooked) >= ZOMBIES_PER_LOOK {
+        self.zombies_since_check += 1;
+        if u64::from(self.zombies_since_check) >= ZOMBIES_PER_LOOK {
             self.look_at_zombies();
         }
     }
@@ -105,7 +105,7 @@ impl<T, W: Drivable, const EXACT: bool> Contents<T, W, EXACT> {
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
-        self.unlooked = 0;
+        self.zombies_since_check = 0;
         self.driver.look_at_zombies(&mut self.table);
     }
 
@@ -165,7 +165,7 @@ impl<T, W: Drivable, const EXACT: bool> Drop for Drain<'_, T, W, EXACT> {
         self.for_each(|(_, _, payload)| drop_payload(payload));
         // The entries go last: where this is forgotten, what stays pending is still due.
         self.contents.driver.clear();
-        self.contents.unlooked = 0;
+        self.contents.zombies_since_check = 0;
     }
 }
 

@@ -131,7 +131,7 @@ impl<T> FixedTimer<T> {
             return Reschedule::Gone;
         };
         self.last = deadline;
-        self.contents.file(armed.entry(deadline.as_nanos()));
+        self.contents.insert(armed.entry(deadline.as_nanos()));
         self.count_zombie(key);
         Reschedule::Moved
     }
@@ -366,7 +366,7 @@ impl<T> Steps for FixedTimer<T> {
     }
 
     #[inline(always)]
-    fn handled(&mut self, _: &mut Poll) {}
+    fn after_handler(&mut self, _: &mut Poll) {}
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {

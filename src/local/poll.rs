@@ -148,7 +148,7 @@ impl<T> LocalTimer<T> {
         let renewed = table.renew(index, poll.now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
-        driver.file_at_once(renewed.entry, table);
+        driver.insert_accepted(renewed.entry, table);
         let payload = table.clone_payload(renewed.key)?;
         self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
         Some(expired(poll.now, self.rate.start_of(renewed.deadline), renewed.key, payload))
@@ -180,7 +180,7 @@ impl<T> Steps for LocalTimer<T> {
     fn begin(&mut self, now: Time) -> Option<Poll> {
         let now = self.latest.present(now);
         let turn = self.contents.driver.begin(self.rate.current(now), self.contents.budget.fire)?;
-        self.latest.reach(now);
+        self.latest.advance_to(now);
         // Left over where a handler has swapped the timer for another one, or the clock could not be read.
         self.rest(now);
         Some(Poll::new(turn, now))
@@ -203,7 +203,7 @@ impl<T> Steps for LocalTimer<T> {
     }
 
     #[inline(always)]
-    fn handled(&mut self, _: &mut Poll) {}
+    fn after_handler(&mut self, _: &mut Poll) {}
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {

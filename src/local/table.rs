@@ -1,8 +1,8 @@
 //! The nodes of a single-threaded timer: arming, ending, moving, and the decision about what is due.
 //!
-//! What always holds: a pending node has an entry with its current mark, filed at its deadline or earlier.
+//! What always holds: a pending node has an entry with its current mark, inserted at its deadline or earlier.
 //! A mark may come round (after 2^23 armings, or 256 moves to an earlier deadline); an old entry with the same
-//! mark then looks current, is filed again for the node's deadline, and dies with the timer. One entry too many
+//! mark then looks current, is inserted again for the node's deadline, and dies with the timer. One entry too many
 //! does no harm.
 
 use super::node::Node;
@@ -47,7 +47,7 @@ impl Armed {
 pub(super) enum Due<T> {
     /// It has fired and is gone.
     Once { payload: T, key: Key<T>, deadline: u64 },
-    /// It fires and stays: call [`Table::renew`] and file the entry that comes of it.
+    /// It fires and stays: call [`Table::renew`] and insert the entry that comes of it.
     Every { index: u32 },
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Renewed<T> {
     pub(super) key: Key<T>,
     /// The tick that it fires for.
     pub(super) deadline: u64,
-    /// What must be filed for the next one.
+    /// What must be inserted for the next one.
     pub(super) entry: Entry,
     /// Whether the next deadline is to be counted anew from the end of the handler.
     pub(super) rests: bool,
@@ -65,9 +65,9 @@ pub(super) struct Renewed<T> {
 /// What a change of deadline came to.
 #[must_use]
 pub(super) enum Rescheduled {
-    /// Done; the entry that is filed finds the new deadline when it comes due.
+    /// Done; the entry that is inserted finds the new deadline when it comes due.
     Later,
-    /// Done; an entry must be filed, because the new deadline is earlier.
+    /// Done; an entry must be inserted, because the new deadline is earlier.
     Earlier(Armed),
     /// The timer has ended, or the key is stale.
     Gone,
@@ -331,7 +331,7 @@ impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
         }
         let (state, deadline) = (node.state(), node.deadline());
         if deadline > now {
-            return Fate::Refile(deadline);
+            return Fate::Reinsert(deadline);
         }
         if state.is_periodic() {
             return Fate::Fire(Due::Every { index: entry.index });

@@ -2,7 +2,9 @@
 use super::common::{Contents, until};
 use super::table::Rescheduled;
 use crate::state::Phase;
-use crate::time::{Course, Deadline, Latest, Period, Repeat, TickRate, Time, When, whole_ms};
+use crate::time::{
+    Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, When, whole_ms,
+};
 use crate::types::{BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
 use crate::wheel::AnyWheel;
 use core::fmt;
@@ -71,7 +73,7 @@ pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
     pub(super) contents: Contents<T, AnyWheel, false>,
     /// Of polls, and of what was scheduled for a point in time that had passed.
-    pub(super) latest: Latest,
+    pub(super) latest: MonotonicNow,
     /// The timer whose handler is running in a poll with a clock: its pause begins when that ends, or with
     /// the next poll if nobody knows when it did.
     pub(super) resting: Option<Key<T>>,
@@ -86,7 +88,7 @@ impl Settings {
     pub fn build_local<T>(self) -> Result<LocalTimer<T>, BuildError> {
         let rate = self.check()?;
         let contents = Contents::new(AnyWheel::new(self.wheel)?, &self);
-        let mut timer = LocalTimer { rate, contents, latest: Latest::NONE, resting: None };
+        let mut timer = LocalTimer { rate, contents, latest: MonotonicNow::NONE, resting: None };
         timer.reserve(self.capacity);
         Ok(timer)
     }
@@ -189,7 +191,7 @@ impl<T> LocalTimer<T> {
     where
         T: Recurring,
     {
-        let course = Course::new(self.deadline_of(now, first.into()), period, self.rate);
+        let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
         self.contents.schedule_periodic(Repeat { payload, clone: T::clone, course })
     }
 
@@ -215,7 +217,7 @@ impl<T> LocalTimer<T> {
             Rescheduled::Gone => return Reschedule::Gone,
             Rescheduled::Later => {}
             Rescheduled::Earlier(armed) => {
-                self.contents.file(armed.entry(deadline.tick));
+                self.contents.insert(armed.entry(deadline.tick));
                 self.contents.count_zombie();
             }
         }

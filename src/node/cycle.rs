@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   node ---> Cycle  kept   what the timer was given      the thread that ends the timer takes it
-//!                    own    the template of the calls,    its owner, while it is BUSY with the timer
+//!                    own    the template of the calls,    its owner, while it is OWNER_REF with the timer
 //!                           the course, the coming tick
 //! ```
 //!
@@ -14,7 +14,7 @@
 use crate::contain;
 use crate::sync::boxed::Place;
 use crate::sync::cell::{Tracked, UnsafeCell};
-use crate::time::{Course, Repeat, Time};
+use crate::time::{Recurrence, Repeat, Time};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -30,7 +30,7 @@ pub(super) struct Cycle<T> {
 pub(super) struct Own<T> {
     /// Cloned for each call.
     template: ManuallyDrop<T>,
-    course: Course,
+    course: Recurrence,
     /// The tick of the coming call. The node's deadline shows it to other threads, unless they have moved it since.
     pub(super) due: u64,
 }
@@ -121,7 +121,7 @@ impl<T> Link<T> {
             // SAFETY: no thread writes the owner's part now. The user's `Clone` does not reach it either: it can end or
             // move the timer, but not turn its shard, whose turn this is.
             let template = unsafe { &(*own).template };
-            contain::quietly("a payload's Clone", || (cycle.clone)(template))
+            contain::catch_and_log("a payload's Clone", || (cycle.clone)(template))
         })
     }
 

@@ -1,6 +1,6 @@
 //! The node table: deadlines that move.
 //!
-//! Any thread moves a deadline; the owner learns of it when the entry that is filed comes due, or, if that would be
+//! Any thread moves a deadline; the owner learns of it when the entry that is inserted comes due, or, if that would be
 //! too late, by a message. Wherever a mover stops, the timer fires at its old deadline at the latest, and other
 //! threads may move it as if the mover were not there.
 
@@ -12,9 +12,9 @@ use crate::state::{Arrival, Moved};
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rescheduled {
-    /// Done; the entry that is already filed finds the new deadline when it comes due.
+    /// Done; the entry that is already inserted finds the new deadline when it comes due.
     Later,
-    /// Done; the owner must be told by an entry with this mark, because an earlier deadline than what is filed may
+    /// Done; the owner must be told by an entry with this mark, because an earlier deadline than what is inserted may
     /// hold.
     Earlier { mark: u32 },
     /// Done, and the timer has ended since.
@@ -58,7 +58,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Owner: what to file for an entry that has just arrived with `mark` for `tick`, if anything: tick and mark.
+    /// Owner: what to insert for an entry that has just arrived with `mark` for `tick`, if anything: tick and mark.
     #[inline]
     pub(crate) fn arrive(&self, index: u32, mark: u32, tick: u64) -> Option<(u64, u32)> {
         let node = self.node(index)?;
@@ -87,7 +87,7 @@ mod tests {
     fn fired(fate: Fate<Fired<u32>>) -> (u32, u64) {
         match fate {
             Fate::Fire(fired) => (fired.payload, fired.deadline),
-            Fate::Refile(tick) => panic!("to be looked at again at {tick}"),
+            Fate::Reinsert(tick) => panic!("to be looked at again at {tick}"),
             Fate::Drop => panic!("the entry stands for nobody"),
         }
     }
@@ -111,7 +111,10 @@ mod tests {
             let (last, before) = looks.split_last().unwrap();
             for &now in before {
                 let fate = table.due(&cache, timer.index, timer.mark, now, |_| ());
-                assert!(matches!(fate, Fate::Refile(tick) if tick == to), "one look per deadline");
+                assert!(
+                    matches!(fate, Fate::Reinsert(tick) if tick == to),
+                    "one look per deadline"
+                );
             }
             let fate = table.due(&cache, timer.index, timer.mark, *last, |_| ());
             assert_eq!(fired(fate), (7, to));
@@ -125,7 +128,7 @@ mod tests {
         let moved = table.reschedule(&cache, timer.index, timer.generation, 20);
         let Rescheduled::Earlier { mark } = moved else { panic!("{moved:?}") };
         // The owner is told, because the other one may have pulled the deadline in.
-        let Some((20, mark)) = table.arrive(timer.index, mark, 20) else { panic!("not filed") };
+        let Some((20, mark)) = table.arrive(timer.index, mark, 20) else { panic!("not inserted") };
         assert!(matches!(table.due(&cache, timer.index, timer.mark, 10, |_| ()), Fate::Drop));
         assert_eq!(fired(table.due(&cache, timer.index, mark, 20, |_| ())), (7, 20));
     }

@@ -27,7 +27,7 @@ use crate::time::{Repeat, Time};
 pub(crate) enum Call<T> {
     /// It begins; call [`Table::finish_call`] after it.
     Begins(Fired<T>),
-    /// The timer has been moved beyond now: no call. The entry to be filed, and its tick, if the timer goes on.
+    /// The timer has been moved beyond now: no call. The entry to be inserted, and its tick, if the timer goes on.
     Moved(Option<(u64, u32)>),
     /// The timer has been ended: no call.
     Ended(T),
@@ -87,9 +87,9 @@ impl<T> Table<T> {
             unsafe { link.own(|own| own.skip(now)) };
         }
         // SAFETY: as above.
-        let filed = unsafe { self.let_wait(cache, index, node, link, false) };
+        let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
         // One that is far behind, and whose clones panic, holds up no turn.
-        filed.map_or(Fate::Drop, |(tick, _)| Fate::Refile(tick.max(now.saturating_add(1))))
+        inserted.map_or(Fate::Drop, |(tick, _)| Fate::Reinsert(tick.max(now.saturating_add(1))))
     }
 
     /// Directly before the handler of a periodic timer is called, which has `fired` at the tick `now`.
@@ -113,9 +113,9 @@ impl<T> Table<T> {
                     fired.deadline = unsafe { link.own(|own| own.due) };
                     if fired.deadline > now {
                         // SAFETY: as above.
-                        let filed = unsafe { self.let_wait(cache, index, node, link, false) };
+                        let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
                         contain::drop_payload(fired.payload);
-                        return Call::Moved(filed);
+                        return Call::Moved(inserted);
                     }
                 }
                 Confirmed::Ended => {
@@ -127,7 +127,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// The handler of a periodic timer has returned at `now`: the next entry to be filed, and its tick, if it goes on.
+    /// The handler of a periodic timer has returned at `now`: the next entry to be inserted, and its tick, if it goes
+    /// on.
     pub(crate) fn finish_call(
         &self,
         cache: &ThreadCache,

@@ -186,7 +186,7 @@ impl<T> Table<T> {
                 return self.due_periodic(cache, index, node, mark, now, || count(false));
             }
             if seen.is_exchanged() {
-                return Fate::Refile(now.saturating_add(1));
+                return Fate::Reinsert(now.saturating_add(1));
             }
             if seen.is_moved() {
                 match node.state.acknowledge_move(seen) {
@@ -200,7 +200,7 @@ impl<T> Table<T> {
             let found = node.deadline.load();
             let deadline = found.tick();
             if deadline > now {
-                return Fate::Refile(deadline);
+                return Fate::Reinsert(deadline);
             }
             // Without a mover in `seen` no thread can have moved it when the next step succeeds.
             if seen.is_moving() && !found.is_settled() && !node.deadline.settle(found) {
@@ -231,7 +231,7 @@ impl<T> Table<T> {
         ending: Ending,
     ) -> Option<T> {
         match ending {
-            Ending::Lost | Ending::Left => None,
+            Ending::Lost | Ending::PayloadWithHandle => None,
             Ending::Sole(was) => {
                 let payload = Self::take(node, was);
                 cache.give(&self.depot, index);
@@ -332,7 +332,7 @@ impl<T> Table<T> {
             }
             let ending = node.state.end(state.generation(), Phase::Returned);
             let (was, shared) = match ending {
-                Ending::Lost | Ending::Left => return,
+                Ending::Lost | Ending::PayloadWithHandle => return,
                 Ending::Sole(was) | Ending::Held(was) => (was, false),
                 Ending::Shared(was) => (was, true),
             };

@@ -83,7 +83,7 @@ impl WakeState {
         if can_wait && tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Relaxed) {
             return Announced { wake: Wake::NotNeeded, closed };
         }
-        Announced { wake: self.raise(tick), closed }
+        Announced { wake: self.request_wake(tick), closed }
     }
 
     /// The producer's side of two handshakes: with a drain, by `inbox_due`, and with a close, by the mode itself.
@@ -108,14 +108,14 @@ impl WakeState {
 
     /// Raises the alarm for a message that the owner does not know to be this early, or would sleep through.
     #[cold]
-    fn raise(&self, tick: u64) -> Wake {
+    fn request_wake(&self, tick: u64) -> Wake {
         // ORDERING: Relaxed: ordered by the fence in `notify`.
         if tick < self.words.inbox_due.load(Ordering::Relaxed) && self.lower(tick) {
-            // ORDERING: SeqCst fence, pairs with the one in `fall_asleep`: either the owner sees the lowered
+            // ORDERING: SeqCst fence, pairs with the one in `begin_sleep`: either the owner sees the lowered
             // word, or the load of `wake_at` below sees the sleep. [F2]
             fence(Ordering::SeqCst);
         }
-        // ORDERING: Acquire pairs with `fall_asleep`: the number below is that sleep's or a later one's. [P10]
+        // ORDERING: Acquire pairs with `begin_sleep`: the number below is that sleep's or a later one's. [P10]
         if tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Acquire) {
             return Wake::NotNeeded;
         }
@@ -131,7 +131,7 @@ impl WakeState {
 
     /// Producer: the wake that `notify` asked for has succeeded, so other producers may rely on it.
     pub(crate) fn called(&self, call: Call) {
-        // ORDERING: Relaxed: as in `raise`.
+        // ORDERING: Relaxed: as in `request_wake`.
         self.words.called.store(call.0, Ordering::Relaxed);
     }
 
@@ -184,17 +184,17 @@ impl WakeState {
     }
 
     /// Owner: notifies a sleep until `tick`. False if the inbox needs it earlier: then it is still awake.
-    pub(crate) fn fall_asleep(&self, tick: u64) -> bool {
+    pub(crate) fn begin_sleep(&self, tick: u64) -> bool {
         // ORDERING: Relaxed, both: the owner's own word, published by the next store.
         let sleep = self.words.sleep.load(Ordering::Relaxed) + 1;
         self.words.sleep.store(sleep, Ordering::Relaxed);
         // ORDERING: Release shows producers the number of the sleep [P10]; the handshake itself needs only the fence
         // below.
         self.words.wake_at.store(tick.saturating_add(1), Ordering::Release);
-        // ORDERING: SeqCst fence, pairs with the one in `raise`. [F2]
+        // ORDERING: SeqCst fence, pairs with the one in `request_wake`. [F2]
         fence(Ordering::SeqCst);
         if self.inbox_due() < tick {
-            self.rise();
+            self.end_sleep();
             return false;
         }
         true
@@ -209,7 +209,7 @@ impl WakeState {
 
     /// Owner: the sleep is over; true if a producer has set out to end it.
     #[inline]
-    pub(crate) fn rise(&self) -> bool {
+    pub(crate) fn end_sleep(&self) -> bool {
         // ORDERING: Relaxed, all: producers that still read the old value wake an owner that is awake, which is
         // harmless. The answer is a statistic.
         self.words.wake_at.store(AWAKE, Ordering::Relaxed);

@@ -27,10 +27,10 @@ impl<T> Owner<T> {
                 own.shard.counters.fired.bump();
                 return Some(fired);
             }
-            Call::Moved(filed) => {
+            Call::Moved(inserted) => {
                 self.calling = None;
-                if let Some((deadline, mark)) = filed {
-                    self.file(Entry { deadline, index, mark });
+                if let Some((deadline, mark)) = inserted {
+                    self.insert(Entry { deadline, index, mark });
                 }
             }
             Call::Ended(payload) => {
@@ -62,9 +62,9 @@ impl<T> Owner<T> {
     fn go_on(&mut self, now: Time) {
         let Some(index) = self.calling.take() else { return };
         let own = self.handle.of_owner();
-        let filed = own.shard.table.finish_call(&own.thread.cache, index, now);
-        if let Some((deadline, mark)) = filed {
-            self.file(Entry { deadline, index, mark });
+        let inserted = own.shard.table.finish_call(&own.thread.cache, index, now);
+        if let Some((deadline, mark)) = inserted {
+            self.insert(Entry { deadline, index, mark });
         }
     }
 

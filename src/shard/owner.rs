@@ -18,8 +18,8 @@ use crate::types::{Budget, Key, ScheduleError};
 use crate::wheel::{AnyWheel, Entry, no_memory};
 use std::sync::Arc;
 
-/// Entries that a turn looks at in search of zombies, if there are too many, for each that it has filed. Then a sweep
-/// goes round before a third more has come, however busy the producers are and however seldom the owner runs.
+/// Entries that a turn looks at in search of zombies, if there are too many, for each that it has inserted. Then a
+/// sweep goes round before a third more has come, however busy the producers are and however seldom the owner runs.
 const SWEPT_PER_FILED: usize = 4;
 
 /// The result of a turn.
@@ -41,8 +41,8 @@ pub(crate) struct Owner<T> {
     driver: Driver,
     /// A drain ran out of budget.
     draining: bool,
-    /// Entries that the last drain filed.
-    filed: usize,
+    /// Entries that the last drain inserted.
+    inserted: usize,
     /// A thread has requested a turn since the last check of the zombies.
     turn_requested: bool,
     closed: bool,
@@ -69,7 +69,7 @@ impl<T> Owner<T> {
             reader,
             driver: Driver::new(wheel),
             draining: false,
-            filed: 0,
+            inserted: 0,
             turn_requested: false,
             closed: false,
             superseded: 0,
@@ -152,7 +152,7 @@ impl<T> Owner<T> {
         let TurnState { now, fired, cut_short, .. } = turn;
         self.driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
-        let sweep = std::mem::take(&mut self.filed).saturating_mul(SWEPT_PER_FILED);
+        let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_FILED);
         let nodes = &mut self.handle.of_owner();
         let sweeping = self.driver.keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
         let more = self.draining || cut_short || sweeping || self.trim(budget.sweep);
@@ -228,7 +228,7 @@ impl<T> Owner<T> {
             Rescheduled::Earlier { mark } => {
                 let index = key.index();
                 if let Some((deadline, mark)) = own.shard.table.arrive(index, mark, deadline) {
-                    self.file(Entry { deadline, index, mark });
+                    self.insert(Entry { deadline, index, mark });
                     self.superseded += 1;
                     if self.superseded % ZOMBIES_PER_LOOK == 0 {
                         self.look_at_zombies();
@@ -241,8 +241,8 @@ impl<T> Owner<T> {
     }
 
     /// Announces a sleep until `tick`; false if something came up meanwhile: turn again instead.
-    pub(crate) fn fall_asleep(&self, tick: u64) -> bool {
-        let asleep = self.handle.wake_state.fall_asleep(tick);
+    pub(crate) fn begin_sleep(&self, tick: u64) -> bool {
+        let asleep = self.handle.wake_state.begin_sleep(tick);
         if asleep {
             self.handle.counters.parks.bump();
         }
@@ -250,8 +250,8 @@ impl<T> Owner<T> {
     }
 
     /// The sleep is over.
-    pub(crate) fn rise(&self) {
-        if self.handle.wake_state.rise() {
+    pub(crate) fn end_sleep(&self) {
+        if self.handle.wake_state.end_sleep() {
             self.handle.counters.wakes.bump();
         }
     }
@@ -272,14 +272,14 @@ impl<T> Owner<T> {
         // this one or by the next, and a word that stayed low would ask for one more turn.
         self.handle.wake_state.begin_drain();
         let Self { handle, reader, driver, .. } = self;
-        let (mut dead, mut filed) = (0, 0);
+        let (mut dead, mut inserted) = (0, 0);
         let nodes = handle.of_owner();
         let drained = reader.drain(limit, |message| {
             let (index, mark) = unpack(message.word);
             match handle.table.arrive(index, mark, message.tick) {
                 Some((deadline, mark)) => {
-                    filed += 1;
-                    driver.file_at_once(Entry { deadline, index, mark }, &nodes);
+                    inserted += 1;
+                    driver.insert_accepted(Entry { deadline, index, mark }, &nodes);
                 }
                 None => dead += 1,
             }
@@ -287,7 +287,7 @@ impl<T> Owner<T> {
         handle.counters.cancelled_in_inbox.add(dead);
         handle.counters.drained.add(drained.taken as u64);
         self.draining = drained.more;
-        self.filed = filed;
+        self.inserted = inserted;
     }
 
     /// Takes no more timers; the [`close`](Self::close) is to follow.
@@ -341,15 +341,15 @@ impl<T> Owner<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let armed = self.handle.of_owner().arm(deadline, payload, false, false)?;
-        self.file_new(armed, deadline)
+        self.insert_new(armed, deadline)
     }
 
-    /// Files the entry of a timer that has just been armed and counted, or takes it back if there is no memory.
+    /// Inserts the entry of a timer that has just been armed and counted, or takes it back if there is no memory.
     #[inline(always)]
-    fn file_new(&mut self, armed: Armed, deadline: u64) -> Result<Key<T>, ScheduleError<T>> {
+    fn insert_new(&mut self, armed: Armed, deadline: u64) -> Result<Key<T>, ScheduleError<T>> {
         let Armed { index, generation, mark } = armed;
         let key = self.handle.key(index, generation);
-        let has_room = self.driver.file(Entry { deadline, index, mark });
+        let has_room = self.driver.insert(Entry { deadline, index, mark });
         if !has_room && !self.make_room(deadline, index, mark) {
             // `None` if another thread has ended the timer, which can only have guessed its key.
             if let Some(payload) = self.handle.of_owner().take_back(armed, false) {
@@ -359,10 +359,10 @@ impl<T> Owner<T> {
         Ok(key)
     }
 
-    /// Files an entry whose timer was accepted long ago; ends the process if there is no memory.
+    /// Inserts an entry whose timer was accepted long ago; ends the process if there is no memory.
     #[inline(always)]
-    pub(super) fn file(&mut self, entry: Entry) {
-        if !self.driver.file(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
+    pub(super) fn insert(&mut self, entry: Entry) {
+        if !self.driver.insert(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
             no_memory();
         }
     }
@@ -380,6 +380,6 @@ impl<T> Owner<T> {
     ) -> Result<Key<T>, ScheduleError<T>> {
         let deadline = repeat.course.tick();
         let armed = self.handle.of_owner().arm_periodic(repeat, false)?;
-        self.file_new(armed, deadline)
+        self.insert_new(armed, deadline)
     }
 }

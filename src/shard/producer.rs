@@ -240,7 +240,7 @@ impl<T> Producer<'_, T> {
         if let Err(kind) = self.shard.acquire_permit() {
             return Err(ScheduleError::new(kind, payload));
         }
-        let Some(template) = contain::quietly("a payload's Clone", || clone(&payload)) else {
+        let Some(template) = contain::catch_and_log("a payload's Clone", || clone(&payload)) else {
             self.shard.release_permit();
             return Err(ScheduleError::new(ScheduleErrorKind::PayloadClonePanicked, payload));
         };
@@ -377,7 +377,7 @@ mod tests {
     fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner = Owner::new(0, wheel, None, Box::new(wake));
-        assert!(owner.fall_asleep(u64::MAX), "nothing is due");
+        assert!(owner.begin_sleep(u64::MAX), "nothing is due");
         owner
     }
 

@@ -3,9 +3,9 @@
 //! ```text
 //!   63             18 17   10   9      8       7      6       5      4..3     2      1..0
 //!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
-//!  | generation (46) |hint (8)| LIVE | PULLED | BUSY | MOVED | (1)    | MOVERS | HANDLE |   |
+//!  | generation (46) |hint (8)| LIVE | PULLED | OWNER_REF | MOVED | (1)    | MOVERS | HANDLE |   |
 //!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
-//!          |<---- mark (32) ------->|           (1) is READING_PAYLOAD; it, BUSY, MOVERS, HANDLE: the holds
+//!          |<---- mark (32) ------->|           (1) is READING_PAYLOAD; it, OWNER_REF, MOVERS, HANDLE: the holds
 //!
 //!   phase      LIVE  1..0            Idle ----------> Pending ---------> Cancelled, Fired, Returned
 //!   Idle         0    0 0              |               (once)                ^
@@ -25,16 +25,16 @@
 //! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
 //!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
 //!   one thread reaches, it would take 40 days to come round).
-//! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts
-//!   the threads that are changing the deadline, `BUSY` to the owner that is at a call of a periodic timer,
+//! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts the
+//!   threads that are changing the deadline, `OWNER_REF` to the owner that is at a call of a periodic timer,
 //!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. Of a timer that fires
-//!   once `BUSY` says that its handle is exchanging the payload, which the handle owns meanwhile. The last reference
-//!   to go recycles the node.
+//!   once `OWNER_REF` says that its handle is exchanging the payload, which the handle owns meanwhile. The last
+//!   reference to go recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
 //!   completed in between, so a moved timer cannot fire at its old deadline.
-//! * `PULLED`: the deadline may lie before the entry that is filed, and who has seen to that has promised the owner a
-//!   message. Until it arrives the old entry stands: a thread that stops on its way to it makes nothing late.
+//! * `PULLED`: the deadline may lie before the entry that is inserted, and who has seen to that has promised the
+//!   owner a message. Until it arrives the old entry stands: a thread that stops on its way to it makes nothing late.
 //! * *hint*: which of a node's entries is the current one. Moving a deadline *out* files nothing; when the owner
 //!   learns that it was *pulled in*, it files a second entry and grows this number, which turns the first one into
 //!   a zombie. Each period of a periodic timer grows it as well. It has 8 bits, so one of 256 entries that
@@ -53,11 +53,11 @@ const MOVERS: u64 = 0b11 << 3;
 pub(super) const MOVER: u64 = 1 << 3;
 pub(super) const READING_PAYLOAD: u64 = 1 << 5;
 pub(super) const MOVED: u64 = 1 << 6;
-pub(super) const BUSY: u64 = 1 << 7;
+pub(super) const OWNER_REF: u64 = 1 << 7;
 const PULLED: u64 = 1 << 8;
 const LIVE: u64 = 1 << 9;
 const PHASE_MASK: u64 = LIVE | STAGE_MASK;
-pub(super) const HOLDS: u64 = HANDLE | MOVERS | READING_PAYLOAD | BUSY;
+pub(super) const HOLDS: u64 = HANDLE | MOVERS | READING_PAYLOAD | OWNER_REF;
 /// Where a mark begins: beside the hint, with the bit that says that the timer lives, so that one comparison tells
 /// whether an entry is dead.
 const MARK_SHIFT: u32 = LIVE.trailing_zeros();
@@ -123,7 +123,7 @@ impl State {
         self.0 >> GENERATION_SHIFT
     }
 
-    /// Returns the mark of an entry that is filed for this state. The lowest bit says that the timer lives.
+    /// Returns the mark of an entry that is inserted for this state. The lowest bit says that the timer lives.
     #[inline]
     pub(crate) const fn mark(self) -> u32 {
         (self.0 >> MARK_SHIFT) as u32
@@ -156,13 +156,13 @@ impl State {
     /// Whether the owner is at a call.
     #[inline]
     pub(crate) const fn is_busy(self) -> bool {
-        self.has(BUSY)
+        self.has(OWNER_REF)
     }
 
     /// Whether a timer that fires once lives and its payload is being exchanged.
     #[inline]
     pub(crate) const fn is_exchanged(self) -> bool {
-        self.0 & (PHASE_MASK | BUSY) == Phase::Pending as u64 | BUSY
+        self.0 & (PHASE_MASK | OWNER_REF) == Phase::Pending as u64 | OWNER_REF
     }
 
     /// Whether a thread is changing the deadline.
@@ -177,7 +177,7 @@ impl State {
         self.0 & MOVERS == MOVERS
     }
 
-    /// Whether an entry must be filed as soon as a message says so.
+    /// Whether an entry must be inserted as soon as a message says so.
     #[inline]
     pub(super) const fn is_pulled(self) -> bool {
         self.has(PULLED)
@@ -232,8 +232,8 @@ impl State {
         self.in_phase(phase)
     }
 
-    /// As before, with a mark that no entry carries yet: those that are filed are zombies. `PULLED` goes, because the
-    /// next entry lies where it belongs.
+    /// As before, with a mark that no entry carries yet: those that are inserted are zombies. `PULLED` goes, because
+    /// the next entry lies where it belongs.
     #[inline]
     #[must_use]
     pub(crate) const fn with_new_mark(self) -> Self {
@@ -257,20 +257,20 @@ impl State {
 
     /// One of those that move the timer has given up.
     #[must_use]
-    pub(super) const fn moved_in_vain(self) -> Self {
+    pub(super) const fn move_abandoned(self) -> Self {
         Self(self.0 - MOVER)
     }
 
     /// The owner begins with a call of a periodic timer.
     #[must_use]
     pub(super) const fn preparing(self) -> Self {
-        self.in_phase(Phase::Preparing).with(BUSY)
+        self.in_phase(Phase::Preparing).with(OWNER_REF)
     }
 
     /// The owner is done with a periodic timer, which goes on; `called`: its handler was called.
     #[must_use]
     pub(super) const fn waiting(self, called: bool) -> Self {
-        let waiting = self.in_phase(Phase::Waiting).without(BUSY);
+        let waiting = self.in_phase(Phase::Waiting).without(OWNER_REF);
         if called { waiting.with_new_mark() } else { waiting }
     }
 }
@@ -278,7 +278,11 @@ impl State {
 impl core::fmt::Debug for State {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let flags = [(HANDLE, "HANDLE"), (MOVERS, "MOVING"), (READING_PAYLOAD, "READING_PAYLOAD")];
-        let flags = flags.into_iter().chain([(MOVED, "MOVED"), (PULLED, "PULLED"), (BUSY, "BUSY")]);
+        let flags = flags.into_iter().chain([
+            (MOVED, "MOVED"),
+            (PULLED, "PULLED"),
+            (OWNER_REF, "OWNER_REF"),
+        ]);
         let flags: Vec<_> =
             flags.filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name).collect();
         write!(f, "{:?} #{} {flags:?}", self.phase(), self.generation())
@@ -361,8 +365,8 @@ mod tests {
         let (moved, tell) = moving.moved(true);
         assert!(tell && moved.is_moved() && !moved.is_moving() && moved.is_pulled());
         assert_eq!(moved.mark(), moving.mark(), "the old entry stands");
-        let filed = moved.with_new_mark();
-        assert!(!filed.is_pulled() && filed.mark() != moving.mark());
+        let inserted = moved.with_new_mark();
+        assert!(!inserted.is_pulled() && inserted.mark() != moving.mark());
         assert_eq!(moving.moved(false), (moving.without(MOVERS).with(MOVED), false));
         assert!(!moving.preparing().moved(true).1, "the owner looks by itself");
     }

@@ -3,7 +3,9 @@
 //! Callable from any thread, except `arm` (the thread that took the node from a magazine) and what says that it is
 //! the owner's.
 
-use super::pure::{AT_A_CALL, BUSY, HANDLE, HOLDS, MOVED, MOVER, Phase, READING_PAYLOAD, State};
+use super::pure::{
+    AT_A_CALL, HANDLE, HOLDS, MOVED, MOVER, OWNER_REF, Phase, READING_PAYLOAD, State,
+};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
@@ -18,7 +20,7 @@ pub(crate) enum Ending {
     Held(State),
     /// The caller won, but the payload is in the hands of the handle that is exchanging it, which keeps it and the
     /// node.
-    Left,
+    PayloadWithHandle,
     /// The timer has ended before, or the key is stale.
     Lost,
 }
@@ -41,7 +43,7 @@ pub(crate) enum Moved {
 pub(crate) enum Arrival {
     /// File it as it is.
     Current,
-    /// The deadline was pulled in: file an entry with this mark and the node's deadline instead.
+    /// The deadline was pulled in: insert an entry with this mark and the node's deadline instead.
     Pulled { mark: u32 },
     /// The timer has ended, or another entry has taken over.
     Dead,
@@ -51,7 +53,7 @@ pub(crate) enum Arrival {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finished {
-    /// It waits for its next call, to be filed with this mark.
+    /// It waits for its next call, to be inserted with this mark.
     Waits { mark: u32 },
     /// Another thread has moved it: the owner takes the deadline over and tries again.
     Moved,
@@ -154,7 +156,7 @@ impl StateWord {
     ) -> Result<Ending, State> {
         if seen.is_exchanged() {
             self.step(seen, seen.ended(phase))?;
-            return Ok(Ending::Left);
+            return Ok(Ending::PayloadWithHandle);
         }
         let others = if by_handle { seen.without(HANDLE) } else { seen };
         let ended = seen.ended(phase);
@@ -198,7 +200,7 @@ impl StateWord {
     pub(crate) fn begin_exchange(&self, generation: u64) -> bool {
         let mut seen = self.load();
         while seen.is_named(generation) && !seen.is_periodic() && !seen.is_busy() {
-            match self.step(seen, seen.with(BUSY)) {
+            match self.step(seen, seen.with(OWNER_REF)) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -211,7 +213,7 @@ impl StateWord {
     pub(crate) fn end_exchange(&self) -> bool {
         // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
         // who has ended it meanwhile has touched nothing but this word.
-        State(self.0.fetch_and(!BUSY, Ordering::Release)).is_live()
+        State(self.0.fetch_and(!OWNER_REF, Ordering::Release)).is_live()
     }
 
     /// Owner: notes that it knows of the moves so far. To be called before it reads the deadline, so that a later
@@ -267,7 +269,7 @@ impl StateWord {
     /// Ends a move that changed nothing; true: recycle the node.
     pub(crate) fn give_up_move(&self) -> bool {
         // ORDERING: AcqRel as in `release`. [P2]
-        State(self.0.fetch_sub(MOVER, Ordering::AcqRel)).moved_in_vain().is_free()
+        State(self.0.fetch_sub(MOVER, Ordering::AcqRel)).move_abandoned().is_free()
     }
 
     /// Owner: what an entry with this mark, which has just arrived, stands for.
@@ -285,7 +287,7 @@ impl StateWord {
         }
     }
 
-    /// Turns the filed entry of a timer that was pulled in into a zombie, in favour of a new one.
+    /// Turns the inserted entry of a timer that was pulled in into a zombie, in favour of a new one.
     ///
     /// Any message of that timer will do, since the deadline is read from the node. `MOVED` stays: until the owner
     /// has acknowledged the moves no entry of any tick makes the timer fire.
@@ -356,7 +358,7 @@ impl StateWord {
 
     /// Owner: releases a periodic timer that another thread has ended; returns the remaining state.
     pub(crate) fn let_go(&self) -> State {
-        self.release(BUSY)
+        self.release(OWNER_REF)
     }
 
     /// Whether an entry with this mark still stands for a living timer.

@@ -110,7 +110,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// the standard library there is no net: it ends the process then.
 pub(crate) fn read_quietly(clock: &(impl Clock + ?Sized)) -> Option<Time> {
     #[cfg(feature = "std")]
-    return crate::contain::quietly("a clock", || clock.now());
+    return crate::contain::catch_and_log("a clock", || clock.now());
     #[cfg(not(feature = "std"))]
     return Some(clock.now());
 }

@@ -4,9 +4,9 @@ use super::{TickRate, Time};
 
 /// The latest time that a timer was told: its present, if it reads no clock of its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Latest(Time);
+pub(crate) struct MonotonicNow(Time);
 
-impl Latest {
+impl MonotonicNow {
     pub(crate) const NONE: Self = Self(Time::ZERO);
 
     /// The present of a call that is told `now`.
@@ -39,7 +39,7 @@ impl Latest {
 
     /// A poll begins at this present.
     #[inline]
-    pub(crate) fn reach(&mut self, present: Time) {
+    pub(crate) fn advance_to(&mut self, present: Time) {
         self.0 = present;
     }
 }

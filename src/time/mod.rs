@@ -44,7 +44,7 @@ mod when;
 pub use boot::BootClock;
 pub use clock::Clock;
 pub(crate) use clock::read_quietly;
-pub(crate) use latest::Latest;
+pub(crate) use latest::MonotonicNow;
 #[cfg(feature = "std")]
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
@@ -54,7 +54,7 @@ pub use point::Time;
 pub(crate) use point::saturating_ns;
 #[cfg(feature = "threads")]
 pub(crate) use quick::QuickClock;
-pub(crate) use repeat::{Course, Repeat};
+pub(crate) use repeat::{Recurrence, Repeat};
 #[cfg(feature = "threads")]
 pub(crate) use source::{AnyClock, TimeSource};
 pub(crate) use tick::TickRate;

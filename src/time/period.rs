@@ -4,7 +4,6 @@
 //! the timer fired, so rounding to ticks does not add up: there is no drift however many periods pass.
 
 use super::{Time, saturating_ns};
-use crate::types::error_texts;
 use core::num::NonZeroU64;
 use core::time::Duration;
 

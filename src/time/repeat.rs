@@ -8,12 +8,12 @@ pub(crate) struct Repeat<T> {
     pub(crate) payload: T,
     /// `T::clone`, kept here so that only those who schedule periodic timers need a `T: Clone`.
     pub(crate) clone: fn(&T) -> T,
-    pub(crate) course: Course,
+    pub(crate) course: Recurrence,
 }
 
 /// The course of a periodic timer: from one deadline to the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Course {
+pub(crate) struct Recurrence {
     period: Period,
     /// The next ones are counted from it before it is rounded to a tick, so that nothing drifts.
     coming: Deadline,
@@ -22,7 +22,7 @@ pub(crate) struct Course {
     rests: bool,
 }
 
-impl Course {
+impl Recurrence {
     pub(crate) const fn new(first: Deadline, period: Period, rate: TickRate) -> Self {
         Self { period, coming: first, rate, rests: false }
     }

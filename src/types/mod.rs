@@ -20,22 +20,6 @@
 //! | `checks` | a setting to its checked form, or to the error that names the cure |
 //! | `settings` | what all builders are asked for |
 
-/// Implements `Display` and `Error` for an enum, with one text per variant.
-macro_rules! error_texts {
-    ($error:ident $($(#[$attribute:meta])* $variant:pat => $text:literal,)+) => {
-        impl core::fmt::Display for $error {
-            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                match self {
-                    $($(#[$attribute])* $variant => write!(f, $text),)+
-                }
-            }
-        }
-
-        impl core::error::Error for $error {}
-    };
-}
-pub(crate) use error_texts;
-
 mod answer;
 mod batch;
 pub(crate) mod checks;

@@ -35,7 +35,7 @@ pub struct Budget {
     pub drain: usize,
     /// Entries looked at because they are due (default 4096).
     pub fire: usize,
-    /// Entries looked at in search of zombies (default 4096); more if the turn has filed many new ones.
+    /// Entries looked at in search of zombies (default 4096); more if the turn has inserted many new ones.
     pub sweep: usize,
 }
 

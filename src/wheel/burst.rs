@@ -1,9 +1,9 @@
 //! Bursts: a tick with very many timers does not keep those of later ticks waiting for all of them.
 //!
-//! Entries come tick by tick, and those that were overdue when they were filed come first. A wheel counts how many of
-//! one kind have come in a row. When they are a [`BURST`], it sets what is left of them aside, a whole chain at once,
-//! and goes on with what is due after them. These entries are the *backlog*; the driver takes from
-//! it in turn ([`Wheel::take_backlog`](super::Wheel::take_backlog)).
+//! Entries come tick by tick, and those that were overdue when they were inserted come first. A wheel counts how many
+//! of one kind have come in a row. When they are a [`BURST`], it sets what is left of them aside, a whole chain at
+//! once, and goes on with what is due after them. These entries are the *backlog*; the driver takes from it in turn
+//! ([`Wheel::take_backlog`](super::Wheel::take_backlog)).
 
 use super::Entry;
 use super::chunks::{Bucket, Chunks};

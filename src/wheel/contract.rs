@@ -35,12 +35,12 @@ pub type DeadMask<'a> = &'a mut dyn FnMut(&[Entry]) -> u64;
 
 /// A set of entries ordered by deadline, with a hand that only moves forward.
 pub trait Wheel {
-    /// Files an entry. O(1); allocates only while the wheel grows beyond what it held before. False if there is no
+    /// Inserts an entry. O(1); allocates only while the wheel grows beyond what it held before. False if there is no
     /// memory for that: then the wheel is as it was.
     ///
     /// A deadline at or before the hand is *overdue*: the next [`advance`](Self::advance) yields
     /// overdue entries first, in the order in which they were inserted.
-    #[must_use = "an entry that is not filed is lost"]
+    #[must_use = "an entry that is not inserted is lost"]
     fn try_insert(&mut self, entry: Entry) -> bool;
 
     /// Like [`try_insert`](Self::try_insert), but ends the process if there is no memory.
@@ -62,7 +62,7 @@ pub trait Wheel {
     /// Moves the hand towards `to` and appends the entries that are due by then to `due`: overdue
     /// ones first, then by deadline, and in the order of their insertion within one tick.
     ///
-    /// At most `budget` entries are appended, and filing work is bounded by a multiple of the
+    /// At most `budget` entries are appended, and inserting work is bounded by a multiple of the
     /// budget. A `to` before the hand yields overdue entries only. The hand never passes a tick that
     /// has not been yielded completely, so an entry inserted for that tick meanwhile still comes
     /// last in it. With nothing due the cost is O(1) for any distance; otherwise it depends on
@@ -107,10 +107,10 @@ pub trait Wheel {
     /// Takes every entry out, in no particular order. The hand stays where it is.
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry));
 
-    /// The entries filed, dead ones included.
+    /// The entries inserted, dead ones included.
     fn len(&self) -> usize;
 
-    /// Whether no entry is filed.
+    /// Whether no entry is inserted.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

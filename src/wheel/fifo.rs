@@ -1,4 +1,4 @@
-//! The FIFO wheel: a single bucket, for timers that are due in the order in which they are filed.
+//! The FIFO wheel: a single bucket, for timers that are due in the order in which they are inserted.
 //!
 //! Timers that all have the same delay come with deadlines that never go back, so arrival is order: there is
 //! nothing to sort, and a tick may be as fine as a nanosecond. The earliest deadline is that of the front.

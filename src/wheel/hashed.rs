@@ -182,20 +182,20 @@ impl Wheel for Hashed {
     fn try_insert(&mut self, entry: Entry) -> bool {
         let at = self.bucket_of(entry.deadline);
         let Self { chunks, buckets, occupied, never, overdue, .. } = self;
-        let filed = if entry.deadline <= self.hand {
+        let inserted = if entry.deadline <= self.hand {
             chunks.try_push(overdue, entry)
         } else if entry.deadline == u64::MAX {
             chunks.try_push(never, entry)
         } else {
-            let filed = chunks.try_push(&mut buckets[at], entry);
-            if filed {
+            let inserted = chunks.try_push(&mut buckets[at], entry);
+            if inserted {
                 occupied[at / 64] |= 1 << (at % 64);
                 self.earliest = self.earliest.min(entry.deadline);
             }
-            filed
+            inserted
         };
-        self.len += usize::from(filed);
-        filed
+        self.len += usize::from(inserted);
+        inserted
     }
 
     fn next_deadline(&self) -> Option<u64> {

@@ -3,21 +3,21 @@
 //! A deadline is read as a row of digits, one per ring. An entry lies in the ring of the highest digit in which its
 //! deadline differs from `base`, in the bucket that this digit names (scheme 7 of Varghese and Lauck; the search by
 //! occupancy words is Linux's and tokio's). Ten rings cover all of `u64`, so there is no overflow list and no deadline
-//! is ever filed in a wrong bucket; their widths stand in `rings`.
+//! is ever inserted in a wrong bucket; their widths stand in `rings`.
 //!
-//! Entries that are due within 64 ticks when they are filed are *recent*: they lie in a ring of their own, bucket by
-//! tick. The other entries of that tick were filed earlier and come first. A burst takes longer than that to file, so
-//! what is filed for its tick shortly before is apart from it; and what is due before the earliest entry of a crowded
-//! bucket does not wait until that has cascaded.
+//! Entries that are due within 64 ticks when they are inserted are *recent*: they lie in a ring of their own, bucket
+//! by tick. The other entries of that tick were inserted earlier and come first. A burst takes longer than that to
+//! insert, so what is inserted for its tick shortly before is apart from it; and what is due before the earliest
+//! entry of a crowded bucket does not wait until that has cascaded.
 //!
 //! What holds between any two calls:
 //! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue` or the `backlog`.
 //! * `base`: where the rings are anchored; at most `hand + 1`. It may lag far behind the hand, because it enters a
 //!   bucket's range only when that bucket's earliest entry is due. Far timers therefore cost nothing while time passes,
-//!   and no wake-up is needed just to refile them.
+//!   and no wake-up is needed just to reinsert them.
 //! * Entries of a lower ring are due before those of a higher one, and within a ring before those of a higher bucket.
 //!   So the earliest entry is in the lowest occupied bucket of the lowest ring.
-//! * `cascading`: the bucket whose entries are being filed into lower rings, anchored at its start.
+//! * `cascading`: the bucket whose entries are being inserted into lower rings, anchored at its start.
 //!   `base` is the tick before that start until the bucket is empty, so a new entry in its range is
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
 
@@ -42,7 +42,7 @@ const MOVES_PER_YIELD: usize = 4;
 /// Moves that every advance may make, so that small budgets make headway.
 const MOVES_AT_LEAST: usize = 64;
 
-/// Entries that are due so soon when they are filed are recent. So all of them are due within as many ticks from the
+/// Entries that are due so soon when they are inserted are recent. So all of them are due within as many ticks from the
 /// hand, and each lies in the bucket of its tick.
 const RECENT_TICKS: u64 = RECENT_BUCKETS as u64;
 
@@ -136,9 +136,9 @@ impl Hierarchical {
         earlier(next, self.rings.buckets[from.bucket].earliest())
     }
 
-    /// Files an entry that is due at or after `base` into the rings anchored there.
+    /// Inserts an entry that is due at or after `base` into the rings anchored there.
     #[inline(always)]
-    fn file(&mut self, base: u64, entry: Entry) {
+    fn insert(&mut self, base: u64, entry: Entry) {
         if !self.rings.try_push(bucket_of(base, entry.deadline), &mut self.chunks, entry) {
             no_memory();
         }
@@ -151,7 +151,7 @@ impl Hierarchical {
         Some(Place { bucket, start: start_of(self.base, bucket) })
     }
 
-    /// Files entries of the bucket at `from` into lower rings until it is empty or `moves` are used
+    /// Inserts entries of the bucket at `from` into lower rings until it is empty or `moves` are used
     /// up, and says whether it is empty. Full chunks of one tick, of which bursts are made, move as they are.
     fn cascade(&mut self, from: Place, moves: &mut usize) -> bool {
         self.sweeper.disturb(positions::of(from.bucket));
@@ -162,7 +162,7 @@ impl Hierarchical {
                 MOVES_PER_CHUNK
             } else if let Some(chunk) = self.chunks.pop(bucket) {
                 for entry in chunk.entries() {
-                    self.file(from.start, *entry);
+                    self.insert(from.start, *entry);
                 }
                 chunk.entries().len()
             } else {

@@ -27,7 +27,7 @@
 //! | `sweep` | the cursor that goes round all buckets and drops the dead |
 //! | `hierarchical` | rings of growing span; the default |
 //! | `hashed` | one power-of-two ring with rounds |
-//! | `fifo` | a single bucket, for timers that are due in the order in which they are filed |
+//! | `fifo` | a single bucket, for timers that are due in the order in which they are inserted |
 //! | `any` | one of the two, chosen when a timer is built |
 
 mod any;

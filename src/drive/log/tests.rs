@@ -37,13 +37,13 @@ impl TimerStore for Book<'_> {
 }
 
 /// Evicts the dead, and pushes again until the entry is taken.
-fn insert(log: &mut Log, dead: &[bool], filed: &mut Vec<Entry>, entry: Entry) {
+fn insert(log: &mut Log, dead: &[bool], inserted: &mut Vec<Entry>, entry: Entry) {
     while !log.push(entry) {
         log.make_room(
             &Book(dead),
             || false,
             |entry| {
-                filed.push(entry);
+                inserted.push(entry);
                 true
             },
         );
@@ -58,55 +58,55 @@ proptest! {
         often in 1..8_u8,
     ) {
         let mut log = Log::default();
-        let (mut filed, mut dead) = (Vec::new(), Vec::new());
+        let (mut inserted, mut dead) = (Vec::new(), Vec::new());
         let mut expected = Vec::new();
         for (deadline, victim, chance) in steps {
             let young = entry(dead.len() as u32, deadline);
             dead.push(false);
-            insert(&mut log, &dead, &mut filed, young);
+            insert(&mut log, &dead, &mut inserted, young);
             expected.push(young);
             if chance < often {
                 let victim = usize::from(victim) % dead.len();
-                // What is filed already is no business of the log buffer any more.
+                // What is inserted already is no business of the log buffer any more.
                 let of_victim = |entry: &Entry| entry.index as usize == victim;
-                dead[victim] |= !filed.iter().any(of_victim);
+                dead[victim] |= !inserted.iter().any(of_victim);
             }
             prop_assert!(log.earliest() <= young.deadline);
         }
-        log.file_due(u64::MAX, usize::MAX, &Book(&dead), || false, |entry| filed.push(entry));
+        log.insert_due(u64::MAX, usize::MAX, &Book(&dead), || false, |entry| inserted.push(entry));
         expected.retain(|entry| !dead[entry.index as usize]);
-        prop_assert_eq!(filed, expected);
+        prop_assert_eq!(inserted, expected);
         prop_assert_eq!((log.len(), log.earliest()), (0, u64::MAX));
     }
 }
 
 #[test]
 fn young_blocks_full_of_the_living_become_more_and_then_are_filed() {
-    let (mut log, mut filed, dead) = (Log::default(), Vec::new(), vec![false; LARGEST + 1]);
+    let (mut log, mut inserted, dead) = (Log::default(), Vec::new(), vec![false; LARGEST + 1]);
     assert_eq!(log.held_bytes(), 0, "who schedules nothing holds nothing");
     for index in 0..=LARGEST as u32 {
-        assert!(filed.is_empty());
-        insert(&mut log, &dead, &mut filed, entry(index, 1_000 - u64::from(index % 10)));
+        assert!(inserted.is_empty());
+        insert(&mut log, &dead, &mut inserted, entry(index, 1_000 - u64::from(index % 10)));
         if index < LARGEST as u32 {
             assert_eq!(log.earliest(), 1_000 - u64::from(index.min(9)), "after {index}");
         }
     }
-    assert_eq!((log.len(), filed.len()), (1, LARGEST));
+    assert_eq!((log.len(), inserted.len()), (1, LARGEST));
 }
 
 #[test]
 fn young_blocks_become_fewer_again_when_few_live() {
-    let (mut log, mut filed) = (Log::default(), Vec::new());
+    let (mut log, mut inserted) = (Log::default(), Vec::new());
     let mut dead = vec![false; LARGEST];
     for index in 0..LARGEST as u32 {
-        insert(&mut log, &dead, &mut filed, entry(index, 1_000));
+        insert(&mut log, &dead, &mut inserted, entry(index, 1_000));
     }
     assert_eq!((log.most_young, log.blocks.len()), (MOST_YOUNG, MOST_YOUNG - 1));
     dead.fill(true);
     for index in 0..LARGEST as u32 {
-        insert(&mut log, &dead, &mut filed, entry(index, 2_000));
+        insert(&mut log, &dead, &mut inserted, entry(index, 2_000));
     }
-    assert!(filed.is_empty());
+    assert!(inserted.is_empty());
     assert_eq!((log.most_young, log.blocks.len(), log.earliest()), (1, 0, 2_000));
 }
 
@@ -118,7 +118,7 @@ fn the_threshold_waits_for_an_empty_buffer() {
     log.follow(400);
     assert!(!log.admits(400), "what is due is not kept back");
     assert!(log.admits(401), "an entry for 500 must not go past the one that is here");
-    let taken = log.file_due(500, usize::MAX, &Book(&[false]), || false, |_| ());
+    let taken = log.insert_due(500, usize::MAX, &Book(&[false]), || false, |_| ());
     assert_eq!(taken, (1, 0));
     log.follow(400);
     assert!(!log.admits(463) && log.admits(464));
@@ -142,7 +142,7 @@ struct Wheel {
 }
 
 impl Wheel {
-    fn file(&mut self, dead: &[bool], entry: Entry) {
+    fn insert(&mut self, dead: &[bool], entry: Entry) {
         let last = self.came.insert(entry.deadline, entry.index);
         assert!(last.is_none_or(|last| last < entry.index), "{entry:?} came after {last:?}");
         assert!(std::mem::take(&mut self.waits[entry.index as usize]), "{entry:?} comes twice");
@@ -157,8 +157,8 @@ impl Wheel {
     }
 }
 
-/// Steps of a timer's owner at random: what is filed of each tick comes in the order of arrival, all that lives
-/// comes once and in time, and nothing is forgotten after any sealing, filing and sweeping in between.
+/// Steps of a timer's owner at random: what is inserted of each tick comes in the order of arrival, all that lives
+/// comes once and in time, and nothing is forgotten after any sealing, inserting and sweeping in between.
 #[test]
 fn what_is_sealed_is_filed_in_order_and_in_time() {
     let (mut sealed, mut swept, mut dropped, mut in_time) = (0, 0, 0, 0);
@@ -185,13 +185,13 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
                         &Book(&dead),
                         || pays,
                         |entry| {
-                            wheel.file(&dead, entry);
+                            wheel.insert(&dead, entry);
                             true
                         },
                     );
                 }
             } else {
-                wheel.file(&dead, entry(step, deadline));
+                wheel.insert(&dead, entry(step, deadline));
             }
             sealed = sealed.max(log.blocks.range(..log.sealed).map(|block| block.len).sum());
             let victim = (step - below(u64::from(step.min(20_000)) + 1) as u32) as usize;
@@ -210,8 +210,8 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
                 log.follow(now);
                 // At times the budget runs out.
                 while log.next_look() <= now && below(10) > 0 {
-                    let (pays, file) = (below(8) > 0, |entry| wheel.file(&dead, entry));
-                    let (_, gone) = log.file_due(now, 1_000, &Book(&dead), || pays, file);
+                    let (pays, insert) = (below(8) > 0, |entry| wheel.insert(&dead, entry));
+                    let (_, gone) = log.insert_due(now, 1_000, &Book(&dead), || pays, insert);
                     removed += gone;
                     dropped += gone;
                     log.follow(now);
@@ -242,30 +242,30 @@ fn what_is_sealed_is_not_overtaken_at_short_notice() {
     log.follow(560);
     assert!(!log.admits(599) && log.admits(600), "behind those that are older");
     // A quarter of the limit goes to what is due soon only.
-    let file_due = |log: &mut Log, now| {
+    let insert_due = |log: &mut Log, now| {
         let (mut came, all_live) = (0, vec![false; LARGEST]);
-        let file = |_: Entry| came += 1;
-        let taken = log.file_due(now, 4 * 1024, &Book(&all_live), || true, file);
+        let insert = |_: Entry| came += 1;
+        let taken = log.insert_due(now, 4 * 1024, &Book(&all_live), || true, insert);
         assert_eq!(taken, (came, 0));
         came
     };
     assert_eq!(log.next_look(), 600 - SOON);
-    assert_eq!(file_due(&mut log, 600 - SOON - 1), 0);
-    assert_eq!([100, 200, 600].map(|now| file_due(&mut log, now)), [1024, 1024, 4096]);
+    assert_eq!(insert_due(&mut log, 600 - SOON - 1), 0);
+    assert_eq!([100, 200, 600].map(|now| insert_due(&mut log, now)), [1024, 1024, 4096]);
     log.follow(600);
     assert_eq!(log.earliest(), 600, "the rest waits for the next turn");
     // What comes for the same tick then waits behind it.
     assert!(log.push(entry(LARGEST as u32, 600)));
     let (mut came, all_live) = (Vec::new(), vec![false; LARGEST + 1]);
     for all in [1024, 2 * 1024 + 1] {
-        log.file_due(600, 1024, &Book(&all_live), || true, |entry| came.push(entry.index));
+        log.insert_due(600, 1024, &Book(&all_live), || true, |entry| came.push(entry.index));
         assert_eq!((came.len(), came.is_sorted()), (all, true));
     }
 }
 
 #[test]
 fn sealed_blocks_are_looked_at_where_that_pays() {
-    let (mut log, mut filed) = (Log::default(), 0);
+    let (mut log, mut inserted) = (Log::default(), 0);
     let blocks = MOST_YOUNG - 1;
     let count = blocks * BLOCK;
     (0..count)
@@ -273,10 +273,10 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
     log.seal();
     // In the first block nothing is dead, in the later ones every second entry.
     let dead: Vec<bool> = (0..count).map(|n| n >= BLOCK && n % 2 == 0).collect();
-    let taken = log.file_due(90, usize::MAX, &Book(&dead), || true, |_| filed += 1);
+    let taken = log.insert_due(90, usize::MAX, &Book(&dead), || true, |_| inserted += 1);
     let looked_at = blocks.saturating_sub(1 + SKIPPED_LOOKS as usize);
-    assert_eq!(taken, (filed, looked_at * BLOCK / 2));
-    assert_eq!((filed + taken.1, log.len(), log.earliest()), (count, 0, u64::MAX));
+    assert_eq!(taken, (inserted, looked_at * BLOCK / 2));
+    assert_eq!((inserted + taken.1, log.len(), log.earliest()), (count, 0, u64::MAX));
 }
 
 /// A log whose entries are due at 5000 and after, all of them sealed.
@@ -295,19 +295,19 @@ fn sealed(count: usize) -> Log {
 #[test]
 fn what_finds_no_room_in_the_wheel_stays_in_order() {
     let mut log = sealed(6_000);
-    let mut filed = Vec::new();
+    let mut inserted = Vec::new();
     insert(&mut log, &[false; 6_001], &mut Vec::new(), entry(6_000, 11_000));
     let all = log.len();
     for room in [0, 3_000, all - 50, all] {
-        log.file_all(|entry| {
-            let fits = filed.len() < room;
-            filed.extend(fits.then_some(entry.index));
+        log.insert_all(|entry| {
+            let fits = inserted.len() < room;
+            inserted.extend(fits.then_some(entry.index));
             fits
         });
         let earliest = if room < all { 5_000 + room as u64 } else { u64::MAX };
         assert_eq!((log.len(), log.earliest()), (all - room, earliest));
     }
-    assert!(filed.into_iter().eq(0..=6_000));
+    assert!(inserted.into_iter().eq(0..=6_000));
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
         assert_eq!((log.len(), log.earliest(), log.blocks.len()), (0, u64::MAX, 0));
         assert_eq!(log.pool.0.len(), RESERVE);
     }
-    log.file_all(|entry| panic!("{entry:?} is still there"));
+    log.insert_all(|entry| panic!("{entry:?} is still there"));
 }
 
 #[test]
@@ -351,10 +351,10 @@ fn a_sweep_packs_what_lives_into_fewer_blocks() {
     let sweep = log.sweep(usize::MAX, &Book(&dead));
     assert!(sweep.cycle_done && sweep.removed + log.len() == 8 * BLOCK);
     assert_eq!((log.sealed, log.len(), log.earliest()), (3, (8 * BLOCK).div_ceil(3), 5_000));
-    let mut filed = Vec::new();
-    log.file_all(|entry| {
-        filed.push(entry.index);
+    let mut inserted = Vec::new();
+    log.insert_all(|entry| {
+        inserted.push(entry.index);
         true
     });
-    assert!(filed.into_iter().eq((0..8 * BLOCK as u32).step_by(3)), "in their order");
+    assert!(inserted.into_iter().eq((0..8 * BLOCK as u32).step_by(3)), "in their order");
 }

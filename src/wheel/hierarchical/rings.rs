@@ -8,10 +8,10 @@
 //!
 //! So the earliest entry lies in the first bucket that is occupied, and two searches for a bit find it.
 //!
-//! The two lowest rings together reach past a minute at ticks of a millisecond, so an entry that is due within it moves
-//! once. Most of their bits are the lower one's: what is filed goes to the upper one's buckets at random, and many ends
-//! of chains to write at do not fit into the first-level cache. All other rings have 64 buckets, because what lies
-//! there seldom moves, and a wheel is to stay small.
+//! The two lowest rings together reach past a minute at ticks of a millisecond, so an entry that is due within it
+//! moves once. Most of their bits are the lower one's: what is inserted goes to the upper one's buckets at random,
+//! and many ends of chains to write at do not fit into the first-level cache. All other rings have 64 buckets,
+//! because what lies there seldom moves, and a wheel is to stay small.
 
 use super::super::Entry;
 use super::super::bits::next_set;
@@ -79,8 +79,8 @@ static RING_OF_BIT: [Ring; u64::BITS as usize] = {
     rings
 };
 
-/// The bucket in which `deadline` is filed when the rings are anchored at `base`: in the ring of the highest digit in
-/// which the two differ. Equal ticks belong to the lowest ring.
+/// The bucket in which `deadline` is inserted when the rings are anchored at `base`: in the ring of the highest digit
+/// in which the two differ. Equal ticks belong to the lowest ring.
 #[inline(always)]
 pub(super) fn bucket_of(base: u64, deadline: u64) -> usize {
     // The lowest bit never changes the answer unless the ticks are equal, whose digit is the lowest.
@@ -152,11 +152,11 @@ impl Rings {
         entry: Entry,
     ) -> bool {
         self.occupy(bucket);
-        let filed = chunks.try_push(&mut self.buckets[bucket], entry);
-        if !filed {
+        let inserted = chunks.try_push(&mut self.buckets[bucket], entry);
+        if !inserted {
             self.update_occupancy(bucket);
         }
-        filed
+        inserted
     }
 
     /// Appends all of `from` to a bucket. O(1).

@@ -1,4 +1,4 @@
-//! `Alarm`: what a future has of an engine: a timer that wakes it.
+//! `WakeTimer`: what a future has of an engine: a timer that wakes it.
 //!
 //! The timer carries the future's waker. However the timer ends, the waker is woken, unless the future itself
 //! takes it back; and its node, which the future holds, says what has become of it. So there is nothing besides the
@@ -51,14 +51,14 @@ struct Armed {
 }
 
 /// See the module.
-pub(crate) struct Alarm {
+pub(crate) struct WakeTimer {
     engine: EngineRef<TimerTask>,
     /// Counted as a handle of the engine; one that is static is never freed.
     counted: bool,
     armed: Option<Armed>,
 }
 
-impl Alarm {
+impl WakeTimer {
     pub(crate) fn of(timer: &Timer) -> Self {
         let engine = timer.engine();
         slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.bump());
@@ -206,7 +206,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for WakeTimer {
     #[inline]
     fn drop(&mut self) {
         self.disarm();

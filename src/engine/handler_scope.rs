@@ -50,16 +50,16 @@ pub(super) fn is_inside(engine: u64) -> bool {
 }
 
 /// Marks the calling thread as one that runs the engine's handlers, until dropped; the last one made goes first.
-pub(super) struct Inside;
+pub(super) struct HandlerScope;
 
-impl Inside {
+impl HandlerScope {
     pub(super) fn enter(engine: u64) -> Self {
         let _ = INSIDE.try_with(|engines| engines.borrow_mut().enter(engine));
         Self
     }
 }
 
-impl Drop for Inside {
+impl Drop for HandlerScope {
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|engines| engines.borrow_mut().leave());
     }
@@ -73,14 +73,14 @@ mod tests {
     fn engines_inside_each_other_are_left_in_turn() {
         let within = || [1, 2, 3, 4].map(is_inside);
         for _ in 0..2 {
-            let outer = Inside::enter(3);
+            let outer = HandlerScope::enter(3);
             assert_eq!(within(), [false, false, true, false]);
-            let (second, third) = (Inside::enter(1), Inside::enter(4));
+            let (second, third) = (HandlerScope::enter(1), HandlerScope::enter(4));
             assert_eq!(within(), [true, false, true, true]);
             drop(third);
             assert_eq!(within(), [true, false, true, false]);
             // The same one once more.
-            drop(Inside::enter(3));
+            drop(HandlerScope::enter(3));
             assert!(is_inside(3));
             drop(second);
             assert_eq!(within(), [false, false, true, false]);
