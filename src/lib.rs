@@ -142,6 +142,11 @@ mod futures;
 #[path = "../loom-tests/models/mod.rs"]
 mod models;
 
+#[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
+#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[path = "../tests/support/system.rs"]
+mod system;
+
 #[cfg(feature = "threads")]
 pub use engine::{
     Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,

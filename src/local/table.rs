@@ -353,7 +353,7 @@ impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
 #[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use crate::sync::pages::tests::prefers_huge;
+    use crate::system::prefers_huge;
 
     #[test]
     fn many_nodes_prefer_huge_pages() {

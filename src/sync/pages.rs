@@ -81,7 +81,7 @@ pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn map(_: usize) -> Option<NonNull<u8>> {
+pub(super) fn map(_: usize) -> Option<NonNull<u8>> {
     None
 }
 
@@ -164,26 +164,10 @@ pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
 }
 
 #[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::sync::atomic::{AtomicU64, Ordering};
-
-    /// Whether the mapping around a place has been advised to lie in huge pages; `None` where the kernel has none.
-    pub(crate) fn prefers_huge(place: *const u8) -> Option<bool> {
-        std::fs::metadata("/sys/kernel/mm/transparent_hugepage").ok()?;
-        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let contains = |line: &&str| {
-            let (start, rest) = line.split_once('-').unwrap_or_default();
-            let end = rest.split(' ').next().unwrap_or_default();
-            let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-            (number(start)..number(end)).contains(&place.addr())
-        };
-        let flags = maps
-            .lines()
-            .skip_while(|line| !contains(line))
-            .find_map(|line| line.strip_prefix("VmFlags:"));
-        Some(flags.expect("the place is mapped").split(' ').any(|flag| flag == "hg"))
-    }
+    use crate::system::{prefers_huge, takes_pages_back};
 
     #[test]
     fn large_pieces_prefer_huge_pages_and_stay_what_they_are() {
@@ -218,6 +202,9 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_given_back_reads_as_zero_and_serves_again() {
+        if !takes_pages_back() {
+            return;
+        }
         let layout = Layout::array::<u64>(LARGE / 8).unwrap();
         assert!(can_be_given_back(layout) && !can_be_given_back(Layout::new::<u64>()));
         // SAFETY: the layout has a size.

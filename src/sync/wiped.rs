@@ -44,7 +44,10 @@ impl Drop for WipedByte {
 
 #[cfg(not(tickwheel_loom))]
 mod page {
-    use crate::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+    #[cfg(unix)]
+    use crate::sync::atomic::AtomicPtr;
+    use crate::sync::atomic::{AtomicU8, Ordering};
+    use crate::sync::pages;
     use crossbeam_utils::CachePadded;
     use std::sync::{Mutex, PoisonError};
 
@@ -52,12 +55,14 @@ mod page {
     type Bytes = [CachePadded<AtomicU8>; 32];
 
     /// A page, and the one that was made before it.
+    #[cfg(unix)]
     struct Page {
         bytes: &'static Bytes,
         earlier: Option<&'static Page>,
     }
 
     /// The page that was made last.
+    #[cfg(unix)]
     static LAST: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
 
     /// Bytes that belong to no engine.
@@ -80,39 +85,37 @@ mod page {
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(byte);
     }
 
-    /// Adds a page to the list that the handler walks through. Under the lock of `FREE`.
+    /// Makes a page. Under the lock of `FREE`.
     fn add_page() -> &'static Bytes {
         let bytes = map().unwrap_or_else(|| Box::leak(Box::default()));
-        // ORDERING: Acquire: another thread may have stored it. [P41] SAFETY: null, or a page that was leaked below.
-        let earlier = unsafe { LAST.load(Ordering::Acquire).as_ref() };
         #[cfg(unix)]
-        if earlier.is_none() {
-            // It fails only without memory. Then the kernel's way is left.
-            // SAFETY: the handler stores to atomics that live for ever, and calls nothing.
-            let _ = unsafe { libc::pthread_atfork(None, None, Some(wipe_all)) };
+        {
+            // ORDERING: Acquire: another thread may have stored it. [P41]
+            // SAFETY: null, or a page that was leaked below.
+            let earlier = unsafe { LAST.load(Ordering::Acquire).as_ref() };
+            if earlier.is_none() {
+                // It fails only without memory. Then the kernel's way is left.
+                // SAFETY: the handler stores to atomics that live for ever, and calls nothing.
+                let _ = unsafe { libc::pthread_atfork(None, None, Some(wipe_all)) };
+            }
+            // ORDERING: Release pairs with `wipe_all`. [P41]
+            LAST.store(Box::leak(Box::new(Page { bytes, earlier })), Ordering::Release);
         }
-        // ORDERING: Release pairs with `wipe_all`. [P41]
-        LAST.store(Box::leak(Box::new(Page { bytes, earlier })), Ordering::Release);
         bytes
     }
 
     /// Maps a page that the kernel clears in a child, if it can.
-    #[cfg(target_os = "linux")]
     fn map() -> Option<&'static Bytes> {
-        use crate::sync::pages;
-        use rustix::mm::{Advice, madvise};
-        let page = pages::map(size_of::<Bytes>())?.cast::<Bytes>();
+        let page = pages::map(size_of::<Bytes>())?;
+        #[cfg(target_os = "linux")]
         // Refused by Linux before 4.14 and by some filters.
         // SAFETY: the page is ours, and its bytes are meant to be cleared in a child.
-        let _ =
-            unsafe { madvise(page.as_ptr().cast(), size_of::<Bytes>(), Advice::LinuxWipeOnFork) };
+        let _ = unsafe {
+            use rustix::mm::{Advice, madvise};
+            madvise(page.as_ptr().cast(), size_of::<Bytes>(), Advice::LinuxWipeOnFork)
+        };
         // SAFETY: zeroed memory that is never unmapped; zeros are valid atomics.
-        Some(unsafe { page.as_ref() })
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn map() -> Option<&'static Bytes> {
-        None
+        Some(unsafe { page.cast().as_ref() })
     }
 
     /// Clears all bytes of all pages: in a child, whose only thread runs it before `fork` returns.

@@ -17,6 +17,8 @@ mod support {
     pub(crate) mod ledger;
     pub(crate) mod random;
     pub(crate) mod setup;
+    #[cfg(target_os = "linux")]
+    pub(crate) mod system;
 }
 
 mod dubbo;

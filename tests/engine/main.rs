@@ -27,6 +27,8 @@ mod support {
     pub(crate) mod properties;
     pub(crate) mod random;
     pub(crate) mod setup;
+    #[cfg(target_os = "linux")]
+    pub(crate) mod system;
     pub(crate) mod ticks;
 }
 

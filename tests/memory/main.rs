@@ -18,6 +18,8 @@
 #[path = "../support"]
 mod support {
     pub(crate) mod random;
+    #[cfg(target_os = "linux")]
+    pub(crate) mod system;
 }
 
 mod allocator;

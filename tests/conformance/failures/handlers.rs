@@ -81,6 +81,9 @@ fn a_handler_that_schedules_zero_delay_for_ever_starves_nobody() {
 #[test]
 fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    if !crate::support::system::pins_threads() {
+        return;
+    }
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mask = sched_getaffinity(None).unwrap();

@@ -12,6 +12,7 @@ use tickwheel::{
 #[cfg(target_os = "linux")]
 mod masks {
     use super::*;
+    use crate::support::system::pins_threads;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     fn allowed() -> Vec<usize> {
@@ -66,6 +67,9 @@ mod masks {
 
     #[test]
     fn workers_are_pinned_to_the_cores_of_the_process() {
+        if !pins_threads() {
+            return;
+        }
         let cores = allowed();
         under_mask(&cores[..1], || {
             let workers = masks_of(Builder::new().shards(cores.len()));
@@ -89,6 +93,9 @@ mod masks {
 
     #[test]
     fn a_list_of_cores_is_followed() {
+        if !pins_threads() {
+            return;
+        }
         for core in allowed() {
             let workers = masks_of(Builder::new().shards(2).pinning(Pinning::List(vec![core])));
             assert!(workers.iter().all(|it| *it == (vec![core], PinState::Pinned(core))));
@@ -97,6 +104,9 @@ mod masks {
 
     #[test]
     fn engines_of_one_shard_do_not_share_one_core() {
+        if !pins_threads() {
+            return;
+        }
         let cores = allowed().len();
         // Other tests build engines meanwhile: so many engines cannot all have met the same core by chance.
         let pinned = (0..32).map(|_| masks_of(Builder::new().shards(1))[0].0[0]);
@@ -143,6 +153,9 @@ mod masks {
 
     #[test]
     fn a_worker_that_is_kept_waiting_leaves_its_core() {
+        if !pins_threads() {
+            return;
+        }
         leaves_its_core(Twice(Instant::now()));
     }
 
