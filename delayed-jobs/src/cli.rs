@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio::net::TcpListener;
 
+use crate::consume::{ConsumeSettings, consume};
 use crate::demo::{DemoSettings, demo};
 use crate::failure::Failure;
 use crate::figures::{FigureSettings, figures};
@@ -42,6 +43,11 @@ enum Command {
         listen: SocketAddr,
         #[command(flatten)]
         node: Settings,
+    },
+    /// Run a command for each job that fires: its input is the payload, its exit code the outcome
+    Consume {
+        #[command(flatten)]
+        consume: ConsumeSettings,
     },
     /// Start a Redis, three nodes, producers and consumers, kill and pause nodes at random, and judge
     Demo {
@@ -82,6 +88,10 @@ pub fn main() -> ExitCode {
 async fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Serve { listen, node } => serve(listen, node).await,
+        Command::Consume { consume: options } => {
+            consume(&options, asked_to_end()).await?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Demo { demo: options } => {
             let ok = demo(&options, &std::env::current_exe()?).await?;
             Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(BREACH) })

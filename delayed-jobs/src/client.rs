@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::request::{CreateRequest, MoveRequest};
 use crate::job::{Accepted, Found, JobId, State, When};
@@ -56,6 +56,30 @@ pub struct ShownJob {
     pub payload: Value,
 }
 
+/// A delivery as a node shows it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ShownDelivery {
+    /// The job's name, by which a repeated delivery is told.
+    pub id: JobId,
+    /// Names this attempt; it is given back to acknowledge, fail or extend it.
+    pub receipt: String,
+    /// Which attempt this is, counted from 1.
+    pub attempt: u32,
+    /// After so many failed attempts the job is dead.
+    pub max_attempts: u32,
+    /// When it was due, in milliseconds since 1970.
+    pub due_ms: u64,
+    /// The recurring schedule that has made it.
+    pub schedule: Option<String>,
+    /// What it carries.
+    pub payload: Value,
+}
+
+#[derive(Deserialize)]
+struct ShownDeliveries {
+    deliveries: Vec<ShownDelivery>,
+}
+
 /// A part of the list of pending jobs.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ShownPage {
@@ -72,6 +96,7 @@ pub struct Client {
     nodes: Vec<String>,
     first: AtomicUsize,
     patience: Duration,
+    one_try: Duration,
 }
 
 #[derive(Deserialize)]
@@ -98,9 +123,9 @@ impl Client {
             return Err(ClientError::Away("no node is given".to_owned()));
         }
         let one_try = (patience / 3).max(Duration::from_millis(100));
-        let http = reqwest::Client::builder().timeout(one_try).no_proxy().build();
+        let http = reqwest::Client::builder().no_proxy().build();
         let http = http.map_err(|error| ClientError::Away(error.to_string()))?;
-        Ok(Self { http, nodes, first: AtomicUsize::new(0), patience })
+        Ok(Self { http, nodes, first: AtomicUsize::new(0), patience, one_try })
     }
 
     /// Makes a job. Without a key of the caller's the request gets a random one.
@@ -174,6 +199,57 @@ impl Client {
         self.ask::<(), _>(Method::GET, &path, None).await
     }
 
+    /// Takes at most `max` jobs that have fired, and holds them for `hold`. Waits for the first one for at
+    /// most `wait`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn take(
+        &self,
+        max: usize,
+        wait: Duration,
+        hold: Duration,
+    ) -> Result<Vec<ShownDelivery>, ClientError> {
+        let (wait_ms, hold_ms) = (millis(wait), millis(hold));
+        let path = format!("/v1/deliveries?max={max}&wait={wait_ms}ms&hold={hold_ms}ms");
+        let taken: ShownDeliveries = self.ask_for::<(), _>(Method::POST, &path, None, wait).await?;
+        Ok(taken.deliveries)
+    }
+
+    /// Ends deliveries.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn acknowledge(&self, receipts: &[String]) -> Result<(), ClientError> {
+        let body = json!({ "receipts": receipts });
+        let _: Value = self.ask(Method::POST, "/v1/deliveries/ack", Some(&body)).await?;
+        Ok(())
+    }
+
+    /// Gives failed deliveries back.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn fail(&self, receipts: &[String], reason: &str) -> Result<(), ClientError> {
+        let body = json!({ "receipts": receipts, "reason": reason });
+        let _: Value = self.ask(Method::POST, "/v1/deliveries/nack", Some(&body)).await?;
+        Ok(())
+    }
+
+    /// Holds deliveries for longer.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn extend(&self, receipts: &[String], hold: Duration) -> Result<(), ClientError> {
+        let body = json!({ "receipts": receipts, "hold": format!("{}ms", millis(hold)) });
+        let _: Value = self.ask(Method::POST, "/v1/deliveries/extend", Some(&body)).await?;
+        Ok(())
+    }
+
     /// What everything looks like now.
     ///
     /// # Errors
@@ -190,13 +266,24 @@ impl Client {
         path: &str,
         body: Option<&B>,
     ) -> Result<T, ClientError> {
-        let end = Instant::now() + self.patience;
+        self.ask_for(method, path, body, Duration::ZERO).await
+    }
+
+    /// The same with an answer that may take `wait` longer.
+    async fn ask_for<B: serde::Serialize, T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
+        wait: Duration,
+    ) -> Result<T, ClientError> {
+        let end = Instant::now() + self.patience + wait;
         // ORDERING: Relaxed; any node will do, this only spreads the requests.
         let first = self.first.fetch_add(1, Ordering::Relaxed);
         let mut said = String::new();
         for step in 0.. {
             let node = &self.nodes[(first + step) % self.nodes.len()];
-            match self.ask_one(node, method.clone(), path, body).await {
+            match self.ask_one(node, method.clone(), path, body, wait).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(refused)) => return Err(refused),
                 Err(why) => said = format!("{node}: {why}"),
@@ -218,8 +305,10 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<&B>,
+        wait: Duration,
     ) -> Result<Result<T, ClientError>, String> {
         let mut request = self.http.request(method, format!("{node}{path}"));
+        request = request.timeout(self.one_try + wait);
         if let Some(body) = body {
             request = request.json(body);
         }

@@ -1,5 +1,6 @@
 //! The interface of a node: JSON over HTTP.
 //!
+//! * `deliveries` - consumers, and dead jobs
 //! * `request` - reads what is asked for; `refusal` - answers that say no
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
@@ -12,7 +13,7 @@ use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -21,9 +22,11 @@ use tokio::net::TcpListener;
 
 use self::refusal::Refusal;
 use self::request::{CreateRequest, MoveRequest, PAYLOAD};
-use crate::job::{Job, JobId, State as JobState};
+use crate::job::{Job, JobId, NewJob, State as JobState};
 use crate::node::{Node, Shared};
+use crate::store::Page;
 
+pub(crate) mod deliveries;
 mod refusal;
 pub(crate) mod request;
 
@@ -40,8 +43,17 @@ pub async fn serve(
     let address: SocketAddr = listener.local_addr()?;
     node.shared().set_address(format!("http://{address}"));
     let router = router(Arc::clone(node.shared()));
+    let shared = Arc::clone(node.shared());
+    let end = async move {
+        end.await;
+        // Requests that wait for deliveries end now.
+        shared.inbox().close();
+    };
     axum::serve(listener, router).with_graceful_shutdown(end).await
 }
+
+/// Longest body of a request for many jobs.
+const BATCH: usize = 64 * PAYLOAD;
 
 type Shares = State<Arc<Shared>>;
 
@@ -54,10 +66,12 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/overview", get(overview))
         .route("/v1/jobs", get(list).post(create))
         .route("/v1/jobs/{id}", get(read).delete(cancel).patch(reschedule))
+        .merge(deliveries::routes())
         .fallback(async || Refusal::no_route())
         .method_not_allowed_fallback(async || Refusal::no_method())
         // Room for the rest of the request around a payload, which is judged by itself.
         .layer(DefaultBodyLimit::max(4 * PAYLOAD))
+        .route("/v1/jobs/batch", post(create_many).layer(DefaultBodyLimit::max(BATCH)))
         .with_state(shared)
 }
 
@@ -152,9 +166,65 @@ async fn reschedule(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct BatchRequest {
+    jobs: Vec<CreateRequest>,
+}
+
+async fn create_many(
+    State(shared): Shares,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let read = || {
+        let BatchRequest { jobs } = parse(body)?;
+        if !(1..=deliveries::MOST).contains(&jobs.len()) {
+            return Err(Refusal::bad(format!("jobs: use 1 to {}", deliveries::MOST)));
+        }
+        let (default, none) = (&shared.store.settings().retry, HeaderMap::new());
+        let jobs = jobs.into_iter().zip(0..);
+        // Nothing is accepted if one of them is wrong.
+        jobs.map(|(job, at)| job.into_job(&none, default).map_err(|bad| bad.of_job(at))).collect()
+    };
+    let jobs: Vec<NewJob> = counted(&shared, read())?;
+    let mut answers = Vec::with_capacity(jobs.len());
+    for accepted in shared.store.create_many(jobs).await {
+        let result = counted(&shared, accepted.map_err(Refusal::from));
+        answers.push(match result {
+            Ok(accepted) => {
+                let metrics = &shared.metrics;
+                if accepted.repeated { &metrics.repeated } else { &metrics.accepted }.inc();
+                json!({
+                    "id": accepted.id, "due_ms": accepted.due_ms, "repeated": accepted.repeated,
+                })
+            }
+            Err(refusal) => refusal.json(),
+        });
+    }
+    Ok(Json(json!({ "jobs": answers })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     limit: Option<usize>,
     from: Option<String>,
+}
+
+impl ListQuery {
+    fn read(query: Result<Query<Self>, QueryRejection>) -> Result<Self, Refusal> {
+        query.map(|Query(query)| query).map_err(|error| Refusal::bad(error.body_text()))
+    }
+
+    fn limit(&self) -> Result<usize, Refusal> {
+        match self.limit.unwrap_or(100) {
+            limit @ 1..=1000 => Ok(limit),
+            _ => Err(Refusal::bad("limit: use 1 to 1000")),
+        }
+    }
+}
+
+fn page_of(page: Page) -> Json<Value> {
+    let jobs: Vec<Value> = page.jobs.into_iter().map(shown).collect();
+    Json(json!({ "jobs": jobs, "next": page.next }))
 }
 
 async fn list(
@@ -162,16 +232,10 @@ async fn list(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let result = async {
-        let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
-        let limit = query.limit.unwrap_or(100);
-        if !(1..=1000).contains(&limit) {
-            return Err(Refusal::bad("limit: use 1 to 1000"));
-        }
-        Ok(shared.store.list(query.from.as_deref(), limit).await?)
+        let query = ListQuery::read(query)?;
+        Ok(shared.store.list(query.from.as_deref(), query.limit()?).await?)
     };
-    let page = counted(&shared, result.await)?;
-    let jobs: Vec<Value> = page.jobs.into_iter().map(shown).collect();
-    Ok(Json(json!({ "jobs": jobs, "next": page.next })))
+    Ok(page_of(counted(&shared, result.await)?))
 }
 
 async fn overview(State(shared): Shares) -> Result<Response, Refusal> {

@@ -1,6 +1,7 @@
 //! Waits for jobs that have fired, in whatever partition and on whatever node, and takes them. One inbox
 //! serves all that wait in a process.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ struct News {
     /// Partitions in which jobs may be ready.
     maybe: Vec<AtomicBool>,
     changed: Notify,
+    closed: AtomicBool,
 }
 
 impl News {
@@ -72,7 +74,7 @@ impl Inbox {
     pub(crate) fn open(store: Store) -> Self {
         let count = store.settings().partitions;
         let maybe = (0..count).map(|_| AtomicBool::new(true)).collect();
-        let news = Arc::new(News { maybe, changed: Notify::new() });
+        let news = Arc::new(News { maybe, changed: Notify::new(), closed: AtomicBool::new(false) });
         let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&news)));
         Self { store, news, hearing }
     }
@@ -90,10 +92,15 @@ impl Inbox {
     ) -> Result<Arrived, StoreError> {
         loop {
             let arrived = self.take_now(most, hold).await?;
-            if !arrived.deliveries.is_empty() || Instant::now() >= end {
+            let mut changed = pin!(self.news.changed.notified());
+            // From here on `close` is heard.
+            changed.as_mut().enable();
+            // ORDERING: Relaxed; `enable` and `notify_waiters` take the same lock.
+            let closed = self.news.closed.load(Ordering::Relaxed);
+            if !arrived.deliveries.is_empty() || closed || Instant::now() >= end {
                 return Ok(arrived);
             }
-            let _ = timeout_at(end.into(), self.news.changed.notified()).await;
+            let _ = timeout_at(end.into(), changed).await;
         }
     }
 
@@ -102,8 +109,11 @@ impl Inbox {
         // A request for few jobs asks few partitions; the others are left to other tasks.
         fastrand::shuffle(&mut flagged);
         let others = flagged.split_off(flagged.len().min(most));
-        let share = most.div_ceil(flagged.len().max(1));
-        let asked = flagged.iter().map(|&partition| self.store.take(partition, share, hold));
+        let count = flagged.len();
+        let asked = flagged.iter().enumerate().map(|(at, &partition)| {
+            let share = most / count + usize::from(at < most % count);
+            self.store.take(partition, share, hold)
+        });
         let mut arrived = Arrived::default();
         let (mut failed, mut left) = (None, !others.is_empty());
         others.iter().for_each(|&partition| self.news.one(partition.into()));
@@ -137,6 +147,13 @@ impl Inbox {
                 Ok(arrived)
             }
         }
+    }
+
+    /// Ends every wait, now and later.
+    pub(crate) fn close(&self) {
+        // ORDERING: see `take`.
+        self.news.closed.store(true, Ordering::Relaxed);
+        self.news.changed.notify_waiters();
     }
 
     pub(crate) fn store(&self) -> &Store {

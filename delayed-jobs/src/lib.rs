@@ -7,12 +7,13 @@
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
 //! * [`node`](Node) - leases, window, firing
 //! * `inbox`, [`consumer`](Consumer) - take what has fired, acknowledge it
-//! * `http` - the interface of a node; [`client`](Client) - its other end
+//! * `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command
 //! * [`local`] - Redis and nodes as processes of this machine
 //! * `demo`, `figures` - judge and measure; `cli` - the program
 
 mod cli;
 mod client;
+mod consume;
 mod consumer;
 mod demo;
 mod error;
@@ -29,7 +30,7 @@ mod settings;
 mod store;
 
 pub use cli::main;
-pub use client::{Client, ClientError, ShownJob, ShownPage};
+pub use client::{Client, ClientError, ShownDelivery, ShownJob, ShownPage};
 pub use consumer::Consumer;
 pub use error::StoreError;
 pub use http::serve;

@@ -9,6 +9,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::inbox::Arrived;
+use crate::store::Failed;
+
 /// Upper ends of the buckets of lateness, in seconds.
 const LATENESS: [f64; 12] =
     [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -22,6 +25,10 @@ pub(crate) struct Metrics {
     pub(crate) rescheduled: Counter,
     pub(crate) fired: Counter,
     pub(crate) early: Counter,
+    pub(crate) delivered: Counter,
+    pub(crate) acknowledged: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) died: Counter,
     pub(crate) fenced: Counter,
     pub(crate) orphans: Counter,
     pub(crate) redis_errors: Counter,
@@ -42,6 +49,10 @@ impl Metrics {
             rescheduled: Counter::default(),
             fired: Counter::default(),
             early: Counter::default(),
+            delivered: Counter::default(),
+            acknowledged: Counter::default(),
+            failed: Counter::default(),
+            died: Counter::default(),
             fenced: Counter::default(),
             orphans: Counter::default(),
             redis_errors: Counter::default(),
@@ -61,6 +72,10 @@ impl Metrics {
             ("cancelled", "Requests that found a job cancelled or cancelled it", &self.cancelled),
             ("rescheduled", "Deadlines moved", &self.rescheduled),
             ("fired", "Jobs handed to the consumers", &self.fired),
+            ("delivered", "Jobs given to consumers over HTTP", &self.delivered),
+            ("acknowledged", "Jobs ended by consumers over HTTP", &self.acknowledged),
+            ("failed", "Attempts that failed over HTTP", &self.failed),
+            ("died", "Jobs whose attempts were found used up here", &self.died),
             ("early_attempts", "Times Redis said that nothing is due yet", &self.early),
             ("fenced", "Times Redis refused to fire for a lease that was lost", &self.fenced),
             ("orphans", "Entries whose job's record was gone", &self.orphans),
@@ -84,6 +99,20 @@ impl Metrics {
         for late in lateness_ms {
             self.lateness.observe(*late as f64 / 1000.0);
         }
+    }
+
+    /// Jobs were given to a consumer.
+    pub(crate) fn arrived(&self, arrived: &Arrived) {
+        self.delivered.inc_by(arrived.deliveries.len() as u64);
+        self.orphans.inc_by(arrived.orphans);
+        self.died.inc_by(arrived.died);
+    }
+
+    /// Attempts failed.
+    pub(crate) fn failed(&self, failed: &[Failed]) {
+        let count = |wanted: fn(&Failed) -> bool| failed.iter().filter(|one| wanted(one)).count();
+        self.failed.inc_by(count(|one| *one != Failed::Stale) as u64);
+        self.died.inc_by(count(|one| *one == Failed::Dead) as u64);
     }
 
     /// The exposition text.

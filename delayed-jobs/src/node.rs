@@ -7,7 +7,7 @@
 //! * `window` - the near future, read and heard of
 //! * `firing` - the hand-over to the consumers
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use tickwheel::{Builder, Pinning};
@@ -73,6 +73,7 @@ impl Node {
             clock: RedisClock::new(),
             wishes,
             last_reached: Mutex::new(Instant::now()),
+            inbox: OnceLock::new(),
         });
         let (end, ended) = watch::channel(false);
         let mut tasks = JoinSet::new();

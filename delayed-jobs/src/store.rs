@@ -20,6 +20,6 @@ mod view;
 pub use access::Store;
 pub(crate) use access::Timed;
 pub use deliveries::Delivery;
-pub(crate) use deliveries::{Nack, Receipt};
+pub(crate) use deliveries::{Failed, Nack, Receipt};
 pub(crate) use partition::{Acquired, Fired};
 pub use view::{NodeView, Overview, Page, PartitionView};

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::StoreError;
 
@@ -48,6 +48,16 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", reason)
     }
 
+    /// The same of one job among many.
+    pub(crate) fn of_job(self, at: usize) -> Self {
+        Self { reason: format!("jobs[{at}]: {}", self.reason), ..self }
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "error": { "code": self.code, "reason": self.reason } })
+    }
+
     #[cfg(test)]
     pub(crate) fn reason(&self) -> &str {
         &self.reason
@@ -73,8 +83,7 @@ impl From<StoreError> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let body = Json(json!({ "error": { "code": self.code, "reason": self.reason } }));
-        let mut response = (self.status, body).into_response();
+        let mut response = (self.status, Json(self.json())).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             let soon = axum::http::HeaderValue::from_static("1");
             response.headers_mut().insert("retry-after", soon);

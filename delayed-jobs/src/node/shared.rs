@@ -1,6 +1,6 @@
 //! What the tasks of a node share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tickwheel::Timer;
@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::clock::RedisClock;
 use super::tenure::{Moment, Partition};
+use crate::inbox::Inbox;
 use crate::metrics::Metrics;
 use crate::store::{NodeView, Store};
 
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(super) clock: RedisClock,
     pub(super) wishes: mpsc::UnboundedSender<Wish>,
     pub(super) last_reached: Mutex<Instant>,
+    /// Where deliveries arrive, once a consumer has asked for one.
+    pub(super) inbox: OnceLock<Inbox>,
 }
 
 impl Shared {
@@ -50,6 +53,10 @@ impl Shared {
     /// Where its HTTP server listens.
     pub(crate) fn set_address(&self, address: String) {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        self.inbox.get_or_init(|| Inbox::open(self.store.clone()))
     }
 
     pub(super) fn reached(&self) {

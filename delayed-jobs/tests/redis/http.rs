@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{MS, collect, consumer, node, now_ms, redis, settings, until};
 
-async fn ask(method: &str, url: &str, body: &str) -> (u16, Value) {
+pub(crate) async fn ask(method: &str, url: &str, body: &str) -> (u16, Value) {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     // A client per runtime: connections end with the runtime that made them.
     let answer = reqwest::Client::new().request(method, url).body(body.to_owned());
@@ -127,7 +127,7 @@ async fn the_description_names_every_route_and_its_answers() {
     let (status, text) = ask("GET", &format!("{}/openapi.json", node.address()), "").await;
     assert_eq!((status, &text["openapi"]), (200, &json!("3.1.0")));
     let paths = text["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 7);
+    assert_eq!(paths.len(), 15);
     let all = ["get", "put", "post", "delete", "patch"];
     for (path, methods) in paths {
         let url = format!("{}{}", node.address(), path.replace("{id}", "1-00000000000000aa"));

@@ -1,10 +1,11 @@
 //! The library and the program against real Redis processes, on the loopback interface.
 //!
-//! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface
+//! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface; `deliveries` - consumers over HTTP
 //! * `attempts` - jobs that fail; `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
 //! * `page` - the page in a browser
 
 mod attempts;
+mod deliveries;
 mod failures;
 mod http;
 mod node;

@@ -1,0 +1,164 @@
+//! `delayed-jobs consume --exec COMMAND`: takes jobs over HTTP and runs a command for each. Exit code 0 ends
+//! the job; any other one is a failed attempt.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use crate::client::{Client, ShownDelivery};
+use crate::failure::Failure;
+use crate::settings::duration;
+
+/// How long one request waits for jobs.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// How long a request is tried, on one node after the other.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The end of the command's error output that is kept as the reason of a failure, in bytes.
+const REASON: usize = 400;
+
+/// What is run, and for which jobs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConsumeSettings {
+    /// A node; may be given several times
+    #[arg(long = "node", default_value = "http://127.0.0.1:8080", value_name = "URL")]
+    nodes: Vec<String>,
+    /// Run by `sh -c` for each job, with the payload as its input and JOB_ID, JOB_ATTEMPT, JOB_MAX_ATTEMPTS,
+    /// JOB_DUE_MS and JOB_SCHEDULE in its environment
+    #[arg(long, value_name = "COMMAND")]
+    exec: String,
+    /// Commands at a time
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "N")]
+    concurrency: u16,
+    /// How long a node waits before it gives a job of a consumer that died to another one; a command may run
+    /// for longer
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    hold: Duration,
+    /// A command that runs for longer is killed, and the attempt has failed
+    #[arg(long, default_value = "1h", value_parser = duration, value_name = "DURATION")]
+    timeout: Duration,
+}
+
+/// Runs until `end` is ready; commands that run then are waited for.
+///
+/// # Errors
+///
+/// Options that cannot be used, or a node that refuses a request.
+pub(crate) async fn consume(
+    settings: &ConsumeSettings,
+    end: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    if settings.hold < Duration::from_secs(1) {
+        return Err(Failure::Options("hold: use 1s or more".to_owned()));
+    }
+    let client = Client::new(settings.nodes.clone(), PATIENCE);
+    let client = Arc::new(client.map_err(|error| Failure::System(error.to_string()))?);
+    let settings = Arc::new(settings.clone());
+    let most = usize::from(settings.concurrency);
+    let mut running: JoinSet<()> = JoinSet::new();
+    let mut end = std::pin::pin!(end);
+    loop {
+        while running.try_join_next().is_some() {}
+        let free = most - running.len();
+        if free == 0 {
+            tokio::select! {
+                _ = running.join_next() => continue,
+                () = &mut end => break,
+            }
+        }
+        let taken = tokio::select! {
+            taken = client.take(free, WAIT, settings.hold) => taken,
+            () = &mut end => break,
+        };
+        match taken {
+            Ok(deliveries) => {
+                for one in deliveries {
+                    running.spawn(handle(Arc::clone(&client), Arc::clone(&settings), one));
+                }
+            }
+            Err(error @ crate::client::ClientError::Refused { .. }) => {
+                return Err(Failure::Options(error.to_string()));
+            }
+            Err(error) => {
+                tracing::warn!("{error}");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+    while running.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// Runs the command for one job and says how it ended. The job is held for as long as the command runs.
+async fn handle(client: Arc<Client>, settings: Arc<ConsumeSettings>, one: ShownDelivery) {
+    let receipts = [one.receipt.clone()];
+    let outcome = {
+        let mut run = std::pin::pin!(tokio::time::timeout(settings.timeout, run(&settings, &one)));
+        loop {
+            tokio::select! {
+                outcome = &mut run => break outcome,
+                () = tokio::time::sleep(settings.hold / 3) => {
+                    if let Err(error) = client.extend(&receipts, settings.hold).await {
+                        tracing::warn!(job = %one.id, "not held for longer: {error}");
+                    }
+                }
+            }
+        }
+    };
+    let told = match outcome {
+        Ok(Ok(())) => client.acknowledge(&receipts).await,
+        Ok(Err(reason)) => client.fail(&receipts, &reason).await,
+        Err(_) => client.fail(&receipts, "the command ran for too long").await,
+    };
+    if let Err(error) = told {
+        tracing::warn!(job = %one.id, "the outcome is not known to the nodes: {error}");
+    }
+}
+
+/// Why the command failed, if it did.
+async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the command does not run: {error}");
+    let mut child = Command::new("sh")
+        .arg("-c")
+        .arg(&settings.exec)
+        .env("JOB_ID", one.id.as_str())
+        .env("JOB_ATTEMPT", one.attempt.to_string())
+        .env("JOB_MAX_ATTEMPTS", one.max_attempts.to_string())
+        .env("JOB_DUE_MS", one.due_ms.to_string())
+        .env("JOB_SCHEDULE", one.schedule.as_deref().unwrap_or(""))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+    let payload = one.payload.to_string();
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // A command need not read its input.
+            let _ = stdin.write_all(payload.as_bytes()).await;
+        }
+    };
+    let read = async {
+        let (mut last, mut buffer) = (Vec::new(), [0; 1024]);
+        if let Some(mut stderr) = stderr {
+            while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+                last.extend_from_slice(&buffer[..count]);
+                last.drain(..last.len().saturating_sub(REASON));
+            }
+        }
+        String::from_utf8_lossy(&last).trim().to_owned()
+    };
+    let ((), said, status) = tokio::join!(write, read, child.wait());
+    let status = status.map_err(failed)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{status}: {said}")),
+    }
+}

@@ -1,0 +1,247 @@
+//! Consumers over HTTP: they take what has fired, and say how it ended. Dead jobs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::refusal::Refusal;
+use super::request::duration;
+use super::{ListQuery, Shares, counted, page_of, parse};
+use crate::job::{FARTHEST, JobId};
+use crate::node::Shared;
+use crate::store::{Delivery, Failed, Nack, Receipt};
+
+/// Longest wait of a request for deliveries.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Longest hold.
+const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
+
+/// Most jobs or receipts of one request.
+pub(super) const MOST: usize = 1000;
+
+/// Longest reason for a failure that is kept, in characters.
+const REASON: usize = 500;
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/v1/deliveries", post(take))
+        .route("/v1/deliveries/ack", post(acknowledge))
+        .route("/v1/deliveries/nack", post(nack))
+        .route("/v1/deliveries/extend", post(extend))
+        .route("/v1/dead", get(dead))
+        .route("/v1/dead/requeue", post(requeue))
+        .route("/v1/dead/purge", post(purge))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TakeQuery {
+    max: Option<usize>,
+    wait: Option<String>,
+    hold: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ShownAll<'a> {
+    deliveries: Vec<Shown<'a>>,
+}
+
+/// A delivery as JSON.
+#[derive(Serialize)]
+pub(crate) struct Shown<'a> {
+    id: &'a JobId,
+    receipt: String,
+    attempt: u32,
+    max_attempts: u32,
+    due_ms: u64,
+    fired_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<&'a str>,
+    payload: Box<RawValue>,
+}
+
+impl<'a> From<&'a Delivery> for Shown<'a> {
+    fn from(one: &'a Delivery) -> Self {
+        let text = |text: &str| RawValue::from_string(Value::from(text).to_string());
+        let payload = RawValue::from_string(one.payload.clone()).or_else(|_| text(&one.payload));
+        Self {
+            id: &one.id,
+            receipt: one.receipt(),
+            attempt: one.attempt,
+            max_attempts: one.max_attempts,
+            due_ms: one.due_ms,
+            fired_ms: one.fired_ms,
+            schedule: one.schedule.as_deref(),
+            payload: payload.unwrap_or_default(),
+        }
+    }
+}
+
+fn hold(text: &str) -> Result<Duration, Refusal> {
+    let hold = duration("hold", text)?;
+    match hold.is_zero() || hold > LONGEST_HOLD {
+        true => Err(Refusal::bad("hold: use more than 0 and at most 24h")),
+        false => Ok(hold),
+    }
+}
+
+async fn take(
+    State(shared): Shares,
+    query: Result<Query<TakeQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let result = async {
+        let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+        let max = query.max.unwrap_or(1);
+        if !(1..=MOST).contains(&max) {
+            return Err(Refusal::bad(format!("max: use 1 to {MOST}")));
+        }
+        let wait = query.wait.as_deref().map(|text| duration("wait", text)).transpose()?;
+        let wait = wait.unwrap_or_default();
+        if wait > LONGEST_WAIT {
+            return Err(Refusal::bad("wait: at most 60s are possible"));
+        }
+        let hold = query.hold.as_deref().map(hold).transpose()?;
+        let hold = hold.unwrap_or(shared.store.settings().hold);
+        Ok(shared.inbox().take(max, hold, Instant::now() + wait).await?)
+    };
+    let arrived = counted(&shared, result.await)?;
+    shared.metrics.arrived(&arrived);
+    let deliveries = arrived.deliveries.iter().map(Shown::from).collect();
+    Ok(Json(ShownAll { deliveries }).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AckRequest {
+    receipts: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExtendRequest {
+    receipts: Vec<String>,
+    hold: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NackRequest {
+    receipts: Vec<String>,
+    delay: Option<String>,
+    #[serde(default)]
+    dead: bool,
+    #[serde(default)]
+    reason: String,
+}
+
+type Body = Result<Bytes, BytesRejection>;
+
+fn receipts(texts: &[String]) -> Result<Vec<Receipt>, Refusal> {
+    if !(1..=MOST).contains(&texts.len()) {
+        return Err(Refusal::bad(format!("receipts: use 1 to {MOST}")));
+    }
+    texts.iter().map(|text| text.parse().map_err(Refusal::bad)).collect()
+}
+
+/// How many receipts were good, and those that no longer hold a job.
+fn outcome(word: &str, texts: &[String], held: &[bool]) -> Json<Value> {
+    let stale: Vec<&String> =
+        texts.iter().zip(held).filter(|(_, held)| !**held).map(|(text, _)| text).collect();
+    Json(json!({ word: texts.len() - stale.len(), "stale": stale }))
+}
+
+async fn acknowledge(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
+    let result = async {
+        let request: AckRequest = parse(body)?;
+        let held = shared.store.acknowledge(&receipts(&request.receipts)?).await?;
+        Ok((request, held))
+    };
+    let (request, held) = counted(&shared, result.await)?;
+    shared.metrics.acknowledged.inc_by(held.iter().filter(|held| **held).count() as u64);
+    Ok(outcome("done", &request.receipts, &held))
+}
+
+async fn extend(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
+    let result = async {
+        let request: ExtendRequest = parse(body)?;
+        let hold = hold(&request.hold)?;
+        let held = shared.store.extend(&receipts(&request.receipts)?, hold).await?;
+        Ok((request, held))
+    };
+    let (request, held) = counted(&shared, result.await)?;
+    Ok(outcome("held", &request.receipts, &held))
+}
+
+async fn nack(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
+    let result = async {
+        let request: NackRequest = parse(body)?;
+        let delay = request.delay.as_deref().map(|text| duration("delay", text)).transpose()?;
+        if delay.is_some_and(|delay| delay > FARTHEST) {
+            return Err(Refusal::bad("delay: at most ten years are possible"));
+        }
+        let reason = request.reason.chars().take(REASON).collect();
+        let nack = Nack { delay, dead: request.dead, reason };
+        let failed = shared.store.nack(&receipts(&request.receipts)?, &nack).await?;
+        Ok((request.receipts, failed))
+    };
+    let (texts, failed) = counted(&shared, result.await)?;
+    shared.metrics.failed(&failed);
+    let (mut again, mut dead, mut stale) = (Vec::new(), Vec::new(), Vec::new());
+    for (receipt, failed) in texts.into_iter().zip(failed) {
+        match failed {
+            Failed::Again(due_ms) => again.push(json!({ "receipt": receipt, "due_ms": due_ms })),
+            Failed::Dead => dead.push(receipt),
+            Failed::Stale => stale.push(receipt),
+        }
+    }
+    Ok(Json(json!({ "again": again, "dead": dead, "stale": stale })))
+}
+
+async fn dead(
+    State(shared): Shares,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let result = async {
+        let query = ListQuery::read(query)?;
+        Ok(shared.store.dead(query.from.as_deref(), query.limit()?).await?)
+    };
+    Ok(page_of(counted(&shared, result.await)?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeadRequest {
+    ids: Option<Vec<JobId>>,
+    #[serde(default)]
+    all: bool,
+}
+
+impl DeadRequest {
+    fn read(body: Body) -> Result<Option<Vec<JobId>>, Refusal> {
+        match parse(body)? {
+            Self { ids: Some(ids), all: false } if ids.len() <= MOST => Ok(Some(ids)),
+            Self { ids: None, all: true } => Ok(None),
+            _ => Err(Refusal::bad(format!("give either ids, at most {MOST}, or \"all\": true"))),
+        }
+    }
+}
+
+async fn requeue(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
+    let result = async { Ok(shared.store.requeue(DeadRequest::read(body)?.as_deref()).await?) };
+    Ok(Json(json!({ "requeued": counted(&shared, result.await)? })))
+}
+
+async fn purge(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
+    let result = async { Ok(shared.store.purge(DeadRequest::read(body)?.as_deref()).await?) };
+    Ok(Json(json!({ "purged": counted(&shared, result.await)? })))
+}
