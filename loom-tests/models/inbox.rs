@@ -44,7 +44,7 @@ impl Line {
             self.inbox.prepare(writer).unwrap();
         }
         if let Some(block) = writer.write(message) {
-            let _ = self.inbox.hand_over(block);
+            let _ = self.inbox.hand_over(writer, block);
         }
     }
 
@@ -156,8 +156,11 @@ fn hand_over_or_retire() {
         // The other producer may stand between the link to its block and the move of the tail.
         line.push(1, 2);
         taker.drain(&line, usize::MAX);
+        // The first block is retired as the third is fetched.
+        line.push(1, 3);
+        line.push(1, 4);
         pushing.join().unwrap();
-        taker.finish(&line, &[1, 3]);
+        taker.finish(&line, &[1, 5]);
     });
 }
 
@@ -168,15 +171,16 @@ fn a_block_serves_again() {
         reclaim_at_once();
         let (line, mut taker) = Line::new(1, 2);
         (0..4).for_each(|number| line.push(0, number));
-        // The first block is given up here, and the third one is that again.
+        // The first block is given up here, and retired as the third one is fetched: the fourth is that again.
         taker.drain(&line, usize::MAX);
+        (4..6).for_each(|number| line.push(0, number));
         let pushing = {
             let line = Arc::clone(&line);
-            spawn(move || (4..6).for_each(|number| line.push(0, number)))
+            spawn(move || (6..8).for_each(|number| line.push(0, number)))
         };
         taker.drain(&line, usize::MAX);
         pushing.join().unwrap();
-        taker.finish(&line, &[6]);
+        taker.finish(&line, &[8]);
     });
 }
 
@@ -248,6 +252,21 @@ mod three_threads {
             taker.drain(&line, usize::MAX);
             pushing.into_iter().for_each(|thread| thread.join().unwrap());
             taker.finish(&line, &[1, 1, 2]);
+        });
+    }
+
+    /// Both find blocks that are read to their end: each of those is retired once.
+    #[test]
+    fn two_take_what_is_read() {
+        explore(bounded(2, 1), || {
+            reclaim_at_once();
+            let (line, mut taker) = Line::new(3, 2);
+            (0..4).for_each(|number| line.push(2, number));
+            taker.drain(&line, usize::MAX);
+            let pushing = [producer(&line, 0, 1), producer(&line, 1, 1)];
+            taker.drain(&line, usize::MAX);
+            pushing.into_iter().for_each(|thread| thread.join().unwrap());
+            taker.finish(&line, &[1, 1, 4]);
         });
     }
 

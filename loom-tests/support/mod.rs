@@ -33,19 +33,3 @@ impl std::fmt::Debug for Tracked {
         f.write_str("Tracked")
     }
 }
-
-/// A collector of `crossbeam-epoch` for one execution: a common one would carry state into the next.
-#[cfg(not(tickwheel_epoch_stand_in))]
-#[derive(Debug, Default)]
-pub(crate) struct Domain(crossbeam_epoch::Collector);
-
-#[cfg(not(tickwheel_epoch_stand_in))]
-impl Domain {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn pin(&self) -> crossbeam_epoch::Guard {
-        self.0.register().pin()
-    }
-}

@@ -30,6 +30,13 @@ pub(crate) struct Domain {
     checked: bool,
 }
 
+/// A thread's place in a domain.
+#[derive(Debug)]
+pub(crate) struct Participant {
+    book: Arc<Book>,
+    checked: bool,
+}
+
 /// What is known about guards and retired boxes. The lock is never held across anything that loom schedules.
 #[derive(Debug)]
 struct Book {
@@ -126,6 +133,12 @@ impl Domain {
         Self { book: Arc::new(book), checked: CHECK_THE_NEXT.take() }
     }
 
+    pub(crate) fn register(&self) -> Participant {
+        Participant { book: Arc::clone(&self.book), checked: self.checked }
+    }
+}
+
+impl Participant {
     pub(crate) fn pin(&self) -> Guard {
         let since = {
             let mut pages = self.book.pages();
@@ -141,64 +154,65 @@ impl Domain {
         }
         Guard { book: Arc::clone(&self.book), since, checked: self.checked }
     }
+}
 
-    /// As in the real form.
-    ///
-    /// # Safety
-    ///
-    /// As in the real form.
-    pub(crate) unsafe fn retire<T: Send + 'static>(
-        &self,
-        retired: *mut T,
-        heir: impl FnOnce(Box<T>) + Send + 'static,
-    ) {
-        let address = retired as usize;
-        if self.checked {
-            self.book.note_use(address);
-            // ORDERING: Release pairs with the Acquire in `pin` and `reclaim`. [P27]
-            self.book.retirements.fetch_add(1, Ordering::Release);
-        }
-        {
-            let mut pages = self.book.pages();
-            let twice = pages.retired.iter().any(|old| old.address == address);
-            assert!(!twice && !pages.dead.contains(&address), "retired twice");
-            pages.steps += 1;
-            let since = pages.steps;
-            let pointer = Moved(retired);
-            let give = Box::new(move || {
-                let Moved(retired) = { pointer };
-                // SAFETY: `retire`'s caller handed the box over, once, and no guard from before is left.
-                heir(unsafe { Box::from_raw(retired) });
-            });
-            pages.retired.push(Retired { address, since, give });
-        }
-        if self.checked {
-            self.book.reclaim();
-        }
-    }
-
+impl Guard {
     /// Nothing is ever left to do here.
-    pub(crate) fn collect(&self) {}
+    pub(crate) fn flush(&self) {}
+}
 
-    /// Panics if nothing kept `reached` from being reclaimed.
-    pub(crate) fn check<T>(&self, guard: &Guard, reached: *const T) {
-        if self.checked {
-            assert!(Arc::ptr_eq(&guard.book, &self.book), "a guard of another domain");
-            let dead = self.book.pages().dead.contains(&(reached as usize));
-            assert!(!dead, "reached what no guard has protected");
-            self.book.note_use(reached as usize);
-        }
+/// As in the real form.
+///
+/// # Safety
+///
+/// As in the real form.
+pub(crate) unsafe fn retire<T: Send + 'static>(
+    guard: &Guard,
+    retired: *mut T,
+    heir: impl FnOnce(Box<T>) + Send + 'static,
+) {
+    let address = retired as usize;
+    if guard.checked {
+        guard.book.note_use(address);
+        // ORDERING: Release pairs with the Acquire in `pin` and `reclaim`. [P27]
+        guard.book.retirements.fetch_add(1, Ordering::Release);
     }
+    {
+        let mut pages = guard.book.pages();
+        let twice = pages.retired.iter().any(|old| old.address == address);
+        assert!(!twice && !pages.dead.contains(&address), "retired twice");
+        pages.steps += 1;
+        let since = pages.steps;
+        let pointer = Moved(retired);
+        let give = Box::new(move || {
+            let Moved(retired) = { pointer };
+            // SAFETY: `retire`'s caller handed the box over, once, and no guard from before is left.
+            heir(unsafe { Box::from_raw(retired) });
+        });
+        pages.retired.push(Retired { address, since, give });
+    }
+    if guard.checked {
+        guard.book.reclaim();
+    }
+}
 
-    /// A box is about to be used, perhaps one that was reclaimed.
-    pub(crate) fn serves_again<T>(&self, served: *const T) {
-        let served = served as usize;
-        let uses = self.checked.then(|| (served, Arc::new(Uses(UnsafeCell::new(())))));
-        let mut pages = self.book.pages();
-        pages.dead.retain(|&dead| dead != served);
-        pages.uses.retain(|it| it.0 != served);
-        pages.uses.extend(uses);
+/// Panics if nothing kept `reached` from being reclaimed.
+pub(crate) fn check<T>(guard: &Guard, reached: *const T) {
+    if guard.checked {
+        let dead = guard.book.pages().dead.contains(&(reached as usize));
+        assert!(!dead, "reached what no guard has protected");
+        guard.book.note_use(reached as usize);
     }
+}
+
+/// A box is about to be used, perhaps one that was reclaimed.
+pub(crate) fn serves_again<T>(domain: &Domain, served: *const T) {
+    let served = served as usize;
+    let uses = domain.checked.then(|| (served, Arc::new(Uses(UnsafeCell::new(())))));
+    let mut pages = domain.book.pages();
+    pages.dead.retain(|&dead| dead != served);
+    pages.uses.retain(|it| it.0 != served);
+    pages.uses.extend(uses);
 }
 
 impl Drop for Domain {

@@ -1,8 +1,8 @@
 //! A block of the log: entries in the order in which they came.
 
 use super::TimerStore;
-use crate::wheel::{Entry, discard};
-use alloc::boxed::Box;
+use crate::sync::piece::Piece;
+use crate::wheel::Entry;
 use alloc::vec::Vec;
 
 /// Entries of a block: 8 KiB, which stay in the first-level cache.
@@ -39,7 +39,7 @@ pub(super) const RESERVE: usize = 32;
 
 /// Memory of blocks without entries, for later.
 #[derive(Default)]
-pub(super) struct BlockPool(pub(super) Vec<Box<[PackedEntry]>>);
+pub(super) struct BlockPool(pub(super) Vec<Piece<[PackedEntry]>>);
 
 impl BlockPool {
     /// Returns an empty block; `None` if there is no memory.
@@ -47,10 +47,8 @@ impl BlockPool {
         if let Some(places) = self.0.pop() {
             return Some(Block { places, len: 0, min: u64::MAX });
         }
-        let mut places = Vec::new();
-        places.try_reserve_exact(BLOCK).ok()?;
-        places.resize(BLOCK, PackedEntry::NONE);
-        Some(Block { places: places.into_boxed_slice(), len: 0, min: u64::MAX })
+        let places = Piece::filled(BLOCK, PackedEntry::NONE)?;
+        Some(Block { places, len: 0, min: u64::MAX })
     }
 
     /// Keeps the memory of a block, and gives back what is too much beside so many full blocks.
@@ -59,11 +57,11 @@ impl BlockPool {
             self.0.push(block.places);
         }
         let kept = self.0.len().min(full + RESERVE);
-        self.0.drain(kept..).for_each(discard);
+        self.0.truncate(kept);
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        let places = size_of::<Box<[PackedEntry]>>();
+        let places = size_of::<Piece<[PackedEntry]>>();
         self.0.capacity() * places + self.0.len() * BLOCK * size_of::<Entry>()
     }
 }
@@ -71,7 +69,7 @@ impl BlockPool {
 /// See the module. The default has no memory.
 pub(super) struct Block {
     /// The places; those before `len` are taken.
-    pub(super) places: Box<[PackedEntry]>,
+    pub(super) places: Piece<[PackedEntry]>,
     pub(super) len: usize,
     /// At or before every deadline; `u64::MAX` when there is none.
     pub(super) min: u64,
@@ -79,7 +77,7 @@ pub(super) struct Block {
 
 impl Default for Block {
     fn default() -> Self {
-        Self { places: Box::default(), len: 0, min: u64::MAX }
+        Self { places: Piece::default(), len: 0, min: u64::MAX }
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Log {
     /// The newest block.
     tail: Block,
     /// All other blocks, the oldest first.
-    blocks: VecDeque<Block>,
+    pub(super) blocks: VecDeque<Block>,
     /// How many of these are sealed.
     sealed: usize,
     /// Entries in blocks other than the tail.
@@ -59,7 +59,7 @@ pub(crate) struct Log {
     looks: (LookPolicy, LookPolicy),
     /// Sealed blocks that the sweep has gone through in this round.
     swept: usize,
-    pool: BlockPool,
+    pub(super) pool: BlockPool,
 }
 
 impl Default for Log {

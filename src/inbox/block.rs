@@ -1,6 +1,6 @@
 //! One block of the inbox: a row of slots that one thread writes and the reader reads.
 
-use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::bounded;
 use crate::sync::boxed::Place;
 use crate::sync::cell::Tracked;
@@ -58,13 +58,26 @@ impl Slot {
 
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The block that was handed over after this one.
+    /// The block that was handed over after this one. Once the queue's tail has left this one, the link is the
+    /// reader's, which leaves out blocks that are read.
     pub(super) next: AtomicPtr<Block>,
+    /// The block below this one in the stack of those that are read to their end.
+    pub(super) below: AtomicPtr<Block>,
     /// What the words of this lap carry in bit 63. Every slot is written in each lap, so the other value means a
     /// message of the lap before, which the reader has read. Written before the block is handed over.
     lap: AtomicU64,
+    /// The slot to be read next. The reader's.
+    at: AtomicUsize,
     slots: Box<[Slot]>,
     _tracked: Tracked,
+}
+
+/// How far a block is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    UpToDate,
+    Finished,
+    OutOfBudget,
 }
 
 impl Block {
@@ -76,7 +89,9 @@ impl Block {
         let place = Place::new()?;
         Some(place.put(Self {
             next: AtomicPtr::new(ptr::null_mut()),
+            below: AtomicPtr::new(ptr::null_mut()),
             lap: AtomicU64::new(LAP),
+            at: AtomicUsize::new(0),
             slots: row.into_boxed_slice(),
             _tracked: Tracked::new(),
         }))
@@ -84,15 +99,49 @@ impl Block {
 
     /// Makes a block that was read to its end ready for its next lap.
     pub(super) fn renew(&mut self) {
-        // ORDERING: Relaxed: nobody else has the block; its hand-over publishes both.
+        // ORDERING: Relaxed: no other thread has the block; its hand-over publishes all of it.
         self.next.store(ptr::null_mut(), Ordering::Relaxed);
         self.lap.store(self.lap() ^ LAP, Ordering::Relaxed);
+        self.at.store(0, Ordering::Relaxed);
     }
 
-    /// Frees the block, and lets the system have its pages.
-    pub(super) fn discard(self) {
-        let Self { slots, .. } = self;
-        pages::discard(slots);
+    /// Reads what is published, `left` messages at most. The reader's alone.
+    #[inline]
+    pub(super) fn read(&self, left: &mut usize, take: &mut impl FnMut(Message)) -> Progress {
+        // ORDERING: Relaxed: only the reader looks at it, and what its thread has written came with the hand-over.
+        let from = self.at.load(Ordering::Relaxed);
+        let lap = self.lap();
+        let mut at = from;
+        let progress = loop {
+            let Some(slot) = self.slots.get(at) else { break Progress::Finished };
+            if *left == 0 {
+                break Progress::OutOfBudget;
+            }
+            let Some(message) = slot.read(lap) else { break Progress::UpToDate };
+            at += 1;
+            *left -= 1;
+            take(message);
+        };
+        if at != from {
+            // ORDERING: Relaxed: as above.
+            self.at.store(at, Ordering::Relaxed);
+        }
+        progress
+    }
+
+    /// Gives the pages of a block's slots back to the system. The reader's, of a block that is read to its end.
+    pub(super) fn spend(&self) {
+        // ORDERING: Relaxed: as in `read`; published with the block.
+        self.at.store(0, Ordering::Relaxed);
+        // SAFETY: the slots are plain atomics. Their thread and the reader are done with them, and no thread uses
+        // them again: through the queue a thread reaches the link only.
+        unsafe { pages::empty(&*self.slots) };
+    }
+
+    /// Whether a block that was read to its end can serve again: a large one that is not spent.
+    pub(super) fn serves_again(&self) -> bool {
+        // ORDERING: Relaxed: the caller alone has the block.
+        self.at.load(Ordering::Relaxed) == SLOTS
     }
 
     pub(super) fn lap(&self) -> u64 {

@@ -1,14 +1,12 @@
 //! The outer queue: blocks in a row, after Michael and Scott (1996). Threads append theirs, the reader takes them.
 
 use super::block::{Block, SLOTS};
-use super::open::Open;
 use super::rest::AtRest;
 use super::writer::{Opened, Writer};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::sync::epoch::Domain;
+use crate::sync::epoch::{self, Domain};
 use crossbeam_utils::CachePadded;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all producers share.
 #[derive(Debug)]
@@ -19,13 +17,10 @@ pub(crate) struct Inbox {
     handed: CachePadded<AtomicU64>,
     /// Those of them that the reader knew of in its last drain.
     known: AtomicU64,
-    /// The block before the first that the reader has not taken; written by the reader, read by `drop`.
-    pub(super) head: AtomicPtr<Block>,
+    /// The first block of those that are not read to their end, or the one that was taken last. Written by the reader.
+    first: AtomicPtr<Block>,
     domain: Domain,
-    /// Shared with what the epoch has yet to do.
-    at_rest: Arc<AtRest>,
-    /// The blocks that the reader leaves behind: their threads may still write to them.
-    pub(super) left_open: Mutex<Vec<Open>>,
+    pub(super) at_rest: AtRest,
 }
 
 /// There is no memory for another block.
@@ -33,22 +28,20 @@ pub(crate) struct Inbox {
 pub(crate) struct NoMemory;
 
 impl Inbox {
-    /// An inbox, and the empty block that its reader begins with.
-    pub(super) fn new() -> (Self, NonNull<Block>) {
+    /// An inbox, with the empty block that its reader begins with.
+    pub(super) fn new() -> Self {
         let Some(dummy) = Block::new(0) else {
             std::alloc::handle_alloc_error(std::alloc::Layout::new::<Block>())
         };
-        let dummy = NonNull::from(Box::leak(dummy));
-        let inbox = Self {
-            tail: CachePadded::new(AtomicPtr::new(dummy.as_ptr())),
+        let dummy = Box::into_raw(dummy);
+        Self {
+            tail: CachePadded::new(AtomicPtr::new(dummy)),
             handed: CachePadded::new(AtomicU64::new(0)),
             known: AtomicU64::new(0),
-            head: AtomicPtr::new(dummy.as_ptr()),
+            first: AtomicPtr::new(dummy),
             domain: Domain::new(),
-            at_rest: Arc::new(AtRest::new()),
-            left_open: Mutex::default(),
-        };
-        (inbox, dummy)
+            at_rest: AtRest::new(),
+        }
     }
 
     /// Gives a writer whose block is full the next one. Any thread, for its own writer; lock-free.
@@ -57,10 +50,11 @@ impl Inbox {
     #[cold]
     #[inline(never)]
     pub(crate) fn prepare(&self, writer: &Writer) -> Result<(), NoMemory> {
-        // The thread's place in the epoch is made by its first pin.
-        drop(self.domain.pin());
+        if !writer.participates() && !epoch::has_memory() {
+            return Err(NoMemory);
+        }
         let size = Block::next_size(writer.size());
-        let rested = if size == SLOTS { self.at_rest.take() } else { None };
+        let rested = self.at_rest.take(&writer.pin(&self.domain), size == SLOTS);
         let block = match rested {
             Some(mut block) => {
                 block.renew();
@@ -68,30 +62,30 @@ impl Inbox {
             }
             None => Block::new(size).ok_or(NoMemory)?,
         };
-        self.domain.serves_again::<Block>(&*block);
+        epoch::serves_again::<Block>(&self.domain, &*block);
         writer.open(block);
         Ok(())
     }
 
-    /// Hands a block with a first message to the reader: about how many messages lie unread now. Any thread;
-    /// lock-free; pins the epoch for its length.
+    /// Hands a block with a first message to the reader: about how many messages lie unread now. Any thread, with its
+    /// own writer; lock-free; pins the epoch for its length.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hand_over(&self, Opened(block): Opened) -> u64 {
-        // SAFETY: the caller's open block, which nobody gives up before it is full.
+    pub(crate) fn hand_over(&self, writer: &Writer, Opened(block): Opened) -> u64 {
+        // SAFETY: the caller's open block, which stays open until it is full.
         let slots = unsafe { block.as_ref() }.slots().len() as u64;
-        self.link(block);
+        self.link(writer, block);
         // ORDERING: Relaxed, also the load: an estimate of the backlog.
         let handed = self.handed.fetch_add(slots, Ordering::Relaxed) + slots;
         handed.saturating_sub(self.known.load(Ordering::Relaxed))
     }
 
-    fn link(&self, block: NonNull<Block>) {
-        let guard = self.domain.pin();
+    fn link(&self, writer: &Writer, block: NonNull<Block>) {
+        let guard = writer.pin(&self.domain);
         loop {
             // ORDERING: Acquire pairs with the Release in `advance`: the block is initialised. [P7]
             let tail = self.tail.load(Ordering::Acquire);
-            self.domain.check(&guard, tail);
+            epoch::check(&guard, tail);
             // SAFETY: the tail is never null. A block is retired only after the tail has left it, and reused or
             // freed only when every guard from before that is gone; ours was taken before the load.
             let last = unsafe { &*tail };
@@ -129,47 +123,31 @@ impl Inbox {
         self.known.store(slots, Ordering::Relaxed);
     }
 
-    /// Sends a block, which is read to its end and out of the queue, to where the next one comes from.
-    ///
-    /// # Safety
-    ///
-    /// The block must have been made by `Block::new`; neither head nor tail leads to it (links do not matter: nobody
-    /// but the reader follows one); its thread has written its last slot; and it must not be retired twice.
-    pub(super) unsafe fn retire(&self, block: NonNull<Block>) {
-        let at_rest = Arc::clone(&self.at_rest);
-        let heir = move |block: Box<Block>| {
-            if block.slots().len() == SLOTS {
-                at_rest.put(block);
-            }
-        };
-        // SAFETY: blocks are boxes; producers that loaded the tail while it led here are pinned; the rest is the
-        // caller's promise.
-        unsafe { self.domain.retire(block.as_ptr(), heir) };
+    /// Reader: the block at which a drain begins.
+    pub(super) fn first(&self) -> NonNull<Block> {
+        // ORDERING: Relaxed: only the reader writes it, and a new one is given it with the inbox.
+        // SAFETY: never null: `new` made the first one of a box, and `leave_out` stores no null.
+        unsafe { NonNull::new_unchecked(self.first.load(Ordering::Relaxed)) }
     }
 
-    /// The owner reclaims, so that producers do not have to.
-    pub(super) fn collect(&self) {
-        self.domain.collect();
+    /// Reader: lets `next` follow `before` in what it reads, or come first.
+    pub(super) fn leave_out(&self, before: Option<NonNull<Block>>, next: NonNull<Block>) {
+        // SAFETY: the reader has not put it to rest.
+        let link = before.as_ref().map_or(&self.first, |before| unsafe { &before.as_ref().next });
+        // ORDERING: Relaxed: the reader's own. A producer that still looks at a link finds that it is not null, and
+        // makes nothing of it, because the tail has left the block.
+        link.store(next.as_ptr(), Ordering::Relaxed);
     }
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let left_open = self.left_open.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // ORDERING: Relaxed throughout: `&mut self` means that every write and drain happened before.
-        let mut block = self.head.load(Ordering::Relaxed);
-        // The head itself may be open as well, or read to its end.
-        let among_the_open = left_open.iter().any(|open| open.block().as_ptr() == block);
-        let mut owned = !among_the_open;
-        while let Some(place) = NonNull::new(block) {
-            // SAFETY: blocks from the head on are not retired, and nobody looks any more.
-            block = unsafe { place.as_ref() }.next.load(Ordering::Relaxed);
-            if owned {
-                // SAFETY: made of a box; those in the queue are in no other list, the head excepted.
-                drop(unsafe { Box::from_raw(place.as_ptr()) });
-            }
-            owned = true;
+        // ORDERING: Relaxed, both: `&mut self` means that every write and drain happened before.
+        let mut block = self.first.load(Ordering::Relaxed);
+        while !block.is_null() {
+            // SAFETY: blocks from the first on are boxes in no other list, and no thread looks any more.
+            let left = unsafe { Box::from_raw(block) };
+            block = left.next.load(Ordering::Relaxed);
         }
-        left_open.drain(..).for_each(Open::free);
     }
 }

@@ -16,7 +16,7 @@ fn push(inbox: &Inbox, writer: &Writer, word: u64) -> Option<*mut Block> {
     }
     writer.write(message(word)).map(|opened| {
         let block = opened.0.as_ptr();
-        inbox.hand_over(opened);
+        inbox.hand_over(writer, opened);
         block
     })
 }
@@ -64,7 +64,7 @@ fn a_hand_over_tells_how_much_no_drain_has_come_to() {
         if !writer.is_ready() {
             inbox.prepare(&writer).unwrap();
         }
-        writer.write(message(word)).map(|opened| inbox.hand_over(opened))
+        writer.write(message(word)).map(|opened| inbox.hand_over(&writer, opened))
     };
     assert_eq!((0..9).filter_map(write).collect::<Vec<_>>(), [8, 40]);
     drain(&mut reader);

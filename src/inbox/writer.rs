@@ -10,6 +10,7 @@
 
 use super::block::{Block, LAP, Message, Slot};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::epoch::{Domain, Guard, Participant};
 use std::ptr::NonNull;
 
 /// No message has been written into the block yet.
@@ -25,6 +26,8 @@ pub(crate) struct Writer {
     /// The open block; looked at only while it is fresh.
     block: AtomicPtr<Block>,
     state: AtomicU64,
+    /// Its place in the inbox's epoch, from its first pin on.
+    participant: AtomicPtr<Participant>,
 }
 
 /// A block with a first message, which is not seen before [`Inbox::hand_over`](super::Inbox::hand_over).
@@ -83,6 +86,25 @@ impl Writer {
         Opened(unsafe { NonNull::new_unchecked(block) })
     }
 
+    /// Whether [`pin`](Self::pin) needs no memory.
+    pub(super) fn participates(&self) -> bool {
+        // ORDERING: Relaxed: as in `is_ready`.
+        !self.participant.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Keeps everything that is retired from now on alive until the guard is dropped. Allocates the first time.
+    pub(super) fn pin(&self, domain: &Domain) -> Guard {
+        // ORDERING: Relaxed: as in `is_ready`.
+        let mut participant = self.participant.load(Ordering::Relaxed);
+        if participant.is_null() {
+            participant = Box::into_raw(Box::new(domain.register()));
+            self.participant.store(participant, Ordering::Relaxed);
+        }
+        // SAFETY: made of a box, which lives as long as the writer. A participant is one thread's at a time, and so is
+        // the writer; its heir comes after everything that the last thread did.
+        unsafe { &*participant }.pin()
+    }
+
     /// A block that was opened and never written to, if there is one: nobody else knows it.
     pub(super) fn take_fresh(&self) -> Option<Box<Block>> {
         // ORDERING: Relaxed: as in `is_ready`.
@@ -99,5 +121,11 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.take_fresh());
+        // ORDERING: Relaxed: as in `is_ready`.
+        let participant = self.participant.load(Ordering::Relaxed);
+        if !participant.is_null() {
+            // SAFETY: made of a box by `pin`, whose guards are gone.
+            drop(unsafe { Box::from_raw(participant) });
+        }
     }
 }

@@ -30,6 +30,8 @@ use super::record::Node;
 use super::table::Table;
 use crate::drive::ZOMBIE_FLOOR;
 use crate::sync::atomic::Ordering;
+use crate::sync::bounded;
+use crate::sync::piece::Piece;
 use crate::sync::stack::Stack;
 
 /// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
@@ -84,7 +86,7 @@ pub(crate) struct Trim {
     /// The magazines that it has taken.
     pile: Stack,
     /// How many nodes of each region are in there, or [`RELEASED`].
-    counts: Vec<u16>,
+    counts: Piece<[u16]>,
     /// The end of the table when this began.
     end: u64,
     /// The nodes in use when it began last.
@@ -137,8 +139,10 @@ impl Trim {
             self.again_below = in_use / 2;
             return;
         }
-        if self.counts.try_reserve_exact(last as usize + 1).is_ok() {
-            self.counts.resize(last as usize + 1, 0);
+        // Whole pages, or they would come from the allocator.
+        let len = (last as usize + 1).next_multiple_of(bounded(4096, 1));
+        if let Some(counts) = Piece::filled(len, 0) {
+            self.counts = counts;
             self.stage = Stage::Gather;
         }
     }
@@ -239,7 +243,7 @@ impl Trim {
         let depot = table.depot();
         for _ in 0..magazines {
             let Some(magazine) = self.pile.pop(&depot.magazines) else {
-                self.counts = Vec::new();
+                self.counts = Piece::default();
                 let left = table.resident();
                 // Where timers end in disorder, hardly any region is free before nearly all have ended.
                 let was_of_use = left < self.left / 8 * 7;

@@ -8,7 +8,7 @@
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
 use super::producer::unpack;
-use crate::drive::{Driver, Fired, TurnState, ZOMBIES_PER_LOOK};
+use crate::drive::{Driver, Fired, TurnState, ZOMBIES_PER_LOOK, expect_many};
 use crate::inbox::Reader;
 use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
@@ -67,7 +67,7 @@ impl<T> Owner<T> {
         Self {
             handle: Arc::new(ShardHandle::new(id, inbox, limit, wake_owner)),
             reader,
-            driver: Driver::new(wheel),
+            driver: expect_many(Driver::new(wheel)),
             draining: false,
             inserted: 0,
             turn_requested: false,

@@ -297,7 +297,7 @@ impl<T> Producer<'_, T> {
         match self.thread.writer.write(Message { tick, word: pack(index, mark) }) {
             None => tick,
             Some(block) => {
-                let unread = self.shard.inbox.hand_over(block);
+                let unread = self.shard.inbox.hand_over(&self.thread.writer, block);
                 if unread >= MOST_UNREAD { 0 } else { tick }
             }
         }

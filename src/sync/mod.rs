@@ -7,9 +7,9 @@
 //!
 //! Rooms: `boxed` (a box that the allocator may refuse), `cell` (an `UnsafeCell` whose accesses loom can check),
 //! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
-//! system can take back for a while), `prefetch` (a hint to the processor), `segments` (tables whose slots never move),
-//! `slot` (small dense numbers for threads, std only), `stack` (lock-free stacks of such slots), `wiped` (bytes that a
-//! forked child finds zero).
+//! system can take back for a while), `piece` (memory past the allocator), `prefetch` (a hint to the processor),
+//! `segments` (tables whose slots never move), `slot` (small dense numbers for threads, std only), `stack` (lock-free
+//! stacks of such slots), `wiped` (bytes that a forked child finds zero).
 
 pub(crate) mod boxed;
 #[cfg(feature = "threads")]
@@ -24,6 +24,7 @@ pub(crate) mod explored;
 pub(crate) mod fence;
 #[cfg(feature = "threads")]
 pub(crate) mod pages;
+pub(crate) mod piece;
 pub(crate) mod prefetch;
 #[cfg(feature = "threads")]
 pub(crate) mod segments;

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 /// Pieces of so many bytes and more can be given back in part.
 #[cfg(target_os = "linux")]
-const LARGE: usize = 256 * 1024;
+const LARGE: usize = 16 * 1024;
 
 /// Pieces of so many bytes and more are worth huge pages, of which each takes 2 MiB on most machines.
 #[cfg(target_os = "linux")]
@@ -89,14 +89,14 @@ pub(super) fn map(_: usize) -> Option<NonNull<u8>> {
 ///
 /// `place` is a mapping of this many bytes, which no thread uses any more.
 #[cfg(target_os = "linux")]
-unsafe fn unmap(place: NonNull<u8>, bytes: usize) {
+pub(super) unsafe fn unmap(place: NonNull<u8>, bytes: usize) {
     // SAFETY: the function's contract. It fails only if the kernel has no memory to split a mapping; then the pages
     // stay, which is a leak and nothing worse.
     let _ = unsafe { rustix::mm::munmap(place.as_ptr().cast(), bytes) };
 }
 
 #[cfg(not(target_os = "linux"))]
-unsafe fn unmap(_: NonNull<u8>, _: usize) {}
+pub(super) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 
 /// Gives pages back to the system: they read as zero until they are written again, which takes new memory. False if
 /// the system does not take them (locked memory, for one): then they are as they were.
@@ -138,29 +138,22 @@ pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
     let _ = (place, bytes);
 }
 
-/// Frees a box of unneeded contents, and lets the system have its whole pages before: an allocator may
-/// keep what it is given for the next time.
-pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
-    #[cfg(target_os = "linux")]
-    {
-        if cfg!(tickwheel_loom) {
-            return drop(piece);
-        }
-        const { assert!(cfg!(tickwheel_loom) || !std::mem::needs_drop::<T>()) };
-        let bytes = std::mem::size_of_val(&*piece);
-        let piece = Box::into_raw(piece);
-        let start = piece.addr();
-        let first = start.next_multiple_of(size());
-        let end = (start + bytes) / size() * size();
-        if let (true, Some(place)) = (first < end, NonNull::new(piece.cast::<u8>())) {
-            // SAFETY: whole pages inside of the box, which is ours alone; it has no destructor that would look at them.
-            unsafe { give_back(place.add(first - start), end - first) };
-        }
-        // SAFETY: a box of this type until a moment ago. Dropping it reads none of its bytes.
-        drop(unsafe { Box::from_raw(piece) });
+/// Lets the system have the whole pages inside of a piece of memory, whose contents are lost.
+///
+/// # Safety
+///
+/// Zeros are a valid `T`, or no thread looks at the piece again, its destructor included.
+pub(crate) unsafe fn empty<T: ?Sized>(piece: &T) {
+    if cfg!(tickwheel_loom) {
+        return;
     }
-    #[cfg(not(target_os = "linux"))]
-    drop(piece);
+    let start = std::ptr::from_ref(piece).cast::<u8>();
+    let first = start.addr().next_multiple_of(size());
+    let end = (start.addr() + size_of_val(piece)) / size() * size();
+    if let (true, Some(place)) = (first < end, NonNull::new(start.cast_mut())) {
+        // SAFETY: whole pages inside of the piece, which no thread uses any more (the function's contract).
+        unsafe { give_back(place.add(first - start.addr()), end - first) };
+    }
 }
 
 #[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
@@ -189,15 +182,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_takes_nothing_of_its_neighbours_along() {
-        discard(Box::new(7_u64));
+    fn what_is_emptied_takes_nothing_of_its_neighbours_along() {
         // Neighbours in the allocator's heap, no piece of which begins or ends with a page.
-        let pieces: Vec<Box<[u64; 3000]>> = (0..64).map(|_| Box::new([7; 3000])).collect();
-        let (stay, go): (Vec<_>, Vec<_>) =
-            pieces.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
-        go.into_iter().for_each(|(_, piece)| discard(piece));
-        discard(vec![7_u64; 3000].into_boxed_slice());
-        assert!(stay.iter().all(|(_, piece)| piece.iter().all(|word| *word == 7)));
+        let piece = || (0..3000).map(|_| AtomicU64::new(7)).collect();
+        let pieces: Vec<Box<[AtomicU64]>> = (0..64).map(|_| piece()).collect();
+        for (at, piece) in pieces.iter().enumerate() {
+            if at % 2 == 0 {
+                // SAFETY: zeros are integers.
+                unsafe { empty(&**piece) };
+            }
+        }
+        for (at, piece) in pieces.iter().enumerate() {
+            // ORDERING: Relaxed: one thread.
+            let is_zero = |word: &&AtomicU64| word.load(Ordering::Relaxed) == 0;
+            let (zeros, page) = (piece.iter().filter(is_zero).count(), size() / 8);
+            let whole_pages = zeros % page == 0 && zeros + 2 * page > 3000;
+            assert!(if at % 2 == 0 { whole_pages } else { zeros == 0 });
+        }
     }
 
     #[test]

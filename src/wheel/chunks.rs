@@ -14,7 +14,7 @@
 use super::Entry;
 use super::bits::BitSet;
 use super::contract::no_memory;
-use alloc::boxed::Box;
+use crate::sync::piece::Piece;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
@@ -94,7 +94,7 @@ impl Bucket {
 /// One segment of the pool.
 struct Segment<const N: usize> {
     /// `None` once the segment went back to the system; its number is reused later.
-    chunks: Option<Box<[Chunk<N>; SEGMENT_CHUNKS]>>,
+    chunks: Option<Piece<[Chunk<N>; SEGMENT_CHUNKS]>>,
     /// First free chunk, as an index inside the segment; meaningless while `free` is 0.
     free_head: u32,
     free: u32,
@@ -318,17 +318,16 @@ impl<const N: usize> Chunks<N> {
         if number >= (NIL >> SEGMENT_BITS) as usize {
             return None;
         }
-        let mut chunks = Vec::new();
-        chunks.try_reserve_exact(SEGMENT_CHUNKS).ok()?;
-        let next = 1..=SEGMENT_CHUNKS as u32;
-        chunks.extend(next.map(|next| Chunk { next, ..Chunk::EMPTY }));
-        self.segments.try_reserve(1).ok()?;
+        let mut chunks = Piece::filled(SEGMENT_CHUNKS, Chunk::EMPTY)?;
+        chunks.iter_mut().zip(1..).for_each(|(chunk, next)| chunk.next = next);
+        // The first one makes places for a quarter of a million entries.
+        self.segments.try_reserve(if number == 0 { 64 } else { 1 }).ok()?;
         self.with_room.try_reserve(number)?;
         if vacant.is_none() {
             self.segments.push(Segment { chunks: None, free_head: 0, free: 0 });
         }
         let segment = &mut self.segments[number];
-        segment.chunks = chunks.into_boxed_slice().try_into().ok();
+        segment.chunks = chunks.into_array();
         segment.free_head = 0;
         segment.free = SEGMENT_CHUNKS as u32;
         self.with_room.insert(number);
@@ -348,23 +347,13 @@ impl<const N: usize> Chunks<N> {
                 self.with_room.remove(number);
                 self.segments[number].free = 0;
                 self.free -= SEGMENT_CHUNKS;
-                if let Some(chunks) = self.segments[number].chunks.take() {
-                    discard(chunks);
-                }
+                self.segments[number].chunks = None;
             }
         }
         while self.segments.last().is_some_and(|segment| segment.chunks.is_none()) {
             self.segments.pop();
         }
     }
-}
-
-/// Frees a large piece of plain data, its pages first where the system can be told.
-pub(crate) fn discard<T: ?Sized>(piece: Box<T>) {
-    #[cfg(feature = "threads")]
-    crate::sync::pages::discard(piece);
-    #[cfg(not(feature = "threads"))]
-    drop(piece);
 }
 
 #[cfg(test)]

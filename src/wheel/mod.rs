@@ -43,7 +43,6 @@ mod sweep;
 
 pub use any::AnyWheel;
 pub use burst::BURST;
-pub(crate) use chunks::discard;
 pub(crate) use contract::no_memory;
 pub use contract::{DeadMask, Entry, Sweep, Wheel};
 pub(crate) use fifo::Fifo;

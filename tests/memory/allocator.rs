@@ -9,6 +9,11 @@ thread_local! {
     static STOP_HERE: Cell<bool> = const { Cell::new(false) };
     /// Requests of so many bytes and more are refused.
     static REFUSED_FROM: Cell<usize> = const { Cell::new(usize::MAX) };
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    /// The calls before the one to stop in, whether that is for memory or gives some back.
+    static STOP_AFTER: Cell<Option<u64>> = const { Cell::new(None) };
+    /// Whether the thread waits in the allocator for one that has stopped there, as for the lock of an arena.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A thread stands still in the allocator, or has done so.
@@ -18,14 +23,42 @@ static GO_ON: AtomicBool = AtomicBool::new(false);
 /// See the module.
 struct Obedient;
 
+/// Notes a call of the allocator, and waits or stops in it if the calling thread was told to.
+fn enter() {
+    let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
+    // The cells are gone while a thread ends.
+    if let Ok(Some(before)) = STOP_AFTER.try_with(Cell::get) {
+        STOP_AFTER.set(before.checked_sub(1));
+        if before == 0 {
+            stand();
+        }
+    } else if WAITS.try_with(Cell::get).unwrap_or(false) && STOPPED.load(Ordering::SeqCst) {
+        wait();
+    }
+}
+
+/// Stands still until [`go_on`].
+fn stand() {
+    STOPPED.store(true, Ordering::SeqCst);
+    wait();
+}
+
+fn wait() {
+    while !GO_ON.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How often the calling thread has been in the allocator, to get memory or to give it back.
+pub(crate) fn calls() -> u64 {
+    CALLS.get()
+}
+
 /// Carries out what the calling thread has asked for; whether it may have so many bytes.
 fn obey(bytes: usize) -> bool {
-    // The cell is gone while a thread ends.
+    enter();
     if STOP_HERE.try_with(Cell::take).unwrap_or(false) {
-        STOPPED.store(true, Ordering::SeqCst);
-        while !GO_ON.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        stand();
     }
     REFUSED_FROM.try_with(Cell::get).is_ok_and(|least| bytes < least)
 }
@@ -50,13 +83,16 @@ unsafe impl GlobalAlloc for Obedient {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        enter();
         // SAFETY: `place` came from one of the others, that is from `System`, with this layout.
         unsafe { System.dealloc(place, layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // No allocator needs memory to take some back.
-        if size > layout.size() && !obey(size) {
+        if size <= layout.size() {
+            enter();
+        } else if !obey(size) {
             return std::ptr::null_mut();
         }
         // SAFETY: as in `dealloc`; the caller's promise about `layout` and `size` is passed on.
@@ -74,17 +110,48 @@ pub(crate) fn stop_at_the_next_allocation() {
     STOP_HERE.set(true);
 }
 
-/// The calling thread gets less than so many bytes at a time while `what` runs.
+/// The calling thread stands still in the allocator after so many calls of it, until [`go_on`].
+pub(crate) fn stop_at_the_next_call(after: u64) {
+    STOPPED.store(false, Ordering::SeqCst);
+    GO_ON.store(false, Ordering::SeqCst);
+    STOP_AFTER.set(Some(after));
+}
+
+/// From now on the calling thread waits in the allocator for one that has stopped there.
+pub(crate) fn wait_for_whoever_has_stopped() {
+    WAITS.set(true);
+}
+
+/// The calling thread gets less than so many bytes at a time while `what` runs, and the process no mapping of as many.
 pub(crate) fn refusing_from<R>(bytes: usize, what: impl FnOnce() -> R) -> R {
-    REFUSED_FROM.set(bytes);
+    refuse_from(bytes);
     let result = what();
-    REFUSED_FROM.set(usize::MAX);
+    refuse_from(usize::MAX);
     result
 }
 
 /// From now on, within [`refusing_from`], the calling thread gets less than so many bytes at a time.
 pub(crate) fn refuse_from(bytes: usize) {
+    REFUSED_FROM.set(usize::MAX);
+    #[cfg(target_os = "linux")]
+    limit_mappings(bytes);
     REFUSED_FROM.set(bytes);
+}
+
+/// Limits the memory that the process may map to less than so many bytes beyond what it has.
+#[cfg(target_os = "linux")]
+fn limit_mappings(bytes: usize) {
+    let mut limit = libc::RLIM_INFINITY;
+    if bytes < usize::MAX {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        // SAFETY: asks for a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        limit = pages * page as u64 + bytes as u64 - 1;
+    }
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a limit of this process, which only the tests of this program meet.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
 /// Whether a thread stands still, or has done so, since the last order.

@@ -5,10 +5,12 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `allocator` | the system's allocator, which stops a thread that asks for it, or has no memory for it |
+//! | `forked` | a child that forked beside busy threads uses blocks again |
 //! | `given_back` | the memory of a burst goes back to the system, and its keys stay stale |
 //! | `refused` | a timer for which there is no memory comes back in the error |
 //! | `owners` | the same for what a timer's own thread files: log, wheel |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
+//! | `worker` | a worker does not call the allocator |
 
 #[allow(
     dead_code,
@@ -23,10 +25,13 @@ mod support {
 }
 
 mod allocator;
+#[cfg(target_os = "linux")]
+mod forked;
 mod given_back;
 mod owners;
 mod refused;
 mod stopped;
+mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -78,12 +78,15 @@ pub(super) fn take_turn(workers: usize) -> usize {
     NEXT.fetch_add(workers, Ordering::Relaxed)
 }
 
+#[cfg(target_os = "linux")]
+fn main_thread() -> Option<rustix::thread::Pid> {
+    i32::try_from(std::process::id()).ok().and_then(rustix::thread::Pid::from_raw)
+}
+
 /// The cores of the main thread and those of the calling one, in rising order.
 #[cfg(target_os = "linux")]
 fn process_mask() -> Vec<usize> {
-    use rustix::thread::Pid;
-    let main = i32::try_from(std::process::id()).ok().and_then(Pid::from_raw);
-    let mut cores = mask(main);
+    let mut cores = mask(main_thread());
     cores.extend(mask(None));
     cores.sort_unstable();
     cores.dedup();
@@ -101,10 +104,15 @@ pub(super) fn mask(thread: Option<rustix::thread::Pid>) -> Vec<usize> {
 /// Lets the calling thread use what the process may use.
 #[cfg(target_os = "linux")]
 pub(super) fn widen_current_thread() -> bool {
-    use rustix::thread::{CpuSet, sched_setaffinity};
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    // Without a list: a worker that leaves its core calls no allocator.
+    let masks = [main_thread(), None].map(|thread| sched_getaffinity(thread).ok());
     let mut mask = CpuSet::new();
-    let cores = process_mask();
-    cores.iter().filter(|core| **core < CpuSet::MAX_CPU).for_each(|core| mask.set(*core));
+    for core in 0..CpuSet::MAX_CPU {
+        if masks.iter().flatten().any(|mask| mask.is_set(core)) {
+            mask.set(core);
+        }
+    }
     sched_setaffinity(None, &mask).is_ok()
 }
 
