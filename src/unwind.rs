@@ -9,13 +9,11 @@ use crate::engine::{Submitter, Timer, TimerHandle, WeakTimer};
 use crate::event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 use crate::futures::{Interval, Sleep};
-use crate::local::{FixedTimer, LocalTimer};
+use crate::local::LocalTimer;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 
-impl<T: UnwindSafe> UnwindSafe for LocalTimer<T> {}
-impl<T: RefUnwindSafe> RefUnwindSafe for LocalTimer<T> {}
-impl<T: UnwindSafe> UnwindSafe for FixedTimer<T> {}
-impl<T: RefUnwindSafe> RefUnwindSafe for FixedTimer<T> {}
+impl<T: UnwindSafe, W> UnwindSafe for LocalTimer<T, W> {}
+impl<T: RefUnwindSafe, W> RefUnwindSafe for LocalTimer<T, W> {}
 
 #[cfg(feature = "threads")]
 impl<T> UnwindSafe for Timer<T> {}

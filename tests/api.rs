@@ -351,7 +351,7 @@ fn a_key_of_another_timer_is_stale() {
         (0..20).map(|_| Settings::new().build_with_waker::<u64>(|| ()).unwrap()).collect();
     let mut locals: Vec<LocalTimer<u64>> =
         (0..20).map(|_| LocalTimer::new(ms(1)).unwrap()).collect();
-    let mut fixed: Vec<FixedTimer<u64>> = (0..20).map(|_| FixedTimer::new(HOUR)).collect();
+    let mut fixed: Vec<FixedTimer<u64>> = (0..20).map(|_| FixedTimer::with_delay(HOUR)).collect();
     let mut keys: Vec<Key<u64>> = Vec::new();
     for engine in &engines {
         keys.push(engine.schedule_key(HOUR, 1).unwrap());

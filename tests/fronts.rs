@@ -283,7 +283,7 @@ macro_rules! on_every_loop_front {
         $test!(timer, [HOUR]);
         let mut timer: LocalTimer<u64> = LocalTimer::new(MS).unwrap();
         $test!(timer, [HOUR]);
-        let mut timer: FixedTimer<u64> = FixedTimer::new(HOUR);
+        let mut timer: FixedTimer<u64> = FixedTimer::with_delay(HOUR);
         $test!(timer, []);
     }};
 }
@@ -369,7 +369,7 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     fixed.shrink_to_fit();
     assert!(keys.iter().all(|key| fixed.cancel(*key).won()));
     let roomy = LocalTimer::<u64>::with_capacity(MS, 1000).unwrap().held_bytes();
-    let fixed = FixedTimer::<u64>::with_capacity(MS, 1000).held_bytes();
+    let fixed = Settings::new().capacity(1000).build_fixed::<u64>(MS).unwrap().held_bytes();
     assert!(roomy >= 1000 * 24 && fixed >= 1000 * 24, "{roomy} {fixed}");
     assert!(LocalTimer::<u64>::with_capacity(Duration::ZERO, 1).is_err());
 }
@@ -446,7 +446,7 @@ fn the_engines_numbers_are_the_sums_of_its_shards() {
 fn a_timer_says_what_it_was_made_with_and_takes_another_budget() {
     let local = LocalTimer::<u64>::new(3 * MS).unwrap();
     assert_eq!(local.tick(), 3 * MS);
-    let mut fixed = FixedTimer::new(5 * MS / 2);
+    let mut fixed = FixedTimer::with_delay(5 * MS / 2);
     assert_eq!((fixed.delay(), fixed.poll_timeout_ms(NOW)), (5 * MS / 2, -1));
     fixed.schedule(NOW, 1).unwrap();
     assert_eq!(fixed.poll_timeout_ms(NOW), 3, "rounded up");

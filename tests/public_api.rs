@@ -276,7 +276,8 @@ fn only_clocks_and_executors_are_for_users_to_implement() {
         for line in code(&text) {
             if let Some(rest) = line.strip_prefix("pub trait ") {
                 let name = rest.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
-                if !sealed(name) {
+                // In private modules: no user can name these.
+                if !sealed(name) && !["Drivable", "LocalWheel"].contains(&name) {
                     open.push(name.to_owned());
                 }
             }

@@ -26,7 +26,7 @@ pub(crate) struct Fired<T> {
 }
 
 /// A wheel that a driver can own.
-pub(crate) trait Drivable: Wheel {
+pub trait Drivable: Wheel {
     /// It yields entries in the order in which they were inserted, which is that of their deadlines: nothing may
     /// go past anything, so there is no log, and what a handler schedules waits until its turn is over.
     const IN_ORDER: bool;

@@ -1,10 +1,12 @@
 //! `LocalTimer`: all that it holds, and the memory for it.
 
+use super::node::drop_payload;
 use super::timer::LocalTimer;
+use super::wheel::LocalWheel;
 use crate::time::Time;
 use crate::types::{Budget, Key, Unfired};
 
-impl<T> LocalTimer<T> {
+impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
     ///
     /// ```
@@ -25,10 +27,7 @@ impl<T> LocalTimer<T> {
     /// # Ok(()) }
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
-        self.contents
-            .table
-            .iter()
-            .map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
+        self.table.iter().map(|(key, tick, payload)| (key, W::time_of(&self.rate, tick), payload))
     }
 
     /// Drops all pending timers. O(peak number of timers).
@@ -42,13 +41,12 @@ impl<T> LocalTimer<T> {
     /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
     /// it is dropped are dropped with it; if it is forgotten, they stay. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        let rate = self.rate;
-        self.contents.drain(move |tick| rate.start_of(tick))
+        Drain { timer: self, from: 0 }
     }
 
     /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
     pub fn set_budget(&mut self, budget: Budget) {
-        self.contents.budget = budget.at_least_one();
+        self.budget = budget.at_least_one();
     }
 
     /// Makes room for `timers` more pending ones: scheduling that many allocates no node. The wheel grows by
@@ -75,18 +73,44 @@ impl<T> LocalTimer<T> {
     /// # Ok(()) }
     /// ```
     pub fn reserve(&mut self, timers: usize) {
-        self.contents.table.reserve(timers);
+        self.table.reserve(timers);
     }
 
     /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
     /// O(peak number of timers).
     pub fn shrink_to_fit(&mut self) {
-        self.contents.table.shrink_to_fit();
+        self.table.shrink_to_fit();
     }
 
     /// Bytes held for nodes and wheel, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.contents.held_bytes()
+        self.table.held_bytes() + self.driver.held_bytes()
+    }
+}
+
+/// Ends all pending timers, in no particular order; when it is dropped, also those that it has not yielded.
+struct Drain<'a, T, W: LocalWheel> {
+    timer: &'a mut LocalTimer<T, W>,
+    /// Nodes before this one are done.
+    from: usize,
+}
+
+impl<T, W: LocalWheel> Iterator for Drain<'_, T, W> {
+    type Item = Unfired<T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, tick, payload) = self.timer.table.take_from(self.from)?;
+        self.from = key.index() as usize + 1;
+        Some(Unfired { payload, key, deadline: W::time_of(&self.timer.rate, tick) })
+    }
+}
+
+impl<T, W: LocalWheel> Drop for Drain<'_, T, W> {
+    fn drop(&mut self) {
+        self.for_each(|unfired| drop_payload(unfired.payload));
+        // The entries go last: where this is forgotten, the pending timers are still due.
+        self.timer.driver.clear();
+        self.timer.zombies_since_check = 0;
     }
 }

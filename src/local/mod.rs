@@ -10,22 +10,21 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `common` | what both timers hold, and do alike: nodes, wheel, bounds, refusals, timeouts |
 //! | `node` | a node: what it carries, told by its state |
 //! | `table` | the nodes: arming, ending, moving, deciding what is due |
+//! | `wheel` | [`LocalWheel`](wheel::LocalWheel): the wheels, and what a tick is for each |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `memory` | [`LocalTimer`]: all that it holds, and the memory for it |
-//! | `builder` | [`Settings`]: its settings |
-//! | `fixed` | [`FixedTimer`] |
+//! | `fixed` | [`FixedTimer`]: the same over a queue |
 
-mod common;
 mod fixed;
 mod memory;
 mod node;
 mod poll;
 mod table;
 mod timer;
+mod wheel;
 
 pub use fixed::FixedTimer;
 pub use timer::LocalTimer;

@@ -1,13 +1,14 @@
 //! `LocalTimer`: firing what is due.
 
-use super::common::{Contents, expired};
 use super::table::Due;
 use super::timer::LocalTimer;
+use super::wheel::LocalWheel;
+use crate::drive::TimerStore;
 use crate::pull::{Expirations, Poll, Steps};
 use crate::time::{Clock, Time, read_quietly};
-use crate::types::{Expired, Polled};
+use crate::types::{Expired, Key, Polled};
 
-impl<T> LocalTimer<T> {
+impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// Fires what is due at `now`, in the order of deadlines, within the budget.
     ///
     /// If the budget runs out, the answer says so and the next poll goes on: look after your sockets in
@@ -84,6 +85,31 @@ impl<T> LocalTimer<T> {
         Expirations::begin(self, now)
     }
 
+    /// The pause of the timer that was handled last begins, if it has not begun.
+    #[inline]
+    fn rest(&mut self, ended: Time) {
+        if let Some(key) = self.resting.take() {
+            self.table.rest(key, ended);
+        }
+    }
+
+    /// Sends a periodic timer on to its next deadline and fires it for this one: in this order, so that the timer goes
+    /// on even if the payload's `clone`, or the handler, panics.
+    #[cold]
+    #[inline(never)]
+    fn fire_periodic(&mut self, poll: &mut Poll, index: u32) -> Option<Expired<T>> {
+        let Self { table, driver, .. } = self;
+        let renewed = table.renew(index, poll.now);
+        // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
+        // that are due already, and counts against the same budget.
+        driver.insert_accepted(renewed.entry, table);
+        let payload = table.clone_payload(renewed.key)?;
+        self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
+        Some(expired(poll.now, W::time_of(&self.rate, renewed.deadline), renewed.key, payload))
+    }
+}
+
+impl<T> LocalTimer<T> {
     /// As [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
     /// handler of a timer with a [fixed delay](crate::Period::fixed_delay), when it returns or panics: its pause begins
     /// there. If the handler has swapped the timer for another one, or the clock panics then, this poll ends, and it
@@ -130,29 +156,6 @@ impl<T> LocalTimer<T> {
         }
         due.finish()
     }
-
-    /// The pause of the timer that was handled last begins, if it has not begun.
-    #[inline]
-    fn rest(&mut self, ended: Time) {
-        if let Some(key) = self.resting.take() {
-            self.contents.table.rest(key, ended);
-        }
-    }
-
-    /// Sends a periodic timer on to its next deadline and fires it for this one: in this order, so that the timer goes
-    /// on even if the payload's `clone`, or the handler, panics.
-    #[cold]
-    #[inline(never)]
-    fn fire_periodic(&mut self, poll: &mut Poll, index: u32) -> Option<Expired<T>> {
-        let Contents { table, driver, .. } = &mut self.contents;
-        let renewed = table.renew(index, poll.now);
-        // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
-        // that are due already, and counts against the same budget.
-        driver.insert_accepted(renewed.entry, table);
-        let payload = table.clone_payload(renewed.key)?;
-        self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
-        Some(expired(poll.now, self.rate.start_of(renewed.deadline), renewed.key, payload))
-    }
 }
 
 /// A handler's call, after which a pause begins, be it by a panic.
@@ -165,7 +168,7 @@ impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
     fn drop(&mut self) {
         let (timer, poll) = self.due.parts();
         // A handler may have put another timer in this one's place: the next poll of this one goes on with it.
-        if poll.is_some_and(|poll| timer.contents.driver.owns(&poll.turn)) {
+        if poll.is_some_and(|poll| timer.driver.owns(&poll.turn)) {
             if let Some(ended) = read_quietly(self.clock) {
                 timer.rest(ended);
             }
@@ -173,13 +176,13 @@ impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
     }
 }
 
-impl<T> Steps for LocalTimer<T> {
+impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
     type Payload = T;
 
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
         let now = self.latest.present(now);
-        let turn = self.contents.driver.begin(self.rate.current(now), self.contents.budget.fire)?;
+        let turn = self.driver.begin(W::tick_of(&self.rate, now), self.budget.fire)?;
         self.latest.advance_to(now);
         // Left over where a handler has swapped the timer for another one, or the clock could not be read.
         self.rest(now);
@@ -189,9 +192,13 @@ impl<T> Steps for LocalTimer<T> {
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            match self.contents.next(&mut poll.turn)? {
+            // A handler may have put another timer in this one's place: the turn is not its own then.
+            if !self.driver.owns(&poll.turn) {
+                return None;
+            }
+            match self.driver.next(&mut poll.turn, &mut self.table)? {
                 Due::Once { payload, key, deadline } => {
-                    return Some(expired(poll.now, self.rate.start_of(deadline), key, payload));
+                    return Some(expired(poll.now, W::time_of(&self.rate, deadline), key, payload));
                 }
                 Due::Every { index } => {
                     if let Some(expired) = self.fire_periodic(poll, index) {
@@ -207,6 +214,20 @@ impl<T> Steps for LocalTimer<T> {
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {
-        self.contents.finish(poll)
+        let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
+        self.driver.finish(poll.turn);
+        let sweeping = self.driver.keep_bounded(&mut self.table, false, self.budget.sweep);
+        if !more {
+            let Self { driver, table, .. } = self;
+            driver.wheel.poll_ended(|entry| table.is_live(entry));
+        }
+        Polled { fired, more: more || sweeping }
     }
+}
+
+/// Describes a timer that fires in the poll at `now`.
+#[inline(always)]
+fn expired<T>(now: Time, deadline: Time, key: Key<T>, payload: T) -> Expired<T> {
+    let lateness = now.saturating_duration_since(deadline);
+    Expired { payload, key, deadline, lateness, shard: 0 }
 }

@@ -6,7 +6,7 @@
 //! does no harm.
 
 use super::node::Node;
-use crate::drive::{Fate, TimerStore};
+use crate::drive::{Drivable, Fate, TimerStore};
 use crate::state::{Phase, State};
 use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
@@ -14,6 +14,7 @@ use crate::time::{Deadline, Repeat, Time};
 use crate::types::{Key, salt};
 use crate::wheel::Entry;
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
@@ -73,20 +74,21 @@ pub(super) enum Rescheduled {
     Gone,
 }
 
-/// See the module. Where it is `EXACT`, as a [`FixedTimer`](crate::FixedTimer) needs it, every move files an entry of
-/// its own, so an entry that names another deadline than its node is a zombie.
-pub(super) struct Table<T, const EXACT: bool> {
+/// See the module. Over a wheel that is `IN_ORDER` every move inserts its own entry, so an entry that names another
+/// deadline than its node is a zombie.
+pub(super) struct Table<T, W> {
     nodes: Vec<Node<T>>,
     /// The free node that is taken next: the one that was freed last, whose line is still in cache.
     free: u32,
     pending: usize,
     /// Where the nodes begin to count generations: at random, so that other tables' keys are stale here.
     salt: u64,
+    _wheel: PhantomData<fn() -> W>,
 }
 
-impl<T, const EXACT: bool> Table<T, EXACT> {
+impl<T, W: Drivable> Table<T, W> {
     pub(super) fn new() -> Self {
-        Self { nodes: Vec::new(), free: NIL, pending: 0, salt: salt() }
+        Self { nodes: Vec::new(), free: NIL, pending: 0, salt: salt(), _wheel: PhantomData }
     }
 
     #[inline]
@@ -300,12 +302,12 @@ impl<T, const EXACT: bool> Table<T, EXACT> {
     /// Whether the timer of this node is pending and the entry is its current one.
     #[inline(always)]
     fn is_current(node: &Node<T>, entry: &Entry) -> bool {
-        let names_it = !EXACT || node.deadline() == entry.deadline;
+        let names_it = !W::IN_ORDER || node.deadline() == entry.deadline;
         node.state().is_current(entry.mark) & names_it
     }
 }
 
-impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
+impl<T, W: Drivable> TimerStore for Table<T, W> {
     type Fired = Due<T>;
 
     #[inline]
@@ -354,10 +356,12 @@ impl<T, const EXACT: bool> TimerStore for Table<T, EXACT> {
 mod tests {
     use super::*;
     use crate::system::prefers_huge;
+    use crate::wheel::AnyWheel;
 
     #[test]
     fn many_nodes_prefer_huge_pages() {
-        let (mut grown, mut reserved) = (Table::<u64, false>::new(), Table::<u64, false>::new());
+        let (mut grown, mut reserved) =
+            (Table::<u64, AnyWheel>::new(), Table::<u64, AnyWheel>::new());
         (0..200_000).for_each(|n| assert!(grown.arm(n, n).is_ok()));
         reserved.reserve(200_000);
         for table in [grown, reserved] {

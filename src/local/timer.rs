@@ -1,12 +1,17 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
-use super::common::{Contents, until};
-use super::table::Rescheduled;
+
+use super::table::{Armed, MAX_NODES, Rescheduled, Table};
+use super::wheel::LocalWheel;
+use crate::drive::{Driver, TimerStore, ZOMBIES_PER_LOOK};
 use crate::state::Phase;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, When, whole_ms,
 };
-use crate::types::{BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Settings};
-use crate::wheel::AnyWheel;
+use crate::types::{
+    Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind,
+    Settings,
+};
+use crate::wheel::{AnyWheel, Entry, no_memory};
 use core::fmt;
 use core::time::Duration;
 
@@ -69,14 +74,28 @@ use core::time::Duration;
 /// }
 /// # }
 /// ```
-pub struct LocalTimer<T> {
+///
+/// [`FixedTimer`](crate::FixedTimer) is this timer over a queue, for timers that all have the same delay.
+pub struct LocalTimer<T, W = AnyWheel> {
     pub(super) rate: TickRate,
-    pub(super) contents: Contents<T, AnyWheel, false>,
+    pub(super) table: Table<T, W>,
+    pub(super) driver: Driver<W>,
+    /// Timers that may be pending.
+    limit: usize,
+    /// The work of one poll.
+    pub(super) budget: Budget,
+    /// How much longer than to the next deadline a loop may sleep.
+    slack: Duration,
+    /// Zombies made since the last check of their bound.
+    pub(super) zombies_since_check: u32,
     /// Of polls, and of what was scheduled for a point in time that had passed.
     pub(super) latest: MonotonicNow,
     /// The timer whose handler is running in a poll with a clock: its pause begins when that ends, or with
-    /// the next poll if nobody knows when it did.
+    /// the next poll if the end is unknown.
     pub(super) resting: Option<Key<T>>,
+    /// Over a queue: the one delay, and the deadline at the back.
+    pub(super) delay: Duration,
+    pub(super) last: Time,
 }
 
 impl Settings {
@@ -86,11 +105,8 @@ impl Settings {
     ///
     /// If a setting is out of range.
     pub fn build_local<T>(self) -> Result<LocalTimer<T>, BuildError> {
-        let rate = self.check()?;
-        let contents = Contents::new(AnyWheel::new(self.wheel)?, &self);
-        let mut timer = LocalTimer { rate, contents, latest: MonotonicNow::NONE, resting: None };
-        timer.reserve(self.capacity);
-        Ok(timer)
+        let wheel = AnyWheel::new(self.wheel)?;
+        LocalTimer::over(wheel, self)
     }
 }
 
@@ -131,7 +147,7 @@ impl<T> LocalTimer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let Deadline { tick, .. } = self.deadline_of(now, when.into());
-        self.contents.schedule(tick, payload)
+        self.schedule_at(tick, payload)
     }
 
     /// The deadline of a timer that is set at `now`; an instant counts on the machine's clock.
@@ -192,17 +208,13 @@ impl<T> LocalTimer<T> {
         T: Recurring,
     {
         let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
-        self.contents.schedule_periodic(Repeat { payload, clone: T::clone, course })
-    }
-
-    /// Cancels the timer that `key` names and hands its payload back, if it is pending.
-    #[inline]
-    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        let Some(payload) = self.contents.table.end(key, Phase::Cancelled) else {
-            return Cancel::Lost;
-        };
-        self.contents.count_zombie();
-        Cancel::Won(payload)
+        let tick = course.tick();
+        if self.pending() >= self.limit {
+            return Err(self.refusal(payload));
+        }
+        let repeat = Repeat { payload, clone: T::clone, course };
+        let armed = self.table.arm_periodic(repeat).map_err(ScheduleError::no_memory)?;
+        self.insert_new(armed, tick)
     }
 
     /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
@@ -213,22 +225,58 @@ impl<T> LocalTimer<T> {
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let deadline = self.deadline_of(now, when.into());
-        match self.contents.table.reschedule(key, deadline) {
+        match self.table.reschedule(key, deadline) {
             Rescheduled::Gone => return Reschedule::Gone,
             Rescheduled::Later => {}
             Rescheduled::Earlier(armed) => {
-                self.contents.insert(armed.entry(deadline.tick));
-                self.contents.count_zombie();
+                self.insert(armed.entry(deadline.tick));
+                self.count_zombie(key);
             }
         }
         Reschedule::Moved
+    }
+
+    /// The length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.rate.tick()
+    }
+}
+
+impl<T, W: LocalWheel> LocalTimer<T, W> {
+    pub(super) fn over(wheel: W, settings: Settings) -> Result<Self, BuildError> {
+        let mut timer = Self {
+            rate: settings.check()?,
+            table: Table::new(),
+            driver: Driver::new(wheel),
+            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            budget: settings.budget,
+            slack: settings.slack,
+            zombies_since_check: 0,
+            latest: MonotonicNow::NONE,
+            resting: None,
+            delay: Duration::ZERO,
+            last: Time::ZERO,
+        };
+        timer.reserve(settings.capacity);
+        Ok(timer)
+    }
+
+    /// Cancels the timer that `key` names and hands its payload back, if it is pending.
+    #[inline]
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
+            return Cancel::Lost;
+        };
+        self.count_zombie(key);
+        Cancel::Won(payload)
     }
 
     /// The payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key<T>) -> Option<&T> {
-        self.contents.table.get(key)
+        self.table.get(key)
     }
 
     /// The payload of the timer that `key` names, to be changed, if it is pending.
@@ -249,34 +297,28 @@ impl<T> LocalTimer<T> {
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
-        self.contents.table.get_mut(key)
+        self.table.get_mut(key)
     }
 
     /// When the timer that `key` names is due, rounded up to a tick, if it is pending.
     #[inline]
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        self.contents.table.deadline(key).map(|tick| self.rate.start_of(tick))
+        self.table.deadline(key).map(|tick| W::time_of(&self.rate, tick))
     }
 
     /// Whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.contents.table.deadline(key).is_some()
-    }
-
-    /// The length of a tick.
-    #[must_use]
-    pub fn tick(&self) -> Duration {
-        self.rate.tick()
+        self.table.deadline(key).is_some()
     }
 
     /// Timers that are pending.
     #[inline]
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.contents.table.pending()
+        self.table.pending()
     }
 
     /// Whether no timer is pending.
@@ -294,7 +336,11 @@ impl<T> LocalTimer<T> {
     /// cut short or whose handlers scheduled what is due already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.contents.next_deadline(|tick| self.rate.start_of(tick))
+        if self.is_empty() {
+            return None;
+        }
+        let next = W::time_of(&self.rate, self.driver.next_deadline()?);
+        Some(next).filter(|next| *next < Time::MAX)
     }
 
     /// How long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due. O(1) as
@@ -304,7 +350,9 @@ impl<T> LocalTimer<T> {
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        until(self.next_deadline(), now, |next| self.rate.with_slack(next, self.contents.slack))
+        let next = self.next_deadline()?;
+        let until = if next <= now { next } else { W::with_slack(&self.rate, next, self.slack) };
+        Some(until.saturating_duration_since(now))
     }
 
     /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
@@ -313,12 +361,88 @@ impl<T> LocalTimer<T> {
     pub fn poll_timeout_ms(&self, now: Time) -> i32 {
         whole_ms(self.poll_timeout(now))
     }
+
+    #[inline(always)]
+    pub(super) fn schedule_at(
+        &mut self,
+        tick: u64,
+        payload: T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        if self.pending() >= self.limit {
+            return Err(self.refusal(payload));
+        }
+        let armed = self.table.arm(tick, payload).map_err(ScheduleError::no_memory)?;
+        self.insert_new(armed, tick)
+    }
+
+    /// Returns the error of one timer more than the limit.
+    #[cold]
+    fn refusal(&self, payload: T) -> ScheduleError<T> {
+        let limit = self.limit;
+        let kind = if limit == MAX_NODES {
+            ScheduleErrorKind::OutOfNodes { shard: 0, limit: limit as u64 }
+        } else {
+            ScheduleErrorKind::TooManyPending { pending: limit, max_pending: limit }
+        };
+        ScheduleError::new(kind, payload)
+    }
+
+    /// Inserts the entry of a timer that has just been armed, or takes it back if there is no memory.
+    #[inline(always)]
+    fn insert_new(&mut self, armed: Armed, tick: u64) -> Result<Key<T>, ScheduleError<T>> {
+        let Entry { deadline, index, mark } = armed.entry(tick);
+        if !self.driver.insert(armed.entry(tick)) && !self.make_room(deadline, index, mark) {
+            if let Some(payload) = self.take_back(armed.key()) {
+                return Err(ScheduleError::no_memory(payload));
+            }
+        }
+        Ok(armed.key())
+    }
+
+    /// The payload of a timer that has just been armed. Apart, so that it costs the others nothing.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, key: Key<T>) -> Option<T> {
+        self.table.end(key, Phase::Cancelled)
+    }
+
+    /// Inserts the entry of a timer whose deadline moves; ends the process if there is no memory.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, entry: Entry) {
+        if !self.driver.insert(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
+            no_memory();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
+        self.driver.make_room(Entry { deadline, index, mark }, &self.table)
+    }
+
+    /// The timer that `key` names has left its entry behind.
+    #[inline]
+    pub(super) fn count_zombie(&mut self, key: Key<T>) {
+        let Self { driver, table, .. } = self;
+        driver.wheel.entry_died(key.index(), |entry| table.is_live(entry));
+        self.zombies_since_check += 1;
+        if u64::from(self.zombies_since_check) >= ZOMBIES_PER_LOOK {
+            self.check_zombies();
+        }
+    }
+
+    /// Cancels alone keep the bound: it must hold for loops that seldom poll, too.
+    #[cold]
+    #[inline(never)]
+    fn check_zombies(&mut self) {
+        self.zombies_since_check = 0;
+        self.driver.look_at_zombies(&mut self.table);
+    }
 }
 
-impl<T> fmt::Debug for LocalTimer<T> {
+impl<T, W: LocalWheel> fmt::Debug for LocalTimer<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalTimer")
-            .field("tick", &self.rate.tick())
+        f.debug_struct(if W::IN_ORDER { "FixedTimer" } else { "LocalTimer" })
             .field("pending", &self.pending())
             .field("next_deadline", &self.next_deadline())
             .finish_non_exhaustive()

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 const CHUNK_ENTRIES: usize = 31;
 
 /// See the module. An entry with a deadline before that of the last one waits behind it: late, never early.
-pub(crate) struct Fifo {
+pub struct Fifo {
     hand: u64,
     len: usize,
     bucket: Bucket,

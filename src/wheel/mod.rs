@@ -45,6 +45,6 @@ pub use any::AnyWheel;
 pub use burst::BURST;
 pub(crate) use contract::no_memory;
 pub use contract::{DeadMask, Entry, Sweep, Wheel};
-pub(crate) use fifo::Fifo;
+pub use fifo::Fifo;
 pub use hashed::Hashed;
 pub use hierarchical::Hierarchical;

@@ -50,7 +50,7 @@ fn loops_need_no_look_at_their_answers() {
     timer.poll_with(now, |_, _| ());
     timer.poll_with_clock(&ManualClock::new(), |_, _| ());
 
-    let mut timer = FixedTimer::new(Duration::ZERO);
+    let mut timer = FixedTimer::with_delay(Duration::ZERO);
     let key = timer.schedule(now, 1).unwrap();
     timer.reschedule(now, key);
     timer.cancel(key);

@@ -249,7 +249,7 @@ fn timers_of_one_thread_drop_payloads_that_panic() {
     let drops = Arc::new(AtomicU32::new(0));
     let fatal = || Fatal(Arc::clone(&drops));
     let mut local = LocalTimer::new(ms(1)).unwrap();
-    let mut fixed = FixedTimer::new(ms(1));
+    let mut fixed = FixedTimer::with_delay(ms(1));
     for clears in [true, false] {
         for _ in 0..3 {
             local.schedule(Time::ZERO, HOUR, fatal()).unwrap();

@@ -53,7 +53,7 @@ fn a_handler_that_schedules_zero_delays_for_ever_starves_nobody() {
 
 #[test]
 fn a_fixed_timer_without_delay_starves_nobody() {
-    let mut timer = FixedTimer::new(Duration::ZERO);
+    let mut timer = FixedTimer::with_delay(Duration::ZERO);
     timer.schedule(ms(5), ()).unwrap();
     for round in 0..100 {
         let now = ms(5 + round);
@@ -151,7 +151,8 @@ fn a_handler_may_drop_its_timer() {
 
 #[test]
 fn a_poll_of_a_fixed_timer_ends_when_its_handler_swaps_it() {
-    let (mut timer, mut other) = (FixedTimer::new(for_ms(10)), FixedTimer::new(for_ms(9)));
+    let (mut timer, mut other) =
+        (FixedTimer::with_delay(for_ms(10)), FixedTimer::with_delay(for_ms(9)));
     for n in 0..3 {
         timer.schedule(ms(0), n).unwrap();
         other.schedule(ms(0), 10 + n).unwrap();
@@ -168,7 +169,7 @@ fn a_poll_of_a_fixed_timer_ends_when_its_handler_swaps_it() {
 /// What a handler of a `FixedTimer` schedules comes after what is due, before what is scheduled later.
 #[test]
 fn a_fixed_timer_keeps_the_order_of_what_handlers_schedule() {
-    let mut timer = FixedTimer::new(Duration::ZERO);
+    let mut timer = FixedTimer::with_delay(Duration::ZERO);
     for n in 0..3 {
         timer.schedule(ms(5), n).unwrap();
     }
@@ -270,7 +271,7 @@ fn a_panic_in_a_handler_leaves_the_timer_usable() {
 
 #[test]
 fn a_panic_in_a_handler_of_a_fixed_timer_leaves_it_usable() {
-    let mut timer = FixedTimer::new(for_ms(1));
+    let mut timer = FixedTimer::with_delay(for_ms(1));
     for n in 0..3 {
         timer.schedule(ms(0), n).unwrap();
     }
@@ -311,7 +312,7 @@ fn every_payload_is_dropped_exactly_once() {
 
 #[test]
 fn a_forgotten_drain_leaves_the_timers_that_it_has_not_come_to() {
-    let mut fixed = FixedTimer::new(for_ms(10));
+    let mut fixed = FixedTimer::with_delay(for_ms(10));
     for n in 0..3 {
         fixed.schedule(ms(0), n).unwrap();
     }

@@ -61,7 +61,7 @@ fn a_steady_state_allocates_nothing() {
 
 #[test]
 fn the_queue_allocates_nothing_in_a_steady_state() {
-    let mut timer = FixedTimer::new(Duration::from_secs(30));
+    let mut timer = FixedTimer::with_delay(Duration::from_secs(30));
     let mut now = Time::ZERO;
     let mut random = Random::new(7);
     let mut keys: Vec<Key<usize>> =

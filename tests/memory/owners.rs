@@ -4,7 +4,7 @@ use crate::allocator::refusing_from;
 use crate::support::random::Random;
 use std::time::Duration;
 use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
-use tickwheel::{FixedTimer, Key, ManualClock, MissedTicks, Period, Settings};
+use tickwheel::{Key, ManualClock, MissedTicks, Period, Settings};
 use tickwheel::{ScheduleError, ScheduleErrorKind, Time, WheelKind};
 
 /// The wheels grow by 16 KiB and more at a time, the log by 8 KiB.
@@ -134,7 +134,8 @@ fn a_timer_of_a_queue_without_room_comes_back() {
     let _alone = crate::alone();
     let second = Duration::from_secs(1);
     for allowed in ALLOWED {
-        let mut timer = FixedTimer::with_capacity(second, NODES as usize + 2000);
+        let mut timer =
+            Settings::new().capacity(NODES as usize + 2000).build_fixed(second).unwrap();
         let accepted = until_refused(&mut |_, n| timer.schedule(Time::ZERO, n), 100, allowed);
         assert_eq!(timer.pending(), accepted);
         // A handler's own timers wait in a list until its poll is over.

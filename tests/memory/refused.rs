@@ -128,7 +128,7 @@ fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
         let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
         let count = refused_locally(|n| timer.schedule(Time::ZERO, DELAY, n), before);
         assert_eq!(timer.poll(Time::ZERO + DELAY, |_| ()).fired as u64, count);
-        let mut fixed = FixedTimer::new(DELAY);
+        let mut fixed = FixedTimer::with_delay(DELAY);
         let count = refused_locally(|n| fixed.schedule(Time::ZERO, n), before);
         assert_eq!(fixed.poll(Time::ZERO + DELAY, |_| ()).fired as u64, count);
     }
@@ -141,7 +141,7 @@ fn room_for_which_there_is_no_memory_is_not_made() {
     let (most, all) = (1 << 20, usize::MAX);
     refusing_from(most, || {
         let mut local = LocalTimer::with_capacity(ms, all).unwrap();
-        let mut fixed = FixedTimer::with_capacity(DELAY, all);
+        let mut fixed = Settings::new().capacity(all).build_fixed(DELAY).unwrap();
         let mut built = Settings::new().capacity(all).build_local().unwrap();
         let mut built_fixed = Settings::new().capacity(all).build_fixed(ms).unwrap();
         local.reserve(all);
