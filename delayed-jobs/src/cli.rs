@@ -1,15 +1,17 @@
 //! The options, and which command they lead to.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::net::TcpListener;
 
 use crate::consume::{ConsumeSettings, consume};
 use crate::demo::{DemoSettings, demo};
 use crate::failure::Failure;
 use crate::figures::{FigureSettings, figures};
+use crate::gather::gather;
 use crate::http;
 use crate::node::Node;
 use crate::settings::Settings;
@@ -26,10 +28,15 @@ const SYSTEM: u8 = 3;
 #[command(
     name = "delayed-jobs",
     version,
+    args_override_self = true,
     after_help = "Exit codes: 0 ended well, 1 breach, 2 bad options or a Redis that does not fit, 3 the \
                   system or the network refused something."
 )]
-struct Cli {
+pub(crate) struct Cli {
+    /// A file (TOML) of settings named like the options; DELAYED_JOBS_NAME in the environment wins over it,
+    /// and an option over both
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -42,7 +49,7 @@ enum Command {
         #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
         listen: SocketAddr,
         #[command(flatten)]
-        node: Settings,
+        node: Box<Settings>,
     },
     /// Run a command for each job that fires: its input is the payload, its exit code the outcome
     Consume {
@@ -64,7 +71,15 @@ enum Command {
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let gathered = gather(&Cli::command(), std::env::args_os().collect(), std::env::vars_os());
+    let cli = match gathered {
+        Ok(all) => Cli::from_arg_matches(&Cli::command().get_matches_from(all)),
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let cli = cli.unwrap_or_else(|error| error.exit());
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| "delayed_jobs=warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
@@ -87,7 +102,7 @@ pub fn main() -> ExitCode {
 
 async fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Serve { listen, node } => serve(listen, node).await,
+        Command::Serve { listen, node } => serve(listen, *node).await,
         Command::Consume { consume: options } => {
             consume(&options, asked_to_end()).await?;
             Ok(ExitCode::SUCCESS)

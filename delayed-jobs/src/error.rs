@@ -1,6 +1,6 @@
 //! What can go wrong between a node and its Redis.
 
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 
 /// Why a request to the store failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -10,6 +10,12 @@ pub enum StoreError {
     /// known; with an idempotency key it can be repeated.
     #[error("Redis is away: {0}")]
     Away(RedisError),
+    /// Redis refuses the user, the password, or a command that the user has no right to. Nothing was done.
+    #[error("Redis denies access (rights and passwords: delayed-jobs/README.md): {0}")]
+    Denied(RedisError),
+    /// Redis has no memory left within `maxmemory`, or no disk. Nothing was done.
+    #[error("Redis is full (raise `maxmemory`, or free its disk): {0}")]
+    Full(RedisError),
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request, which made the job {0}")]
     KeyReused(String),
@@ -21,8 +27,35 @@ pub enum StoreError {
     Unfit(String),
 }
 
+impl StoreError {
+    /// Names the trouble with Redis, if it is one.
+    pub(crate) fn redis_trouble(&self) -> Option<&'static str> {
+        match self {
+            Self::Away(_) => Some("away"),
+            Self::Denied(_) => Some("denied"),
+            Self::Full(_) => Some("full"),
+            _ => None,
+        }
+    }
+}
+
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
+        // A script's own error carries the code of the command within it in its text only.
+        let text = error.to_string();
+        let says = |words: &[&str]| {
+            error.code().is_some_and(|code| words.contains(&code))
+                || words.iter().any(|word| text.contains(&format!("{word} ")))
+        };
+        if error.kind() == ErrorKind::AuthenticationFailed
+            || says(&["NOAUTH", "WRONGPASS", "NOPERM"])
+            || text.contains("user executing the script can't")
+        {
+            return Self::Denied(error);
+        }
+        if says(&["OOM", "MISCONF"]) {
+            return Self::Full(error);
+        }
         Self::Away(error)
     }
 }

@@ -244,12 +244,18 @@ async fn overview(State(shared): Shares) -> Result<Response, Refusal> {
 }
 
 async fn health(State(shared): Shares) -> Response {
-    let durability = shared.store.durability().await;
+    let asked = async {
+        shared.store.probe().await?;
+        shared.store.durability().await
+    };
     let silent = shared.silence() > shared.store.settings().lease.max(Duration::from_secs(1));
-    let (status, redis, log) = match &durability {
+    let (status, redis, log) = match asked.await {
         Ok(log) if !silent => (StatusCode::OK, "up", log.word()),
         Ok(log) => (StatusCode::SERVICE_UNAVAILABLE, "up", log.word()),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "away", "unknown"),
+        Err(error) => {
+            let trouble = error.redis_trouble().unwrap_or("away");
+            (StatusCode::SERVICE_UNAVAILABLE, trouble, "unknown")
+        }
     };
     let body = json!({
         "node": shared.name,

@@ -179,7 +179,7 @@ async fn hear(store: Store, news: Arc<News>) {
 }
 
 async fn hear_on(store: &Store, news: &News) -> Result<(), redis::RedisError> {
-    let mut connection = store.link().client().get_async_pubsub().await?;
+    let mut connection = store.link().pubsub().await?;
     connection.subscribe(store.ready_channel()).await?;
     // What became ready before is not announced again.
     news.all();

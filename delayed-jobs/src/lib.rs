@@ -4,6 +4,7 @@
 //! to consumers. `docs/DISTRIBUTED.md` says how and why. The rooms:
 //!
 //! * [`settings`](Settings), `job`, `error` - the ground
+//! * `gather` - settings from file, environment and command line
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
 //! * [`node`](Node) - leases, window, firing
 //! * `inbox`, [`consumer`](Consumer) - take what has fired, acknowledge it
@@ -19,6 +20,7 @@ mod demo;
 mod error;
 mod failure;
 mod figures;
+mod gather;
 mod http;
 mod inbox;
 mod job;
@@ -36,5 +38,5 @@ pub use error::StoreError;
 pub use http::serve;
 pub use job::{Accepted, Found, Job, JobId, NewJob, Retry, State, When};
 pub use node::Node;
-pub use settings::Settings;
+pub use settings::{Secret, Settings};
 pub use store::{Delivery, NodeView, Overview, Page, PartitionView, Store};

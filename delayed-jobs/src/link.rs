@@ -1,62 +1,307 @@
-//! One connection to Redis that many tasks share and that is made anew after trouble. An answer is waited
-//! for only so long, and what was asked for on a connection that is given up is not asked for again.
+//! One connection to Redis that many tasks share: to one server, to the master that Sentinel names, or to a
+//! cluster. It is made anew after trouble, with the password that the file holds by then. A request on a
+//! connection that was given up is not repeated.
 
-use std::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError};
-use tokio::sync::Mutex;
+use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, RedisFuture, TlsCertificates,
+    TlsMode, Value,
+};
 
-/// The connection, or what is needed to make one.
+use crate::settings::Settings;
+
+/// Makes connections, and keeps one.
 pub(crate) struct Link {
-    client: Client,
-    patience: Duration,
-    /// With a number that tells one connection from the next.
-    current: Mutex<(u64, Option<MultiplexedConnection>)>,
+    settings: Settings,
+    making: tokio::sync::Mutex<()>,
+    current: Arc<Current>,
 }
 
-/// A connection on loan.
+/// The kept connection, with a number that tells it from the next one.
+type Current = Mutex<(u64, Option<Wire>)>;
+
+#[derive(Clone)]
+enum Wire {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// A connection on loan. An error that shows it to be of no more use makes the link forget it.
 pub(crate) struct Loan {
+    pub(crate) connection: Connection,
+}
+
+/// A connection of the link.
+pub(crate) struct Connection {
     number: u64,
-    pub(crate) connection: MultiplexedConnection,
+    wire: Wire,
+    current: Arc<Current>,
 }
 
 impl Link {
-    pub(crate) fn new(address: &str, patience: Duration) -> Result<Self, RedisError> {
-        Ok(Self { client: Client::open(address)?, patience, current: Mutex::new((0, None)) })
+    /// Reads the addresses; connects later.
+    pub(crate) fn new(settings: Settings) -> Result<Self, RedisError> {
+        let link = Self {
+            settings,
+            making: tokio::sync::Mutex::default(),
+            current: Arc::new(Mutex::new((0, None))),
+        };
+        let servers = link.servers()?;
+        if servers.iter().any(|server| is_tls(server.addr())) {
+            // An error says that this process has a provider already.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        link.certificates()?;
+        Ok(link)
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// The connection; makes one if there is none.
+    /// Returns the connection; makes one if there is none.
     pub(crate) async fn loan(&self) -> Result<Loan, RedisError> {
-        let mut current = self.current.lock().await;
-        if let (number, Some(connection)) = &*current {
-            return Ok(Loan { number: *number, connection: connection.clone() });
+        if let Some(loan) = self.kept() {
+            return Ok(loan);
+        }
+        let _one_at_a_time = self.making.lock().await;
+        if let Some(loan) = self.kept() {
+            return Ok(loan);
+        }
+        let wire = self.connect().await?;
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = (current.0 + 1, Some(wire.clone()));
+        Ok(self.lend(current.0, wire))
+    }
+
+    fn kept(&self) -> Option<Loan> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(self.lend(current.0, current.1.clone()?))
+    }
+
+    fn lend(&self, number: u64, wire: Wire) -> Loan {
+        let connection = Connection { number, wire, current: Arc::clone(&self.current) };
+        Loan { connection }
+    }
+
+    async fn connect(&self) -> Result<Wire, RedisError> {
+        let patience = self.settings.patience;
+        if self.settings.redis_cluster {
+            let mut builder = ClusterClientBuilder::new(self.servers()?)
+                .connection_timeout(patience)
+                .response_timeout(patience)
+                .overall_response_timeout(Some(patience));
+            if let Some(certificates) = self.certificates()? {
+                builder = builder.certs(certificates);
+            }
+            return Ok(Wire::Cluster(builder.build()?.get_async_connection().await?));
         }
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.patience))
-            .set_response_timeout(Some(self.patience));
-        let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        *current = (current.0 + 1, Some(connection.clone()));
-        Ok(Loan { number: current.0, connection })
+            .set_connection_timeout(Some(patience))
+            .set_response_timeout(Some(patience));
+        let client = self.client().await?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map(Wire::One)
     }
 
-    /// Gives a connection up after an error that says that it may be of no more use.
-    pub(crate) async fn report(&self, number: u64, error: &RedisError) {
-        if error.is_timeout() || error.is_io_error() || error.is_connection_dropped() {
-            let mut current = self.current.lock().await;
-            if current.0 == number {
-                current.1 = None;
+    /// Opens a connection that hears notices. A cluster passes each notice on to all of its servers.
+    pub(crate) async fn pubsub(&self) -> Result<PubSub, RedisError> {
+        if !self.settings.redis_cluster {
+            return self.within(self.client().await?).await;
+        }
+        let mut failed = None;
+        for server in self.servers()? {
+            match self.within(self.client_of(server)?).await {
+                Ok(opened) => return Ok(opened),
+                Err(error) => failed = Some(error),
             }
         }
+        Err(failed.unwrap_or_else(|| (ErrorKind::InvalidClientConfig, "no address").into()))
+    }
+
+    async fn within(&self, client: Client) -> Result<PubSub, RedisError> {
+        let opened = tokio::time::timeout(self.settings.patience, client.get_async_pubsub());
+        opened
+            .await
+            .unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
+    }
+
+    /// Names the server that takes writes now.
+    async fn client(&self) -> Result<Client, RedisError> {
+        let servers = self.servers()?;
+        match &self.settings.redis_sentinel {
+            Some(master) => self.sentinel(servers, master)?.async_get_client().await,
+            None => match <[ConnectionInfo; 1]>::try_from(servers) {
+                Ok([server]) => self.client_of(server),
+                Err(_) => {
+                    let hint = "several addresses need --redis-sentinel or --redis-cluster";
+                    Err((ErrorKind::InvalidClientConfig, hint).into())
+                }
+            },
+        }
+    }
+
+    fn client_of(&self, server: ConnectionInfo) -> Result<Client, RedisError> {
+        match self.certificates()? {
+            Some(certificates) if is_tls(server.addr()) => {
+                Client::build_with_tls(server, certificates)
+            }
+            _ => Client::open(server),
+        }
+    }
+
+    /// The addresses are those of sentinels; user and password are for the master.
+    fn sentinel(
+        &self,
+        sentinels: Vec<ConnectionInfo>,
+        master: &str,
+    ) -> Result<SentinelClient, RedisError> {
+        let tls = sentinels.iter().any(|one| is_tls(one.addr()));
+        let (addresses, of_url) = self.addresses()?.into_iter().fold(
+            (Vec::new(), None),
+            |(mut addresses, _), one: ConnectionInfo| {
+                addresses.push(one.addr().clone());
+                (addresses, Some(one.redis_settings().clone()))
+            },
+        );
+        let mut builder =
+            SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?;
+        // What the address itself carries is for the sentinels.
+        if let Some(name) = of_url.as_ref().and_then(RedisConnectionInfo::username) {
+            builder = builder.set_client_to_sentinel_username(name);
+        }
+        if let Some(password) = of_url.as_ref().and_then(RedisConnectionInfo::password) {
+            builder = builder.set_client_to_sentinel_password(password);
+        }
+        if let Some(of_master) = sentinels.first().map(ConnectionInfo::redis_settings) {
+            builder = builder.set_client_to_redis_db(of_master.db());
+        }
+        let (user, password) = self.login()?;
+        if let Some(user) = user {
+            builder = builder.set_client_to_redis_username(user);
+        }
+        if let Some(password) = password {
+            builder = builder.set_client_to_redis_password(password);
+        }
+        if tls {
+            builder = builder
+                .set_client_to_redis_tls_mode(TlsMode::Secure)
+                .set_client_to_sentinel_tls_mode(TlsMode::Secure);
+            if let Some(certificates) = self.certificates()? {
+                builder = builder
+                    .set_client_to_redis_certificates(certificates.clone())
+                    .set_client_to_sentinel_certificates(certificates);
+            }
+        }
+        builder.build()
+    }
+
+    /// Returns the addresses as they are given.
+    fn addresses(&self) -> Result<Vec<ConnectionInfo>, RedisError> {
+        let addresses = self.settings.redis.split(',').map(str::trim);
+        addresses.map(IntoConnectionInfo::into_connection_info).collect()
+    }
+
+    /// Returns the addresses with the user and the password of the settings.
+    fn servers(&self) -> Result<Vec<ConnectionInfo>, RedisError> {
+        let (user, password) = self.login()?;
+        let of_settings = |server: ConnectionInfo| {
+            let mut login = server.redis_settings().clone();
+            if let Some(user) = &user {
+                login = login.set_username(user);
+            }
+            if let Some(password) = &password {
+                login = login.set_password(password);
+            }
+            server.set_redis_settings(login)
+        };
+        Ok(self.addresses()?.into_iter().map(of_settings).collect())
+    }
+
+    /// Returns user and password. The file is read each time, so that a new password needs no restart.
+    fn login(&self) -> Result<(Option<String>, Option<String>), RedisError> {
+        let settings = &self.settings;
+        let password = match &settings.redis_password_file {
+            Some(file) => Some(String::from_utf8_lossy(&read(file)?).trim_end().to_owned()),
+            None => settings.redis_password.as_ref().map(|secret| secret.reveal().to_owned()),
+        };
+        Ok((settings.redis_user.clone(), password))
+    }
+
+    fn certificates(&self) -> Result<Option<TlsCertificates>, RedisError> {
+        let settings = &self.settings;
+        let root_cert = settings.redis_ca.as_deref().map(read).transpose()?;
+        let client_tls = match (&settings.redis_cert, &settings.redis_key) {
+            (Some(cert), Some(key)) => {
+                Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
+            }
+            _ => None,
+        };
+        let some = root_cert.is_some() || client_tls.is_some();
+        Ok(some.then_some(TlsCertificates { client_tls, root_cert }))
     }
 }
 
-impl Loan {
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+fn is_tls(address: &ConnectionAddr) -> bool {
+    matches!(address, ConnectionAddr::TcpTls { .. })
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, RedisError> {
+    std::fs::read(file).map_err(|error| {
+        let what = format!("{}: {error}", file.display());
+        RedisError::from((ErrorKind::InvalidClientConfig, "a file cannot be read", what))
+    })
+}
+
+impl Connection {
+    /// Forgets the connection if it is dead, or leads to a server that takes no writes any more.
+    fn judge<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
+        if let Err(error) = &answer {
+            let dead = error.is_timeout() || error.is_io_error() || error.is_connection_dropped();
+            let demoted = matches!(error.code(), Some("READONLY" | "MASTERDOWN"));
+            if dead || demoted || error.kind() == ErrorKind::ClusterConnectionNotFound {
+                let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+                if current.0 == self.number {
+                    current.1 = None;
+                }
+            }
+        }
+        answer
+    }
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let answer = match &mut self.wire {
+                Wire::One(wire) => wire.req_packed_command(command).await,
+                Wire::Cluster(wire) => wire.req_packed_command(command).await,
+            };
+            self.judge(answer)
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let answers = match &mut self.wire {
+                Wire::One(wire) => wire.req_packed_commands(commands, offset, count).await,
+                Wire::Cluster(wire) => wire.req_packed_commands(commands, offset, count).await,
+            };
+            self.judge(answers)
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        match &self.wire {
+            Wire::One(wire) => wire.get_db(),
+            Wire::Cluster(wire) => wire.get_db(),
+        }
     }
 }

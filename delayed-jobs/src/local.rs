@@ -1,6 +1,7 @@
 //! Redis and nodes as processes of this machine, on the loopback interface, for tests, the demo and the
 //! figures. Everything ends with its owner.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -150,6 +151,20 @@ impl NodeProcess {
     /// What the system or the node says.
     pub async fn start(program: &Path, settings: &Settings, listen: &str) -> io::Result<Self> {
         let duration = |value: Duration| format!("{}ms", value.as_millis());
+        let mut more: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: Option<&OsStr>| {
+            more.extend(value.into_iter().flat_map(|value| [name.into(), value.into()]));
+        };
+        option("--redis-sentinel", settings.redis_sentinel.as_ref().map(OsStr::new));
+        option("--redis-user", settings.redis_user.as_ref().map(OsStr::new));
+        let files = [
+            ("--redis-password-file", &settings.redis_password_file),
+            ("--redis-ca", &settings.redis_ca),
+            ("--redis-cert", &settings.redis_cert),
+            ("--redis-key", &settings.redis_key),
+        ];
+        files.iter().for_each(|(name, file)| option(name, file.as_deref().map(OsStr::new)));
+        more.extend(settings.redis_cluster.then(|| "--redis-cluster".into()));
         let mut child = Command::new(program)
             .args(["serve", "--listen", listen, "--redis", &settings.redis])
             .args(["--namespace", &settings.namespace])
@@ -158,6 +173,11 @@ impl NodeProcess {
             .args(["--window", &duration(settings.window)])
             .args(["--retention", &duration(settings.retention)])
             .args(["--patience", &duration(settings.patience)])
+            .args(more)
+            .envs(settings.redis_password.iter().map(|secret| {
+                // Others see the command line.
+                ("DELAYED_JOBS_REDIS_PASSWORD", secret.reveal())
+            }))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -1,5 +1,6 @@
 //! What a node is made of. All nodes of one namespace must agree on partitions and window.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,9 +10,34 @@ use crate::job::Retry;
 /// Settings of a [`Store`](crate::Store) and of a [`Node`](crate::Node).
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// The Redis server (7.0 or newer) or a Valkey
+    /// The Redis server (7.0 or newer) or a Valkey, `rediss://` for TLS; sentinels or servers of a cluster
+    /// are separated by commas
     #[arg(long, default_value = "redis://127.0.0.1:6379", value_name = "URL")]
     pub redis: String,
+    /// The addresses are those of sentinels, which know the master by this name
+    #[arg(long, value_name = "MASTER", conflicts_with = "redis_cluster")]
+    pub redis_sentinel: Option<String>,
+    /// The addresses are those of servers of a Redis Cluster
+    #[arg(long)]
+    pub redis_cluster: bool,
+    /// The user, where Redis has access control lists
+    #[arg(long, value_name = "NAME")]
+    pub redis_user: Option<String>,
+    /// Holds the password; read again for each connection
+    #[arg(long, value_name = "FILE")]
+    pub redis_password_file: Option<PathBuf>,
+    /// The password; give it by file or environment, because others see the command line
+    #[arg(long, hide = true, value_name = "PASSWORD")]
+    pub redis_password: Option<Secret>,
+    /// Certificates (PEM) that the server's one is checked against, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    pub redis_ca: Option<PathBuf>,
+    /// Certificate (PEM) of this client
+    #[arg(long, value_name = "FILE", requires = "redis_key")]
+    pub redis_cert: Option<PathBuf>,
+    /// Key (PEM) of this client
+    #[arg(long, value_name = "FILE", requires = "redis_cert")]
+    pub redis_key: Option<PathBuf>,
     /// Begins every key, so that several systems can share a server
     #[arg(long, default_value = "jobs", value_name = "NAME")]
     pub namespace: String,
@@ -46,6 +72,14 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             redis: "redis://127.0.0.1:6379".to_owned(),
+            redis_sentinel: None,
+            redis_cluster: false,
+            redis_user: None,
+            redis_password_file: None,
+            redis_password: None,
+            redis_ca: None,
+            redis_cert: None,
+            redis_key: None,
             namespace: "jobs".to_owned(),
             partitions: 16,
             lease: Duration::from_secs(3),
@@ -95,6 +129,28 @@ impl Settings {
 
     pub(crate) fn window_ms(&self) -> u64 {
         millis(self.window)
+    }
+}
+
+/// A password. Its `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
     }
 }
 

@@ -74,6 +74,10 @@ impl From<StoreError> for Refusal {
         let reason = error.to_string();
         match error {
             StoreError::Away(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "redis_away", reason),
+            StoreError::Denied(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "redis_denied", reason)
+            }
+            StoreError::Full(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "redis_full", reason),
             StoreError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, "not_found", reason),
             StoreError::KeyReused(_) => Self::conflict(reason),
             StoreError::Unfit(_) => Self::bad(reason),

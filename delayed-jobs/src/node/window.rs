@@ -90,7 +90,7 @@ async fn read(shared: &Shared, number: u16, lease: &str, mut after: Option<u64>)
 /// Hears of near jobs, for as long as the node runs.
 pub(super) async fn hear(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish>) {
     loop {
-        match shared.store.link().client().get_async_pubsub().await {
+        match shared.store.link().pubsub().await {
             Ok(connection) => {
                 if let Err(error) = hear_on(&shared, connection, &mut wishes).await {
                     tracing::debug!("no notices: {error}");

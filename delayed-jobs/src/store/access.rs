@@ -10,11 +10,19 @@ use crate::error::StoreError;
 use crate::link::Link;
 use crate::settings::Settings;
 
-/// Names a script, which `common.lua` begins.
+/// Names a script, which `common.lua` begins. A full Redis refuses the one that accepts jobs, before it
+/// begins; what fires, ends and gives memory back goes on.
 macro_rules! script {
-    ($name:literal) => {{
+    ("create") => {
+        script!("#!lua\n", "create")
+    };
+    ($name:literal) => {
+        script!("#!lua flags=allow-oom\n", $name)
+    };
+    ($flags:literal, $name:literal) => {{
         static SCRIPT: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
             redis::Script::new(concat!(
+                $flags,
                 include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts/common.lua")),
                 include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts/", $name, ".lua"))
             ))
@@ -72,13 +80,8 @@ impl Store {
     ) -> Result<Timed<T>, StoreError> {
         let mut loan = self.link.loan().await?;
         let sent = Instant::now();
-        match invocation.invoke_async(&mut loan.connection).await {
-            Ok(value) => Ok(Timed { value, sent, received: Instant::now() }),
-            Err(error) => {
-                self.link.report(loan.number(), &error).await;
-                Err(error.into())
-            }
-        }
+        let value = invocation.invoke_async(&mut loan.connection).await?;
+        Ok(Timed { value, sent, received: Instant::now() })
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Durability {
     EverySecond,
     /// Gone with the process.
     None,
+    /// The server does not tell.
+    Unknown,
 }
 
 impl Durability {
@@ -27,6 +29,7 @@ impl Durability {
             Self::Always => "always",
             Self::EverySecond => "everysec",
             Self::None => "none",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -40,8 +43,8 @@ impl Store {
     /// was set up with other settings; [`StoreError::Away`] if Redis does not answer.
     pub async fn open(settings: Settings) -> Result<Self, StoreError> {
         settings.check().map_err(StoreError::Unfit)?;
-        let unfit = |error| StoreError::Unfit(format!("`{}`: {error}", settings.redis));
-        let link = Link::new(&settings.redis, settings.patience).map_err(unfit)?;
+        let unfit = |error| StoreError::Unfit(format!("the address of Redis: {error}"));
+        let link = Link::new(settings.clone()).map_err(unfit)?;
         let store = Self::new(settings, link);
         store.check_server().await?;
         store.prepare().await?;
@@ -51,13 +54,14 @@ impl Store {
     /// Refuses a server that is too old.
     async fn check_server(&self) -> Result<(), StoreError> {
         let mut loan = self.link.loan().await?;
-        let info: String =
-            redis::cmd("INFO").arg("server").query_async(&mut loan.connection).await?;
-        let version = info
-            .lines()
-            .find_map(|line| line.strip_prefix("redis_version:"))
-            .unwrap_or("of unknown version")
-            .trim();
+        // Asked by a script, this needs no right that the scripts do not need anyway.
+        let version: String = redis::cmd("EVAL")
+            .arg("return redis.REDIS_VERSION or 'before 7.0'")
+            .arg(1)
+            .arg(self.base(0))
+            .query_async(&mut loan.connection)
+            .await?;
+        let version = version.as_str();
         if is_old(version) {
             let (major, minor) = OLDEST;
             return Err(StoreError::Unfit(format!(
@@ -76,8 +80,13 @@ impl Store {
             ("window_ms", self.settings.window_ms()),
         ];
         for (name, value) in ours {
-            let _: bool = loan.connection.hset_nx(&key, name, value).await?;
-            let noted: u64 = loan.connection.hget(&key, name).await?;
+            let mut noted: Option<u64> = loan.connection.hget(&key, name).await?;
+            // Nothing is written if it is there, so a node comes up on a full Redis.
+            if noted.is_none() {
+                let _: bool = loan.connection.hset_nx(&key, name, value).await?;
+                noted = loan.connection.hget(&key, name).await?;
+            }
+            let noted = noted.unwrap_or_default();
             if noted != value {
                 return Err(StoreError::Unfit(format!(
                     "the namespace `{}` has {name} {noted}, not {value}: use the same on all nodes",
@@ -88,7 +97,20 @@ impl Store {
         Ok(())
     }
 
-    /// What the server says of its persistence. Servers that do not tell count as `None`.
+    /// Asks for nothing, the way a job is accepted.
+    ///
+    /// # Errors
+    ///
+    /// What a request to accept a job would be refused with.
+    pub(crate) async fn probe(&self) -> Result<(), StoreError> {
+        let mut loan = self.link.loan().await?;
+        let mut empty = redis::cmd("EVAL");
+        empty.arg("#!lua\nreturn 1").arg(1).arg(self.base(0));
+        let _: u64 = empty.query_async(&mut loan.connection).await?;
+        Ok(())
+    }
+
+    /// Asks the server for its persistence. Managed servers refuse `CONFIG`.
     pub(crate) async fn durability(&self) -> Result<Durability, StoreError> {
         let mut loan = self.link.loan().await?;
         let mut config = async |name: &str| -> Result<String, redis::RedisError> {
@@ -96,8 +118,14 @@ impl Store {
                 redis::cmd("CONFIG").arg("GET").arg(name).query_async(&mut loan.connection).await?;
             Ok(pair.into_iter().nth(1).unwrap_or_default())
         };
-        if config("appendonly").await? != "yes" {
-            return Ok(Durability::None);
+        match config("appendonly").await.map_err(StoreError::from) {
+            Ok(answer) if answer == "yes" => {}
+            Ok(_) => return Ok(Durability::None),
+            Err(StoreError::Away(error)) if error.code() != Some("ERR") => return Err(error.into()),
+            Err(StoreError::Denied(error)) if error.code() != Some("NOPERM") => {
+                return Err(error.into());
+            }
+            Err(_) => return Ok(Durability::Unknown),
         }
         Ok(match config("appendfsync").await?.as_str() {
             "always" => Durability::Always,

@@ -1,7 +1,9 @@
 //! The library and the program against real Redis processes, on the loopback interface.
 //!
-//! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface; `deliveries` - consumers over HTTP
-//! * `attempts` - jobs that fail; `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
+//! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface
+//! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail
+//! * `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
+//! * `servers` - TLS, users, Sentinel, cluster, a full Redis, settings
 //! * `page` - the page in a browser
 
 mod attempts;
@@ -11,5 +13,6 @@ mod http;
 mod node;
 mod page;
 mod proxy;
+mod servers;
 mod store;
 mod support;

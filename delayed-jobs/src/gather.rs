@@ -1,0 +1,149 @@
+//! Settings from a file and from the environment: both become arguments in front of those of the command
+//! line, so one parser reads all of them, and what comes later wins.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{Arg, Command};
+
+/// Begins the name of each variable.
+const PREFIX: &str = "DELAYED_JOBS_";
+
+/// Returns the arguments with those of the file and of the environment in their midst.
+///
+/// # Errors
+///
+/// A file that cannot be read, or a name or value in it that cannot be used.
+pub(crate) fn gather(
+    command: &Command,
+    given: Vec<OsString>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Vec<OsString>, String> {
+    let Some(sub) = given.get(1).and_then(|name| command.find_subcommand(name)) else {
+        return Ok(given);
+    };
+    let own = |name: &str| sub.get_arguments().find(|arg| arg.get_long() == Some(name));
+    let variables = environment.into_iter().filter_map(|(name, value)| {
+        let name = name.to_str()?.strip_prefix(PREFIX)?.to_lowercase().replace('_', "-");
+        Some((name, value))
+    });
+    let variables: Vec<(String, OsString)> = variables.collect();
+    let mut all = given[..2].to_vec();
+    let of_environment = variables.iter().find(|(name, _)| name == "config");
+    let file = config(&given).or_else(|| of_environment.map(|(_, value)| value.into()));
+    if let Some(file) = file {
+        let wrong = |why: String| format!("{}: {why}", file.display());
+        let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+        let table: toml::Table = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        for (name, value) in table {
+            let long = name.replace('_', "-");
+            let known =
+                |sub: &Command| sub.get_arguments().any(|arg| arg.get_long() == Some(&long));
+            if !command.get_subcommands().any(known) || long == "config" {
+                return Err(wrong(format!("there is no setting `{name}`; --help lists them")));
+            }
+            let Some(value) = text_of(&value) else {
+                return Err(wrong(format!("`{name}` must be a text, a number, or true or false")));
+            };
+            // A setting of another command is left to it.
+            all.extend(own(&long).and_then(|arg| argument(arg, OsStr::new(&value))));
+        }
+    }
+    for (name, value) in &variables {
+        all.extend(own(name).and_then(|arg| argument(arg, value)));
+    }
+    all.extend_from_slice(&given[2..]);
+    Ok(all)
+}
+
+/// Finds the file that the command line names.
+fn config(given: &[OsString]) -> Option<PathBuf> {
+    let at = given.iter().rposition(|one| one.to_string_lossy().starts_with("--config"))?;
+    match given[at].to_string_lossy().strip_prefix("--config=") {
+        Some(file) => Some(file.into()),
+        None => given.get(at + 1).filter(|_| given[at] == "--config").map(PathBuf::from),
+    }
+}
+
+fn text_of(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+fn argument(arg: &Arg, value: &OsStr) -> Option<OsString> {
+    let mut text = OsString::from(format!("--{}", arg.get_long()?));
+    if arg.get_action().takes_values() {
+        text.push("=");
+        text.push(value);
+    } else if value != "true" {
+        return None;
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn gathered(given: &[&str], variables: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let given = ["delayed-jobs"].iter().chain(given).map(OsString::from).collect();
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        let all = gather(&Cli::command(), given, variables)?;
+        Ok(all.into_iter().skip(1).map(|one| one.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn the_command_line_comes_last_and_the_file_first() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "lease = '5s'\nredis_password = '0123'\npartitions = 8\nredis_cluster = true\nnodes = 5";
+        std::fs::write(file.path(), text).unwrap();
+        let named = format!("--config={}", file.path().display());
+        let variables =
+            [("DELAYED_JOBS_LEASE", "4s"), ("DELAYED_JOBS_PORT", "tcp://x"), ("LEASE", "1s")];
+        let all = gathered(&["serve", &named, "--lease", "3s"], &variables).unwrap();
+        let expected = [
+            "serve",
+            "--lease=5s",
+            "--partitions=8",
+            "--redis-cluster",
+            "--redis-password=0123",
+            "--lease=4s",
+            &named,
+            "--lease",
+            "3s",
+        ];
+        let mut sorted = all.clone();
+        sorted[1..5].sort();
+        assert_eq!(sorted, expected);
+        let parsed = Cli::command().try_get_matches_from(
+            ["delayed-jobs"].into_iter().chain(all.iter().map(String::as_str)),
+        );
+        let lease: std::time::Duration =
+            *parsed.unwrap().subcommand().unwrap().1.get_one("lease").unwrap();
+        assert_eq!(lease.as_secs(), 3);
+        let by_variable = [("DELAYED_JOBS_CONFIG", file.path().to_str().unwrap())];
+        assert!(gathered(&["serve"], &by_variable).unwrap().contains(&"--lease=5s".to_owned()));
+    }
+
+    #[test]
+    fn a_wrong_file_is_named_with_its_reason() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, hint) in
+            [("leese = '5s'", "`leese`"), ("lease = [1]", "`lease` must be"), ("=", "line 1")]
+        {
+            std::fs::write(file.path(), text).unwrap();
+            let said =
+                gathered(&["serve", "--config", file.path().to_str().unwrap()], &[]).unwrap_err();
+            assert!(said.contains(hint) && said.contains(file.path().to_str().unwrap()), "{said}");
+        }
+        assert!(gathered(&["serve", "--config=/none"], &[]).unwrap_err().contains("/none"));
+    }
+}
