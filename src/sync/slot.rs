@@ -189,7 +189,9 @@ mod tests {
         impl Drop for Late {
             fn drop(&mut self) {
                 self.0.send(with(|slot| (slot, with(|within| within)))).unwrap();
-                assert_eq!(CURRENT.with(Cell::get), NONE, "only for the length of the call");
+                // Windows destroys thread-locals in rounds, and the slot goes back in a later one.
+                let given_back = CURRENT.with(Cell::get) == NONE;
+                assert!(given_back || cfg!(windows), "only for the length of the call");
             }
         }
         thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
@@ -206,6 +208,10 @@ mod tests {
 
     /// A slot that is kept in a thread-local outlives the one that would give it back.
     #[test]
+    #[cfg_attr(
+        windows,
+        ignore = "no thread begins there while another one destroys its thread-locals"
+    )]
     fn a_kept_slot_stays_until_the_last_of_its_keepers_goes() {
         struct Late(Option<(Kept, std::sync::mpsc::Sender<(u32, u32)>)>);
         impl Drop for Late {

@@ -54,12 +54,10 @@ macro_rules! tests_of {
                         })
                         .collect();
                     over.sort_unstable();
-                    // Some 30 us are usual; a poll in whole milliseconds would take 900 us more.
-                    assert!(
-                        over[500] < Duration::from_micros(700),
-                        "median overshoot {:?}",
-                        over[500]
-                    );
+                    // Some 30 us are usual; a poll in whole milliseconds would take 900 us more. Windows sleeps in
+                    // steps of its own, of up to 15.6 ms.
+                    let most = Duration::from_micros(if cfg!(windows) { 17_000 } else { 700 });
+                    assert!(over[500] < most, "median overshoot {:?}", over[500]);
                 }
             }
 
