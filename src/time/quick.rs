@@ -9,172 +9,139 @@
 //!
 //! The counter is trusted on Linux on x86-64, if the kernel itself keeps its time by it (it has then found that
 //! all cores' counters agree and never stop), and only until a thread finds that a time computed from it was
-//! behind. Everywhere else every reading is one of the real clock.
+//! behind. Everywhere else every reading is one of the real clock: the counter of aarch64 would be as cheap, but has
+//! not been measured on a real processor.
 
-#[cfg(any(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)), test))]
-#[cfg_attr(
-    not(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom))),
-    allow(dead_code, reason = "here only the tests use it")
-)]
 mod anchor;
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))]
-pub(crate) use counted::QuickClock;
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom))))]
-pub(crate) use plain::QuickClock;
+use crate::time::saturating_ns;
+use crate::time::{Clock, MonotonicClock, Time};
+use anchor::{Anchor, Calibration, Source};
+use std::cell::Cell;
+use std::sync::OnceLock;
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom))))]
-mod plain {
-    use crate::time::{Clock, MonotonicClock, Time};
+static CALIBRATION: Calibration = Calibration::new();
 
-    /// Reads the real clock.
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct QuickClock(MonotonicClock);
+/// The clock that anchors count by; nothing if the counter cannot be trusted.
+static BASE: OnceLock<Option<MonotonicClock>> = OnceLock::new();
 
-    impl QuickClock {
-        pub(crate) fn new(clock: MonotonicClock) -> Self {
-            Self(clock)
-        }
+thread_local! {
+    static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::NONE) };
+}
 
-        #[inline]
-        pub(crate) fn now(&self) -> Time {
-            self.0.now()
-        }
+/// See the module. Any thread; reads share no memory that is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuickClock {
+    clock: MonotonicClock,
+    /// The anchors' value at this clock's origin; none if the counter cannot be trusted.
+    shift: Option<u64>,
+}
+
+/// The clock, in the time of the anchors.
+struct Machine<'a>(&'a MonotonicClock, u64);
+
+impl Source for Machine<'_> {
+    #[inline(always)]
+    fn counter(&self) -> u64 {
+        // SAFETY: every x86-64 processor has the instruction, and the kernel allows it, because its own reading
+        // of the clock in user space uses it; on a kernel that does not the counter is not trusted.
+        #[cfg(target_arch = "x86_64")]
+        return unsafe { std::arch::x86_64::_rdtsc() };
+        #[cfg(not(target_arch = "x86_64"))]
+        return 0;
+    }
+
+    fn nanos(&self) -> u64 {
+        self.0.now().as_nanos().wrapping_add(self.1)
     }
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))]
-mod counted {
-    use super::anchor::{Anchor, Calibration, Source};
-    use crate::time::saturating_ns;
-    use crate::time::{Clock, MonotonicClock, Time};
-    use std::cell::Cell;
-    use std::sync::OnceLock;
+fn kernel_trusts_the_counter() -> bool {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    cfg!(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))
+        && std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc")
+}
 
-    static CALIBRATION: Calibration = Calibration::new();
-
-    /// The clock that anchors count by; nothing if the counter cannot be trusted.
-    static BASE: OnceLock<Option<MonotonicClock>> = OnceLock::new();
-
-    thread_local! {
-        static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::NONE) };
+impl QuickClock {
+    pub(crate) fn new(clock: MonotonicClock) -> Self {
+        let base = BASE.get_or_init(|| kernel_trusts_the_counter().then_some(clock));
+        Self { clock, shift: base.map(|base| between(&base, &clock)) }
     }
 
-    /// See the module. Any thread; reads share no memory that is written.
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct QuickClock {
-        clock: MonotonicClock,
-        /// The anchors' value at this clock's origin; none if the counter cannot be trusted.
-        shift: Option<u64>,
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        let Some(shift) = self.shift else { return self.clock.now() };
+        let now = ANCHOR.with(|anchor| CALIBRATION.now(anchor, &Machine(&self.clock, shift)));
+        Time::from_nanos(now.wrapping_sub(shift))
     }
+}
 
-    /// The clock, in the time of the anchors.
-    struct Machine<'a>(&'a MonotonicClock, u64);
+/// From one clock's origin to the other's, in nanoseconds that wrap if it is earlier.
+fn between(from: &MonotonicClock, to: &MonotonicClock) -> u64 {
+    let (Some(from), Some(to)) = (from.instant_of(Time::ZERO), to.instant_of(Time::ZERO)) else {
+        return 0;
+    };
+    let later = saturating_ns(to.saturating_duration_since(from));
+    later.wrapping_sub(saturating_ns(from.saturating_duration_since(to)))
+}
 
-    impl Source for Machine<'_> {
-        #[inline(always)]
-        fn counter(&self) -> u64 {
-            // SAFETY: every x86-64 processor has the instruction, and the kernel allows it, because its own reading
-            // of the clock in user space uses it; on a kernel that does not the counter is not trusted.
-            unsafe { std::arch::x86_64::_rdtsc() }
+#[cfg(test)]
+mod tests {
+    use super::anchor::AHEAD_NS;
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn never_behind_nor_far_ahead(clock: MonotonicClock, quick: QuickClock, rounds: u32) -> u32 {
+        let mut computed = 0;
+        for _ in 0..rounds {
+            let before = clock.now();
+            let read = quick.now();
+            let after = clock.now();
+            assert!(read >= before, "{read:?} is behind {before:?}");
+            assert!(
+                read <= after + Duration::from_nanos(AHEAD_NS),
+                "{read:?} is ahead of {after:?}"
+            );
+            computed += u32::from(ANCHOR.get().serves());
         }
-
-        fn nanos(&self) -> u64 {
-            self.0.now().as_nanos().wrapping_add(self.1)
-        }
+        computed
     }
 
-    fn kernel_trusts_the_counter() -> bool {
-        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc")
-    }
-
-    impl QuickClock {
-        pub(crate) fn new(clock: MonotonicClock) -> Self {
-            let base = BASE.get_or_init(|| kernel_trusts_the_counter().then_some(clock));
-            Self { clock, shift: base.map(|base| between(&base, &clock)) }
-        }
-
-        #[inline]
-        pub(crate) fn now(&self) -> Time {
-            let Some(shift) = self.shift else { return self.clock.now() };
-            let now = ANCHOR.with(|anchor| CALIBRATION.now(anchor, &Machine(&self.clock, shift)));
-            Time::from_nanos(now.wrapping_sub(shift))
-        }
-    }
-
-    /// From one clock's origin to the other's, in nanoseconds that wrap if it is earlier.
-    fn between(from: &MonotonicClock, to: &MonotonicClock) -> u64 {
-        let (Some(from), Some(to)) = (from.instant_of(Time::ZERO), to.instant_of(Time::ZERO))
-        else {
-            return 0;
-        };
-        let later = saturating_ns(to.saturating_duration_since(from));
-        later.wrapping_sub(saturating_ns(from.saturating_duration_since(to)))
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::super::anchor::AHEAD_NS;
-        use super::*;
-        use std::time::{Duration, Instant};
-
-        fn never_behind_nor_far_ahead(
-            clock: MonotonicClock,
-            quick: QuickClock,
-            rounds: u32,
-        ) -> u32 {
-            let mut computed = 0;
-            for _ in 0..rounds {
-                let before = clock.now();
-                let read = quick.now();
-                let after = clock.now();
-                assert!(read >= before, "{read:?} is behind {before:?}");
-                assert!(
-                    read <= after + Duration::from_nanos(AHEAD_NS),
-                    "{read:?} is ahead of {after:?}"
-                );
-                computed += u32::from(ANCHOR.get().serves());
+    #[test]
+    fn it_is_never_behind_the_clock_and_hardly_ahead() {
+        let early = MonotonicClock::new();
+        std::thread::sleep(Duration::from_millis(1));
+        let late = MonotonicClock::new();
+        // Whichever comes first, their origins differ.
+        let clocks = [(late, QuickClock::new(late)), (early, QuickClock::new(early))];
+        let until = Instant::now() + Duration::from_millis(100);
+        let mut computed = 0;
+        while Instant::now() < until {
+            for (clock, quick) in clocks {
+                computed += never_behind_nor_far_ahead(clock, quick, 1000);
             }
-            computed
         }
-
-        #[test]
-        fn it_is_never_behind_the_clock_and_hardly_ahead() {
-            let early = MonotonicClock::new();
-            std::thread::sleep(Duration::from_millis(1));
-            let late = MonotonicClock::new();
-            // Whichever comes first, their origins differ.
-            let clocks = [(late, QuickClock::new(late)), (early, QuickClock::new(early))];
-            let until = Instant::now() + Duration::from_millis(100);
-            let mut computed = 0;
-            while Instant::now() < until {
-                for (clock, quick) in clocks {
-                    computed += never_behind_nor_far_ahead(clock, quick, 1000);
-                }
-            }
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    std::thread::spawn(move || {
-                        for (clock, quick) in clocks {
-                            never_behind_nor_far_ahead(clock, quick, 100_000);
-                        }
-                    })
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    for (clock, quick) in clocks {
+                        never_behind_nor_far_ahead(clock, quick, 100_000);
+                    }
                 })
-                .collect();
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            assert!(computed > 0 || !kernel_trusts_the_counter(), "nothing was computed");
-        }
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(computed > 0 || !kernel_trusts_the_counter(), "nothing was computed");
+    }
 
-        #[test]
-        fn a_sleep_is_seen_in_full() {
-            let clock = MonotonicClock::new();
-            let quick = QuickClock::new(clock);
-            for _ in 0..20 {
-                let before = quick.now();
-                std::thread::sleep(Duration::from_millis(2));
-                assert!(quick.now() - before >= Duration::from_micros(1990));
-            }
+    #[test]
+    fn a_sleep_is_seen_in_full() {
+        let clock = MonotonicClock::new();
+        let quick = QuickClock::new(clock);
+        for _ in 0..20 {
+            let before = quick.now();
+            std::thread::sleep(Duration::from_millis(2));
+            assert!(quick.now() - before >= Duration::from_micros(1990));
         }
     }
 }
