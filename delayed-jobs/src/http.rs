@@ -1,6 +1,6 @@
 //! The interface of a node: JSON over HTTP.
 //!
-//! * `deliveries` - consumers, and dead jobs
+//! * `deliveries` - consumers, and dead jobs; `schedules` - recurring jobs
 //! * `request` - reads what is asked for; `refusal` - answers that say no
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
@@ -29,6 +29,7 @@ use crate::store::Page;
 pub(crate) mod deliveries;
 mod refusal;
 pub(crate) mod request;
+mod schedules;
 
 /// Serves a node until `end` is ready.
 ///
@@ -67,6 +68,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/jobs", get(list).post(create))
         .route("/v1/jobs/{id}", get(read).delete(cancel).patch(reschedule))
         .merge(deliveries::routes())
+        .merge(schedules::routes())
         .fallback(async || Refusal::no_route())
         .method_not_allowed_fallback(async || Refusal::no_method())
         // Room for the rest of the request around a payload, which is judged by itself.

@@ -3,7 +3,7 @@
 //! A [`Node`] leases partitions, keeps the near future of each in a tickwheel timer, and hands what is due
 //! to consumers. `docs/DISTRIBUTED.md` says how and why. The rooms:
 //!
-//! * [`settings`](Settings), `job`, `error` - the ground
+//! * [`settings`](Settings), `job`, `recurrence`, `error` - the ground
 //! * `gather` - settings from file, environment and command line
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
 //! * [`node`](Node) - leases, window, firing
@@ -28,6 +28,7 @@ mod link;
 pub mod local;
 mod metrics;
 mod node;
+mod recurrence;
 mod settings;
 mod store;
 
@@ -38,5 +39,8 @@ pub use error::StoreError;
 pub use http::serve;
 pub use job::{Accepted, Found, Job, JobId, NewJob, Retry, State, When};
 pub use node::Node;
+pub use recurrence::Recurrence;
 pub use settings::{Secret, Settings};
-pub use store::{Delivery, NodeView, Overview, Page, PartitionView, Store};
+pub use store::{
+    Delivery, NewSchedule, NodeView, Overview, Page, PartitionView, Schedule, Scheduled, Store,
+};

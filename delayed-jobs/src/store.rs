@@ -5,6 +5,7 @@
 //! * `server` - what must be true of the server; opens a store
 //! * `create` - accepts jobs; `steps` - reads, cancels and moves them
 //! * `deliveries` - hands jobs to consumers; `dead` - jobs whose attempts are used up
+//! * `schedules` - recurring jobs
 //! * `partition` - what only the holder of a partition asks
 //! * `view` - what people and monitoring want to see
 
@@ -13,6 +14,7 @@ mod create;
 mod dead;
 mod deliveries;
 mod partition;
+mod schedules;
 mod server;
 mod steps;
 mod view;
@@ -22,4 +24,5 @@ pub(crate) use access::Timed;
 pub use deliveries::Delivery;
 pub(crate) use deliveries::{Failed, Nack, Receipt};
 pub(crate) use partition::{Acquired, Fired};
+pub use schedules::{NewSchedule, Schedule, Scheduled};
 pub use view::{NodeView, Overview, Page, PartitionView};

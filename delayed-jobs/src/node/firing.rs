@@ -20,8 +20,9 @@ pub(super) async fn fire_when_due(shared: Arc<Shared>, number: u16) {
         partition.due.notified().await;
         while let Some(lease) = partition.lease() {
             match shared.store.fire(number, &lease, MOST_AT_ONCE).await {
-                Ok(answer) => {
-                    if !note(&shared, partition, &lease, answer) {
+                Ok(mut answer) => {
+                    let ticked = tick(&shared, number, &mut answer.value).await;
+                    if !note(&shared, partition, &lease, answer) && !ticked {
                         break;
                     }
                 }
@@ -35,9 +36,24 @@ pub(super) async fn fire_when_due(shared: Arc<Shared>, number: u16) {
     }
 }
 
+/// Makes the next job of each schedule whose moment has passed; whether there was one.
+async fn tick(shared: &Shared, number: u16, fired: &mut Fired) -> bool {
+    let Fired::Some { now_us, passed, .. } = fired else { return false };
+    let passed = std::mem::take(passed);
+    for one in &passed {
+        // One that fails is among those that have passed in the next round.
+        if let Err(error) = shared.store.tick(number, one, *now_us / 1000).await {
+            shared.metrics.redis_errors.inc();
+            tracing::debug!(partition = number, schedule = one.name, "no next job: {error}");
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+    !passed.is_empty()
+}
+
 /// Takes note of what a script has done; whether there is more to do at once.
 fn note(shared: &Shared, partition: &Partition, lease: &str, answer: Timed<Fired>) -> bool {
-    let Fired::Some { now_us, next_ms, lateness_ms } = answer.value else {
+    let Fired::Some { now_us, next_ms, lateness_ms, .. } = answer.value else {
         shared.metrics.fenced.inc();
         tracing::warn!(partition = partition.number, lease, "fenced: another node has taken over");
         if partition.with(lease, |_| ()).is_some() {

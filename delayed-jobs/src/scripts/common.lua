@@ -22,3 +22,21 @@ local function bury(id, reason, now_ms)
   redis.call('HSET', base .. ':job:' .. id, 'state', 'dead', 'reason', reason)
   redis.call('ZADD', base .. ':dead', text(now_ms), id)
 end
+-- Makes the next job of a recurring schedule, due at `due`.
+local function add_occurrence(name, id, due, horizon)
+  local key = base .. ':schedule:' .. name
+  local plan = redis.call('HMGET', key, 'payload', 'policy')
+  redis.call('HSET', base .. ':job:' .. id, 'payload', plan[1], 'due', due, 'created',
+    text(math.ceil(now_us() / 1000)), 'policy', plan[2], 'schedule', name)
+  redis.call('HSET', key, 'job', id)
+  redis.call('ZADD', base .. ':due', due, id)
+  redis.call('ZADD', base .. ':schedules', due, name)
+  if tonumber(due) <= horizon then announce({ due }) end
+end
+-- Forgets the job of a schedule that is still pending.
+local function drop_occurrence(name)
+  local id = redis.call('HGET', base .. ':schedule:' .. name, 'job')
+  if id and redis.call('ZREM', base .. ':due', id) == 1 then
+    redis.call('DEL', base .. ':job:' .. id)
+  end
+end

@@ -1,8 +1,9 @@
 -- Makes what is due ready for the consumers, if the caller still holds the partition. The clock that
 -- decides is this server's, so no job is early however wrong a node's clock is.
 -- ARGV lease as it was granted, most jobs per call, channel that says what is ready, partition
--- Returns {-1, false, false} if fenced, else {now in us, next due or -1, {lateness in ms ...}}
-if redis.call('GET', base .. ':lease') ~= ARGV[1] then return { -1, false, false } end
+-- Returns {-1} if fenced, else {now in us, next due or -1, {lateness in ms ...},
+--   {name, moment and recurrence of each schedule whose occurrence has come ...}}
+if redis.call('GET', base .. ':lease') ~= ARGV[1] then return { -1, false, false, false } end
 local now = now_us()
 local now_ms = math.floor(now / 1000)
 local due = redis.call('ZRANGEBYSCORE', base .. ':due', '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
@@ -17,5 +18,15 @@ if #ready > 0 then
   redis.call('ZREMRANGEBYRANK', base .. ':due', 0, #ready - 1)
   redis.call('PUBLISH', ARGV[3], ARGV[4])
 end
-local next = redis.call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')
-return { now, tonumber(next[2] or -1), late }
+local first = redis.call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')[2]
+local next, passed = first and tonumber(first) or math.huge, {}
+local schedules = redis.call('ZRANGE', base .. ':schedules', 0, 9, 'WITHSCORES')
+for i = 1, #schedules, 2 do
+  local name, at = schedules[i], tonumber(schedules[i + 1])
+  if at > now_ms then
+    next = math.min(next, at)
+    break
+  end
+  passed[#passed + 1] = { name, at, redis.call('HGET', base .. ':schedule:' .. name, 'recurrence') or '' }
+end
+return { now, next < math.huge and next or -1, late, passed }

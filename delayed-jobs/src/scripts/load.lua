@@ -7,6 +7,9 @@ local most = tonumber(ARGV[3])
 local found = redis.call('ZRANGEBYSCORE', base .. ':due', ARGV[1], horizon, 'WITHSCORES', 'LIMIT', 0, most)
 local sent = tonumber(redis.call('GET', base .. ':seq') or 0)
 local reply, last = { now, sent, horizon, 0 }, nil
+-- When it fires, the moment of the schedule after this one is told.
+local schedule = tonumber(redis.call('ZRANGE', base .. ':schedules', 0, 0, 'WITHSCORES')[2])
+if schedule and schedule <= horizon then reply[#reply + 1] = schedule end
 for i = 2, #found, 2 do
   if found[i] ~= last then
     last = found[i]

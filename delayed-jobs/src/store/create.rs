@@ -142,7 +142,7 @@ fn answer((word, id, due_ms): (String, String, u64)) -> Answer {
 }
 
 /// Fowler, Noll and Vo's hash (FNV-1a): every node and every version must compute the same.
-fn spread(key: &str) -> u64 {
+pub(super) fn spread(key: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325, step);
     // Its low bits alone are weak.

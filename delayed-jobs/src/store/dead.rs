@@ -37,7 +37,7 @@ impl Store {
             let mut count = 0;
             for partition in 0..self.settings().partitions {
                 // Jobs that die meanwhile are left to the next request.
-                let ids = self.dead_ids(partition, 0, usize::MAX).await?;
+                let ids = self.range("dead", partition, 0, usize::MAX).await?;
                 for ids in ids.chunks(AT_ONCE) {
                     count += self.run_on(script, partition, ids).await?;
                 }
@@ -66,19 +66,6 @@ impl Store {
         Ok(self.call(&call).await?.value)
     }
 
-    async fn dead_ids(
-        &self,
-        partition: u16,
-        skip: usize,
-        most: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        let mut loan = self.link().loan().await?;
-        let last = isize::try_from(skip.saturating_add(most)).unwrap_or(isize::MAX) - 1;
-        let key = format!("{}:dead", self.base(partition));
-        let skip = isize::try_from(skip).unwrap_or(isize::MAX);
-        Ok(loan.connection.zrange(key, skip, last).await?)
-    }
-
     /// Dead jobs, at most `limit`, those that died first coming first in each partition, from where another
     /// page ended.
     ///
@@ -86,6 +73,27 @@ impl Store {
     ///
     /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
     pub async fn dead(&self, from: Option<&str>, limit: usize) -> Result<Page, StoreError> {
+        let (ids, next) = self.members("dead", from, limit).await?;
+        let mut page = Page { jobs: Vec::with_capacity(ids.len()), next };
+        for id in ids.iter().filter_map(|id| id.parse::<JobId>().ok()) {
+            match self.get(&id).await {
+                Ok(job) => page.jobs.push(job),
+                // It was purged while the list was read.
+                Err(StoreError::Unknown(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+
+    /// Members of the sorted set `set` of each partition, at most `limit`, from where another page ended,
+    /// and where the list goes on.
+    pub(super) async fn members(
+        &self,
+        set: &str,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<String>, Option<String>), StoreError> {
         let (mut partition, mut skip) = match from {
             None => (0, 0),
             Some(text) => text
@@ -95,26 +103,30 @@ impl Store {
                     StoreError::Unfit(format!("`{text}` is not the end of a page of this list"))
                 })?,
         };
-        let mut page = Page { jobs: Vec::new(), next: None };
-        while partition < self.settings().partitions && page.jobs.len() < limit {
-            let ids = self.dead_ids(partition, skip, limit - page.jobs.len()).await?;
-            if ids.is_empty() {
+        let mut members = Vec::new();
+        while partition < self.settings().partitions && members.len() < limit {
+            let found = self.range(set, partition, skip, limit - members.len()).await?;
+            skip += found.len();
+            if found.is_empty() {
                 (partition, skip) = (partition + 1, 0);
-                continue;
             }
-            skip += ids.len();
-            for id in ids.iter().filter_map(|id| id.parse::<JobId>().ok()) {
-                match self.get(&id).await {
-                    Ok(job) => page.jobs.push(job),
-                    // It was purged while the list was read.
-                    Err(StoreError::Unknown(_)) => {}
-                    Err(error) => return Err(error),
-                }
-            }
+            members.extend(found);
         }
-        if partition < self.settings().partitions {
-            page.next = Some(format!("{partition}.{skip}"));
-        }
-        Ok(page)
+        let next = partition < self.settings().partitions;
+        Ok((members, next.then(|| format!("{partition}.{skip}"))))
+    }
+
+    async fn range(
+        &self,
+        set: &str,
+        partition: u16,
+        skip: usize,
+        most: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut loan = self.link().loan().await?;
+        let last = isize::try_from(skip.saturating_add(most)).unwrap_or(isize::MAX) - 1;
+        let key = format!("{}:{set}", self.base(partition));
+        let skip = isize::try_from(skip).unwrap_or(isize::MAX);
+        Ok(loan.connection.zrange(key, skip, last).await?)
     }
 }

@@ -1,6 +1,7 @@
 //! What only the node that has leased a partition asks of it.
 
 use super::access::{Store, Timed, script};
+use super::schedules::Passed;
 use crate::error::StoreError;
 
 /// The answer to a wish for a partition.
@@ -32,6 +33,8 @@ pub(crate) enum Fired {
         next_ms: Option<u64>,
         /// One for each job.
         lateness_ms: Vec<u64>,
+        /// Schedules whose moment has passed.
+        passed: Vec<Passed>,
     },
 }
 
@@ -84,13 +87,16 @@ impl Store {
     ) -> Result<Timed<Fired>, StoreError> {
         let mut call = script!("fire").key(self.base(partition));
         call.arg(lease).arg(most).arg(self.ready_channel()).arg(partition);
-        type Reply = (i64, Option<i64>, Option<Vec<u64>>);
+        type Schedules = Vec<(String, u64, String)>;
+        type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Schedules>);
         let timed: Timed<Reply> = self.call(&call).await?;
-        Ok(timed.map(|(now, next, lateness)| match lateness {
+        let passed = |(name, at_ms, recurrence)| Passed { name, at_ms, recurrence };
+        Ok(timed.map(|(now, next, lateness, schedules)| match lateness {
             Some(lateness_ms) => Fired::Some {
                 now_us: now.unsigned_abs(),
                 next_ms: next.and_then(|next| u64::try_from(next).ok()),
                 lateness_ms,
+                passed: schedules.into_iter().flatten().map(passed).collect(),
             },
             None => Fired::Fenced,
         }))

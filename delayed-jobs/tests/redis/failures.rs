@@ -108,18 +108,18 @@ async fn a_request_to_fire_that_was_held_up_is_refused() {
     assert_eq!((old.as_str(), take("b").await), ("1@a", None));
     let id = store.create(NewJob { when: When::At(0), ..job("x", MS) }).await.unwrap().id;
     tokio::time::sleep(120 * MS).await;
-    type Reply = (i64, Option<i64>, Option<Vec<u64>>);
+    type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<String>>);
     let mut try_with = async |lease: &str| -> Reply {
         let mut call = fire.key("jobs:{0}");
         call.arg(lease).arg(10).arg("jobs:ready").arg(0);
         call.invoke_async(&mut connection).await.unwrap()
     };
-    assert_eq!(try_with(&old).await, (-1, None, None), "nobody's any more");
+    assert_eq!(try_with(&old).await, (-1, None, None, None), "nobody's any more");
     let new = take("b").await.unwrap();
     assert_eq!(new, "2@b");
-    assert_eq!(try_with(&old).await, (-1, None, None), "another one's");
+    assert_eq!(try_with(&old).await, (-1, None, None, None), "another one's");
     assert_eq!(store.get(&id).await.unwrap().state, delayed_jobs::State::Pending);
-    let (_, next, late) = try_with(&new).await;
+    let (_, next, late, _) = try_with(&new).await;
     assert_eq!((next, late.map(|late| late.len())), (Some(-1), Some(1)), "one job, nothing left");
 }
 

@@ -127,10 +127,14 @@ async fn the_description_names_every_route_and_its_answers() {
     let (status, text) = ask("GET", &format!("{}/openapi.json", node.address()), "").await;
     assert_eq!((status, &text["openapi"]), (200, &json!("3.1.0")));
     let paths = text["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 15);
+    assert_eq!(paths.len(), 17);
     let all = ["get", "put", "post", "delete", "patch"];
     for (path, methods) in paths {
-        let url = format!("{}{}", node.address(), path.replace("{id}", "1-00000000000000aa"));
+        let url = format!(
+            "{}{}",
+            node.address(),
+            path.replace("{id}", "1-00000000000000aa").replace("{name}", "nightly")
+        );
         for method in all {
             let (status, _) = ask(&method.to_uppercase(), &url, "").await;
             match methods.get(method) {

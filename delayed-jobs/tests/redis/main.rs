@@ -1,7 +1,7 @@
 //! The library and the program against real Redis processes, on the loopback interface.
 //!
 //! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface
-//! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail
+//! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail; `schedules` - recurring jobs
 //! * `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
 //! * `servers` - TLS, users, Sentinel, cluster, a full Redis, settings
 //! * `page` - the page in a browser
@@ -13,6 +13,7 @@ mod http;
 mod node;
 mod page;
 mod proxy;
+mod schedules;
 mod servers;
 mod store;
 mod support;

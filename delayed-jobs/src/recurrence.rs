@@ -1,0 +1,151 @@
+//! When a recurring job is due: every so often, or as a cron pattern says.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
+
+use crate::job::FARTHEST;
+use crate::settings::millis;
+
+/// The shortest time between two occurrences.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// When a schedule's jobs are due.
+#[derive(Clone, Debug)]
+pub enum Recurrence {
+    /// So long after each other.
+    Every(Duration),
+    /// Whenever a pattern matches the clock of a time zone.
+    Cron(Box<(Cron, Tz)>),
+}
+
+impl Recurrence {
+    /// Occurrences that are `period` apart.
+    ///
+    /// # Errors
+    ///
+    /// A period below 100 ms or above ten years.
+    pub fn every(period: Duration) -> Result<Self, String> {
+        match (SHORTEST..=FARTHEST).contains(&period) {
+            true => Ok(Self::Every(period)),
+            false => Err("every: use 100 ms or more, and at most ten years".to_owned()),
+        }
+    }
+
+    /// Occurrences by a cron pattern of five fields, or six with seconds first, in a time zone such as
+    /// `Europe/Berlin`; `UTC` if it is empty.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the pattern or the zone.
+    pub fn cron(pattern: &str, zone: &str) -> Result<Self, String> {
+        let zone = if zone.is_empty() { "UTC" } else { zone };
+        let zone: Tz = zone.parse().map_err(|_| {
+            format!("timezone: `{zone}` is not one of the IANA list, such as Europe/Berlin")
+        })?;
+        let parser = CronParser::builder().seconds(Seconds::Optional).build();
+        let cron = parser.parse(pattern);
+        let cron =
+            cron.map_err(|error| format!("cron: `{pattern}`, such as `0 9 * * MON-FRI`: {error}"))?;
+        Ok(Self::Cron(Box::new((cron, zone))))
+    }
+
+    /// The first occurrence after `now` in milliseconds since 1970; `planned` was an occurrence, too, if it is
+    /// given. Those that are missed are left out.
+    pub(crate) fn next(&self, planned: Option<u64>, now: u64) -> Option<u64> {
+        match self {
+            Self::Every(period) => {
+                let (from, period) = (planned.unwrap_or(now), millis(*period));
+                let passed = now.saturating_sub(from) / period;
+                passed.checked_add(1)?.checked_mul(period)?.checked_add(from)
+            }
+            Self::Cron(cron) => {
+                let after = planned.unwrap_or(now).max(now);
+                let after = DateTime::<Utc>::from_timestamp_millis(i64::try_from(after).ok()?)?;
+                let next = cron.0.find_next_occurrence(&after.with_timezone(&cron.1), false);
+                u64::try_from(next.ok()?.timestamp_millis()).ok()
+            }
+        }
+    }
+}
+
+/// As Redis keeps it: `every MS`, or `cron ZONE PATTERN`.
+impl fmt::Display for Recurrence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every(period) => write!(f, "every {}", millis(*period)),
+            Self::Cron(cron) => write!(f, "cron {} {}", cron.1.name(), cron.0.as_str()),
+        }
+    }
+}
+
+impl FromStr for Recurrence {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.splitn(3, ' ');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("every"), Some(ms), None) => {
+                let ms = ms.parse().map_err(|_| format!("`{text}` is no recurrence"))?;
+                Self::every(Duration::from_millis(ms))
+            }
+            (Some("cron"), Some(zone), Some(pattern)) => Self::cron(pattern, zone),
+            _ => Err(format!("`{text}` is no recurrence")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(text: &str) -> u64 {
+        u64::try_from(DateTime::parse_from_rfc3339(text).unwrap().timestamp_millis()).unwrap()
+    }
+
+    #[test]
+    fn every_keeps_its_phase_and_leaves_out_what_was_missed() {
+        let every = Recurrence::every(Duration::from_millis(500)).unwrap();
+        assert_eq!(every.next(None, 1_000), Some(1_500));
+        assert_eq!(every.next(Some(1_500), 1_501), Some(2_000));
+        assert_eq!(every.next(Some(1_500), 2_000), Some(2_500));
+        assert_eq!(every.next(Some(1_500), 9_999), Some(10_000));
+        assert_eq!(every.next(Some(1_500), 1_200), Some(2_000), "a clock that is behind");
+        assert_eq!(every.next(Some(u64::MAX), 0), None);
+    }
+
+    #[test]
+    fn cron_knows_time_zones_and_summer_time() {
+        let nine = Recurrence::cron("0 9 * * MON-FRI", "Europe/Berlin").unwrap();
+        let friday = ms("2026-03-27T08:00:00Z");
+        assert_eq!(nine.next(None, friday - 1), Some(friday));
+        // Clocks go forward on the Sunday in between.
+        assert_eq!(nine.next(Some(friday), friday), Some(ms("2026-03-30T07:00:00Z")));
+        assert_eq!(nine.next(Some(friday), friday - 500), Some(ms("2026-03-30T07:00:00Z")));
+        let seconds = Recurrence::cron("*/10 * * * * *", "").unwrap();
+        assert_eq!(seconds.next(None, 61_000), Some(70_000));
+        assert_eq!(Recurrence::cron("0 0 30 2 *", "").unwrap().next(None, 0), None);
+    }
+
+    #[test]
+    fn recurrences_are_read_as_they_are_written() {
+        for text in ["every 60000", "cron Europe/Berlin 0 9 * * 1-5", "cron UTC */10 * * * * *"] {
+            assert_eq!(text.parse::<Recurrence>().unwrap().to_string(), text);
+        }
+        for (text, hint) in [
+            ("every 5", "100 ms or more"),
+            ("every x", "no recurrence"),
+            ("cron Atlantis 0 9 * * *", "IANA"),
+            ("cron UTC 61 * * * *", "cron: `61"),
+            ("", "no recurrence"),
+        ] {
+            let said = text.parse::<Recurrence>().unwrap_err();
+            assert!(said.contains(hint), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Recurring jobs: a schedule has exactly one job that is still to come, and makes the next one when its
+//! moment has passed.
+
+use redis::AsyncCommands;
+use serde::Serialize;
+
+use super::access::{Store, script};
+use super::create::spread;
+use crate::error::StoreError;
+use crate::job::{JobId, Retry, most_attempts};
+use crate::recurrence::Recurrence;
+
+/// A schedule to be set up.
+#[derive(Clone, Debug)]
+pub struct NewSchedule {
+    /// Its name; the same name again changes the schedule.
+    pub name: String,
+    /// When its jobs are due.
+    pub recurrence: Recurrence,
+    /// Handed to the consumer as it is.
+    pub payload: String,
+    /// How often each job is tried; without it, as often as the node's settings say.
+    pub retry: Option<Retry>,
+}
+
+/// A schedule as Redis keeps it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Schedule {
+    /// Its name.
+    pub name: String,
+    /// `every` and milliseconds, or `cron`, a time zone and a pattern.
+    pub recurrence: String,
+    /// When its next job is due, in milliseconds since 1970.
+    pub next_ms: u64,
+    /// This job.
+    pub job: JobId,
+    /// After so many failed attempts each of its jobs is dead.
+    pub max_attempts: u32,
+    /// What its jobs carry.
+    pub payload: String,
+}
+
+/// A schedule whose moment has passed.
+#[derive(Clone, Debug)]
+pub(crate) struct Passed {
+    pub(crate) name: String,
+    pub(crate) at_ms: u64,
+    pub(crate) recurrence: String,
+}
+
+/// What setting a schedule up has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduled {
+    /// There was none of this name.
+    Created,
+    /// There was another one of this name.
+    Changed,
+    /// There was the same one.
+    Known,
+}
+
+impl Store {
+    /// Sets a schedule up. The same one again changes nothing, so each start of a program can do it.
+    /// Returns what was changed, and when the next job is due.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unfit`] for a name that cannot be used or a recurrence that never comes,
+    /// [`StoreError::Away`].
+    pub async fn schedule(&self, new: &NewSchedule) -> Result<(Scheduled, u64), StoreError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+        if !(1..=200).contains(&new.name.len()) || !new.name.chars().all(fits) {
+            let said = "a schedule's name has 1 to 200 letters, digits, `-`, `_`, `.` and `:`";
+            return Err(StoreError::Unfit(said.to_owned()));
+        }
+        let partition = self.partition_of_schedule(&new.name);
+        let now = self.now_ms().await?;
+        let Some(first) = new.recurrence.next(None, now) else {
+            return Err(StoreError::Unfit(format!("`{}` never comes", new.recurrence)));
+        };
+        let retry = new.retry.as_ref().unwrap_or(&self.settings.retry);
+        let mut call = script!("schedule").key(self.base(partition));
+        call.arg(&new.name).arg(new.recurrence.to_string()).arg(&new.payload);
+        call.arg(retry.policy()).arg(first).arg(JobId::random(partition).as_str());
+        call.arg(now + self.settings.window_ms());
+        let (word, next): (String, u64) = self.call(&call).await?.value;
+        let scheduled = match word.as_str() {
+            "created" => Scheduled::Created,
+            "changed" => Scheduled::Changed,
+            _ => Scheduled::Known,
+        };
+        Ok((scheduled, next))
+    }
+
+    /// Ends a schedule, and its job that is still to come.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unknown`], [`StoreError::Away`].
+    pub async fn unschedule(&self, name: &str) -> Result<(), StoreError> {
+        let mut call = script!("unschedule").key(self.base(self.partition_of_schedule(name)));
+        call.arg(name);
+        match self.call::<u64>(&call).await?.value {
+            0 => Err(StoreError::Unknown(name.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks a schedule up.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unknown`], [`StoreError::Away`].
+    pub async fn get_schedule(&self, name: &str) -> Result<Schedule, StoreError> {
+        let base = self.base(self.partition_of_schedule(name));
+        let mut loan = self.link.loan().await?;
+        type Fields = (Option<String>, Option<String>, Option<String>, Option<String>);
+        let fields = ["recurrence", "payload", "policy", "job"];
+        let key = format!("{base}:schedule:{name}");
+        let fields: Fields = loan.connection.hmget(key, &fields[..]).await?;
+        let next: Option<u64> = loan.connection.zscore(format!("{base}:schedules"), name).await?;
+        match (fields, next) {
+            ((Some(recurrence), Some(payload), Some(policy), Some(job)), Some(next_ms)) => {
+                Ok(Schedule {
+                    name: name.to_owned(),
+                    recurrence,
+                    next_ms,
+                    job: job.parse().map_err(StoreError::Unfit)?,
+                    max_attempts: most_attempts(&policy),
+                    payload,
+                })
+            }
+            _ => Err(StoreError::Unknown(name.to_owned())),
+        }
+    }
+
+    /// The names of schedules, at most `limit`, from where another page ended, and where it goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
+    pub async fn schedules(
+        &self,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<String>, Option<String>), StoreError> {
+        self.members("schedules", from, limit).await
+    }
+
+    /// Makes the next job of a schedule whose moment has passed; ends a schedule that has no further one.
+    pub(crate) async fn tick(
+        &self,
+        partition: u16,
+        passed: &Passed,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let next = match passed.recurrence.parse::<Recurrence>() {
+            Ok(recurrence) => recurrence.next(Some(passed.at_ms), now_ms),
+            Err(error) => {
+                tracing::error!(schedule = passed.name, "ends, because it cannot be read: {error}");
+                None
+            }
+        };
+        let Some(next) = next else { return self.unschedule(&passed.name).await };
+        let mut call = script!("tick").key(self.base(partition));
+        call.arg(&passed.name).arg(passed.at_ms).arg(next);
+        call.arg(JobId::random(partition).as_str()).arg(now_ms + self.settings.window_ms());
+        self.call::<u8>(&call).await.map(drop)
+    }
+
+    fn partition_of_schedule(&self, name: &str) -> u16 {
+        u16::try_from(spread(name) % u64::from(self.settings.partitions)).unwrap_or(0)
+    }
+
+    async fn now_ms(&self) -> Result<u64, StoreError> {
+        let mut loan = self.link.loan().await?;
+        let (seconds, micros): (u64, u64) =
+            redis::cmd("TIME").query_async(&mut loan.connection).await?;
+        Ok(seconds * 1000 + micros / 1000)
+    }
+}
