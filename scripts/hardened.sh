@@ -3,7 +3,7 @@
 # then all of them. A test that needs a refused call skips itself with a line that says so; the script counts them.
 #
 #   scripts/hardened.sh            everything, some minutes
-#   scripts/hardened.sh NAME ..    only these refusals: membarrier, give-back, huge-pages, wipe-on-fork, advice,
+#   scripts/hardened.sh NAME ..    only these refusals: membarrier, give-back, huge-pages, advice,
 #                                  affinity, timer-slack, all
 #
 # The refusal is a seccomp filter (scripts/hardened/deny.c): the library calls the kernel itself, so that a preloaded
@@ -16,12 +16,11 @@ declare -A refused=(
   [membarrier]="membarrier"
   [give-back]="madvise:2=4"
   [huge-pages]="madvise:2=14"
-  [wipe-on-fork]="madvise:2=18"
-  [advice]="madvise:2=4 madvise:2=14 madvise:2=18"
+  [advice]="madvise:2=4 madvise:2=14"
   [affinity]="sched_setaffinity sched_getaffinity"
   [timer-slack]="prctl:0=29"
 )
-order=(membarrier give-back huge-pages wipe-on-fork advice affinity timer-slack all)
+order=(membarrier give-back huge-pages advice affinity timer-slack all)
 refused[all]="${refused[membarrier]} ${refused[advice]} ${refused[affinity]} ${refused[timer-slack]}"
 if (($#)); then order=("$@"); fi
 

@@ -111,7 +111,7 @@ mod contain;
 // The part that one thread needs; without features nothing else is compiled.
 mod drive;
 mod local;
-mod pull;
+mod loop_timer;
 mod state;
 mod sync;
 mod time;
@@ -161,7 +161,7 @@ pub use futures::{
     timeout, timeout_at,
 };
 pub use local::{FixedTimer, LocalTimer};
-pub use pull::{Expirations, Pull};
+pub use loop_timer::{Expirations, LoopTimer};
 #[cfg(feature = "threads")]
 pub use shard::{DurationHistogram, ShardStats};
 #[cfg(feature = "threads")]

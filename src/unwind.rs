@@ -16,26 +16,15 @@ impl<T: UnwindSafe, W> UnwindSafe for LocalTimer<T, W> {}
 impl<T: RefUnwindSafe, W> RefUnwindSafe for LocalTimer<T, W> {}
 
 #[cfg(feature = "threads")]
-impl<T> UnwindSafe for Timer<T> {}
+macro_rules! survives {
+    ($($timer:ty),+) => {$(
+        impl<T> UnwindSafe for $timer {}
+        impl<T> RefUnwindSafe for $timer {}
+    )+};
+}
 #[cfg(feature = "threads")]
-impl<T> RefUnwindSafe for Timer<T> {}
-#[cfg(feature = "threads")]
-impl<T> UnwindSafe for WeakTimer<T> {}
-#[cfg(feature = "threads")]
-impl<T> RefUnwindSafe for WeakTimer<T> {}
-#[cfg(feature = "threads")]
-impl<T> UnwindSafe for TimerHandle<T> {}
-#[cfg(feature = "threads")]
-impl<T> RefUnwindSafe for TimerHandle<T> {}
-#[cfg(feature = "threads")]
-impl<T> UnwindSafe for Submitter<'_, T> {}
-#[cfg(feature = "threads")]
-impl<T> RefUnwindSafe for Submitter<'_, T> {}
+survives!(Timer<T>, WeakTimer<T>, TimerHandle<T>, Submitter<'_, T>, Remote<T>);
 
-#[cfg(feature = "threads")]
-impl<T> UnwindSafe for Remote<T> {}
-#[cfg(feature = "threads")]
-impl<T> RefUnwindSafe for Remote<T> {}
 #[cfg(feature = "threads")]
 impl<T: UnwindSafe> UnwindSafe for EventLoopTimer<T> {}
 #[cfg(feature = "threads")]

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, LocalTimer, ManualClock,
-    MonotonicClock, Period, Pinning, Routing, ScheduleErrorKind, Settings, SlowHandler, Time,
-    Timer, When, executor_fn,
+    Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, LoopTimer,
+    ManualClock, MonotonicClock, Period, Pinning, Routing, ScheduleErrorKind, Settings,
+    SlowHandler, Time, Timer, When, executor_fn,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -482,4 +482,62 @@ fn errors_name_cures_that_their_front_has() {
     for text in texts {
         assert!(!text.contains("Builder::") && !text.contains("Routing::"), "{text}");
     }
+}
+
+/// Arms five timers with `arm`, and shows each call of `LoopTimer` on them.
+fn does_what_each_loop_timer_does<L: LoopTimer<Payload = u64>>(
+    mut timer: L,
+    arm: impl Fn(&mut L, u64) -> Key<u64>,
+) {
+    timer.reserve(1000);
+    let keys: Vec<_> = (0..5).map(|id| arm(&mut timer, id)).collect();
+    assert_eq!((timer.pending(), timer.is_empty()), (5, false));
+    let deadline = timer.deadline(keys[0]).expect("it is pending");
+    let mut listed: Vec<_> = timer.keys().collect();
+    listed.sort();
+    let mut armed: Vec<_> = keys.iter().map(|key| (*key, deadline)).collect();
+    armed.sort();
+    assert_eq!(listed, armed);
+
+    assert_eq!(timer.cancel(keys[4]).into_payload(), Some(4));
+    assert!(!timer.is_pending(keys[4]) && timer.keys().count() == 4);
+    assert!(timer.next_deadline() <= Some(deadline));
+    assert!(timer.poll_timeout(NOW).is_some_and(|sleep| NOW + sleep <= deadline));
+    assert!(timer.poll_timeout_ms(NOW) > 0);
+    timer.set_budget(Budget::new().fire(1));
+    assert_eq!(timer.poll(deadline, |_| ()).fired, 1);
+    assert_eq!(timer.expired(deadline).next().map(|expired| expired.payload), Some(1));
+    let mut drain = timer.drain();
+    let unfired = drain.next().expect("two are left");
+    assert!(unfired.payload >= 2 && unfired.deadline == deadline);
+    drop(drain);
+    assert!(!timer.is_pending(unfired.key));
+    timer.clear();
+    assert!(timer.is_empty() && timer.held_bytes() > 0);
+    assert_eq!(timer.poll_with(deadline, |_, _| panic!("it was cleared")).fired, 0);
+}
+
+#[test]
+fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
+    let in_an_hour = |timer: &mut LocalTimer<u64>, id| timer.schedule(NOW, HOUR, id).unwrap();
+    does_what_each_loop_timer_does(LocalTimer::new(MS).unwrap(), in_an_hour);
+    let at_the_back = |timer: &mut FixedTimer<u64>, id| timer.schedule(NOW, id).unwrap();
+    does_what_each_loop_timer_does(FixedTimer::with_delay(HOUR), at_the_back);
+    let timer =
+        Settings::new().clock(ManualClock::starting_at(NOW)).build_with_waker(|| ()).unwrap();
+    let in_a_loop = |timer: &mut EventLoopTimer<u64>, id| timer.schedule(NOW, HOUR, id).unwrap();
+    does_what_each_loop_timer_does(timer, in_a_loop);
+}
+
+#[test]
+fn a_loops_drain_leaves_timers_that_a_remote_schedules_meanwhile() {
+    let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
+    let remote = timer.remote();
+    let first = timer.schedule(NOW, HOUR, 1_u64).unwrap();
+    let mut drain = timer.drain();
+    let second = remote.schedule(HOUR, 2).unwrap();
+    assert_eq!(drain.next().map(|unfired| unfired.key), Some(first));
+    assert!(drain.next().is_none());
+    drop(drain);
+    assert!(timer.is_pending(second) && timer.pending() == 1);
 }

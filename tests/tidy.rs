@@ -55,7 +55,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/sync/boxed.rs", "a box that the allocator may refuse is made of its memory"),
     ("src/sync/pages.rs", "pages are mapped, given back and unmapped"),
     ("src/sync/prefetch.rs", "the processor is told what will be needed"),
-    ("src/sync/wiped.rs", "a page is mapped that a fork finds zeroed"),
+    ("src/sync/forks.rs", "a handler of forks is registered"),
 ];
 
 /// What a folder or file may import of the crate; everything above it is missing from its list.
@@ -67,8 +67,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/state/", &["sync", "types"]),
     ("src/wheel/", &["sync", "types"]),
     ("src/drive/", &["sync", "types", "wheel"]),
-    ("src/pull.rs", &["drive", "time", "types"]),
-    ("src/local/", &["contain", "drive", "pull", "state", "sync", "time", "types", "wheel"]),
+    ("src/loop_timer.rs", &["drive", "time", "types"]),
+    ("src/local/", &["contain", "drive", "loop_timer", "state", "sync", "time", "types", "wheel"]),
     ("src/node/", &["contain", "drive", "state", "sync", "time", "types"]),
     ("src/inbox/", &["sync"]),
     ("src/park/", &["sync"]),
@@ -79,8 +79,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "src/event_loop/",
         &[
-            "contain", "drive", "engine", "node", "pull", "shard", "state", "sync", "time",
-            "types", "wheel",
+            "contain",
+            "drive",
+            "engine",
+            "node",
+            "loop_timer",
+            "shard",
+            "state",
+            "sync",
+            "time",
+            "types",
+            "wheel",
         ],
     ),
     ("src/futures/", &["contain", "engine", "event_loop", "local", "time", "types"]),

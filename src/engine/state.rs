@@ -1,12 +1,11 @@
 //! Where an engine stands: one word for the whole engine, and why a shard has ended before its time.
 //!
-//! The word is read by every schedule and written under the lifecycle's lock only. It lies in memory that a forked
-//! child finds zero: `Init`, which leads a schedule to the start. There a second byte of that kind tells whether the
-//! workers are this process's threads. The number of the process does not tell: in another namespace it may be the
-//! same, and asking for it is a system call.
+//! The word is read by every schedule and written under the lifecycle's lock only. It carries the number of forks at
+//! which it was written. In a forked child that number differs, and the word counts as `Init`, which leads a schedule
+//! to the start. There the number at which the workers were started tells that they are another process's threads.
 
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::wiped::WipedByte;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::forks;
 use crate::time::Time;
 use std::sync::OnceLock;
 
@@ -93,11 +92,10 @@ pub(crate) enum Phase {
 
 /// See the module.
 pub(crate) struct EngineStatus {
-    word: WipedByte,
-    /// 1 in the process whose threads the workers are.
-    here: WipedByte,
-    /// There are workers, in this process or in the one that was forked.
-    has_workers: AtomicBool,
+    /// The phase, and the number of forks at which it was written.
+    word: AtomicU64,
+    /// One more than the number of forks at which the workers were started; 0 without workers.
+    home: AtomicU64,
     /// The engine has been told to end, in this process or before a fork.
     ended: AtomicBool,
     /// Why each shard has ended before its time.
@@ -107,22 +105,29 @@ pub(crate) struct EngineStatus {
 impl EngineStatus {
     pub(crate) fn new(shards: usize) -> Self {
         let failures = (0..shards).map(|_| OnceLock::new()).collect();
-        let (word, here) = (WipedByte::new(), WipedByte::new());
-        let (has_workers, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { word, here, has_workers, ended, failures }
+        forks::watch();
+        let (word, home) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { word, home, ended: AtomicBool::new(false), failures }
     }
 
     #[inline]
     pub(crate) fn phase(&self) -> Phase {
         // ORDERING: Acquire pairs with `set`: the workers' set-up is seen with `Started`, the end of a drain with
         // `Draining`. [P12]
-        match self.word.get().load(Ordering::Acquire) {
-            0 => Phase::Init,
+        match self.word.load(Ordering::Acquire) ^ Self::forks() {
             1 => Phase::Started,
             2 => Phase::Draining,
             3 => Phase::Firing,
-            _ => Phase::Stopped,
+            4 => Phase::Stopped,
+            // Also of a word that was written before a fork.
+            _ => Phase::Init,
         }
+    }
+
+    /// Returns the number of forks, above the bits of a phase.
+    #[inline]
+    fn forks() -> u64 {
+        u64::from(forks::count()) << 8
     }
 
     /// Goes on to a later phase; does nothing if the engine is there already. Under the lifecycle's lock.
@@ -131,7 +136,7 @@ impl EngineStatus {
             // ORDERING: Relaxed: read together with the word, which follows, or in a fork.
             self.ended.store(phase > Phase::Started, Ordering::Relaxed);
             // ORDERING: Release as in `phase`. [P12]
-            self.word.get().store(phase as u8, Ordering::Release);
+            self.word.store(Self::forks() | phase as u64, Ordering::Release);
         }
     }
 
@@ -146,16 +151,15 @@ impl EngineStatus {
 
     /// The calling process is the one whose threads the workers are.
     pub(super) fn live_here(&self) {
-        // ORDERING: Relaxed: published by the next store.
-        self.here.get().store(1, Ordering::Relaxed);
         // ORDERING: Release: a thread that sees that there are workers sees where. [P12]
-        self.has_workers.store(true, Ordering::Release);
+        self.home.store(u64::from(forks::count()) + 1, Ordering::Release);
     }
 
     /// Whether the workers are another process's threads.
     pub(super) fn is_forked(&self) -> bool {
-        // ORDERING: Acquire pairs with `live_here`. [P12] Relaxed: published by the first.
-        self.has_workers.load(Ordering::Acquire) && self.here.get().load(Ordering::Relaxed) == 0
+        // ORDERING: Acquire pairs with `live_here`. [P12]
+        let home = self.home.load(Ordering::Acquire);
+        home != 0 && home != u64::from(forks::count()) + 1
     }
 
     /// Notes why a shard has ended; the first reason stays.
@@ -184,21 +188,30 @@ impl EngineStatus {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
+#[cfg(all(test, unix, not(tickwheel_loom)))]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_fork_is_told_whatever_its_number() {
+    fn a_forked_child_is_told_that_the_workers_are_elsewhere() {
         let status = EngineStatus::new(1);
         status.live_here();
         status.set(Phase::Started);
-        assert!(!status.is_forked());
-        for wiped in [&status.word, &status.here] {
-            // ORDERING: Relaxed: one thread.
-            wiped.get().store(0, Ordering::Relaxed);
+        assert_eq!(status.engine_state(), EngineState::Started);
+        // SAFETY: the child reads atomics and ends.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "no fork");
+        if child == 0 {
+            let told = status.is_forked()
+                && status.phase() == Phase::Init
+                && status.engine_state() == EngineState::Forked;
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { libc::_exit(i32::from(!told)) };
         }
-        assert!(status.is_forked());
-        assert_eq!(status.engine_state(), EngineState::Forked);
+        let mut ended = 0;
+        // SAFETY: waits for our own child.
+        assert_eq!(unsafe { libc::waitpid(child, &mut ended, 0) }, child);
+        assert_eq!(ended, 0, "the child was not told, or a signal");
+        assert_eq!((status.is_forked(), status.phase()), (false, Phase::Started));
     }
 }

@@ -6,11 +6,9 @@
 //!
 //! It is the same shard and the same turn as the engine's; only the thread differs.
 //!
-//! Rooms: `timer` (the owner's side), `remote` (everybody else's), `closures` (what both offer for closures),
-//! `builder`.
+//! Rooms: `build` (from settings to a timer), `timer` (the owner's side), `remote` (the other threads' side).
 
 mod build;
-mod closures;
 mod remote;
 mod timer;
 

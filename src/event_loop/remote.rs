@@ -1,5 +1,6 @@
 //! What other threads may do with an event loop's timer.
 
+use crate::engine::TimerTask;
 use crate::shard::{PartlyRefused, ShardHandle, ShardStats};
 use crate::state::State;
 use crate::sync::slot;
@@ -176,6 +177,38 @@ impl<T: Send + 'static> Remote<T> {
     #[must_use]
     pub fn time_of(&self, when: impl Into<When>) -> Time {
         self.source.time(when.into())
+    }
+}
+
+impl Remote<TimerTask> {
+    /// Schedules a closure to fire after a delay, or at a point in time, rounded up to the next tick; the
+    /// loop runs it where it polls.
+    ///
+    /// As [`schedule`](Self::schedule) with [`TimerTask::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{EventLoopTimer, TimerTask, Settings};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer: EventLoopTimer<TimerTask> = Settings::new().build_with_waker(|| ())?;
+    /// let remote = timer.remote();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| remote.run_after(Duration::ZERO, || println!("in the loop's thread")));
+    /// });
+    /// assert_eq!(timer.poll(timer.now(), |expired| expired.payload.run()).fired, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    pub fn run_after(
+        &self,
+        when: impl Into<When>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        self.schedule(when, TimerTask::new(run))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::remote::Remote;
 use crate::contain;
-use crate::pull::{Expirations, Poll, Steps};
+use crate::engine::TimerTask;
+use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer};
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{
@@ -12,6 +13,7 @@ use crate::time::{
 use crate::types::{
     Budget, Cancel, Expired, Key, Polled, Recurring, Reschedule, ScheduleError, Settings, Unfired,
 };
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +96,7 @@ pub struct EventLoopTimer<T> {
     /// Of polls, and of what was scheduled for a point in time that had passed.
     latest: MonotonicNow,
     /// A sleep has been announced to the remotes.
-    asleep: bool,
+    asleep: Cell<bool>,
     /// The remotes wake through it and do not keep it.
     _waker: Waker,
 }
@@ -107,7 +109,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         let Settings { budget, slack, clock, .. } = settings;
         let source = Arc::new(TimeSource::of(clock));
         let latest = MonotonicNow::NONE;
-        Self { owner, rate, budget, slack, source, latest, asleep: false, _waker: waker }
+        Self { owner, rate, budget, slack, source, latest, asleep: Cell::new(false), _waker: waker }
     }
 
     /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
@@ -226,7 +228,42 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// What the timer has counted so far; reads its clock. O(threads).
+    /// Whether no timer is pending.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pending() == 0
+    }
+
+    /// The keys and deadlines of the timers that are pending now, in no particular order. O(peak number of timers).
+    ///
+    /// There is no call that shows a payload, because a remote may take it at any time.
+    pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
+        let pending = self.owner.handle().table.pending_keys();
+        pending.into_iter().map(|(key, tick)| (key, self.rate.start_of(tick)))
+    }
+
+    /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        let mut unfired = Vec::new();
+        for (key, tick) in self.owner.handle().table.pending_keys() {
+            let payload = self.cancel(key).into_payload();
+            let deadline = self.rate.start_of(tick);
+            unfired.extend(payload.map(|payload| Unfired { payload, key, deadline }));
+        }
+        unfired.into_iter()
+    }
+
+    /// Drops all pending timers. O(peak number of timers).
+    pub fn clear(&mut self) {
+        self.drain().for_each(|unfired| contain::drop_payload(unfired.payload));
+    }
+
+    /// Makes room for `timers` more nodes, as far as there is memory. The memory is mapped and used up by and by.
+    pub fn reserve(&mut self, timers: usize) {
+        self.owner.handle().table.reserve(timers as u64);
+    }
+
+    /// The statistics so far; reads the timer's clock. O(threads).
     #[must_use]
     pub fn stats(&self) -> ShardStats {
         ShardStats::of(self.owner.handle(), &self.rate, self.source.now())
@@ -253,13 +290,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use = "the sleep has been announced: block for this long, then poll"]
-    pub fn poll_timeout(&mut self, now: Time) -> Option<Duration> {
+    pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
         let next = self.owner.next_tick();
         if next <= self.rate.current(now) {
             return Some(Duration::ZERO);
         }
-        self.asleep = self.owner.begin_sleep(next);
-        if !self.asleep {
+        self.asleep.set(self.owner.begin_sleep(next));
+        if !self.asleep.get() {
             return Some(Duration::ZERO);
         }
         match self.rate.start_of(next) {
@@ -274,7 +311,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
     /// up, so that the loop never spins before a deadline; -1 for ever.
     #[must_use = "the sleep has been announced: block for this long, then poll"]
-    pub fn poll_timeout_ms(&mut self, now: Time) -> i32 {
+    pub fn poll_timeout_ms(&self, now: Time) -> i32 {
         whole_ms(self.poll_timeout(now))
     }
 
@@ -336,6 +373,41 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 }
 
+impl EventLoopTimer<TimerTask> {
+    /// Schedules a closure to fire after a delay from `now`, or at a point in time, rounded up to the next
+    /// tick; the loop runs it where it polls.
+    ///
+    /// As [`schedule`](Self::schedule) with [`TimerTask::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{EventLoopTimer, TimerTask, Settings};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut timer: EventLoopTimer<TimerTask> = Settings::new().build_with_waker(|| ())?;
+    /// let now = timer.now();
+    /// timer.run_after(now, Duration::ZERO, || println!("in this loop"))?;
+    /// assert_eq!(timer.poll(now, |expired| expired.payload.run()).fired, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    pub fn run_after(
+        &mut self,
+        now: Time,
+        when: impl Into<When>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        self.schedule(now, when, TimerTask::new(run))
+    }
+}
+
+impl<T: Send + 'static> LoopTimer for EventLoopTimer<T> {
+    loop_timer!();
+}
+
 impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     type Payload = T;
 
@@ -343,7 +415,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         if self.owner.is_turning() {
             return None;
         }
-        if std::mem::take(&mut self.asleep) {
+        if self.asleep.take() {
             self.owner.end_sleep();
         }
         let now = self.latest.present(now);

@@ -30,6 +30,11 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.table.iter().map(|(key, tick, payload)| (key, W::time_of(&self.rate, tick), payload))
     }
 
+    /// The keys and deadlines of all pending timers, in no particular order. O(peak number of timers).
+    pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
+        self.iter().map(|(key, deadline, _)| (key, deadline))
+    }
+
     /// Drops all pending timers. O(peak number of timers).
     ///
     /// A payload's destructor that panics is logged, here and wherever the timer drops payloads, and the others are

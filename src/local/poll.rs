@@ -4,9 +4,10 @@ use super::table::Due;
 use super::timer::LocalTimer;
 use super::wheel::LocalWheel;
 use crate::drive::TimerStore;
-use crate::pull::{Expirations, Poll, Steps};
+use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer};
 use crate::time::{Clock, Time, read_quietly};
-use crate::types::{Expired, Key, Polled};
+use crate::types::{Budget, Cancel, Expired, Key, Polled, Unfired};
+use core::time::Duration;
 
 impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// Fires what is due at `now`, in the order of deadlines, within the budget.
@@ -174,6 +175,10 @@ impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
             }
         }
     }
+}
+
+impl<T, W: LocalWheel> LoopTimer for LocalTimer<T, W> {
+    loop_timer!();
 }
 
 impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {

@@ -347,16 +347,6 @@ impl<T> Table<T> {
             take(Fired { payload, key, deadline, periodic: was.is_periodic() });
         });
     }
-
-    /// Nodes that have served and whose memory the system does not have.
-    pub(super) fn resident(&self) -> u64 {
-        self.depot.end().saturating_sub(self.depot.regions.nodes())
-    }
-
-    /// Bytes of nodes that have served, less those whose memory the system has, and of magazines.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.resident() as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
-    }
 }
 
 impl<T> Drop for Table<T> {

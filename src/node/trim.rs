@@ -33,6 +33,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::bounded;
 use crate::sync::piece::Piece;
 use crate::sync::stack::Stack;
+use crate::types::Key;
 
 /// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;
@@ -108,6 +109,35 @@ fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
     };
     let sampled = (0..SAMPLES).map(|at| 1 + at * last / SAMPLES);
     4 * sampled.filter(is_dead).count() >= 3 * SAMPLES as usize
+}
+
+impl<T> Table<T> {
+    /// Returns the keys and deadlines of the timers that are pending now. O(peak number of timers).
+    pub(crate) fn pending_keys(&self) -> Vec<(Key<T>, u64)> {
+        let mut keys = Vec::new();
+        self.nodes().for_each(self.depot().end(), |index, node| {
+            let state = node.state.load();
+            if let Some(tick) = self.deadline_of(index, state.generation()) {
+                keys.push((self.key(index, state.generation()), tick));
+            }
+        });
+        keys
+    }
+
+    /// Makes room for `timers` nodes that were never used, as far as there is memory.
+    pub(crate) fn reserve(&self, timers: u64) {
+        self.nodes().reserve(self.depot().end().saturating_add(timers));
+    }
+
+    /// Nodes that have served and whose memory the system does not have.
+    fn resident(&self) -> u64 {
+        self.depot().end().saturating_sub(self.depot().regions.nodes())
+    }
+
+    /// Bytes of nodes that have served, less those whose memory the system has, and of magazines.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.resident() as usize * size_of::<Node<T>>() + self.depot().allocated_bytes()
+    }
 }
 
 impl Trim {

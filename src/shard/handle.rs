@@ -39,7 +39,7 @@ impl Sums {
 /// See the module.
 pub(crate) struct ShardHandle<T> {
     pub(super) id: u16,
-    pub(super) table: Table<T>,
+    pub(crate) table: Table<T>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) wake_state: WakeState,
     pub(super) counters: Counters,

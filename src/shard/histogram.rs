@@ -26,9 +26,6 @@ const RANGE_BITS: u32 = bounded(42, SUB_BITS);
 /// bucket.
 const BUCKETS: usize = SUBS + (RANGE_BITS - SUB_BITS) as usize * SUBS + 1;
 const LAST: usize = BUCKETS - 1;
-/// The bounds of [`DurationHistogram::cumulative`], as powers of two of nanoseconds.
-const FIRST_BOUND: u32 = 12;
-const LAST_BOUND: u32 = 36;
 // The range holds an hour, the longest tick.
 const _: () = assert!(cfg!(tickwheel_loom) || 1_u64 << RANGE_BITS > 3_600_000_000_000);
 
@@ -158,22 +155,8 @@ impl fmt::Debug for Recorder {
 /// # Ok(()) }
 /// ```
 ///
-/// # For a metrics system
-///
-/// [`count`](Self::count), [`sum`](Self::sum) and [`cumulative`](Self::cumulative) are what a
-/// Prometheus histogram consists of:
-///
-/// ```
-/// # let timer: tickwheel::Timer = tickwheel::Timer::new()?;
-/// let lateness = timer.stats().lateness();
-/// for (bound, count) in lateness.cumulative() {
-///     println!("timer_lateness_seconds_bucket{{le=\"{}\"}} {count}", bound.as_secs_f64());
-/// }
-/// println!("timer_lateness_seconds_bucket{{le=\"+Inf\"}} {}", lateness.count());
-/// println!("timer_lateness_seconds_sum {}", lateness.sum().as_secs_f64());
-/// println!("timer_lateness_seconds_count {}", lateness.count());
-/// # Ok::<(), tickwheel::BuildError>(())
-/// ```
+/// [`count`](Self::count), [`sum`](Self::sum) and [`buckets`](Self::buckets) are what a Prometheus histogram consists
+/// of; `MetricsReporter` of `tickwheel-util` reports them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct DurationHistogram {
     /// Either empty or `BUCKETS` long.
@@ -230,22 +213,6 @@ impl DurationHistogram {
             }
         }
         Duration::ZERO
-    }
-
-    /// How many values are less than each of some fixed bounds, in rising order: the powers of four
-    /// from 4.096 us to 68.7 s (2^12 to 2^36 ns), which are edges of buckets, so the counts are
-    /// exact. Values of a bound and more are in [`count`](Self::count) alone.
-    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
-        let mut bucket = 0;
-        let mut counted = 0;
-        (FIRST_BOUND..=LAST_BOUND).step_by(2).map(move |bits| {
-            let bound = 1 << bits;
-            while bucket < self.counts.len() && upper_ns(bucket) < bound {
-                counted += self.counts[bucket];
-                bucket += 1;
-            }
-            (Duration::from_nanos(bound), counted)
-        })
     }
 
     /// Returns what was counted after `earlier`, a snapshot of the same source. O(buckets).

@@ -9,7 +9,7 @@
 //! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
 //! system can take back for a while), `piece` (memory past the allocator), `prefetch` (a hint to the processor),
 //! `segments` (tables whose slots never move), `slot` (small dense numbers for threads, std only), `stack` (lock-free
-//! stacks of such slots), `wiped` (bytes that a forked child finds zero).
+//! stacks of such slots), `forks` (a count of forks).
 
 pub(crate) mod boxed;
 #[cfg(feature = "threads")]
@@ -23,6 +23,8 @@ pub(crate) mod explored;
 #[cfg(feature = "threads")]
 pub(crate) mod fence;
 #[cfg(feature = "threads")]
+pub(crate) mod forks;
+#[cfg(feature = "threads")]
 pub(crate) mod pages;
 pub(crate) mod piece;
 pub(crate) mod prefetch;
@@ -32,20 +34,18 @@ pub(crate) mod segments;
 pub(crate) mod slot;
 #[cfg(feature = "threads")]
 pub(crate) mod stack;
-#[cfg(feature = "threads")]
-pub(crate) mod wiped;
 
 #[cfg(all(feature = "std", not(tickwheel_loom)))]
 pub(crate) mod atomic {
     pub(crate) use core::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 
 #[cfg(tickwheel_loom)]
 pub(crate) mod atomic {
     pub(crate) use super::explored::watched::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 
@@ -65,7 +65,7 @@ pub(crate) mod process {
     #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
     pub(crate) use core::sync::atomic::fence;
     #[cfg(feature = "threads")]
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
 

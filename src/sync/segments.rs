@@ -170,6 +170,18 @@ impl<T: Zeroable> Segments<T> {
         }
     }
 
+    /// Allocates the segments of all slots below `end`, as far as there is memory.
+    pub(crate) fn reserve(&self, end: u64) {
+        let last = u32::try_from(end.min(MAX_SLOTS)).unwrap_or(u32::MAX).saturating_sub(1);
+        for segment in 0..=locate(last).0 {
+            // ORDERING: Relaxed: only null is asked for.
+            let is_there = !self.segments[segment].load(Ordering::Relaxed).is_null();
+            if !is_there && self.install(segment).is_none() {
+                return;
+            }
+        }
+    }
+
     fn none_from(&self, segment: usize) -> bool {
         // ORDERING: Relaxed: only null is asked for.
         self.segments[segment..].iter().all(|s| s.load(Ordering::Relaxed).is_null())

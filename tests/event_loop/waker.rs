@@ -28,7 +28,7 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
     let poll = Poll::new().unwrap();
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
     for closed in [true, false] {
-        let mut timer: EventLoopTimer<u64> =
+        let timer: EventLoopTimer<u64> =
             Settings::new().build_with_mio_waker(Arc::clone(&waker)).unwrap();
         let remote = timer.remote();
         let now = timer.now();

@@ -211,7 +211,7 @@ fn a_waker_that_panics_takes_no_key_away() {
         counted.fetch_add(1, Ordering::SeqCst);
         panic!("the waker");
     };
-    let mut timer = Settings::new().build_with_waker::<u64>(wake).unwrap();
+    let timer = Settings::new().build_with_waker::<u64>(wake).unwrap();
     let remote = timer.remote();
     assert_eq!(timer.poll_timeout(timer.now()), None);
     let key = remote.schedule(HOUR, 7).unwrap();
