@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::request::{CreateRequest, MoveRequest};
 use crate::job::{Accepted, Found, JobId, State, When};
-use crate::settings::millis;
+use crate::settings::{Secret, millis};
 use crate::store::Overview;
 
 /// Distance of rounds over all nodes.
@@ -93,6 +93,7 @@ pub struct ShownPage {
 #[derive(Debug)]
 pub struct Client {
     http: reqwest::Client,
+    token: Option<Secret>,
     nodes: Vec<String>,
     first: AtomicUsize,
     patience: Duration,
@@ -125,7 +126,13 @@ impl Client {
         let one_try = (patience / 3).max(Duration::from_millis(100));
         let http = reqwest::Client::builder().no_proxy().build();
         let http = http.map_err(|error| ClientError::Away(error.to_string()))?;
-        Ok(Self { http, nodes, first: AtomicUsize::new(0), patience, one_try })
+        Ok(Self { http, token: None, nodes, first: AtomicUsize::new(0), patience, one_try })
+    }
+
+    /// Sends a bearer token with each request.
+    #[must_use]
+    pub fn with_token(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned().into()), ..self }
     }
 
     /// Makes a job. Without a key of the caller's the request gets a random one.
@@ -309,6 +316,9 @@ impl Client {
     ) -> Result<Result<T, ClientError>, String> {
         let mut request = self.http.request(method, format!("{node}{path}"));
         request = request.timeout(self.one_try + wait);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.reveal());
+        }
         if let Some(body) = body {
             request = request.json(body);
         }

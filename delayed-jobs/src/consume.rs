@@ -1,6 +1,7 @@
 //! `delayed-jobs consume --exec COMMAND`: takes jobs over HTTP and runs a command for each. Exit code 0 ends
 //! the job; any other one is a failed attempt.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,9 @@ pub(crate) struct ConsumeSettings {
     /// A node; may be given several times
     #[arg(long = "node", default_value = "http://127.0.0.1:8080", value_name = "URL")]
     nodes: Vec<String>,
+    /// Holds the bearer token for the nodes
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Run by `sh -c` for each job, with the payload as its input and JOB_ID, JOB_ATTEMPT, JOB_MAX_ATTEMPTS,
     /// JOB_DUE_MS and JOB_SCHEDULE in its environment
     #[arg(long, value_name = "COMMAND")]
@@ -58,7 +62,13 @@ pub(crate) async fn consume(
         return Err(Failure::Options("hold: use 1s or more".to_owned()));
     }
     let client = Client::new(settings.nodes.clone(), PATIENCE);
-    let client = Arc::new(client.map_err(|error| Failure::System(error.to_string()))?);
+    let mut client = client.map_err(|error| Failure::System(error.to_string()))?;
+    if let Some(file) = &settings.token_file {
+        let token = std::fs::read_to_string(file);
+        let wrong = |error| Failure::Options(format!("{}: {error}", file.display()));
+        client = client.with_token(token.map_err(wrong)?.trim());
+    }
+    let client = Arc::new(client);
     let settings = Arc::new(settings.clone());
     let most = usize::from(settings.concurrency);
     let mut running: JoinSet<()> = JoinSet::new();

@@ -1,6 +1,7 @@
 //! The interface of a node: JSON over HTTP.
 //!
 //! * `deliveries` - consumers, and dead jobs; `schedules` - recurring jobs
+//! * `guard` - tokens, limits, how long answers take
 //! * `request` - reads what is asked for; `refusal` - answers that say no
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
@@ -12,6 +13,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -27,6 +29,7 @@ use crate::node::{Node, Shared};
 use crate::store::Page;
 
 pub(crate) mod deliveries;
+pub(crate) mod guard;
 mod refusal;
 pub(crate) mod request;
 mod schedules;
@@ -43,6 +46,7 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let address: SocketAddr = listener.local_addr()?;
     node.shared().set_address(format!("http://{address}"));
+    node.shared().tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(node.shared()));
     let shared = Arc::clone(node.shared());
     let end = async move {
@@ -74,6 +78,7 @@ fn router(shared: Arc<Shared>) -> Router {
         // Room for the rest of the request around a payload, which is judged by itself.
         .layer(DefaultBodyLimit::max(4 * PAYLOAD))
         .route("/v1/jobs/batch", post(create_many).layer(DefaultBodyLimit::max(BATCH)))
+        .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
 }
 
@@ -111,6 +116,7 @@ async fn create(
     let result = async {
         let default = &shared.store.settings().retry;
         let job = parse::<CreateRequest>(body)?.into_job(&headers, default)?;
+        guard::room(&shared, 1)?;
         Ok(shared.store.create(job).await?)
     };
     let accepted = counted(&shared, result.await)?;
@@ -187,6 +193,7 @@ async fn create_many(
         jobs.map(|(job, at)| job.into_job(&none, default).map_err(|bad| bad.of_job(at))).collect()
     };
     let jobs: Vec<NewJob> = counted(&shared, read())?;
+    counted(&shared, guard::room(&shared, jobs.len() as u64))?;
     let mut answers = Vec::with_capacity(jobs.len());
     for accepted in shared.store.create_many(jobs).await {
         let result = counted(&shared, accepted.map_err(Refusal::from));
@@ -276,7 +283,10 @@ async fn metrics(State(shared): Shares) -> impl IntoResponse {
     let up = shared.silence() <= shared.store.settings().lease;
     metrics.redis_up.set(u64::from(up));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], metrics.text())
+    let overview = shared.store.overview();
+    let overview = tokio::time::timeout(shared.store.settings().patience, overview).await;
+    let overview = overview.ok().and_then(Result::ok);
+    ([(header::CONTENT_TYPE, kind)], metrics.text(overview.as_ref()))
 }
 
 async fn openapi() -> impl IntoResponse {

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClientBuilder;
@@ -20,7 +21,8 @@ use crate::settings::Settings;
 /// Makes connections, and keeps one.
 pub(crate) struct Link {
     settings: Settings,
-    making: tokio::sync::Mutex<()>,
+    /// Locked by the task that connects; holds how the last attempt failed, and when.
+    making: tokio::sync::Mutex<Option<(Instant, RedisError)>>,
     current: Arc<Current>,
 }
 
@@ -67,11 +69,22 @@ impl Link {
         if let Some(loan) = self.kept() {
             return Ok(loan);
         }
-        let _one_at_a_time = self.making.lock().await;
+        let asked = Instant::now();
+        let mut failed = self.making.lock().await;
         if let Some(loan) = self.kept() {
             return Ok(loan);
         }
-        let wire = self.connect().await?;
+        // An attempt that ended meanwhile answers all that waited for it.
+        if let Some((_, error)) = failed.as_ref().filter(|(at, _)| *at > asked) {
+            return Err(error.clone());
+        }
+        let wire = match self.connect().await {
+            Ok(wire) => wire,
+            Err(error) => {
+                *failed = Some((Instant::now(), error.clone()));
+                return Err(error);
+            }
+        };
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         *current = (current.0 + 1, Some(wire.clone()));
         Ok(self.lend(current.0, wire))

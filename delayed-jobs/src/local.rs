@@ -155,6 +155,10 @@ impl NodeProcess {
         let mut option = |name: &str, value: Option<&OsStr>| {
             more.extend(value.into_iter().flat_map(|value| [name.into(), value.into()]));
         };
+        let limits =
+            [settings.max_pending, settings.max_unread].map(|limit| limit.map(|n| n.to_string()));
+        option("--max-pending", limits[0].as_ref().map(OsStr::new));
+        option("--max-unread", limits[1].as_ref().map(OsStr::new));
         option("--redis-sentinel", settings.redis_sentinel.as_ref().map(OsStr::new));
         option("--redis-user", settings.redis_user.as_ref().map(OsStr::new));
         let files = [
@@ -162,6 +166,7 @@ impl NodeProcess {
             ("--redis-ca", &settings.redis_ca),
             ("--redis-cert", &settings.redis_cert),
             ("--redis-key", &settings.redis_key),
+            ("--tokens", &settings.tokens),
         ];
         files.iter().for_each(|(name, file)| option(name, file.as_deref().map(OsStr::new)));
         more.extend(settings.redis_cluster.then(|| "--redis-cluster".into()));

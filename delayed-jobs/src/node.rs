@@ -3,7 +3,7 @@
 //! * `shared` - what the tasks of a node share
 //! * `clock` - the clock of Redis, seen from here
 //! * `tenure` - what the node knows of a partition while it holds it
-//! * `keeper` - leases
+//! * `keeper` - leases; `news` - what they come to, one line each
 //! * `window` - the near future, read and heard of
 //! * `firing` - the hand-over to the consumers
 
@@ -15,9 +15,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::clock::RedisClock;
+use self::news::News;
 pub(crate) use self::shared::Shared;
 use self::tenure::{Moment, Partition};
 use crate::error::StoreError;
+use crate::http::guard::{self, Fill, Tokens};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -25,6 +27,7 @@ use crate::store::Store;
 mod clock;
 mod firing;
 mod keeper;
+mod news;
 mod shared;
 mod tenure;
 mod window;
@@ -46,6 +49,8 @@ impl Node {
         // Whoever waits for an answer for longer than a lease has lost it.
         settings.patience = settings.patience.min(settings.lease / 2);
         let (count, tick) = (settings.partitions, settings.tick);
+        let (tokens, limited) =
+            (Tokens::new(settings.tokens.clone()), settings.max_pending.or(settings.max_unread));
         let store = Store::open(settings).await?;
         if store.durability().await.is_ok_and(|d| d.word() == "none") {
             tracing::warn!("Redis keeps no append-only file: jobs end with its process");
@@ -72,12 +77,18 @@ impl Node {
             timer,
             clock: RedisClock::new(),
             wishes,
+            tokens,
+            fill: Fill::default(),
+            news: News::default(),
             last_reached: Mutex::new(Instant::now()),
             inbox: OnceLock::new(),
         });
         let (end, ended) = watch::channel(false);
         let mut tasks = JoinSet::new();
         tasks.spawn(keeper::keep(Arc::clone(&shared), ended));
+        if limited.is_some() {
+            tasks.spawn(guard::watch_fill(Arc::clone(&shared)));
+        }
         tasks.spawn(window::hear(Arc::clone(&shared), heard));
         for number in 0..count {
             tasks.spawn(firing::fire_when_due(Arc::clone(&shared), number));

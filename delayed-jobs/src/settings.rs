@@ -63,6 +63,15 @@ pub struct Settings {
     /// How often jobs are tried that do not say so themselves
     #[command(flatten)]
     pub retry: Retry,
+    /// Refuses new jobs (429) while so many are pending, counted about once a second
+    #[arg(long, value_name = "N")]
+    pub max_pending: Option<u64>,
+    /// Refuses new jobs (429) while so many have fired that no consumer has taken
+    #[arg(long, value_name = "N")]
+    pub max_unread: Option<u64>,
+    /// A file with a line `read TOKEN` or `write TOKEN` for each bearer token that is accepted over HTTP
+    #[arg(long, value_name = "FILE")]
+    pub tokens: Option<PathBuf>,
     /// The unit of time of the node's timer
     #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
     pub tick: Duration,
@@ -80,6 +89,9 @@ impl Default for Settings {
             redis_ca: None,
             redis_cert: None,
             redis_key: None,
+            max_pending: None,
+            max_unread: None,
+            tokens: None,
             namespace: "jobs".to_owned(),
             partitions: 16,
             lease: Duration::from_secs(3),

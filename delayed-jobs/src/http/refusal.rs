@@ -39,6 +39,19 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, "conflict", reason)
     }
 
+    pub(crate) fn no_token() -> Self {
+        let reason = "this needs a header `Authorization: Bearer TOKEN` with a token that is known";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", reason)
+    }
+
+    pub(crate) fn only_reads() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "this token may only read")
+    }
+
+    pub(crate) fn too_many(code: &'static str, reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, code, reason)
+    }
+
     pub(crate) fn no_route() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "no such path; GET /openapi.json lists them")
     }
@@ -88,7 +101,11 @@ impl From<StoreError> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.json())).into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = axum::http::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert("www-authenticate", bearer);
+        }
+        if matches!(self.status.as_u16(), 429 | 503) {
             let soon = axum::http::HeaderValue::from_static("1");
             response.headers_mut().insert("retry-after", soon);
         }

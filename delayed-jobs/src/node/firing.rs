@@ -55,7 +55,9 @@ async fn tick(shared: &Shared, number: u16, fired: &mut Fired) -> bool {
 fn note(shared: &Shared, partition: &Partition, lease: &str, answer: Timed<Fired>) -> bool {
     let Fired::Some { now_us, next_ms, lateness_ms, .. } = answer.value else {
         shared.metrics.fenced.inc();
-        tracing::warn!(partition = partition.number, lease, "fenced: another node has taken over");
+        tracing::debug!(partition = partition.number, lease, "fenced");
+        shared.metrics.leases_lost.inc();
+        shared.news.tell("firing was fenced: other nodes have taken over", partition.number);
         if partition.with(lease, |_| ()).is_some() {
             partition.end(&shared.timer);
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
+use super::news::ACQUIRED;
 use super::shared::Shared;
 use super::tenure::Partition;
 use super::window;
@@ -18,6 +19,7 @@ pub(super) async fn keep(shared: Arc<Shared>, mut end: watch::Receiver<bool>) {
     while !*end.borrow() {
         let started = Instant::now();
         let wait = beat(&shared).await;
+        shared.news.flush();
         let left = wait.saturating_sub(started.elapsed());
         tokio::select! {
             () = tokio::time::sleep(left) => {}
@@ -34,11 +36,12 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
     let alive = match alive {
         Ok(alive) => {
             shared.reached();
+            shared.news.redis(None);
             alive.len().max(1)
         }
         Err(error) => {
             shared.metrics.redis_errors.inc();
-            tracing::warn!("no beat: {error}");
+            shared.news.redis(Some(&error));
             return pause;
         }
     };
@@ -58,7 +61,8 @@ async fn renew_all(shared: &Shared) {
 
 async fn renew(shared: &Shared, partition: &Partition) {
     if partition.has_run_out() {
-        tracing::warn!(partition = partition.number, "the lease has run out");
+        shared.metrics.leases_lost.inc();
+        shared.news.tell("leases have run out", partition.number);
         partition.end(&shared.timer);
     }
     let Some(lease) = partition.lease() else { return };
@@ -69,7 +73,8 @@ async fn renew(shared: &Shared, partition: &Partition) {
             partition.with(&lease, |tenure| tenure.prolong(until, answer.value.notices));
         }
         Ok(_) => {
-            tracing::warn!(partition = partition.number, lease, "the lease is lost");
+            shared.metrics.leases_lost.inc();
+            shared.news.tell("other nodes have taken leases over", partition.number);
             partition.end(&shared.timer);
         }
         Err(error) => {
@@ -90,7 +95,8 @@ async fn give_back(shared: &Shared, share: usize) {
 pub(super) async fn release(shared: &Shared, partition: &Partition, lease: &str) {
     partition.end(&shared.timer);
     if let Err(error) = shared.store.release(partition.number, lease).await {
-        tracing::warn!(partition = partition.number, "not released, so it runs out: {error}");
+        tracing::debug!(partition = partition.number, "not released: {error}");
+        shared.news.tell("leases could not be released, so they run out", partition.number);
     }
 }
 
@@ -125,7 +131,8 @@ async fn take(shared: &Arc<Shared>, share: usize) -> Option<Duration> {
             };
             match answer.value {
                 Acquired::Granted(lease) => {
-                    tracing::info!(partition = partition.number, lease, "acquired");
+                    tracing::debug!(partition = partition.number, lease, "acquired");
+                    shared.news.tell(ACQUIRED, partition.number);
                     partition.begin(lease, answer.sent + shared.store.settings().lease);
                     held += 1;
                 }

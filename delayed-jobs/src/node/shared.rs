@@ -7,7 +7,9 @@ use tickwheel::Timer;
 use tokio::sync::{mpsc, oneshot};
 
 use super::clock::RedisClock;
+use super::news::News;
 use super::tenure::{Moment, Partition};
+use crate::http::guard::{Fill, Tokens};
 use crate::inbox::Inbox;
 use crate::metrics::Metrics;
 use crate::store::{NodeView, Store};
@@ -25,6 +27,9 @@ pub(crate) struct Shared {
     pub(super) timer: Timer<Moment>,
     pub(super) clock: RedisClock,
     pub(super) wishes: mpsc::UnboundedSender<Wish>,
+    pub(crate) tokens: Tokens,
+    pub(crate) fill: Fill,
+    pub(super) news: News,
     pub(super) last_reached: Mutex<Instant>,
     /// Where deliveries arrive, once a consumer has asked for one.
     pub(super) inbox: OnceLock<Inbox>,

@@ -17,6 +17,12 @@ pub struct Overview {
     pub pending: u64,
     /// Jobs that were handed out and are not acknowledged yet.
     pub unacknowledged: u64,
+    /// Jobs that have fired and that no consumer has taken yet.
+    pub unread: u64,
+    /// How long the first of them has waited, in milliseconds.
+    pub unread_ms: u64,
+    /// How long ago the oldest unacknowledged job has fired, in milliseconds.
+    pub unacknowledged_ms: u64,
     /// Jobs whose attempts are used up.
     pub dead: u64,
     /// How long the oldest overdue job has been due, in milliseconds.
@@ -59,6 +65,12 @@ pub struct PartitionView {
     pub pending: u64,
     /// Jobs that were handed out and are not acknowledged yet.
     pub unacknowledged: u64,
+    /// Jobs that have fired and that no consumer has taken yet.
+    pub unread: u64,
+    /// How long the first of them has waited.
+    pub unread_ms: u64,
+    /// How long ago the oldest unacknowledged job has fired.
+    pub unacknowledged_ms: u64,
     /// Jobs whose attempts are used up.
     pub dead: u64,
     /// How long the oldest overdue job has been due.
@@ -91,6 +103,13 @@ impl Store {
         Ok(Overview {
             pending: partitions.iter().map(|one| one.pending).sum(),
             unacknowledged: partitions.iter().map(|one| one.unacknowledged).sum(),
+            unread: partitions.iter().map(|one| one.unread).sum(),
+            unread_ms: partitions.iter().map(|one| one.unread_ms).max().unwrap_or(0),
+            unacknowledged_ms: partitions
+                .iter()
+                .map(|one| one.unacknowledged_ms)
+                .max()
+                .unwrap_or(0),
             dead: partitions.iter().map(|one| one.dead).sum(),
             lag_ms: partitions.iter().map(|one| one.lag_ms).max().unwrap_or(0),
             ahead,
@@ -100,17 +119,17 @@ impl Store {
     }
 
     async fn view(&self, partition: u16) -> Result<(PartitionView, Vec<u64>), StoreError> {
-        type Reply = (String, i64, u64, u64, u64, u64, u64);
+        type Reply = (String, i64, u64, u64, u64, u64, u64, u64, u64);
         let mut call = script!("overview").key(self.base(partition));
         call.arg(SECONDS_AHEAD);
         let reply: Vec<redis::Value> = self.call(&call).await?.value;
-        let ahead = reply.iter().skip(7).filter_map(|value| match value {
+        let ahead = reply.iter().skip(9).filter_map(|value| match value {
             redis::Value::Int(count) => u64::try_from(*count).ok(),
             _ => None,
         });
         let ahead = ahead.collect();
-        let head = redis::Value::Array(reply.into_iter().take(7).collect());
-        let (lease, left, pending, lag_ms, ready, held, dead): Reply =
+        let head = redis::Value::Array(reply.into_iter().take(9).collect());
+        let (lease, left, pending, lag_ms, ready, held, dead, unread_ms, held_ms): Reply =
             redis::from_redis_value(head).map_err(redis::RedisError::from)?;
         let (token, node) = lease.split_once('@').unwrap_or(("0", ""));
         let view = PartitionView {
@@ -120,6 +139,9 @@ impl Store {
             lease_left_ms: u64::try_from(left).unwrap_or(0),
             pending,
             unacknowledged: ready + held,
+            unread: ready,
+            unread_ms,
+            unacknowledged_ms: unread_ms.max(held_ms),
             dead,
             lag_ms,
         };

@@ -4,6 +4,7 @@
 //! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail; `schedules` - recurring jobs
 //! * `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
 //! * `servers` - TLS, users, Sentinel, cluster, a full Redis, settings
+//! * `operators` - tokens, limits, metrics, the log
 //! * `page` - the page in a browser
 
 mod attempts;
@@ -11,6 +12,7 @@ mod deliveries;
 mod failures;
 mod http;
 mod node;
+mod operators;
 mod page;
 mod proxy;
 mod schedules;

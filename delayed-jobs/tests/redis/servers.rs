@@ -16,7 +16,10 @@ use crate::support::{
 const RIGHTS: &str = "~jobs:* &jobs:* +@read +@write +@pubsub +@scripting +@connection -@dangerous \
                       +time +config|get +role +cluster|slots";
 
-async fn say(redis: &RedisProcess, words: &str) -> Result<redis::Value, redis::RedisError> {
+pub(crate) async fn say(
+    redis: &RedisProcess,
+    words: &str,
+) -> Result<redis::Value, redis::RedisError> {
     let client = redis::Client::open(redis.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await?;
     let mut words = words.split_whitespace();
