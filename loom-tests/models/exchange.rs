@@ -139,6 +139,54 @@ fn exchange_or_stop() {
     });
 }
 
+/// The same for a timer that was moved before, of which the owner does not know yet: the payload that is being
+/// exchanged is left alone all the same.
+#[test]
+fn exchange_of_a_moved_timer_or_stop() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, DUE, FIRST, true);
+        assert!(matches!(world.reschedule(0, timer, DUE + 5), Rescheduled::Later));
+        let future = spawn_with(&world, move |world| poll(world, timer));
+        let returned = stop(&world);
+        let expected = match future.join().unwrap() {
+            Polled::Waits => vec![SECOND],
+            Polled::Ended { left: false } => vec![FIRST],
+            Polled::Ended { left: true } => vec![],
+        };
+        assert_eq!(returned, expected);
+        world.release(0, timer);
+        world.finish();
+    });
+}
+
+/// Such a timer comes due: it ends once, and counts once.
+#[test]
+fn exchange_of_a_moved_timer_or_fire() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, DUE - 5, FIRST, true);
+        assert!(matches!(world.reschedule(0, timer, DUE), Rescheduled::Later));
+        let future = spawn_with(&world, move |world| poll(world, timer));
+        let (mut counted, mut woken) = (0, Vec::new());
+        let mut look = |now| {
+            let count = |fired| counted += u64::from(fired);
+            let fate = world.table.due(world.owners_cache(), timer.index, timer.mark, now, count);
+            if let Fate::Fire(fired) = fate {
+                woken.push(fired.payload.id());
+            }
+        };
+        look(DUE);
+        let polled = future.join().unwrap();
+        // It was looked at again a tick later, if it was in the handle's hands.
+        look(DUE + 1);
+        let expected = if polled == Polled::Waits { SECOND } else { FIRST };
+        assert_eq!((woken, counted), (vec![expected], 1));
+        world.release(0, timer);
+        world.finish();
+    });
+}
+
 /// The future is polled with another waker, then dropped, while its timer fires.
 #[test]
 fn exchange_and_drop_or_fire() {

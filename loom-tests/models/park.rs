@@ -148,6 +148,19 @@ fn push_behind_an_earlier_message_or_drain() {
     });
 }
 
+/// The inbox's word lies one tick behind the message, and the owner goes to sleep until there.
+#[test]
+fn push_one_tick_before_the_word_or_sleep() {
+    explore(bounded_when_quick(3), || {
+        let shard = Shard::new(&[5, 6]);
+        shard.push(1);
+        let pushing = push(&shard, 0);
+        let asleep = shard.wake_state.begin_sleep(6);
+        pushing.join().unwrap();
+        assert!(!asleep || shard.bell.rings() == 1, "slept through the message for 5");
+    });
+}
+
 /// The owner sleeps out a short sleep and begins a longer one while a producer is on its way.
 #[test]
 fn push_or_sleep_twice() {
@@ -237,6 +250,35 @@ fn no_wake_for_what_can_wait() {
         pushing.join().unwrap();
         assert_eq!(shard.bell.rings(), 0);
         assert_eq!(shard.drain(), FAR, "and is seen when it wakes");
+    });
+}
+
+/// Each decision of the handshake is exact to the tick: one tick before the end of a sleep, or before the inbox's word,
+/// is early enough.
+#[test]
+fn one_tick_decides() {
+    explore(bounded_when_quick(3), || {
+        for (tick, wakes) in [(FAR - 1, true), (FAR, false), (FAR + 1, false)] {
+            let shard = Shard::new(&[tick]);
+            assert!(shard.wake_state.begin_sleep(FAR));
+            assert_eq!(shard.wake_state.notify(tick).wake != Wake::NotNeeded, wakes, "{tick}");
+            // The inbox's word is low now, and its producer has stopped before its call.
+            assert_eq!(
+                shard.wake_state.notify(tick).wake != Wake::NotNeeded,
+                wakes,
+                "{tick} again"
+            );
+            assert_eq!(shard.wake_state.inbox_due(), tick, "what the next turn begins with");
+            // Of two messages the earlier one counts, by a tick.
+            let _ = shard.wake_state.notify(tick - 1);
+            assert_eq!(shard.wake_state.inbox_due(), tick - 1);
+            let _ = shard.wake_state.end_sleep();
+            // The owner falls asleep unless something is due before its tick.
+            for (until, sleeps) in [(tick - 2, true), (tick - 1, true), (tick, false)] {
+                assert_eq!(shard.wake_state.begin_sleep(until), sleeps, "until {until}");
+                let _ = shard.wake_state.end_sleep();
+            }
+        }
     });
 }
 

@@ -7,6 +7,7 @@ use super::harness::{bounded, explore, spawn, spawn_with};
 use super::world::{Decided, World};
 use crate::drive::Fate;
 use crate::node::moves::Rescheduled;
+use crate::node::periodic::Call;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::Repeat;
 use std::sync::Arc;
@@ -317,6 +318,54 @@ fn recycled_and_armed_again_during_a_call() {
         owner.run_to(FIRST);
         let next = other.join().unwrap();
         assert!(matches!(world.due(next, next.mark, 7), Decided::Fired(7)));
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// The winner of a periodic timer lets go of the node last but one: the owner, which goes on to recycle it, arms the
+/// next timer there.
+#[test]
+fn winner_lets_go_or_recycled_by_the_owner() {
+    explore(bounded(4, 3), || {
+        let world = World::new();
+        let owner = Owner::new(&world);
+        let timer = owner.timer;
+        let (table, cache) = (&world.table, world.owners_cache());
+        let Fate::Fire(fired) = table.due(cache, timer.index, timer.mark, FIRST, |_| ()) else {
+            panic!("it is due");
+        };
+        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
+        drop(fired);
+        table.abandon_call(cache, timer.index);
+        // In the same node, if the owner was the last to let go.
+        let next = table.arm(cache, 7, world.payload(2), false, || ()).unwrap();
+        assert!(matches!(world.due(next, next.mark, 7), Decided::Fired(7)));
+        assert_eq!(canceller.join().unwrap(), Some(1));
+        drop(owner);
+        world.finish();
+    });
+}
+
+/// No call begins a tick before its deadline, also if the timer is moved by one tick just before.
+#[test]
+fn one_tick_decides() {
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let owner = Owner::new(&world);
+        let (timer, table, cache) = (owner.timer, &world.table, world.owners_cache());
+        let due = |mark, now| table.due(cache, timer.index, mark, now, |_| ());
+        assert!(matches!(due(timer.mark, FIRST - 1), Fate::Reinsert(FIRST)));
+        let Fate::Fire(fired) = due(timer.mark, FIRST) else { panic!("it is due") };
+        let _ = world.reschedule(1, timer, FIRST + 1);
+        let Call::Moved(Some((tick, mark))) = table.confirm_call(cache, fired, FIRST) else {
+            panic!("it was moved before the call");
+        };
+        assert_eq!(tick, FIRST + 1);
+        let Fate::Fire(fired) = due(mark, FIRST + 1) else { panic!("it is due") };
+        assert!(matches!(table.confirm_call(cache, fired, FIRST + 1), Call::Begins(_)));
+        assert_eq!(world.cancel(1, timer), Some(1));
+        table.abandon_call(cache, timer.index);
         drop(owner);
         world.finish();
     });

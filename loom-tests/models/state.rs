@@ -134,3 +134,42 @@ fn a_key_needs_no_ordering_of_its_own() {
         world.finish();
     });
 }
+
+/// A key comes on a way that orders nothing: its deadline is not that of the node's timer before.
+#[test]
+fn ask_by_a_key_that_has_just_come() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let first = world.arm(0, 5, 1, false);
+        let sent = Arc::new(AtomicU64::new(0));
+        let way = Arc::clone(&sent);
+        let next = spawn_with(&world, move |world| {
+            assert_eq!(world.cancel(0, first), Some(1));
+            let next = world.arm(0, 9, 2, false);
+            assert_eq!((next.index, next.generation), (first.index, first.generation + 1));
+            // ORDERING: Relaxed: that is what the model is about.
+            way.store(1, Ordering::Relaxed);
+            next
+        });
+        // ORDERING: Relaxed: as above.
+        if sent.load(Ordering::Relaxed) == 1 {
+            let told = world.table.deadline_of(first.index, first.generation + 1);
+            assert!(told.is_none_or(|told| told == 9), "the deadline of the timer before");
+        }
+        let next = next.join().unwrap();
+        assert!(world.due(next, next.mark, 9).fired());
+        world.finish();
+    });
+}
+
+/// No entry fires its timer a tick before the deadline.
+#[test]
+fn one_tick_decides() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, 10, 1, false);
+        assert_eq!(world.due(timer, timer.mark, 9), Decided::Again(10, timer.mark));
+        assert_eq!(world.due(timer, timer.mark, 10), Decided::Fired(10));
+        world.finish();
+    });
+}

@@ -33,3 +33,10 @@ impl std::fmt::Debug for Tracked {
         f.write_str("Tracked")
     }
 }
+
+/// Whether `loom-tests/checks.sh` wants this check dropped.
+pub(crate) fn is_dropped(check: u32) -> bool {
+    static DROPPED: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
+    let asked = || std::env::var("TICKWHEEL_DROPPED").ok()?.parse().ok();
+    *DROPPED.get_or_init(asked) == Some(check)
+}

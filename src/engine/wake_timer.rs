@@ -74,7 +74,8 @@ impl WakeTimer {
     /// The deadline of a timer that is set now, before it is rounded to a tick.
     #[inline]
     pub(crate) fn time(&self, when: When) -> Time {
-        self.engine.source.time(when)
+        // A sleep of zero is ready at once, so its deadline must not lie ahead of the clock, as the quick one may.
+        if when.is_now() { self.now() } else { self.engine.source.time(when) }
     }
 
     /// Never ahead of the clock.
@@ -177,7 +178,10 @@ impl WakeTimer {
     /// the timer is armed.
     pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
         let Some(Armed { key, .. }) = self.armed else { return (self.time(when), false) };
-        let Deadline { nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
+        let Deadline { mut nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
+        if when.is_now() {
+            nominal = self.now();
+        }
         let moved = self.engine.reschedule(key, tick).moved();
         if !moved {
             // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.

@@ -3,7 +3,7 @@
 use crate::support::setup::{ms, one_shard, rate, us};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Remote,
@@ -480,6 +480,40 @@ fn it_keeps_its_permit_between_periods() {
         assert_eq!(timer.schedule_periodic(ms(1), rate(ms(1)), 3).unwrap_err().into_payload(), 3);
     }
     assert!(timer.cancel(key).won());
+    timer.schedule(ms(1), 2).unwrap();
+}
+
+/// Cancelled from outside, within its own call, and within the call after a move: the permit is there for the next.
+#[test]
+fn it_gives_its_permit_back_however_it_ends() {
+    let clock = ManualClock::new();
+    let own: Arc<OnceLock<Timer<u32>>> = Arc::default();
+    let last: Arc<Mutex<Option<Key<u32>>>> = Arc::default();
+    let (of_handler, to_cancel) = (Arc::clone(&own), Arc::clone(&last));
+    let builder = one_shard().clock(clock.clone()).drive(Drive::Manual).max_pending(1);
+    let timer = builder
+        .build_with(move |_: Expired<u32>| {
+            if let Some(key) = to_cancel.lock().unwrap().take() {
+                assert!(of_handler.get().unwrap().cancel(key).won());
+            }
+        })
+        .unwrap();
+    own.set(timer.clone()).unwrap();
+    for moved in [false, true, false] {
+        let key = timer.schedule_periodic(ms(1), rate(ms(1)), 1).unwrap();
+        clock.advance(ms(1));
+        assert_eq!(timer.turn(), Ok(1));
+        if moved {
+            assert!(timer.reschedule(key, ms(3)).moved());
+        }
+        *last.lock().unwrap() = Some(key);
+        clock.advance(ms(3));
+        assert_eq!(timer.turn(), Ok(1), "its last call");
+        assert_eq!(timer.pending(), 0);
+        let outside = timer.schedule_periodic(ms(1), rate(ms(1)), 1).unwrap();
+        assert!(timer.schedule(ms(1), 2).is_err(), "one permit, and no more");
+        assert!(timer.cancel(outside).won());
+    }
     timer.schedule(ms(1), 2).unwrap();
 }
 

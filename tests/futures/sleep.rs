@@ -5,7 +5,9 @@ use crate::support::setup::{HOUR, ms, secs, us};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{EngineState, MissedTicks, Period, ScheduleErrorKind, Shutdown, Time, When};
+use tickwheel::{
+    EngineState, MissedTicks, Period, PinState, ScheduleErrorKind, Shutdown, Time, Timer, When,
+};
 
 #[test]
 fn it_is_ready_at_its_deadline_and_wakes_once() {
@@ -294,4 +296,33 @@ fn a_sleep_that_has_gone_leaves_no_memory_behind() {
     }
     let grown = rig.timer.stats().shards[0].held_bytes.saturating_sub(held);
     assert!(grown < 200_000, "by {grown} bytes");
+}
+
+/// Its deadline does not lie ahead of the clock, by which it is ready.
+#[test]
+fn a_sleep_of_zero_is_not_ready_before_its_deadline() {
+    let timer = Timer::new().unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..100_000 {
+        let mut sleep = timer.sleep(Duration::ZERO);
+        let polled = sleep.poll_sleep(&mut cx);
+        let now = timer.now();
+        assert!(polled.is_ready() && now >= sleep.deadline(), "{now:?}, {:?}", sleep.deadline());
+    }
+}
+
+/// They live in other people's threads: a worker that is pinned waits for its core beside a runtime that uses it.
+#[test]
+fn workers_of_the_shared_engine_are_not_pinned() {
+    let shared = tickwheel::global().unwrap();
+    let (done, finished) = std::sync::mpsc::channel();
+    for _ in 0..100 {
+        let done = done.clone();
+        shared.run_after(Duration::ZERO, move || done.send(()).unwrap()).unwrap();
+    }
+    (0..100).for_each(|_| finished.recv().unwrap());
+    // A worker pins itself before it turns.
+    let at_work = shared.stats().shards.into_iter().filter(|shard| shard.fired > 0);
+    let pins: Vec<PinState> = at_work.map(|shard| shard.pinning).collect();
+    assert!(!pins.is_empty() && pins.iter().all(|pin| *pin == PinState::Unpinned), "{pins:?}");
 }

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Drops the checks of the protocols, and moves their limits by one, one at a time, and explores scenarios until one
+# fails. loom-tests/checks.tsv names each: file, the text before it, the check, what stands in its place, and the
+# scenarios. What survives must stand in docs/TESTING.md, under "Checks", with a reason, and nothing else may.
+#
+#   loom-tests/checks.sh            quick bounds
+#   loom-tests/checks.sh NAME ...   only checks whose row contains NAME
+#
+# One build serves all: in a copy of the tree each check asks at run time whether it is the dropped one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/loom-checks
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --dereference . \
+  | tar --extract --directory "$copy"
+unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
+export CARGO_PROFILE_RELEASE_DEBUG=0 RUST_BACKTRACE=0 TICKWHEEL_MODELS=quick
+export CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in -A warnings"
+
+number=0
+while IFS=$'\t' read -r file before check instead _; do
+  number=$((number + 1))
+  before=$(printf '%b.' "$before") before=${before%.}
+  text=$(<"$copy/$file")
+  rest=${text#*"$before$check"}
+  [[ $rest != "$text" ]] || { echo "row $number does not apply: $file $check"; exit 1; }
+  [[ ${rest#*"$before$check"} == "$rest" ]] || { echo "row $number applies twice: $file $check"; exit 1; }
+  head=${text%%"$before$check"*}
+  printf '%s\n' "$head$before(if crate::sync::explored::is_dropped($number) { $instead } else { $check })$rest" \
+    >"$copy/$file"
+done < <(tail -n +2 loom-tests/checks.tsv)
+
+program=$(cd "$copy" && cargo test --release --package tickwheel --lib --no-run 2>&1 | tee /dev/stderr \
+  | sed -n 's/.*(\(.*\))$/\1/p' | tail -1)
+[[ $program == /* ]] || program=$copy/$program
+names=$("$program" --list models:: | sed -n 's/^models::\(.*\): test$/\1/p')
+survivors=$(mktemp)
+number=0 tried=0
+while IFS=$'\t' read -r file before check instead scenarios; do
+  number=$((number + 1))
+  if [[ $# -gt 0 ]]; then
+    wanted=0
+    for part in "$@"; do [[ "$file $check $instead" == *"$part"* ]] && wanted=1; done
+    [[ $wanted -eq 1 ]] || continue
+  fi
+  tried=$((tried + 1)) verdict=SURVIVED
+  for name in $names; do
+    met=0
+    for part in $scenarios; do [[ $name == "$part"* ]] && met=1; done
+    [[ $met -eq 1 ]] || continue
+    code=0
+    TICKWHEEL_DROPPED=$number timeout 120 "$program" --test-threads=1 --exact "models::$name" >/dev/null 2>&1 || code=$?
+    [[ $code -eq 0 || $code -eq 124 ]] || { verdict="\`$name\`"; break; }
+  done
+  printf '| `%s` | `%s` | `%s` | %s |\n' "$file" "$check" "$instead" "$verdict"
+  [[ $verdict != SURVIVED ]] || printf '| `%s` | `%s` | `%s` |\n' "$file" "$check" "$instead" >>"$survivors"
+done < <(tail -n +2 loom-tests/checks.tsv)
+
+faults=0
+while IFS= read -r row; do
+  grep -qF -- "$row" docs/TESTING.md || { echo "no reason stands for it: $row"; faults=$((faults + 1)); }
+done <"$survivors"
+printf '\n%d checks dropped, %d survived, %d faults\n' "$tried" "$(wc -l <"$survivors")" "$faults"
+rm -f "$survivors"
+[[ $faults -eq 0 ]]
