@@ -1,4 +1,4 @@
-//! What is built on [tickwheel](https://docs.rs/tickwheel), by its public calls alone.
+//! Delay queues, streams, metrics and adapters on the timer engine [tickwheel](https://docs.rs/tickwheel).
 //!
 //! | feature | what it adds |
 //! |---|---|
@@ -49,6 +49,11 @@ pub use retry::{Backoff, RetryFuture, RetryLayer, WithRetries};
 pub use stream::IntervalStream;
 #[cfg(feature = "tower")]
 pub use tower::{LimitedFuture, TimeoutError, TimeoutLayer, WithLimit};
+
+/// Holds the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// Calls a waker or drops one, whose panic has been reported by the hook and goes no further.
 fn quietly(call: impl FnOnce()) {

@@ -38,7 +38,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`]. An
+    /// Like [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`]. An
     /// empty batch is refused only where there is no memory.
     pub fn schedule_batch<W: Into<When>>(
         &self,
@@ -61,7 +61,7 @@ impl<T: Send + 'static> Submitter<'_, T> {
     ///
     /// # Errors
     ///
-    /// As [`Timer::schedule_batch`].
+    /// Like [`Timer::schedule_batch`].
     pub fn schedule_batch<W: Into<When>>(
         &self,
         timers: impl IntoIterator<Item = (W, T)>,

@@ -50,7 +50,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// Like [`build`](Self::build).
     pub fn build_with<T, H>(self, handler: H) -> Result<Timer<T>, BuildError>
     where
         T: Send + 'static,
@@ -104,7 +104,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// Like [`build`](Self::build).
     pub fn build_per_shard<T, F, H>(self, mut factory: F) -> Result<Timer<T>, BuildError>
     where
         T: Send + 'static,
@@ -139,7 +139,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// Like [`build`](Self::build).
     pub fn build_on<T, E>(self, executor: E) -> Result<Timer<T>, BuildError>
     where
         T: Send + 'static,

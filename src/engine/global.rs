@@ -33,7 +33,7 @@ const MOST_SHARDS: usize = 4;
 ///
 /// # Errors
 ///
-/// As [`Builder::build`], whose defaults are never out of range.
+/// Like [`Builder::build`], whose defaults are never out of range.
 pub fn global() -> Result<&'static Timer, BuildError> {
     if let Some(timer) = GLOBAL.get() {
         return Ok(timer);

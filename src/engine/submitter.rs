@@ -71,7 +71,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
     ///
     /// # Errors
     ///
-    /// As [`Timer::schedule`].
+    /// Like [`Timer::schedule`].
     #[inline]
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let inner = &self.timer.inner;

@@ -85,7 +85,7 @@ unsafe fn run_small<F: FnOnce()>(storage: *mut Storage) {
 
 /// # Safety
 ///
-/// As [`run_small`].
+/// Like [`run_small`].
 unsafe fn drop_small<F>(storage: *mut Storage) {
     // SAFETY: as in `run_small`.
     unsafe { storage.cast::<F>().drop_in_place() };
@@ -110,7 +110,7 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
 
     /// # Safety
     ///
-    /// As [`run_small`], with `Self` for `F`.
+    /// Like [`run_small`], with `Self` for `F`.
     unsafe fn run(storage: *mut Storage) {
         // SAFETY: the function's contract.
         let this = unsafe { storage.cast::<Self>().read() };

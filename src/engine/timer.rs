@@ -89,7 +89,7 @@ impl<T> Timer<T> {
 impl Timer<TimerTask> {
     /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
     ///
-    /// As [`schedule`](Self::schedule) with [`TimerTask::new`]: a closure of up to three words is not boxed, and
+    /// Like [`schedule`](Self::schedule) with [`TimerTask::new`]: a closure of up to three words is not boxed, and
     /// dropping the returned [`TimerHandle`] leaves the timer armed.
     ///
     /// ```
@@ -104,7 +104,7 @@ impl Timer<TimerTask> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    /// Like [`schedule`](Self::schedule). The closure is in the error, as a task.
     #[inline]
     pub fn run_after(
         &self,
@@ -139,7 +139,7 @@ impl Timer<TimerTask> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// Like [`schedule`](Self::schedule).
     pub fn repeat(
         &self,
         first: impl Into<When>,
@@ -176,7 +176,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// Like [`schedule`](Self::schedule).
     #[inline]
     pub fn schedule_key(
         &self,
@@ -206,7 +206,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule), and if `T::clone` panics.
+    /// Like [`schedule`](Self::schedule), and if `T::clone` panics.
     pub fn schedule_periodic(
         &self,
         first: impl Into<When>,

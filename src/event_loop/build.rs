@@ -70,7 +70,7 @@ impl Settings {
     ///
     /// It must end the loop's current sleep, or its next one if it does not sleep yet: writing to an
     /// eventfd or a pipe, unparking a thread, posting a message. It is called from any thread and must
-    /// not block. One that panics has woken nobody: the error is logged, the timer stays accepted, and the next
+    /// not block. One that panics has woken no loop: the error is logged, the timer stays accepted, and the next
     /// remote that has something earlier than the sleep's end calls again. It must not use remotes of this timer:
     /// it would be called from within itself. For a loop that never sleeps, or has no remotes, it may do nothing.
     ///

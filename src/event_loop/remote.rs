@@ -1,4 +1,4 @@
-//! What other threads may do with an event loop's timer.
+//! `Remote`: the other threads' access to an event loop's timer.
 
 use crate::engine::TimerTask;
 use crate::shard::{PartlyRefused, ShardHandle, ShardStats};
@@ -75,7 +75,7 @@ impl<T: Send + 'static> Remote<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`].
+    /// Like [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`].
     pub fn schedule_batch<W: Into<When>>(
         &self,
         timers: impl IntoIterator<Item = (W, T)>,
@@ -97,7 +97,7 @@ impl<T: Send + 'static> Remote<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// Like [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &self,
         first: impl Into<When>,
@@ -155,7 +155,7 @@ impl<T: Send + 'static> Remote<T> {
         usize::try_from(self.shard.pending()).unwrap_or(usize::MAX)
     }
 
-    /// What the loop's timer has counted so far; reads its clock. O(threads).
+    /// Returns the statistics of the loop's timer so far; reads its clock. O(threads).
     #[must_use]
     pub fn stats(&self) -> ShardStats {
         ShardStats::of(&self.shard, &self.rate, self.source.now())
@@ -184,7 +184,7 @@ impl Remote<TimerTask> {
     /// Schedules a closure to fire after a delay, or at a point in time, rounded up to the next tick; the
     /// loop runs it where it polls.
     ///
-    /// As [`schedule`](Self::schedule) with [`TimerTask::new`].
+    /// Like [`schedule`](Self::schedule) with [`TimerTask::new`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -202,7 +202,7 @@ impl Remote<TimerTask> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    /// Like [`schedule`](Self::schedule). The closure is in the error, as a task.
     pub fn run_after(
         &self,
         when: impl Into<When>,

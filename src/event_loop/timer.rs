@@ -164,7 +164,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// Like [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &mut self,
         now: Time,
@@ -180,7 +180,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.schedule_periodic(repeat)
     }
 
-    /// Cancels the timer that `key` names, whoever scheduled it, and hands its payload back, if it is still
+    /// Cancels the timer that `key` names, of any thread, and hands its payload back, if it is still
     /// pending.
     #[inline]
     pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
@@ -308,7 +308,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         }
     }
 
-    /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
+    /// Like [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
     /// up, so that the loop never spins before a deadline; -1 for ever.
     #[must_use = "the sleep has been announced: block for this long, then poll"]
     pub fn poll_timeout_ms(&self, now: Time) -> i32 {
@@ -320,18 +320,18 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// # Panics
     ///
     /// Only if `handler` does; the timer that it was called for counts as fired, and the next poll goes on
-    /// with the others. A periodic timer goes on with its next period, as if the handler had returned.
+    /// with the rest. A periodic timer goes on with its next period, as if the handler had returned.
     pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
         self.poll_with(now, |_, expired| handler(expired))
     }
 
-    /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour. A poll from
+    /// Like [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour. A poll from
     /// inside a handler does nothing. A handler that swaps the timer for another one ends the poll; what was due
     /// in the first one fires in a later poll of it.
     ///
     /// # Panics
     ///
-    /// As [`poll`](Self::poll).
+    /// Like [`poll`](Self::poll).
     pub fn poll_with(&mut self, now: Time, handler: impl FnMut(&mut Self, Expired<T>)) -> Polled {
         self.expired(now).handle_with(handler)
     }
@@ -377,7 +377,7 @@ impl EventLoopTimer<TimerTask> {
     /// Schedules a closure to fire after a delay from `now`, or at a point in time, rounded up to the next
     /// tick; the loop runs it where it polls.
     ///
-    /// As [`schedule`](Self::schedule) with [`TimerTask::new`].
+    /// Like [`schedule`](Self::schedule) with [`TimerTask::new`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -393,7 +393,7 @@ impl EventLoopTimer<TimerTask> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule). The closure is in the error, as a task.
+    /// Like [`schedule`](Self::schedule). The closure is in the error, as a task.
     pub fn run_after(
         &mut self,
         now: Time,
@@ -455,7 +455,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
 
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
-        // Remotes that live on must not schedule into a shard that nobody turns.
+        // Remotes that live on must not schedule into a shard without an owner.
         self.owner.close(|returned| contain::drop_payload(returned.payload));
     }
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// One tick per period: `interval.tick().await`.
 ///
 /// Made by [`interval()`], [`interval_at`] and [`Timer::interval`]. It does not drift: each deadline is counted from
-/// the one before, not from the time at which anybody asked for it. [`Period`] says what happens to ticks that were
-/// missed because nobody did ([`MissedTicks`](crate::MissedTicks)); with a fixed delay the pause begins when the next
+/// the one before, not from the time at which a task asked for it. [`Period`] says what happens to ticks that were
+/// missed because no task did ([`MissedTicks`](crate::MissedTicks)); with a fixed delay the pause begins when the next
 /// tick is asked for.
 ///
 /// ```
@@ -64,7 +64,7 @@ pub struct Interval {
 ///
 /// # Panics
 ///
-/// As [`sleep()`](crate::sleep).
+/// Like [`sleep()`](crate::sleep).
 pub fn interval(period: Period) -> Interval {
     Interval::new(shared(), Duration::ZERO.into(), period)
 }
@@ -85,7 +85,7 @@ pub fn interval(period: Period) -> Interval {
 ///
 /// # Panics
 ///
-/// As [`sleep()`](crate::sleep).
+/// Like [`sleep()`](crate::sleep).
 pub fn interval_at(first: Instant, period: Period) -> Interval {
     Interval::new(shared(), first.into(), period)
 }
@@ -125,11 +125,11 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// As [`tick`](Self::tick), for those who write futures by hand.
+    /// Like [`tick`](Self::tick), for futures written by hand.
     ///
     /// # Errors
     ///
-    /// As [`tick`](Self::tick).
+    /// Like [`tick`](Self::tick).
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Time, SleepError>> {
         if let Some(last) = self.resting {
             // Reads the clock, which is the user's: if that panics, the next call begins here again.
@@ -156,7 +156,7 @@ impl Interval {
         self.resting = None;
     }
 
-    /// What it was made with.
+    /// Returns the period of the interval.
     #[must_use]
     pub const fn period(&self) -> Period {
         self.period

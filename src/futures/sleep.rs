@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 /// The output is an error if the timer is not accepted (the engine is full or stopped), or if the engine is stopped
 /// meanwhile: then the future is woken at once, although its time has not come. A
 /// [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child, where the engine's workers are not,
-/// the next poll is told so; nobody wakes for it.
+/// the next poll is told so; no wake comes for it.
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep {
     alarm: WakeTimer,
@@ -109,7 +109,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 ///
 /// # Panics
 ///
-/// As [`sleep()`].
+/// Like [`sleep()`].
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(shared(), deadline.into())
 }
@@ -197,7 +197,7 @@ impl Sleep {
         self.stage = Stage::Unarmed { look: true };
     }
 
-    /// As [`poll`](Future::poll), for a sleep that lies in something else.
+    /// Like [`poll`](Future::poll), for a sleep inside another future.
     #[inline]
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         match self.stage {

@@ -61,7 +61,7 @@ pub struct Timeout<F> {
 ///
 /// # Panics
 ///
-/// As [`sleep()`].
+/// Like [`sleep()`].
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(limit))
 }
@@ -82,7 +82,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 ///
 /// # Panics
 ///
-/// As [`sleep()`].
+/// Like [`sleep()`].
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
@@ -133,7 +133,7 @@ impl<F> Timeout<F> {
 
     fn project(self: Pin<&mut Self>) -> (Pin<&mut F>, &mut Sleep, &mut bool) {
         // SAFETY: `future` is pinned as this is: nothing moves it out of a pinned `Timeout`, which has no `Drop`
-        // of its own and is `Unpin` only if `F` is. The others are `Unpin`.
+        // of its own and is `Unpin` only if `F` is. The other fields are `Unpin`.
         unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), &mut this.sleep, &mut this.is_over)

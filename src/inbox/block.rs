@@ -19,7 +19,7 @@ const GROWTH: usize = 4;
 /// In a slot's word: the lap of the block in which it was written.
 pub(super) const LAP: u64 = 1 << 63;
 
-/// What a producer hands over: a tick, and a word of the shard's making below 2^63.
+/// A producer's message: a tick, and a word of the shard's making below 2^63.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Message {
     pub(crate) tick: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Block {
     pub(super) next: AtomicPtr<Block>,
     /// The block below this one in the stack of those that are read to their end.
     pub(super) below: AtomicPtr<Block>,
-    /// What the words of this lap carry in bit 63. Every slot is written in each lap, so the other value means a
+    /// Bit 63 of the words of this lap. Every slot is written in each lap, so the other value means a
     /// message of the lap before, which the reader has read. Written before the block is handed over.
     lap: AtomicU64,
     /// The slot to be read next. The reader's.

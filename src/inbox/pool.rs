@@ -2,7 +2,7 @@
 //!
 //! A block that the epoch has given up serves again: the allocator's way would cost a producer a microsecond
 //! now and then, because what one thread allocates and another frees goes back to the system and returns as fresh
-//! pages. The pool is a row of places, each empty or holding one box. Whoever swaps a box out has it alone.
+//! pages. The pool is a row of places, each empty or holding one box. A thread that swaps a box out has it alone.
 //!
 //! The places are used like a stack, by a hint that may be wrong: both ways look at [`LOOKS`] places from there.
 //! Any thread; lock-free; O(1).
@@ -45,9 +45,9 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
         })
     }
 
-    /// What a place holds.
+    /// Empties a place and returns its box.
     fn empty(place: &AtomicPtr<T>) -> Option<Box<T>> {
-        // ORDERING: Acquire pairs with `put`: whoever had the box before is done with it. [P17]
+        // ORDERING: Acquire pairs with `put`: the thread that had the box before is done with it. [P17]
         let taken = place.swap(ptr::null_mut(), Ordering::Acquire);
         // SAFETY: places hold what `put` made of boxes, and the swap hands each out once.
         (!taken.is_null()).then(|| unsafe { Box::from_raw(taken) })

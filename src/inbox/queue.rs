@@ -8,7 +8,7 @@ use crate::sync::epoch::{self, Domain};
 use crossbeam_utils::CachePadded;
 use std::ptr::{self, NonNull};
 
-/// What all producers share.
+/// The part of the inbox that all producers share.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// The block that the next one is linked to, or one before it; never behind a block that has been retired.
@@ -46,7 +46,7 @@ impl Inbox {
 
     /// Gives a writer whose block is full the next one. Any thread, for its own writer; lock-free.
     ///
-    /// Whatever a later write and hand-over need is there afterwards: they neither allocate nor unwind.
+    /// All that a later write and hand-over need is there afterwards: they neither allocate nor unwind.
     #[cold]
     #[inline(never)]
     pub(crate) fn prepare(&self, writer: &Writer) -> Result<(), NoMemory> {
@@ -98,13 +98,13 @@ impl Inbox {
                 Ordering::Acquire,
             ) {
                 Ok(_) => return self.advance(tail, block.as_ptr()),
-                // Its thread may have stopped before it moved the tail: whoever finds that does it.
+                // Its thread may have stopped before it moved the tail: the next thread does it.
                 Err(next) => self.advance(tail, next),
             }
         }
     }
 
-    /// Moves the tail from a block to the one after it, if nobody has yet.
+    /// Moves the tail from a block to the one after it, if no other thread has yet.
     pub(super) fn advance(&self, from: *mut Block, next: *mut Block) {
         // ORDERING: Release publishes the block to producers that load the tail [P7]. Failure means that the tail
         // has left `from`.

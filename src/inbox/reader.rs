@@ -18,7 +18,7 @@ pub(crate) struct Reader {
 // SAFETY: the links that it follows are its own; it may move between threads as a whole.
 unsafe impl Send for Reader {}
 
-/// What a drain came to.
+/// The result of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Drained {
     pub(crate) taken: usize,
@@ -73,7 +73,7 @@ impl Reader {
         for _ in 0..most {
             // SAFETY: the head is put to rest only when it is the head no more.
             let head = unsafe { self.head.as_ref() };
-            // ORDERING: Acquire pairs with the link in `Inbox::link`: the block, its first message, and whatever its
+            // ORDERING: Acquire pairs with the link in `Inbox::link`: the block, its first message, and all that its
             // thread has written before. [P7]
             let Some(next) = NonNull::new(head.next.load(Ordering::Acquire)) else {
                 self.inbox.note_known(handed);

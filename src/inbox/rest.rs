@@ -1,7 +1,7 @@
 //! Blocks that are read to their end: on their way to the next use, or to the allocator.
 //!
 //! The reader puts them on a stack and does nothing else: it may not call the allocator, in which a thread that stops
-//! would stop it as well. Producers take them from there, retire them, and keep a few for later (`pool`); the others
+//! would stop it as well. Producers take them from there, retire them, and keep a few for later (`pool`); the rest
 //! they free. While many lie in the stack, as after a backlog when no producer comes, the system gets their pages back,
 //! which takes a call each. About an eighth stays, because blocks do not begin and end with a page.
 //!

@@ -219,7 +219,7 @@ fn a_foreign_guard_keeps_no_block_from_being_used_again() {
     drop(theirs);
 }
 
-/// What another crate has left to that collector never runs inside of our calls.
+/// Garbage that another crate has left to that collector never runs inside of our calls.
 #[test]
 fn a_foreign_deferred_function_does_not_run_here() {
     let ran_on = Arc::new(std::sync::Mutex::new(None));

@@ -53,7 +53,7 @@ impl Writer {
         debug_assert!(!self.is_ready());
         let (lap, size) = (block.lap(), block.slots().len() as u64);
         let block = Box::into_raw(block);
-        // SAFETY: just made of a box; nobody frees it before its last slot is written.
+        // SAFETY: just made of a box; it is not freed before its last slot is written.
         let first = unsafe { (*block).slots().as_ptr() };
         // ORDERING: Relaxed: as in `is_ready`.
         self.slot.store(first.cast_mut(), Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Writer {
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);
         let slot = self.slot.load(Ordering::Relaxed);
-        // The writer is up to date before the message is out: whoever reads the last one gives the block up.
+        // The writer is up to date before the message is out: the reader of the last one gives the block up.
         // ORDERING: Relaxed: as in `is_ready`.
         self.state.store((state - 1) & !FRESH, Ordering::Relaxed);
         self.slot.store(slot.wrapping_add(1), Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Writer {
         unsafe { &*participant }.pin()
     }
 
-    /// A block that was opened and never written to, if there is one: nobody else knows it.
+    /// A block that was opened and never written to, if there is one: no other thread knows it.
     pub(super) fn take_fresh(&self) -> Option<Box<Block>> {
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);

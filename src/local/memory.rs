@@ -37,8 +37,8 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
 
     /// Drops all pending timers. O(peak number of timers).
     ///
-    /// A payload's destructor that panics is logged, here and wherever the timer drops payloads, and the others are
-    /// dropped all the same. Without the feature `std` the panic gets out, and a second one ends the process.
+    /// A payload's destructor that panics is logged, here and wherever the timer drops payloads, and the rest is
+    /// dropped. Without the feature `std` the panic gets out, and a second one ends the process.
     pub fn clear(&mut self) {
         drop(self.drain());
     }

@@ -10,7 +10,7 @@ use crate::types::Key;
 use alloc::boxed::Box;
 use core::mem::{self, ManuallyDrop};
 
-/// What a node carries: `once` while it is pending, `every` while it is waiting, else nothing.
+/// The contents of a node: `once` while it is pending, `every` while it is waiting, else nothing.
 union Load<T> {
     nothing: (),
     once: ManuallyDrop<T>,
@@ -59,7 +59,7 @@ impl<T> Node<T> {
         self.take_up(deadline, Load { once: ManuallyDrop::new(payload) }, Phase::Pending)
     }
 
-    /// As [`arm`](Self::arm), for a periodic timer.
+    /// Like [`arm`](Self::arm), for a periodic timer.
     pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Box<Repeat<T>>) -> (State, u32) {
         self.take_up(deadline, Load { every: ManuallyDrop::new(repeat) }, Phase::Waiting)
     }
@@ -81,7 +81,7 @@ impl<T> Node<T> {
         self.is_named_by(key).then(|| unsafe { self.take(next, phase) })
     }
 
-    /// As [`end`](Self::end), for the timer that the node has, if it is pending.
+    /// Like [`end`](Self::end), for the timer that the node has, if it is pending.
     #[inline(always)]
     pub(super) fn end_any(&mut self, next: u32, phase: Phase) -> Option<T> {
         // SAFETY: it lives.
@@ -142,14 +142,14 @@ impl<T> Node<T> {
         Some(unsafe { &mut *self.load.once })
     }
 
-    /// What a pending periodic node repeats.
+    /// Returns the recurrence of a pending periodic node.
     #[inline]
     pub(super) fn repeat(&self) -> Option<&Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
         self.carries_repeat().then(|| unsafe { &**self.load.every })
     }
 
-    /// As [`repeat`](Self::repeat), to be changed.
+    /// Like [`repeat`](Self::repeat), but mutable.
     #[inline]
     pub(super) fn repeat_mut(&mut self) -> Option<&mut Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
@@ -170,7 +170,7 @@ impl<T> Drop for Node<T> {
     }
 }
 
-/// Drops what nobody is to get. With a standard library a destructor that panics is not in the way of the others.
+/// Drops a payload. With a standard library, later payloads are dropped even if this destructor panics.
 pub(super) fn drop_payload<T>(payload: T) {
     #[cfg(feature = "std")]
     crate::contain::drop_payload(payload);

@@ -22,15 +22,15 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// # Panics
     ///
     /// Only if `handler` does. The timer that it was called for counts as fired, and the next poll goes on
-    /// with the others. A periodic timer goes on with its next period.
+    /// with the rest. A periodic timer goes on with its next period.
     pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
         self.poll_with(now, |_, expired| handler(expired))
     }
 
-    /// As [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
+    /// Like [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
     ///
     /// What a handler schedules fires in a later poll at the earliest, even if it is due already, so a
-    /// handler that schedules zero delays for ever starves nobody; [`poll_timeout`](Self::poll_timeout)
+    /// handler that schedules zero delays for ever starves no other timer; [`poll_timeout`](Self::poll_timeout)
     /// then answers zero. A poll from inside a handler does nothing. A handler that swaps the timer for another
     /// one ends the poll; what was due in the first one fires in a later poll of it.
     ///
@@ -59,7 +59,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     ///
     /// # Panics
     ///
-    /// As [`poll`](Self::poll).
+    /// Like [`poll`](Self::poll).
     pub fn poll_with(&mut self, now: Time, handler: impl FnMut(&mut Self, Expired<T>)) -> Polled {
         self.expired(now).handle_with(handler)
     }
@@ -111,7 +111,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
 }
 
 impl<T> LocalTimer<T> {
-    /// As [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
+    /// Like [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
     /// handler of a timer with a [fixed delay](crate::Period::fixed_delay), when it returns or panics: its pause begins
     /// there. If the handler has swapped the timer for another one, or the clock panics then, this poll ends, and it
     /// begins at the timer's next one.
@@ -132,7 +132,7 @@ impl<T> LocalTimer<T> {
     ///
     /// # Panics
     ///
-    /// As [`poll`](Self::poll), and if `clock` does before the first handler.
+    /// Like [`poll`](Self::poll), and if `clock` does before the first handler.
     pub fn poll_with_clock(
         &mut self,
         clock: &(impl Clock + ?Sized),

@@ -57,13 +57,13 @@ pub(super) struct Renewed<T> {
     pub(super) key: Key<T>,
     /// The tick that it fires for.
     pub(super) deadline: u64,
-    /// What must be inserted for the next one.
+    /// The entry to insert for the next one.
     pub(super) entry: Entry,
     /// Whether the next deadline is to be counted anew from the end of the handler.
     pub(super) rests: bool,
 }
 
-/// What a change of deadline came to.
+/// The result of a change of deadline.
 #[must_use]
 pub(super) enum Rescheduled {
     /// Done; the entry that is inserted finds the new deadline when it comes due.
@@ -120,7 +120,7 @@ impl<T, W: Drivable> Table<T, W> {
         Ok(self.arm_with(|node| node.arm(deadline, payload)))
     }
 
-    /// As [`arm`](Self::arm), for a timer that fires again and again.
+    /// Like [`arm`](Self::arm), for a timer that fires again and again.
     pub(super) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, T> {
         let place = Place::new().filter(|_| self.free != NIL || self.grow());
         let Some(place) = place else { return Err(repeat.payload) };

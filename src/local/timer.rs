@@ -196,7 +196,7 @@ impl<T> LocalTimer<T> {
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// Like [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &mut self,
         now: Time,
@@ -355,7 +355,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         Some(until.saturating_duration_since(now))
     }
 
-    /// As [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
+    /// Like [`poll_timeout`](Self::poll_timeout), in whole milliseconds for `epoll_wait` or `poll`: rounded
     /// up, so that the loop never spins before a deadline; -1 for ever.
     #[must_use]
     pub fn poll_timeout_ms(&self, now: Time) -> i32 {
@@ -399,7 +399,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         Ok(armed.key())
     }
 
-    /// The payload of a timer that has just been armed. Apart, so that it costs the others nothing.
+    /// Takes the payload of a timer that has just been armed. Apart, so that the usual case pays nothing for it.
     #[cold]
     #[inline(never)]
     fn take_back(&mut self, key: Key<T>) -> Option<T> {

@@ -188,7 +188,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// As [`let_wait`](Self::let_wait).
+    /// Like [`let_wait`](Self::let_wait).
     unsafe fn take_over(node: &Node<T>, link: Link<T>) {
         loop {
             let seen = node.state.load();
@@ -218,7 +218,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// As [`let_wait`](Self::let_wait), and the timer has ended.
+    /// Like [`let_wait`](Self::let_wait), and the timer has ended.
     unsafe fn let_go(&self, cache: &ThreadCache, index: u32, node: &Node<T>, link: Link<T>) {
         let left = node.state.let_go();
         if !left.payload_unread() {

@@ -12,7 +12,7 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// Returns the number of forks so far.
 #[inline]
 pub(crate) fn count() -> u32 {
-    // ORDERING: Relaxed: written only while the process has one thread, which made all others.
+    // ORDERING: Relaxed: written only while the process has one thread, which has made every later one.
     FORKS.load(Ordering::Relaxed)
 }
 

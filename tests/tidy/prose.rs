@@ -2,13 +2,13 @@
 
 use super::{assert_none, files_below, read, root};
 
-/// Doc comments that open with "What", "Who" or "As `". The goal is 0.
-const OPENINGS: usize = 31;
-/// Comments of `src` that say whoever, whatever, somebody, nobody, anybody or others. The goal is 30.
-const ACTORS: usize = 37;
+/// Doc comments that open with "What", "Who" or "As `".
+const OPENINGS: usize = 0;
+/// Comments of `src` that say whoever, whatever, somebody, nobody, anybody or others.
+const ACTORS: usize = 30;
 /// Words in the hand-written pages, without code.
 const WORDS: usize = 19_000;
-/// Sentences of more than 40 words in these pages. The goal is 0.
+/// Sentences of more than 40 words in these pages.
 const LONG_SENTENCES: usize = 11;
 
 const VAGUE: [&str; 6] = ["whoever", "whatever", "somebody", "nobody", "anybody", "others"];
