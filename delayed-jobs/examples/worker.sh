@@ -5,7 +5,10 @@
 set -uo pipefail
 node=${1:-http://127.0.0.1:8080}
 
-ask() { curl -sS --fail-with-body -m 15 "$@"; }
+# ask PATH [curl's options]
+ask() { curl -sS --fail-with-body -m 15 "$node/v1/deliveries$1" "${@:2}"; }
+# tell HOW FIELDS: ends the attempt of the job
+tell() { jq "{receipts: [.receipt]} + $2" <<<"$job" | ask "/$1" -o /dev/null -d @-; }
 
 # Put your work here: the payload is the input, and a failure is a failed attempt.
 handle() {
@@ -16,12 +19,13 @@ handle() {
 }
 
 while true; do
-  job=$(ask -X POST "$node/v1/deliveries?wait=5s&max=1&hold=60s" | jq -c '.deliveries[0] // empty') || { sleep 1; continue; }
+  answer=$(ask '?wait=5s&max=1&hold=60s' -X POST) || { sleep 1; continue; }
+  job=$(jq -c '.deliveries[0] // empty' <<<"$answer")
   [[ -n $job ]] || continue
   JOB_ID=$(jq -r .id <<<"$job") JOB_ATTEMPT=$(jq -r .attempt <<<"$job")
   if jq -c .payload <<<"$job" | handle; then
-    jq '{receipts: [.receipt]}' <<<"$job" | ask -o /dev/null -d @- "$node/v1/deliveries/ack"
+    tell ack '{}'
   else
-    jq '{receipts: [.receipt], reason: "the worker refused it"}' <<<"$job" | ask -o /dev/null -d @- "$node/v1/deliveries/nack"
+    tell nack '{reason: "the worker refused it"}'
   fi
 done

@@ -15,6 +15,7 @@ use crate::gather::gather;
 use crate::http;
 use crate::node::Node;
 use crate::settings::Settings;
+use crate::webhook::{self, WebhookSettings};
 
 /// Exit code of a run in which a promise was broken.
 const BREACH: u8 = 1;
@@ -50,6 +51,8 @@ enum Command {
         listen: SocketAddr,
         #[command(flatten)]
         node: Box<Settings>,
+        #[command(flatten)]
+        webhook: WebhookSettings,
     },
     /// Run a command for each job that fires: its input is the payload, its exit code the outcome
     Consume {
@@ -102,7 +105,7 @@ pub fn main() -> ExitCode {
 
 async fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Serve { listen, node } => serve(listen, *node).await,
+        Command::Serve { listen, node, webhook } => serve(listen, *node, &webhook).await,
         Command::Consume { consume: options } => {
             consume(&options, asked_to_end()).await?;
             Ok(ExitCode::SUCCESS)
@@ -118,12 +121,21 @@ async fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn serve(listen: SocketAddr, settings: Settings) -> Result<ExitCode, Failure> {
+async fn serve(
+    listen: SocketAddr,
+    settings: Settings,
+    webhook: &WebhookSettings,
+) -> Result<ExitCode, Failure> {
     let busy = |error| Failure::System(format!("cannot listen on {listen}: {error}"));
     let listener = TcpListener::bind(listen).await.map_err(busy)?;
     let node = Node::start(settings).await?;
     println!("listening on http://{}", listener.local_addr()?);
+    let pushing = webhook::push(webhook, &node)?;
     http::serve(&node, listener, asked_to_end()).await?;
+    if let Some(pushing) = pushing {
+        // Requests that are under way are waited for.
+        let _ = pushing.await;
+    }
     node.stop().await;
     Ok(ExitCode::SUCCESS)
 }

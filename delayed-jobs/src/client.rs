@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::request::{CreateRequest, MoveRequest};
 use crate::job::{Accepted, Found, JobId, State, When};
+use crate::link::prepare_tls;
 use crate::settings::{Secret, millis};
 use crate::store::Overview;
 
@@ -124,6 +125,7 @@ impl Client {
             return Err(ClientError::Away("no node is given".to_owned()));
         }
         let one_try = (patience / 3).max(Duration::from_millis(100));
+        prepare_tls();
         let http = reqwest::Client::builder().no_proxy().build();
         let http = http.map_err(|error| ClientError::Away(error.to_string()))?;
         Ok(Self { http, token: None, nodes, first: AtomicUsize::new(0), patience, one_try })

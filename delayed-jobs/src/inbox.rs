@@ -156,6 +156,11 @@ impl Inbox {
         self.news.changed.notify_waiters();
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        // ORDERING: see `take`.
+        self.news.closed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }

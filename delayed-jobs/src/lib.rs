@@ -8,7 +8,8 @@
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
 //! * [`node`](Node) - leases, window, firing
 //! * `inbox`, [`consumer`](Consumer) - take what has fired, acknowledge it
-//! * `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command
+//! * `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command;
+//!   `webhook` - sends what has fired to a URL
 //! * [`local`] - Redis and nodes as processes of this machine
 //! * `demo`, `figures` - judge and measure; `cli` - the program
 
@@ -31,6 +32,7 @@ mod node;
 mod recurrence;
 mod settings;
 mod store;
+mod webhook;
 
 pub use cli::main;
 pub use client::{Client, ClientError, ShownDelivery, ShownJob, ShownPage};

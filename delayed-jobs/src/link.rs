@@ -47,6 +47,11 @@ pub(crate) struct Connection {
     current: Arc<Current>,
 }
 
+/// Chooses the cryptography of TLS for this process; a later call changes nothing.
+pub(crate) fn prepare_tls() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 impl Link {
     /// Reads the addresses; connects later.
     pub(crate) fn new(settings: Settings) -> Result<Self, RedisError> {
@@ -58,7 +63,7 @@ impl Link {
         let servers = link.servers()?;
         if servers.iter().any(|server| is_tls(server.addr())) {
             // An error says that this process has a provider already.
-            let _ = rustls::crypto::ring::default_provider().install_default();
+            prepare_tls();
         }
         link.certificates()?;
         Ok(link)

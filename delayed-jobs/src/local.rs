@@ -51,6 +51,8 @@ impl RedisProcess {
     ///
     /// [`NO_REDIS`], or what the system or the server says.
     pub async fn start(more: &[&str]) -> io::Result<Self> {
+        // The HTTP clients of tests need it.
+        crate::link::prepare_tls();
         let folder = tempfile::Builder::new().prefix("delayed-jobs-").tempdir()?;
         let port = free_port()?;
         let more: Vec<String> = more.iter().map(|&one| one.to_owned()).collect();

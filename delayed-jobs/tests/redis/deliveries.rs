@@ -11,34 +11,34 @@ use crate::http::ask;
 use crate::support::{MS, node, now_ms, redis, settings, until};
 
 /// One node's interface.
-struct Api<'a>(&'a NodeProcess);
+pub(crate) struct Api<'a>(pub(crate) &'a NodeProcess);
 
 impl Api<'_> {
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         ask(method, &format!("{}{path}", self.0.address()), &body).await
     }
 
     /// A request that must be carried out.
-    async fn post(&self, path: &str, body: Value) -> Value {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.ask("POST", path, &body).await;
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
         answer
     }
 
-    async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, answer) = self.ask("GET", path, &Value::Null).await;
         assert_eq!(status, 200, "{path}: {answer}");
         answer
     }
 
     /// What has fired, after at most 5 s.
-    async fn take(&self, more: &str) -> Vec<Value> {
+    pub(crate) async fn take(&self, more: &str) -> Vec<Value> {
         let answer = self.post(&format!("/v1/deliveries?wait=5s&max=64{more}"), Value::Null).await;
         answer["deliveries"].as_array().unwrap().clone()
     }
 
-    async fn state(&self, id: &Value) -> String {
+    pub(crate) async fn state(&self, id: &Value) -> String {
         let job = self.get(&format!("/v1/jobs/{}", id.as_str().unwrap())).await;
         job["state"].as_str().unwrap().to_owned()
     }

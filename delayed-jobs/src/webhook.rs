@@ -1,0 +1,206 @@
+//! Pushes what has fired to a URL, signed as Standard Webhooks says. An answer of 200 to 299 ends the job, any
+//! other one is a failed attempt.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use hmac::{Hmac, KeyInit, Mac};
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use sha2::Sha256;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::failure::Failure;
+use crate::http::deliveries::Shown;
+use crate::link::prepare_tls;
+use crate::node::{Node, Shared};
+use crate::settings::duration;
+use crate::store::{Delivery, Nack};
+
+/// How long one look for jobs waits.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// Distance of tries while Redis does not answer.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Most of an answer that is kept as the reason of a failure, in characters.
+const REASON: usize = 200;
+
+/// Where jobs are pushed to, if anywhere. All nodes of a namespace may push; each job goes out once per attempt.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WebhookSettings {
+    /// Each job that fires is sent here by POST, instead of waiting for a consumer
+    #[arg(long, value_name = "URL", requires = "webhook_secret_file")]
+    webhook_url: Option<String>,
+    /// Holds the key of the signatures: `whsec_` and base64, or any text
+    #[arg(long, value_name = "FILE")]
+    webhook_secret_file: Option<PathBuf>,
+    /// How long an answer is waited for
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    webhook_timeout: Duration,
+    /// Requests of one node at a time
+    #[arg(long, default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "N")]
+    webhook_concurrency: u16,
+}
+
+/// Sends jobs to one URL.
+struct Pusher {
+    shared: Arc<Shared>,
+    http: reqwest::Client,
+    url: String,
+    key: Vec<u8>,
+    /// Longer than an answer is waited for.
+    hold: Duration,
+}
+
+/// Begins to push, if the settings say so. The task ends after the node's HTTP server.
+///
+/// # Errors
+///
+/// A secret that cannot be read, or a URL that cannot be used.
+pub(crate) fn push(
+    settings: &WebhookSettings,
+    node: &Node,
+) -> Result<Option<JoinHandle<()>>, Failure> {
+    let (Some(url), Some(file)) = (&settings.webhook_url, &settings.webhook_secret_file) else {
+        return Ok(None);
+    };
+    let secret = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Options(format!("{}: {error}", file.display())))?;
+    let key =
+        key(secret.trim()).map_err(|why| Failure::Options(format!("{}: {why}", file.display())))?;
+    let fits = reqwest::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
+    if !fits {
+        return Err(Failure::Options(format!(
+            "webhook_url: `{url}` is not a URL of http or https"
+        )));
+    }
+    prepare_tls();
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(settings.webhook_timeout)
+        .build()
+        .map_err(|error| Failure::System(error.to_string()))?;
+    let hold = settings.webhook_timeout * 2 + Duration::from_secs(5);
+    let shared = Arc::clone(node.shared());
+    let pusher = Arc::new(Pusher { shared, http, url: url.clone(), key, hold });
+    Ok(Some(tokio::spawn(pusher.run(usize::from(settings.webhook_concurrency)))))
+}
+
+/// The bytes of a secret.
+fn key(secret: &str) -> Result<Vec<u8>, String> {
+    let key = match secret.strip_prefix("whsec_") {
+        Some(text) => STANDARD.decode(text).map_err(|error| format!("after `whsec_`: {error}"))?,
+        None => secret.as_bytes().to_vec(),
+    };
+    if key.len() < 16 { Err("a secret has 16 bytes or more".to_owned()) } else { Ok(key) }
+}
+
+/// The signature of a body, as Standard Webhooks says: of id, time and body.
+fn signature(key: &[u8], id: &str, seconds: u64, body: &str) -> String {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        // HMAC takes keys of any length.
+        return String::new();
+    };
+    mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+impl Pusher {
+    async fn run(self: Arc<Self>, concurrency: usize) {
+        let mut running: JoinSet<()> = JoinSet::new();
+        while !self.shared.inbox().is_closed() {
+            while running.try_join_next().is_some() {}
+            let free = concurrency - running.len();
+            if free == 0 {
+                running.join_next().await;
+                continue;
+            }
+            match self.shared.inbox().take(free, self.hold, Instant::now() + WAIT).await {
+                Ok(arrived) => {
+                    self.shared.metrics.arrived(&arrived);
+                    for one in arrived.deliveries {
+                        running.spawn(Arc::clone(&self).deliver(one));
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!("nothing to push: {error}");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+        while running.join_next().await.is_some() {}
+    }
+
+    async fn deliver(self: Arc<Self>, one: Delivery) {
+        let receipts = [one.receipt.clone()];
+        let metrics = &self.shared.metrics;
+        let told = match self.send(&one).await {
+            Ok(()) => self.shared.store.acknowledge(&receipts).await.map(|held| {
+                metrics.acknowledged.inc_by(u64::from(held == [true]));
+            }),
+            Err(nack) => self.shared.store.nack(&receipts, &nack).await.map(|failed| {
+                metrics.failed(&failed);
+            }),
+        };
+        if let Err(error) = told {
+            tracing::debug!(job = %one.id, "comes again, because its outcome is not noted: {error}");
+        }
+    }
+
+    /// Sends one job; how it has failed, if it has.
+    async fn send(&self, one: &Delivery) -> Result<(), Nack> {
+        let failed = |reason: String, delay| Nack { reason, delay, dead: false };
+        let body = serde_json::to_string(&Shown::from(one));
+        let body = body.map_err(|error| failed(error.to_string(), None))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let answer = self
+            .http
+            .post(&self.url)
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-id", one.id.as_str())
+            .header("webhook-timestamp", now)
+            .header("webhook-signature", signature(&self.key, one.id.as_str(), now, &body))
+            .body(body)
+            .send()
+            .await
+            .map_err(|error| failed(error.without_url().to_string(), None))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+        let after =
+            answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let delay = after.filter(|_| busy.contains(&status)).map(Duration::from_secs);
+        let text = answer.text().await.unwrap_or_default();
+        let text: String = text.chars().take(REASON).collect();
+        Err(failed(format!("{status}: {text}"), delay.map(|delay| delay.min(crate::job::FARTHEST))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_those_of_standard_webhooks() {
+        // The example of the specification's libraries.
+        let key = key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+        let signed = signature(&key, id, 1_614_265_330, r#"{"test": 2432232314}"#);
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn secrets_that_cannot_be_used_are_refused() {
+        assert!(key("whsec_???").unwrap_err().contains("whsec_"));
+        assert!(key("short").unwrap_err().contains("16 bytes"));
+        assert_eq!(key("sixteen bytes ok").unwrap(), b"sixteen bytes ok");
+    }
+}

@@ -1,0 +1,163 @@
+//! Jobs that a node pushes to a URL.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::http::ask;
+use crate::support::{MS, redis, until};
+
+const KEY: &str = "a key of the tests";
+
+/// What the receiver has seen.
+#[derive(Default)]
+struct Seen {
+    attempts: HashMap<String, u64>,
+    under_way: usize,
+    most_under_way: usize,
+}
+
+type Shared = Arc<Mutex<Seen>>;
+
+fn is_signed(headers: &HeaderMap, body: &str) -> bool {
+    let header = |name: &str| headers[name].to_str().unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).unwrap();
+    let signed = format!("{}.{}.{body}", header("webhook-id"), header("webhook-timestamp"));
+    mac.update(signed.as_bytes());
+    header("webhook-signature") == format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+async fn receive(State(seen): State<Shared>, headers: HeaderMap, body: String) -> Response {
+    if !is_signed(&headers, &body) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let job: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(job["id"], headers["webhook-id"].to_str().unwrap());
+    let payload = job["payload"].as_str().unwrap().to_owned();
+    {
+        let mut seen = seen.lock().unwrap();
+        seen.attempts.insert(payload.clone(), job["attempt"].as_u64().unwrap());
+        seen.under_way += usize::from(payload.starts_with("many"));
+        seen.most_under_way = seen.most_under_way.max(seen.under_way);
+    }
+    tokio::time::sleep(30 * MS).await;
+    let answer = match (payload.as_str(), job["attempt"].as_u64().unwrap()) {
+        ("poison", _) => (StatusCode::BAD_REQUEST, "no such order").into_response(),
+        ("second", 1) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        ("busy", 1) => (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")]).into_response(),
+        ("moved", _) => (StatusCode::FOUND, [("location", "/other")]).into_response(),
+        ("slow", 1) => {
+            tokio::time::sleep(4_000 * MS).await;
+            StatusCode::OK.into_response()
+        }
+        _ => StatusCode::OK.into_response(),
+    };
+    seen.lock().unwrap().under_way -= usize::from(payload.starts_with("many"));
+    answer
+}
+
+/// A node that pushes, and its address.
+async fn pushing(redis: &str, url: &str, secret: &str) -> (Child, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_delayed-jobs"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--partitions", "4", "--redis", redis])
+        .args(["--webhook-url", url, "--webhook-secret-file", secret])
+        .args(["--webhook-timeout", "1500ms", "--webhook-concurrency", "3"])
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let line = BufReader::new(child.stdout.take().unwrap()).lines().next_line().await.unwrap();
+    let address = line.unwrap().strip_prefix("listening on ").unwrap().to_owned();
+    (child, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
+    let redis = redis().await;
+    let seen = Shared::default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/jobs", listener.local_addr().unwrap());
+    let router = Router::new().route("/jobs", post(receive)).with_state(Arc::clone(&seen));
+    tokio::spawn(axum::serve(listener, router).into_future());
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, format!("{KEY}\n")).unwrap();
+    let (_node, address) = pushing(&redis.url(), &url, secret.to_str().unwrap()).await;
+
+    let mut ids = HashMap::new();
+    let names = ["poison", "second", "busy", "moved", "slow"].map(str::to_owned);
+    for payload in &names {
+        let body = json!({ "payload": payload, "delay_ms": 20, "max_attempts": 2,
+            "backoff": { "kind": "fixed", "delay": "50ms" } });
+        let (_, made) = ask("POST", &format!("{address}/v1/jobs"), &body.to_string()).await;
+        ids.insert(payload.clone(), made["id"].as_str().unwrap().to_owned());
+    }
+    let job = async |payload: &str| {
+        ask("GET", &format!("{address}/v1/jobs/{}", ids[payload]), "").await.1
+    };
+    for (payload, state, attempts) in [
+        ("poison", "dead", 2),
+        ("second", "done", 2),
+        ("busy", "done", 2),
+        ("moved", "dead", 2),
+        ("slow", "done", 2),
+    ] {
+        until(&format!("{payload} is {state}"), 10_000 * MS, || async {
+            job(payload).await["state"] == state
+        })
+        .await;
+        assert_eq!(job(payload).await["attempts"], attempts, "{payload}");
+        assert_eq!(seen.lock().unwrap().attempts[payload], attempts, "{payload}");
+    }
+    assert_eq!(job("poison").await["reason"], "400 Bad Request: no such order");
+    let busy = job("busy").await;
+    let rest = busy["fired_ms"].as_u64().unwrap() - busy["created_ms"].as_u64().unwrap();
+    assert!(rest >= 1_000, "the receiver asked for one second, not for {rest} ms");
+
+    let many: Vec<Value> =
+        (0..20).map(|n| json!({ "payload": format!("many {n}"), "delay_ms": 100 })).collect();
+    let body = json!({ "jobs": many }).to_string();
+    assert_eq!(ask("POST", &format!("{address}/v1/jobs/batch"), &body).await.0, 200);
+    until("all are pushed", 10_000 * MS, || async { seen.lock().unwrap().attempts.len() == 25 })
+        .await;
+    assert_eq!(seen.lock().unwrap().most_under_way, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_cannot_be_used_is_refused_at_the_start() {
+    let redis = redis().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (good, short) = (folder.path().join("good"), folder.path().join("short"));
+    std::fs::write(&good, KEY).unwrap();
+    std::fs::write(&short, "x").unwrap();
+    for (url, secret, hint) in [
+        ("ftp://x", Some(&good), "not a URL of http"),
+        ("http://x", Some(&short), "16 bytes"),
+        ("http://x", Some(&folder.path().join("none")), "none"),
+        ("http://x", None, "webhook-secret-file"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_delayed-jobs"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--redis", &redis.url()]);
+        command.args(["--webhook-url", url]).kill_on_drop(true);
+        if let Some(secret) = secret {
+            command.arg("--webhook-secret-file").arg(secret);
+        }
+        let output = tokio::time::timeout(Duration::from_secs(20), command.output());
+        let output = output.await.expect("a refusal").unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(hint), "{url}: {said}");
+    }
+}
