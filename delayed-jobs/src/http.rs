@@ -24,9 +24,10 @@ use tokio::net::TcpListener;
 
 use self::refusal::Refusal;
 use self::request::{CreateRequest, MoveRequest, PAYLOAD};
+use crate::error::StoreError;
 use crate::job::{Job, JobId, NewJob, State as JobState};
 use crate::node::{Node, Shared};
-use crate::store::Page;
+use crate::store::{Page, Search, Store};
 
 pub(crate) mod deliveries;
 pub(crate) mod guard;
@@ -231,6 +232,44 @@ impl ListQuery {
     }
 }
 
+/// The same with a choice of jobs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchQuery {
+    limit: Option<usize>,
+    from: Option<String>,
+    state: Option<JobState>,
+    key: Option<String>,
+    after_ms: Option<u64>,
+    before_ms: Option<u64>,
+}
+
+impl SearchQuery {
+    async fn run(self, store: &Store) -> Result<Page, Refusal> {
+        let Self { limit, from, state, key, after_ms, before_ms } = self;
+        if let Some(key) = key {
+            if state.is_some() || after_ms.is_some() || before_ms.is_some() {
+                return Err(Refusal::bad("key: a key alone names the job"));
+            }
+            let found = async { store.get(&store.by_key(&key).await?).await };
+            let jobs = match found.await {
+                Ok(job) => vec![job],
+                Err(StoreError::Unknown(_)) => Vec::new(),
+                Err(error) => return Err(error.into()),
+            };
+            return Ok(Page { jobs, next: None });
+        }
+        let list = ListQuery { limit, from };
+        let all = Search::default();
+        let search = Search {
+            state: state.unwrap_or(all.state),
+            after_ms: after_ms.unwrap_or(all.after_ms),
+            before_ms: before_ms.unwrap_or(all.before_ms),
+        };
+        Ok(store.search(&search, list.from.as_deref(), list.limit()?).await?)
+    }
+}
+
 fn page_of(page: Page) -> Json<Value> {
     let jobs: Vec<Value> = page.jobs.into_iter().map(shown).collect();
     Json(json!({ "jobs": jobs, "next": page.next }))
@@ -238,11 +277,11 @@ fn page_of(page: Page) -> Json<Value> {
 
 async fn list(
     State(shared): Shares,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    query: Result<Query<SearchQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let result = async {
-        let query = ListQuery::read(query)?;
-        Ok(shared.store.list(query.from.as_deref(), query.limit()?).await?)
+        let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+        query.run(&shared.store).await
     };
     Ok(page_of(counted(&shared, result.await)?))
 }

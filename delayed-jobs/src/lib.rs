@@ -44,5 +44,6 @@ pub use node::Node;
 pub use recurrence::Recurrence;
 pub use settings::{Secret, Settings};
 pub use store::{
-    Delivery, NewSchedule, NodeView, Overview, Page, PartitionView, Schedule, Scheduled, Store,
+    Delivery, NewSchedule, NodeView, Overview, Page, PartitionView, Schedule, Scheduled, Search,
+    Store,
 };

@@ -7,6 +7,7 @@
 //! * `deliveries` - hands jobs to consumers; `dead` - jobs whose attempts are used up
 //! * `schedules` - recurring jobs
 //! * `partition` - what only the holder of a partition asks
+//! * `search` - lists of jobs
 //! * `view` - what people and monitoring want to see
 
 mod access;
@@ -15,6 +16,7 @@ mod dead;
 mod deliveries;
 mod partition;
 mod schedules;
+mod search;
 mod server;
 mod steps;
 mod view;
@@ -25,4 +27,5 @@ pub use deliveries::Delivery;
 pub(crate) use deliveries::{Failed, Nack, Receipt};
 pub(crate) use partition::{Acquired, Fired};
 pub use schedules::{NewSchedule, Schedule, Scheduled};
+pub use search::Search;
 pub use view::{NodeView, Overview, Page, PartitionView};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Store, script};
 use crate::error::StoreError;
-use crate::job::{Job, JobId};
+use crate::job::Job;
 
 /// Seconds ahead that the overview counts jobs in.
 const SECONDS_AHEAD: usize = 30;
@@ -158,64 +158,4 @@ impl Store {
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(nodes)
     }
-
-    /// Pending jobs, at most `limit`, from where another page ended.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
-    pub async fn list(&self, from: Option<&str>, limit: usize) -> Result<Page, StoreError> {
-        let (mut partition, mut score, mut skip) = match from {
-            None => (0, 0, 0),
-            Some(text) => place(text).ok_or_else(|| {
-                StoreError::Unfit(format!("`{text}` is not the end of a page of this list"))
-            })?,
-        };
-        let mut ids: Vec<(String, u64)> = Vec::new();
-        while partition < self.settings().partitions && ids.len() < limit {
-            let mut loan = self.link().loan().await?;
-            let found: Vec<(String, u64)> = redis::cmd("ZRANGEBYSCORE")
-                .arg(format!("{}:due", self.base(partition)))
-                .arg(score)
-                .arg("+inf")
-                .arg("WITHSCORES")
-                .arg("LIMIT")
-                .arg(skip)
-                .arg(limit - ids.len())
-                .query_async(&mut loan.connection)
-                .await?;
-            match found.last() {
-                Some((_, last)) => {
-                    // Several jobs can be due at one moment: a place is a moment and how many of it.
-                    let same = found.iter().rev().take_while(|(_, due)| due == last).count();
-                    skip = if *last == score { skip + same } else { same };
-                    score = *last;
-                    ids.extend(found);
-                }
-                None => (partition, score, skip) = (partition + 1, 0, 0),
-            }
-        }
-        let next = (ids.len() == limit && partition < self.settings().partitions)
-            .then(|| format!("{partition}.{score}.{skip}"));
-        let ids = ids.iter().filter_map(|(id, _)| id.parse::<JobId>().ok());
-        let jobs = futures_util::future::join_all(ids.map(async |id| self.get(&id).await)).await;
-        let mut page = Page { jobs: Vec::with_capacity(jobs.len()), next };
-        for job in jobs {
-            match job {
-                Ok(job) => page.jobs.push(job),
-                // It ended while the list was read.
-                Err(StoreError::Unknown(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(page)
-    }
-}
-
-/// Partition, moment, and how many jobs of that moment come before.
-fn place(text: &str) -> Option<(u16, u64, usize)> {
-    let mut parts = text.split('.');
-    let place =
-        (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    parts.next().is_none().then_some(place)
 }

@@ -8,7 +8,7 @@ use delayed_jobs::{Client, Settings, Store, When};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{MS, consumer, job, node, redis, settings, shared_by, until};
+use crate::support::{MS, consumer, job, node, now_ms, redis, settings, shared_by, until};
 
 const READ: &str = "reads-0123456789";
 const WRITE: &str = "writes-0123456789";
@@ -159,6 +159,66 @@ async fn metrics_tell_of_the_namespace_and_of_answers() {
     assert_eq!(value("leases_lost_total").await, 0.0);
     let labels = r#"{method="POST",route="/v1/deliveries/nack",status="200"}"#;
     assert_eq!(value(&format!("http_seconds_count{labels}")).await, 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_listed_by_state_key_and_time() {
+    let redis = redis().await;
+    let settings = settings(&redis);
+    let store = Store::open(settings.clone()).await.unwrap();
+    let node = node(&settings).await;
+    shared_by(&store, 1).await;
+    let url = node.address();
+    let hour = now_ms() + 3_600_000;
+    for n in 0..20 {
+        let body = json!({ "due_ms": hour + n, "idempotency_key": format!("k{n}") });
+        let (status, text, _) = ask(url, Method::POST, "/v1/jobs", "", &body.to_string()).await;
+        assert_eq!(status, 201, "{text}");
+        store.create(job("x", MS)).await.unwrap();
+    }
+    until("twenty have fired", 5_000 * MS, || async {
+        store.overview().await.unwrap().unread == 20
+    })
+    .await;
+    let mut consumer = consumer(&settings).await;
+    let mut taken = vec![consumer.next().await];
+    taken.extend(consumer.more());
+    let all = async |query: &str, limit: usize| {
+        let (mut ids, mut from) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/v1/jobs?limit={limit}{query}{from}");
+            let (status, text, page) = ask(url, Method::GET, &path, "", "").await;
+            assert_eq!(status, 200, "{path}: {text}");
+            let jobs = page["jobs"].as_array().unwrap();
+            ids.extend(jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+            match page["next"].as_str() {
+                Some(next) => from = format!("&from={next}"),
+                None => break,
+            }
+        }
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "{query}: a job came twice");
+        count
+    };
+    for limit in [1, 3, 1000] {
+        assert_eq!(all("", limit).await, 20);
+        assert_eq!(all("&state=fired", limit).await, 20, "in pages of {limit}");
+        assert_eq!(all(&format!("&after_ms={}&before_ms={}", hour + 5, hour + 8), limit).await, 3);
+        assert_eq!(all(&format!("&after_ms={}", hour + 20), limit).await, 0);
+        assert_eq!(all("&state=dead", limit).await, 0);
+    }
+    consumer.fail(&taken[..1], "x").await.unwrap();
+    let (_, _, found) = ask(url, Method::GET, "/v1/jobs?key=k7", "", "").await;
+    assert_eq!(found["jobs"][0]["due_ms"], hour + 7, "{found}");
+    assert_eq!(ask(url, Method::GET, "/v1/jobs?key=none", "", "").await.2["jobs"], json!([]));
+    for (query, hint) in
+        [("state=done", "no list of done"), ("state=x", "state"), ("key=a&state=dead", "alone")]
+    {
+        let (status, text, _) = ask(url, Method::GET, &format!("/v1/jobs?{query}"), "", "").await;
+        assert!(status == 400 && text.contains(hint), "{query}: {text}");
+    }
 }
 
 #[test]

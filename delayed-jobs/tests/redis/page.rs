@@ -65,6 +65,16 @@ async fn the_page_shows_jobs_ahead_nodes_and_partitions() {
     assert!(page.matches("<title>1 within second").count() >= 7, "{page}");
     assert!(page.contains(node.address()) && page.matches(" ms</td>").count() >= 8);
 
+    let ids = store.list(None, 1000).await.unwrap().jobs;
+    assert!(page.contains(ids[0].id.as_str()) && page.contains("<button>fire now</button>"));
+    assert_eq!(text_of(&page, "unconsumed"), "");
+    for _ in 0..4 {
+        store.create(job("x", MS)).await.unwrap();
+    }
+    tokio::time::sleep(10_500 * MS).await;
+    let page = look(&browser, node.address(), &["--dump-dom"]).await;
+    assert!(text_of(&page, "unconsumed").starts_with("Nobody consumes: 4 fired jobs"), "{page}");
+
     redis.kill().await.unwrap();
     let page = look(&browser, node.address(), &["--dump-dom"]).await;
     assert!(text_of(&page, "trouble").starts_with("No news: Redis is away"), "{page}");
