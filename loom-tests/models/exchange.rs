@@ -139,6 +139,35 @@ fn exchange_or_stop() {
     });
 }
 
+/// At the end of time, when all timers fire, the owner does not wait for an exchange: the timer ends once, and the
+/// handle keeps the payload that it was exchanging.
+#[test]
+fn exchange_or_fire_all() {
+    explore(UNBOUNDED, || {
+        let world = World::new();
+        let timer = world.arm(0, DUE, FIRST, true);
+        let future = spawn_with(&world, move |world| poll(world, timer));
+        let mut counted = 0;
+        let count = |fired| counted += u64::from(fired);
+        let fate = world.table.due(world.owners_cache(), timer.index, timer.mark, u64::MAX, count);
+        let fired = match fate {
+            Fate::Fire(fired) => Some(fired.payload.id()),
+            Fate::Drop => None,
+            Fate::Reinsert(tick) => panic!("to be looked at again at {tick}"),
+        };
+        let expected = match future.join().unwrap() {
+            Polled::Waits => Some(SECOND),
+            Polled::Ended { left: false } => Some(FIRST),
+            Polled::Ended { left: true } => None,
+        };
+        assert_eq!((fired, counted), (expected, 1));
+        let state = world.table.state(timer.index, timer.generation).unwrap();
+        assert_eq!(state.phase(), Phase::Fired);
+        world.release(0, timer);
+        world.finish();
+    });
+}
+
 /// The same for a timer that was moved before, of which the owner does not know yet: the payload that is being
 /// exchanged is left alone all the same.
 #[test]

@@ -37,6 +37,16 @@ pub(super) const fn bounded(full: usize, quick: usize) -> Bound {
     Bound { full: Some(full), quick: Some(quick) }
 }
 
+/// Whether producers of this execution leave their fence to the owner's `membarrier`, which loom's side models.
+pub(super) fn fence_for_all(is_light: bool) {
+    #[cfg(tickwheel_loom)]
+    if is_light {
+        crate::sync::explored::watched::make_asymmetric();
+    }
+    #[cfg(not(tickwheel_loom))]
+    let _ = is_light;
+}
+
 /// Starts a thread of the scenario.
 pub(super) fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
     #[cfg(tickwheel_loom)]

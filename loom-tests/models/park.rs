@@ -4,7 +4,9 @@
 //! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
 //! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
-use super::harness::{Bell, bounded, bounded_when_quick, explore, spawn, spawn_with, yield_now};
+use super::harness::{
+    Bell, bounded, bounded_when_quick, explore, fence_for_all, spawn, spawn_with, yield_now,
+};
 use crate::park::{Wake, WakeState};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -129,23 +131,32 @@ fn push_or_sleep() {
 /// rely on it.
 #[test]
 fn push_behind_an_earlier_message_or_drain() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[5, 7]);
-        shard.push(0);
-        let pushing = push(&shard, 1);
-        // The first message is taken and done with: only the second one can end the sleep.
-        shard.wake_state.begin_drain();
-        // ORDERING: Acquire, as the reader of the inbox.
-        let seen = shard.inbox[1].1.load(Ordering::Acquire);
-        let tick = if seen { 7 } else { FAR }.min(shard.wake_state.inbox_due());
-        let end = if shard.wake_state.begin_sleep(tick) { End::Asleep(tick) } else { End::Awake };
-        pushing.join().unwrap();
-        match end {
-            End::Asleep(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
-            End::Asleep(until) => assert_eq!(until, 7),
-            End::Awake => assert!(shard.wake_state.inbox_due() <= 7),
-        }
-    });
+    explore(bounded_when_quick(3), || push_or_drain(false));
+}
+
+/// The same where the producer's fence is the owner's `membarrier`.
+#[test]
+fn light_push_behind_an_earlier_message_or_drain() {
+    explore(bounded_when_quick(3), || push_or_drain(true));
+}
+
+fn push_or_drain(is_light: bool) {
+    fence_for_all(is_light);
+    let shard = Shard::new(&[5, 7]);
+    shard.push(0);
+    let pushing = push(&shard, 1);
+    // The first message is taken and done with: only the second one can end the sleep.
+    shard.wake_state.begin_drain();
+    // ORDERING: Acquire, as the reader of the inbox.
+    let seen = shard.inbox[1].1.load(Ordering::Acquire);
+    let tick = if seen { 7 } else { FAR }.min(shard.wake_state.inbox_due());
+    let end = if shard.wake_state.begin_sleep(tick) { End::Asleep(tick) } else { End::Awake };
+    pushing.join().unwrap();
+    match end {
+        End::Asleep(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
+        End::Asleep(until) => assert_eq!(until, 7),
+        End::Awake => assert!(shard.wake_state.inbox_due() <= 7),
+    }
 }
 
 /// The inbox's word lies one tick behind the message, and the owner goes to sleep until there.

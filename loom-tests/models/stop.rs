@@ -1,7 +1,7 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
 use super::harness::{
-    Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, explore, spawn,
+    Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, explore, fence_for_all, spawn,
 };
 use crate::shard::{Limit, Owner, Producer, ShardHandle};
 use crate::state::State;
@@ -92,19 +92,28 @@ fn schedule(
 /// Every accepted timer is returned, every refused one given back; never both.
 #[test]
 fn stop_or_schedule() {
-    explore(TWO_THREADS, || {
-        let mut engine = Engine::new();
-        let producer = engine
-            .spawn(move |handle, ledger| schedule(handle.producer(0), ledger, 1, false).is_some());
-        let returned = engine.close();
-        let (handle, _) = engine.handle();
-        let sums = handle.sums();
-        assert!(sums.returned <= sums.scheduled, "returned before it was counted: {sums:?}");
-        let accepted = producer.join().unwrap();
-        assert_eq!(returned, if accepted { vec![1] } else { vec![] });
-        drop(handle);
-        engine.finish();
-    });
+    explore(TWO_THREADS, || close_or_schedule(false));
+}
+
+/// The same where the producer's fence is the owner's `membarrier`.
+#[test]
+fn light_stop_or_schedule() {
+    explore(bounded(3, 2), || close_or_schedule(true));
+}
+
+fn close_or_schedule(is_light: bool) {
+    fence_for_all(is_light);
+    let mut engine = Engine::new();
+    let producer = engine
+        .spawn(move |handle, ledger| schedule(handle.producer(0), ledger, 1, false).is_some());
+    let returned = engine.close();
+    let (handle, _) = engine.handle();
+    let sums = handle.sums();
+    assert!(sums.returned <= sums.scheduled, "returned before it was counted: {sums:?}");
+    let accepted = producer.join().unwrap();
+    assert_eq!(returned, if accepted { vec![1] } else { vec![] });
+    drop(handle);
+    engine.finish();
 }
 
 /// With a `TimerHandle`, which holds the node of a timer that `stop` returned before the push was refused: the

@@ -31,6 +31,11 @@ thread_local! {
     /// Threads started so far in this execution. Loom's threads all run on one thread of the system.
     static STARTED: Cell<usize> = const { Cell::new(0) };
     static FENCES: RefCell<Option<Rc<Condvar>>> = const { RefCell::new(None) };
+    /// `membarrier` is modelled in this execution.
+    static ASYMMETRIC: Cell<bool> = const { Cell::new(false) };
+    /// The threads that have a fence to execute for a `membarrier`, and those that have ended.
+    static ASKED: Cell<[bool; THREADS]> = const { Cell::new([false; THREADS]) };
+    static ENDED: Cell<[bool; THREADS]> = const { Cell::new([false; THREADS]) };
 }
 
 loom::thread_local! {
@@ -42,6 +47,53 @@ loom::thread_local! {
 pub(crate) fn begin_execution() {
     STARTED.set(0);
     FENCES.set(None);
+    ASYMMETRIC.set(false);
+    ASKED.set([false; THREADS]);
+    ENDED.set([false; THREADS]);
+}
+
+/// From now on, in this execution, busy sides execute no fence: `membarrier` does it for them.
+pub(crate) fn make_asymmetric() {
+    ASYMMETRIC.set(true);
+}
+
+pub(crate) fn is_asymmetric() -> bool {
+    ASYMMETRIC.get()
+}
+
+/// `membarrier`: each other thread of the model executes a full fence between two of its operations, before this
+/// returns. The search tries all places. Only the main thread calls it, or a thread that none waits for.
+pub(crate) fn fence_all_threads() {
+    let me = ME.with(Cell::get);
+    ASKED.set(std::array::from_fn(|thread| thread != me && thread <= STARTED.get()));
+    touch_fences();
+    let waits = |(asked, ended): (bool, bool)| asked && !ended;
+    while ASKED.get().into_iter().zip(ENDED.get()).any(waits) {
+        loom::thread::yield_now();
+    }
+    bare::fence(Ordering::SeqCst);
+}
+
+/// Executes the fence that a `membarrier` asks of this thread. Std's cells order nothing in the model.
+fn answer() {
+    if ASYMMETRIC.get() && STARTED.get() > 0 {
+        touch_fences();
+        let (me, mut asked) = (ME.with(Cell::get), ASKED.get());
+        if std::mem::take(&mut asked[me]) {
+            bare::fence(Ordering::SeqCst);
+            // Not before the fence: others run meanwhile.
+            let mut asked = ASKED.get();
+            asked[me] = false;
+            ASKED.set(asked);
+        }
+    }
+}
+
+/// Makes the present place one that changes with the fences of other threads.
+fn touch_fences() {
+    // Cloned out of the cell: other threads of the model run, on this very thread, before it returns.
+    let fences = FENCES.with_borrow(Clone::clone);
+    fences.inspect(|fences| fences.notify_all());
 }
 
 /// Threads started in the execution that has just ended.
@@ -59,7 +111,15 @@ pub(crate) fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thr
     STARTED.set(number);
     loom::thread::spawn(move || {
         ME.with(|me| me.set(number));
-        body()
+        let result = body();
+        if ASYMMETRIC.get() {
+            // A thread that is switched out has executed a fence.
+            bare::fence(Ordering::SeqCst);
+            let mut ended = ENDED.get();
+            ended[number] = true;
+            ENDED.set(ended);
+        }
+        result
     })
 }
 
@@ -68,9 +128,7 @@ pub(crate) fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thr
 pub(crate) fn fence(order: Ordering) {
     let order = ordering(Part::Fence, order);
     if order == Ordering::SeqCst && STARTED.get() > 0 {
-        // Cloned out of the cell: other threads of the model run, on this very thread, before it returns.
-        let fences = FENCES.with_borrow(Clone::clone);
-        fences.inspect(|fences| fences.notify_all());
+        touch_fences();
     }
     bare::fence(order);
 }
@@ -82,6 +140,7 @@ struct Watch(OnceLock<Box<[OnceLock<Condvar>; THREADS]>>);
 
 impl Watch {
     fn load(&self) {
+        answer();
         if STARTED.get() > 0 {
             let me = ME.with(Cell::get);
             let loaded_by = self.0.get_or_init(Box::default);
@@ -90,6 +149,7 @@ impl Watch {
     }
 
     fn write(&self) {
+        answer();
         if STARTED.get() > 0 {
             let me = ME.with(Cell::get);
             let loaded_by = self.0.get().into_iter().flat_map(|loaded_by| loaded_by.iter());

@@ -185,7 +185,8 @@ impl<T> Table<T> {
             if seen.is_periodic() {
                 return self.due_periodic(cache, index, node, mark, now, || count(false));
             }
-            if seen.is_exchanged() {
+            // At the end of time there is no later tick: the timer has fired, and the payload stays with the handle.
+            if seen.is_exchanged() && now < u64::MAX {
                 return Fate::Reinsert(now.saturating_add(1));
             }
             if seen.is_moved() {

@@ -10,7 +10,7 @@
 //! if both were `SeqCst` fences. Two `compiler`s order nothing between each other.
 //!
 //! Whether the system can do it is decided once and never taken back. Where it cannot (other systems, kernels before
-//! 4.14, processes that may not call it, Miri, models under loom) the busy side needs a `SeqCst` fence.
+//! 4.14, processes that may not call it, Miri) the busy side needs a `SeqCst` fence.
 
 use super::atomic::{Ordering, fence};
 
@@ -72,7 +72,12 @@ mod decision {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(tickwheel_loom), not(miri))))]
+#[cfg(tickwheel_loom)]
+mod decision {
+    pub(super) use crate::sync::explored::watched::{fence_all_threads, is_asymmetric};
+}
+
+#[cfg(not(any(all(target_os = "linux", not(miri)), tickwheel_loom)))]
 mod decision {
     pub(super) fn is_asymmetric() -> bool {
         false
