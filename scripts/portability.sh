@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Type-checks the library for systems that nothing runs on here: Windows, macOS, and WebAssembly for the part without
-# system calls. Warnings are errors.
+# Type-checks the library for Windows, macOS and FreeBSD, the load program for FreeBSD, and for WebAssembly the part
+# without system calls. Warnings are errors. scripts/elsewhere.sh runs what can be run.
 #
 # The standard library is built from Debian's sources with the compiler of scripts/msrv.sh; exits with 3 where these
 # cannot be had.
@@ -30,10 +30,12 @@ if ! command -v x86_64-w64-mingw32-dlltool >/dev/null && [[ ! -x $unpacked/usr/b
 fi
 export PATH=$PATH:$unpacked/usr/bin
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-D warnings" CARGO_TARGET_DIR=$root/portability
-for target in x86_64-pc-windows-gnu aarch64-apple-darwin; do
+for target in x86_64-pc-windows-gnu aarch64-apple-darwin x86_64-unknown-freebsd; do
   echo "== $target"
   "$cargo" check -q --locked --lib -Zbuild-std=std,panic_unwind --target "$target"
 done
+echo "== x86_64-unknown-freebsd, the load program"
+"$cargo" check -q --locked --package tickwheel-loadtest -Zbuild-std=std,panic_unwind --target x86_64-unknown-freebsd
 echo "== wasm32-unknown-unknown, without default features"
 "$cargo" check -q --locked --package tickwheel --lib --no-default-features -Zbuild-std=core,alloc \
   --target wasm32-unknown-unknown

@@ -94,7 +94,7 @@ pub fn wheel(timers: u32) -> Result<Ends, &'static str> {
 pub fn queue(timers: u32) -> Result<Ends, &'static str> {
     const DELAY: Duration = Duration::from_millis(50);
     const STEP: Duration = Duration::from_micros(100);
-    let mut timer = FixedTimer::new(DELAY);
+    let mut timer = FixedTimer::with_delay(DELAY);
     let (mut ends, mut now, mut next) = (Ends::default(), Time::ZERO, 0);
     let mut fault = None;
     let mut left = timers;
