@@ -10,6 +10,10 @@ use crate::settings::Settings;
 /// The oldest server whose scripts behave as this program needs.
 const OLDEST: (u32, u32) = (7, 0);
 
+/// Counts the changes of what the keys hold that nodes of another version could not read. Such nodes refuse
+/// to start; nodes of one layout run side by side, because each names its scripts by their hashes.
+const LAYOUT: u64 = 1;
+
 /// How safe what Redis has accepted is from a crash of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
@@ -71,11 +75,12 @@ impl Store {
         Ok(())
     }
 
-    /// Notes partitions and window, or compares them with what was noted.
+    /// Notes layout, partitions and window, or compares them with what was noted.
     async fn prepare(&self) -> Result<(), StoreError> {
         let mut loan = self.link.loan().await?;
         let key = format!("{}:settings", self.settings.namespace);
         let ours = [
+            ("layout", LAYOUT),
             ("partitions", u64::from(self.settings.partitions)),
             ("window_ms", self.settings.window_ms()),
         ];

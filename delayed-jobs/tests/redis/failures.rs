@@ -161,6 +161,43 @@ async fn a_redis_that_is_killed_and_restarted_loses_nothing_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_replaced_one_after_the_other_while_jobs_come_and_fire() {
+    // With the program of an earlier version, if one is named, beside this one.
+    let new = std::path::PathBuf::from(env!("CARGO_BIN_EXE_delayed-jobs"));
+    let old = std::env::var_os("DELAYED_JOBS_OLD").map_or_else(|| new.clone(), Into::into);
+    let redis = redis().await;
+    let settings = Settings { partitions: 6, ..settings(&redis) };
+    let start = async |program: &std::path::PathBuf| {
+        NodeProcess::start(program, &settings, "127.0.0.1:0").await.unwrap()
+    };
+    let mut nodes = vec![start(&old).await, start(&old).await];
+    let store = Store::open(settings.clone()).await.unwrap();
+    shared_by(&store, 2).await;
+    let (mut ids, mut made) = (Vec::new(), 0);
+    for _ in 0..2 {
+        nodes.push(start(&new).await);
+        shared_by(&store, 3).await;
+        for _ in 0..2 {
+            // Old and new ones accept jobs, and all fire them.
+            for node in &nodes {
+                let client = Client::new(vec![node.address().to_owned()], 5_000 * MS).unwrap();
+                for delay in [1, 300, 1_500] {
+                    made += 1;
+                    let key = format!("k{made}");
+                    let job = client.create(json!(made), When::After(delay * MS), Some(&key)).await;
+                    ids.push(job.unwrap().id);
+                }
+            }
+            tokio::time::sleep(200 * MS).await;
+        }
+        assert!(nodes.remove(0).end().await.unwrap().success());
+        shared_by(&store, 2).await;
+    }
+    let got = collect(&mut consumer(&settings).await, &ids, 20_000 * MS).await;
+    assert!(got.values().all(|deliveries| deliveries.len() == 1), "each job came once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     let redis = redis().await;
     let wire = Proxy::to(redis.port()).await;

@@ -97,6 +97,14 @@ async fn all_nodes_must_agree() {
     let other = Settings { partitions: 5, ..first.settings().clone() };
     let refused = Store::open(other).await.unwrap_err().to_string();
     assert!(refused.contains("has partitions 4, not 5"), "{refused}");
+    let client = redis::Client::open(redis.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut newer = redis::cmd("HSET");
+    let _: u64 =
+        newer.arg("jobs:settings").arg("layout").arg(9).query_async(&mut connection).await.unwrap();
+    let refused = Store::open(first.settings().clone()).await.unwrap_err().to_string();
+    assert!(refused.contains("has layout 9, not 1"), "{refused}");
+    let _: u64 = newer.arg("layout").arg(1).query_async(&mut connection).await.unwrap();
     let other = Settings { window: 9_000 * MS, ..first.settings().clone() };
     let refused = Store::open(other).await.unwrap_err().to_string();
     assert!(refused.contains("has window_ms 30000, not 9000"), "{refused}");

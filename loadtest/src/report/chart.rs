@@ -68,9 +68,12 @@ pub(super) fn timeline(timeline: &Timeline) -> Option<Markup> {
     let points = timeline.points.clone();
     let end = points.last().filter(|_| points.len() > 1)?.0;
     let high = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let mut x = Axis::steps(end, round_step(end / 6.0), |value| short(&format!("{value:.2} s")));
-    x.high = end.max(1e-3);
-    x.marks.retain(|(at, _)| *at <= x.high);
+    // The axis begins where the data do.
+    let begin = points.first()?.0.clamp(0.0, (end - 1e-3).max(0.0));
+    let step = round_step((end - begin) / 6.0);
+    let mut x = Axis::steps(end, step, |value| short(&format!("{value:.2} s")));
+    (x.low, x.high) = (begin, end.max(1e-3));
+    x.marks.retain(|(at, _)| (x.low..=x.high).contains(at));
     // Of bytes round numbers of KiB, MiB and so on.
     let unit = match timeline.unit {
         Unit::Bytes | Unit::BytesPerSecond => 1024f64.powf(high.max(1.0).log(1024.0).floor()),
@@ -174,6 +177,10 @@ mod tests {
         let points = vec![(0.0, 1.0), (1.0, 5e6), (2.0, 3e6)];
         let drawn = timeline(&Timeline { key, title, about, unit, points }).unwrap().into_string();
         assert!(drawn.contains(">4 M/s<") && drawn.contains(">2 s<"), "{drawn}");
+        let points = vec![(5.0, 1.0), (7.0, 3.0)];
+        let drawn = timeline(&Timeline { key, title, about, unit, points }).unwrap().into_string();
+        assert!(drawn.contains(">5 s<") && !drawn.contains(">4"), "begins with the data: {drawn}");
+        assert!(drawn.contains(&format!("x1=\"{LEFT}\"")), "{drawn}");
         let points = vec![(0.0, 1.0)];
         assert!(timeline(&Timeline { key, title, about, unit, points }).is_none());
         assert!(percentiles(&[]).is_none());
