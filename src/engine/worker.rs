@@ -138,7 +138,7 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
     }
     let ended = shard.parker.sleep(timeout);
     shard.owner.end_sleep();
-    if ended == ParkEnd::TimerHandle && !inner.source.is_virtual() {
+    if ended == ParkEnd::Timeout && !inner.source.is_virtual() {
         let late = inner.now().saturating_duration_since(until);
         if shard.starvation.record_lateness(late) {
             leave_core(shard);

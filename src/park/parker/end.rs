@@ -12,5 +12,5 @@ pub(crate) enum ParkEnd {
     /// A wake, before this sleep or during it.
     Woken,
     /// The timeout, or now and then nothing at all, a signal for instance.
-    TimerHandle,
+    Timeout,
 }

@@ -58,7 +58,7 @@ impl Parker {
     /// once without a system call and leaves a pending wake for the next sleep.
     pub(crate) fn sleep(&mut self, timeout: Option<Duration>) -> ParkEnd {
         if timeout == Some(Duration::ZERO) {
-            return ParkEnd::TimerHandle;
+            return ParkEnd::Timeout;
         }
         if !std::mem::replace(&mut self.precise, true) {
             // A system that refuses lets sleeps overrun by up to 50 us, which is late, never early.
@@ -76,7 +76,7 @@ impl Parker {
         // ORDERING: Acquire pairs with the Release in `wake`. [P40]
         match self.token.swap(IDLE, Ordering::Acquire) {
             CALLED => ParkEnd::Woken,
-            _ => ParkEnd::TimerHandle,
+            _ => ParkEnd::Timeout,
         }
     }
 }

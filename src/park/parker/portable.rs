@@ -17,9 +17,6 @@ use std::time::{Duration, Instant};
 /// One slice of the remainder below a millisecond: the longest that a wake may go unnoticed there.
 const SLICE: Duration = Duration::from_micros(50);
 
-/// Whether the system parks to the nanosecond.
-const PRECISE: bool = cfg!(unix);
-
 #[derive(Debug)]
 struct Shared {
     /// A wake has come that no sleep has taken yet.
@@ -67,7 +64,7 @@ impl Parker {
     /// once without a system call and leaves a pending wake for the next sleep.
     pub(crate) fn sleep(&mut self, timeout: Option<Duration>) -> ParkEnd {
         if timeout == Some(Duration::ZERO) {
-            return ParkEnd::TimerHandle;
+            return ParkEnd::Timeout;
         }
         if self.shared.owner.get().is_none() {
             self.shared.owner.get_or_init(std::thread::current);
@@ -92,10 +89,11 @@ impl Parker {
             }
             let rest = timeout.saturating_sub(start.elapsed());
             if rest.is_zero() {
-                return ParkEnd::TimerHandle;
+                return ParkEnd::Timeout;
             }
             let whole = Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
-            match (PRECISE, whole.is_zero()) {
+            match (cfg!(unix), whole.is_zero()) {
+                // To the nanosecond.
                 (true, _) => std::thread::park_timeout(rest),
                 (false, false) => std::thread::park_timeout(whole),
                 (false, true) => std::thread::sleep(rest.min(SLICE)),

@@ -21,7 +21,7 @@ macro_rules! tests_of {
                     if rest.is_zero() {
                         return (start.elapsed(), sleeps);
                     }
-                    assert_eq!(parker.sleep(Some(rest)), ParkEnd::TimerHandle);
+                    assert_eq!(parker.sleep(Some(rest)), ParkEnd::Timeout);
                     sleeps += 1;
                 }
             }
@@ -33,7 +33,7 @@ macro_rules! tests_of {
                     for micros in [1, 50, 999, 1_000, 1_001, 2_500, 20_000] {
                         let timeout = Duration::from_micros(micros);
                         let start = Instant::now();
-                        assert_eq!(parker.sleep(Some(timeout)), ParkEnd::TimerHandle);
+                        assert_eq!(parker.sleep(Some(timeout)), ParkEnd::Timeout);
                         // One early return for a stray signal is allowed by contract but does not happen
                         // here.
                         assert!(start.elapsed() >= timeout, "{:?} of {timeout:?}", start.elapsed());
@@ -87,7 +87,7 @@ macro_rules! tests_of {
                     for timeout in [None, Some(LONG), Some(Duration::from_micros(500))] {
                         waker.wake();
                         waker.wake();
-                        assert_eq!(parker.sleep(Some(Duration::ZERO)), ParkEnd::TimerHandle);
+                        assert_eq!(parker.sleep(Some(Duration::ZERO)), ParkEnd::Timeout);
                         assert_eq!(parker.sleep(timeout), ParkEnd::Woken);
                         let (slept, _) = sleep_out(&mut parker, Duration::from_millis(2));
                         assert!(slept >= Duration::from_millis(2));
@@ -104,10 +104,10 @@ macro_rules! tests_of {
                     // The timer of 3 ms is still set here, or has even expired.
                     std::thread::sleep(Duration::from_millis(4));
                     let start = Instant::now();
-                    assert_eq!(parker.sleep(Some(Duration::from_millis(10))), ParkEnd::TimerHandle);
+                    assert_eq!(parker.sleep(Some(Duration::from_millis(10))), ParkEnd::Timeout);
                     assert!(start.elapsed() >= Duration::from_millis(10));
                 }
-                assert_eq!(parker.sleep(Some(Duration::from_millis(1))), ParkEnd::TimerHandle);
+                assert_eq!(parker.sleep(Some(Duration::from_millis(1))), ParkEnd::Timeout);
                 waker.wake();
                 assert_eq!(parker.sleep(Some(Duration::from_millis(20))), ParkEnd::Woken);
                 // Without a timeout the timer must not end the sleep either: only the wake does.
