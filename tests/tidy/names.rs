@@ -11,6 +11,7 @@ const PAGES: &[&str] = &[
     "docs/EMBEDDING.md",
     "docs/GUIDE.md",
     "docs/PERFORMANCE.md",
+    "docs/SYSTEMS.md",
     "docs/TESTING.md",
     "loom-tests/README.md",
 ];
