@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::http::request::{CreateRequest, MoveRequest};
-use crate::job::{Accepted, Found, JobId, State, When};
+use crate::http::request::{Backoff, CreateRequest, MoveRequest};
+use crate::job::{Accepted, Found, JobId, Retry, State, When};
 use crate::link::prepare_tls;
 use crate::settings::{Secret, millis};
 use crate::store::Overview;
@@ -148,9 +148,25 @@ impl Client {
         when: When,
         idempotency_key: Option<&str>,
     ) -> Result<Accepted, ClientError> {
+        self.create_tried(payload, when, idempotency_key, None).await
+    }
+
+    /// Makes a job that is tried as `retry` says, and not as the node is set; its `factor` counts as 2 unless
+    /// it is 1.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn create_tried(
+        &self,
+        payload: Value,
+        when: When,
+        idempotency_key: Option<&str>,
+        retry: Option<&Retry>,
+    ) -> Result<Accepted, ClientError> {
         let MoveRequest { delay_ms, delay, due_ms, due, idempotency_key } =
             request(when, idempotency_key);
-        let (max_attempts, backoff) = (None, None);
+        let (max_attempts, backoff) = (retry.map(|one| one.max_attempts), retry.map(Backoff::of));
         let body = CreateRequest {
             payload,
             delay_ms,
@@ -224,6 +240,24 @@ impl Client {
         let path = format!("/v1/deliveries?max={max}&wait={wait_ms}ms&hold={hold_ms}ms");
         let taken: ShownDeliveries = self.ask_for::<(), _>(Method::POST, &path, None, wait).await?;
         Ok(taken.deliveries)
+    }
+
+    /// The ids of all dead jobs.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn dead(&self) -> Result<Vec<JobId>, ClientError> {
+        let (mut ids, mut from) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/v1/dead?limit=1000{from}");
+            let page: ShownPage = self.ask::<(), _>(Method::GET, &path, None).await?;
+            ids.extend(page.jobs.into_iter().map(|job| job.id));
+            match page.next {
+                Some(next) => from = format!("&from={next}"),
+                None => return Ok(ids),
+            }
+        }
     }
 
     /// Ends deliveries.

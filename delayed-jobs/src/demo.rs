@@ -139,7 +139,7 @@ async fn run(settings: &DemoSettings, program: &Path) -> Result<Report, Failure>
     for producer in producers {
         producer.await.map_err(|error| Failure::System(error.to_string()))?;
     }
-    linger(&books, &mut progress).await;
+    linger(&client, &books, &mut progress).await;
     let _ = stop_consumers.send(true);
     for consumer in consumers {
         consumer.await.map_err(|error| Failure::System(error.to_string()))?;
@@ -175,7 +175,7 @@ async fn watched(
 }
 
 /// Until the books balance, but not for ever.
-async fn linger(books: &Books, progress: &mut Progress) {
+async fn linger(client: &Client, books: &Books, progress: &mut Progress) {
     let start = Instant::now();
     while !books.balance() && start.elapsed() < LINGER {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -184,4 +184,11 @@ async fn linger(books: &Books, progress: &mut Progress) {
     }
     // Whatever comes twice has time to do so.
     tokio::time::sleep(REDELIVER_AFTER * 2).await;
+    while start.elapsed() < LINGER {
+        let dead = client.dead().await.unwrap_or_default();
+        if books.buried(&dead) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }

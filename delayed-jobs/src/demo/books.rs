@@ -13,7 +13,12 @@ struct Entry {
     /// Before this it must not come: the last deadline that was acknowledged.
     not_before_ms: u64,
     cancelled: bool,
+    /// It never works, so it must end among the dead.
+    poison: bool,
+    dead: bool,
     deliveries: u64,
+    /// Deliveries that a consumer has given back.
+    failed: u64,
     /// The first delivery: when it was handed over, and when it arrived.
     fired_ms: u64,
     arrived_ms: u64,
@@ -44,11 +49,15 @@ pub(super) struct Audit {
     pub(super) delivered: u64,
     pub(super) cancelled: u64,
     pub(super) moved: u64,
+    pub(super) dead: u64,
+    pub(super) failed: u64,
     pub(super) duplicates: u64,
     pub(super) unsure: u64,
     pub(super) early: u64,
     pub(super) lost: u64,
     pub(super) after_cancel: u64,
+    /// Poison that is not dead, and dead jobs that are no poison.
+    pub(super) misjudged: u64,
     pub(super) refused: u64,
     pub(super) unknown: u64,
     /// The first of each kind of breach.
@@ -68,6 +77,25 @@ impl Books {
         entry.accepted = true;
         entry.not_before_ms = due_ms;
         inner.accepted += 1;
+    }
+
+    /// An accepted job never works.
+    pub(super) fn poison(&self, id: &JobId) {
+        self.lock().jobs.entry(id.clone()).or_default().poison = true;
+    }
+
+    /// A consumer has given a delivery back.
+    pub(super) fn failed(&self, id: &JobId) {
+        self.lock().jobs.entry(id.clone()).or_default().failed += 1;
+    }
+
+    /// The nodes say that these jobs are dead. Returns whether all poison is among them.
+    pub(super) fn buried(&self, ids: &[JobId]) -> bool {
+        let mut inner = self.lock();
+        for id in ids {
+            inner.jobs.entry(id.clone()).or_default().dead = true;
+        }
+        inner.jobs.values().all(|entry| entry.dead || !entry.poison)
     }
 
     /// No node has answered; the job may come or not.
@@ -158,7 +186,14 @@ impl Books {
 
 impl Audit {
     fn judge(&mut self, id: &JobId, entry: &Entry) {
-        self.duplicates += entry.deliveries.saturating_sub(1);
+        self.failed += entry.failed;
+        self.duplicates += entry.deliveries.saturating_sub(1 + entry.failed);
+        if entry.poison != entry.dead {
+            self.misjudged += 1;
+            let what =
+                if entry.dead { "is dead, and no poison" } else { "is poison, and not dead" };
+            self.found(self.misjudged, "misjudged", &format!("{id} {what}"));
+        }
         if !entry.accepted {
             self.unknown += 1;
             return;
@@ -177,7 +212,8 @@ impl Audit {
                 self.found(self.lost, "lost", &format!("{id}, due at {due}, has not come"));
             }
             (false, true) => {
-                self.delivered += 1;
+                self.dead += u64::from(entry.dead);
+                self.delivered += u64::from(!entry.dead);
                 let late = |moment: u64| moment.saturating_sub(due);
                 self.late_ms.push((late(entry.fired_ms), late(entry.arrived_ms)));
             }
@@ -238,14 +274,19 @@ mod tests {
         came(&books, 1, 100);
         books.cancelled(&id(2));
         came(&books, 2, 100);
+        books.poison(&id(1));
         books.perhaps_moved(&id(4), 50);
         came(&books, 4, 60);
         came(&books, 9, 60);
         books.refused();
         let audit = books.audit();
         assert_eq!((audit.early, audit.lost, audit.after_cancel), (2, 1, 1));
-        assert_eq!((audit.unknown, audit.refused), (1, 1));
-        assert_eq!(audit.findings.len(), 5, "{:?}", audit.findings);
+        assert_eq!((audit.unknown, audit.refused, audit.misjudged), (1, 1, 1));
+        assert_eq!(audit.findings.len(), 6, "{:?}", audit.findings);
+        assert!(books.buried(&[id(1)]));
+        assert_eq!((books.audit().misjudged, books.audit().dead), (0, 1));
+        assert!(books.buried(&[id(4)]));
+        assert_eq!(books.audit().misjudged, 1, "dead, and no poison");
         books.unsure();
         assert_eq!(books.audit().unknown, 0, "it may have been accepted unheard");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -12,8 +12,9 @@ use super::REDELIVER_AFTER;
 use super::books::Books;
 use crate::client::{Client, ClientError};
 use crate::consumer::Consumer;
-use crate::job::{JobId, When};
+use crate::job::{JobId, Retry, When};
 use crate::settings::Settings;
+use crate::store::Delivery;
 
 /// How soon and how far ahead jobs are due; the logarithm is spread evenly.
 const DELAYS_MS: (f64, f64) = (20.0, 6000.0);
@@ -21,6 +22,13 @@ const DELAYS_MS: (f64, f64) = (20.0, 6000.0);
 /// Shares of the jobs that are cancelled or moved after a while.
 const CANCELLED: f64 = 0.2;
 const MOVED: f64 = 0.2;
+
+/// Shares of the others that fail once, and that never work.
+const FAILING: f64 = 0.1;
+const POISON: f64 = 0.05;
+
+/// Attempts of a job that never works.
+const POISON_ATTEMPTS: u32 = 3;
 
 /// Share of the reads after which a consumer dies before it acknowledges.
 const DYING: f64 = 0.02;
@@ -61,8 +69,18 @@ pub(super) async fn produce(
 async fn live(client: Arc<Client>, books: Arc<Books>, mut random: Rng) {
     let key = format!("demo-{:016x}", random.u64(..));
     let due_ms = now_ms() + delay_ms(&mut random);
-    let payload = json!({ "key": key, "note": "from the demonstration" });
-    let id = match client.create(payload, When::At(due_ms), Some(&key)).await {
+    let (fate, luck) = (random.f64(), random.f64());
+    let steady = fate >= CANCELLED + MOVED;
+    // As many attempts fail.
+    let fails = match luck {
+        _ if !steady => 0,
+        luck if luck < POISON => POISON_ATTEMPTS,
+        luck => u32::from(luck < POISON + FAILING),
+    };
+    let payload = json!({ "key": key, "fails": fails });
+    let poison = Retry::fixed(POISON_ATTEMPTS, Duration::from_millis(200));
+    let retry = (fails == POISON_ATTEMPTS).then_some(&poison);
+    let id = match client.create_tried(payload, When::At(due_ms), Some(&key), retry).await {
         Ok(made) => {
             books.accepted(&made.id, due_ms);
             made.id
@@ -70,8 +88,10 @@ async fn live(client: Arc<Client>, books: Arc<Books>, mut random: Rng) {
         Err(ClientError::Away(_)) => return books.unsure(),
         Err(ClientError::Refused { .. }) => return books.refused(),
     };
-    let fate = random.f64();
-    if fate >= CANCELLED + MOVED {
+    if retry.is_some() {
+        books.poison(&id);
+    }
+    if steady {
         return;
     }
     // Some of these come too late, which is an answer as well.
@@ -109,6 +129,12 @@ fn delay_ms(random: &mut Rng) -> u64 {
     (low * (high / low).powf(random.f64())) as u64
 }
 
+/// Whether this attempt of a job is one that fails.
+fn fails(one: &Delivery) -> bool {
+    let payload: Value = serde_json::from_str(&one.payload).unwrap_or_default();
+    payload["fails"].as_u64().is_some_and(|fails| u64::from(one.attempt) <= fails)
+}
+
 /// Takes, books and acknowledges until it is told to end; now and then it dies and comes back.
 pub(super) async fn consume(
     settings: Settings,
@@ -134,8 +160,12 @@ pub(super) async fn consume(
             if random.f64() < DYING {
                 break;
             }
-            // What is not acknowledged comes again.
-            let _ = consumer.acknowledge(&batch).await;
+            let (failed, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(fails);
+            // What is neither acknowledged nor given back comes again.
+            if consumer.fail(&failed, "this attempt fails").await.is_ok() {
+                failed.iter().for_each(|one| books.failed(&one.id));
+            }
+            let _ = consumer.acknowledge(&done).await;
         }
     }
 }

@@ -57,9 +57,10 @@ pub(super) fn report(
 }
 
 fn verdict(audit: &Audit) -> Verdict {
-    let Audit { accepted, delivered, cancelled, .. } = audit;
-    let mut balance =
-        format!("accepted {accepted} = delivered {delivered} + cancelled {cancelled}");
+    let Audit { accepted, delivered, cancelled, dead, .. } = audit;
+    let mut balance = format!(
+        "accepted {accepted} = delivered {delivered} + cancelled {cancelled} + dead {dead}"
+    );
     if audit.lost > 0 {
         balance.push_str(&format!(" + lost {}", audit.lost));
     }
@@ -75,6 +76,8 @@ fn verdict(audit: &Audit) -> Verdict {
             ("delivered", audit.delivered),
             ("cancelled", audit.cancelled),
             ("moved", audit.moved),
+            ("dead", audit.dead),
+            ("failed", audit.failed),
             ("duplicates", audit.duplicates),
             ("unsure", audit.unsure),
         ],
@@ -82,6 +85,7 @@ fn verdict(audit: &Audit) -> Verdict {
             ("early", audit.early),
             ("lost", audit.lost),
             ("after cancel", audit.after_cancel),
+            ("misjudged", audit.misjudged),
             ("unknown", audit.unknown),
             ("refused", audit.refused),
             // A run in which nothing happens shows nothing.
@@ -106,6 +110,8 @@ fn figures(
         count("delivered", "delivered", audit.delivered).tile(),
         count("cancelled", "cancelled", audit.cancelled).tile(),
         count("moved", "moved", audit.moved),
+        count("dead", "poison, dead in the end", audit.dead).tile(),
+        count("failed", "given back by workers", audit.failed),
         count("duplicates", "delivered again", audit.duplicates).tile(),
         count("kills", "nodes killed", kills).tile(),
         count("pauses", "nodes paused", pauses).tile(),

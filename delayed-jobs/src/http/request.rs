@@ -72,6 +72,19 @@ pub(crate) enum BackoffKind {
     Exponential,
 }
 
+impl Backoff {
+    pub(crate) fn of(retry: &Retry) -> Self {
+        let text = |rest: Duration| format!("{}ms", crate::settings::millis(rest));
+        let fixed = retry.factor == 1.0;
+        Self {
+            kind: if fixed { BackoffKind::Fixed } else { BackoffKind::Exponential },
+            delay: text(retry.first),
+            longest: Some(text(retry.longest)),
+            jitter: Some(retry.jitter),
+        }
+    }
+}
+
 /// The retry policy of a request; `None` if it leaves everything to the node.
 pub(super) fn retry(
     max_attempts: Option<u32>,
