@@ -244,7 +244,7 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
         Self { timer, poll }
     }
 
-    /// The timer itself.
+    /// Returns the timer itself.
     pub fn timer(&mut self) -> &mut F {
         self.timer
     }

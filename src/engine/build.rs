@@ -250,7 +250,7 @@ fn wake_on_advance<T: Send + 'static>(
 }
 
 impl Timer<TimerTask> {
-    /// An engine for closures with every setting at its default.
+    /// Creates an engine for closures with every setting at its default.
     ///
     /// # Errors
     ///

@@ -74,8 +74,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// All defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no limit on
-    /// pending timers, workers pinned and parking, the monotonic clock.
+    /// Creates a builder with all defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no
+    /// limit on pending timers, workers pinned and parking, the monotonic clock.
     pub fn new() -> Self {
         Self {
             settings: Settings::default(),
@@ -95,14 +95,14 @@ impl Builder {
         &mut self.settings
     }
 
-    /// The number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's quota
-    /// is less than that.
+    /// Sets the number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's
+    /// quota is less than that.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// Where workers are pinned. Default: worker `i` on the `i`-th available core. A pin that fails is
+    /// Sets where workers are pinned. Default: worker `i` on the `i`-th available core. A pin that fails is
     /// logged and shown in the statistics, never fatal.
     pub fn pinning(mut self, pinning: Pinning) -> Self {
         self.pinning = pinning;
@@ -115,13 +115,13 @@ impl Builder {
         self
     }
 
-    /// The prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
+    /// Sets the prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
     pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
         self.thread_name = prefix.into();
         self
     }
 
-    /// Which thread's timers go to which shard. Default: each thread has a home shard.
+    /// Sets which thread's timers go to which shard. Default: each thread has a home shard.
     pub fn routing(mut self, routing: Routing) -> Self {
         self.routing = routing;
         self
@@ -133,14 +133,14 @@ impl Builder {
         self
     }
 
-    /// Called on the worker with every panic of a handler, after it was counted and logged.
+    /// Sets a hook that is called on the worker with every panic of a handler, after it was counted and logged.
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
         self.hooks.panic = Some(a_hook(Arc::new(hook)));
         self
     }
 
-    /// Called with every worker that ends before its time, on that worker, when its shard takes no more timers; those
-    /// that it had are returned after that. See [`WorkerFailure`].
+    /// Sets a hook that is called with every worker that ends before its time, on that worker, when its shard takes
+    /// no more timers; those that it had are returned after that. See [`WorkerFailure`].
     pub fn on_worker_failure(
         mut self,
         hook: impl Fn(&WorkerFailure) + Send + Sync + 'static,
@@ -149,7 +149,8 @@ impl Builder {
         self
     }
 
-    /// Called on the worker with every handler call that took `threshold` or longer, after it has returned.
+    /// Sets a hook that is called on the worker with every handler call that took `threshold` or longer, after it has
+    /// returned.
     ///
     /// A slow handler holds up all timers of its shard. With this set, the clock is read before and after each handler
     /// call, about 40 ns, and [`ShardStats::handler_time`](crate::ShardStats::handler_time) counts all of them.

@@ -12,7 +12,7 @@ static GLOBAL: OnceLock<Timer> = OnceLock::new();
 /// Shards of the engine without settings: timers of libraries are no reason for a thread per core.
 const MOST_SHARDS: usize = 4;
 
-/// The process's shared engine for closures, built by the first call.
+/// Returns the process's shared engine for closures, built by the first call.
 ///
 /// For libraries that need a timeout now and then: one engine for all of them in place of one each. A program that
 /// wants other settings calls [`Builder::build_global`] before; otherwise the engine has a shard per core, four at

@@ -119,7 +119,7 @@ impl<T> TimerHandle<T> {
         self.engine.reschedule(self.key(), self.engine.tick(when))
     }
 
-    /// Where the timer stands. One read, so that two questions cannot get answers of different moments.
+    /// Returns where the timer stands. One read, so that two questions cannot get answers of different moments.
     #[must_use]
     pub fn state(&self) -> TimerState {
         let (handle, index) = self.place();
@@ -134,32 +134,32 @@ impl<T> TimerHandle<T> {
         }
     }
 
-    /// Whether the timer has not ended.
+    /// Returns whether the timer has not ended.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.state() == TimerState::Pending
     }
 
-    /// Whether the timer was cancelled, or returned by `stop`.
+    /// Returns whether the timer was cancelled, or returned by `stop`.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.state(), TimerState::Cancelled | TimerState::Returned)
     }
 
-    /// Whether the timer has fired (its handler may still be running).
+    /// Returns whether the timer has fired (its handler may still be running).
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.state() == TimerState::Fired
     }
 
-    /// When the timer is or was due: the time asked for, rounded up to a tick.
+    /// Returns when the timer is or was due: the time asked for, rounded up to a tick.
     #[must_use]
     pub fn deadline(&self) -> Time {
         let (handle, index) = self.place();
         self.engine.rate.start_of(handle.deadline(index))
     }
 
-    /// The timer's name.
+    /// Returns the timer's name.
     #[must_use]
     pub fn key(&self) -> Key<T> {
         let (handle, index) = self.place();

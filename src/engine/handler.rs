@@ -77,7 +77,7 @@ impl<T, E: Executor<T> + ?Sized> Executor<T> for Arc<E> {
     }
 }
 
-/// An executor made of two closures: one that takes expired timers or gives them back, one that gets what was
+/// Makes an executor made of two closures: one that takes expired timers or gives them back, one that gets what was
 /// given back.
 ///
 /// ```

@@ -60,31 +60,31 @@ impl Stats {
         self.shards.iter().map(of).sum()
     }
 
-    /// Timers accepted, all shards.
+    /// Returns the number of timers accepted, all shards.
     #[must_use]
     pub fn scheduled(&self) -> u64 {
         self.sum(|shard| shard.scheduled)
     }
 
-    /// Timers fired, all shards.
+    /// Returns the number of timers fired, all shards.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.sum(|shard| shard.fired)
     }
 
-    /// Timers cancelled, all shards.
+    /// Returns the number of timers cancelled, all shards.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.sum(|shard| shard.cancelled)
     }
 
-    /// Timers returned by `stop`, all shards.
+    /// Returns the number of timers returned by `stop`, all shards.
     #[must_use]
     pub fn returned(&self) -> u64 {
         self.sum(|shard| shard.returned)
     }
 
-    /// Handlers that panicked, all shards.
+    /// Returns the number of handlers that panicked, all shards.
     #[must_use]
     pub fn panics(&self) -> u64 {
         self.sum(|shard| shard.panics)
@@ -96,37 +96,37 @@ impl Stats {
         self.sum(|shard| shard.wakes)
     }
 
-    /// Sleeps, all shards.
+    /// Returns the sleeps of all shards.
     #[must_use]
     pub fn parks(&self) -> u64 {
         self.sum(|shard| shard.parks)
     }
 
-    /// Turns that ended with work left, because their budget was used up, all shards.
+    /// Returns the number of turns that ended with work left, because their budget was used up, all shards.
     #[must_use]
     pub fn cut_short(&self) -> u64 {
         self.sum(|shard| shard.cut_short)
     }
 
-    /// Expired timers that the executor gave back, all shards.
+    /// Returns how many expired timers the executor gave back, on all shards.
     #[must_use]
     pub fn refused_by_executor(&self) -> u64 {
         self.sum(|shard| shard.refused_by_executor)
     }
 
-    /// Messages that no owner has looked at, all shards; see [`ShardStats::inbox`].
+    /// Returns the number of messages that no owner has looked at, all shards; see [`ShardStats::inbox`].
     #[must_use]
     pub fn inbox(&self) -> u64 {
         self.sum(|shard| shard.inbox)
     }
 
-    /// The largest lag of all shards; see [`ShardStats::lag`].
+    /// Returns the largest lag of all shards; see [`ShardStats::lag`].
     #[must_use]
     pub fn lag(&self) -> Duration {
         self.shards.iter().map(|shard| shard.lag).max().unwrap_or_default()
     }
 
-    /// How late timers fired, all shards together.
+    /// Returns how late timers fired, all shards together.
     #[must_use]
     pub fn lateness(&self) -> DurationHistogram {
         let mut all = DurationHistogram::default();

@@ -50,7 +50,7 @@ pub struct Submitter<'a, T> {
 }
 
 impl<T: Send + 'static> Timer<T> {
-    /// A way to this engine for the calling thread alone, which saves it some look-ups.
+    /// Returns a way to this engine for the calling thread alone, which saves it some look-ups.
     #[must_use]
     pub fn submitter(&self) -> Submitter<'_, T> {
         let kept = slot::keep();
@@ -61,7 +61,7 @@ impl<T: Send + 'static> Timer<T> {
 }
 
 impl<'a, T: Send + 'static> Submitter<'a, T> {
-    /// The timer that this belongs to.
+    /// Returns the timer that this belongs to.
     #[must_use]
     pub fn timer(&self) -> &'a Timer<T> {
         self.timer

@@ -240,8 +240,8 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.reschedule(key, self.inner.tick(when))
     }
 
-    /// Whether the timer that `key` names has not ended: neither fired, nor cancelled, nor returned. A periodic timer
-    /// has not while its handler runs.
+    /// Returns whether the timer that `key` names has not ended: neither fired, nor cancelled, nor returned. A
+    /// periodic timer has not while its handler runs.
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
@@ -249,8 +249,8 @@ impl<T: Send + 'static> Timer<T> {
         state.is_some_and(State::is_live)
     }
 
-    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer the
-    /// deadline of its next call; while its handler runs, that of this call.
+    /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
+    /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         let tick = self.inner.handle(key).and_then(|handle| handle.deadline_of(key));
@@ -260,25 +260,25 @@ impl<T: Send + 'static> Timer<T> {
 
 /// The engine as a whole.
 impl<T: Send + 'static> Timer<T> {
-    /// The engine's time, for deadlines.
+    /// Returns the engine's time, for deadlines.
     #[must_use]
     pub fn now(&self) -> Time {
         self.inner.now()
     }
 
-    /// The length of a tick.
+    /// Returns the length of a tick.
     #[must_use]
     pub fn tick(&self) -> Duration {
         self.inner.rate.tick()
     }
 
-    /// The number of shards.
+    /// Returns the number of shards.
     #[must_use]
     pub fn shards(&self) -> usize {
         self.inner.handles.len()
     }
 
-    /// Timers that are pending.
+    /// Returns the number of timers that are pending.
     ///
     /// Exact when nothing is going on at the moment; otherwise it may count timers that end during the call, never
     /// fewer than are pending. A cancelled timer is gone at once, a fired one before its handler runs; a periodic one
@@ -289,13 +289,13 @@ impl<T: Send + 'static> Timer<T> {
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
 
-    /// Where the engine stands. O(shards).
+    /// Returns where the engine stands. O(shards).
     #[must_use]
     pub fn state(&self) -> EngineState {
         self.inner.status.engine_state()
     }
 
-    /// Whether the engine has been stopped: [`EngineState::Stopped`].
+    /// Returns whether the engine has been stopped: [`EngineState::Stopped`].
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.state() == EngineState::Stopped
@@ -359,8 +359,8 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.shutdown(mode, Some(limit))
     }
 
-    /// Turns every shard once at the clock's current time, on the calling thread; returns how many timers fired. For
-    /// [`Drive::Manual`](crate::Drive::Manual) only.
+    /// Returns the number of turns every shard once at the clock's current time, on the calling thread; returns how
+    /// many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
     ///
     /// When it returns, everything that was due has fired. The next turn fires what came due meanwhile, what handlers
     /// scheduled for now, and what a periodic timer missed besides a call

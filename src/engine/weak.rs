@@ -35,7 +35,7 @@ pub struct WeakTimer<T = TimerTask> {
 }
 
 impl<T> Timer<T> {
-    /// A way to this engine that does not keep it alive.
+    /// Returns a way to this engine that does not keep it alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakTimer<T> {
         WeakTimer { hold: Weak::clone(&self.engine().hold) }
@@ -43,7 +43,7 @@ impl<T> Timer<T> {
 }
 
 impl<T> WeakTimer<T> {
-    /// The engine, unless its last [`Timer`] is gone. It may be stopped; then it refuses what is scheduled.
+    /// Returns the engine, unless its last [`Timer`] is gone. It may be stopped; then it refuses what is scheduled.
     #[must_use]
     pub fn upgrade(&self) -> Option<Timer<T>> {
         TimerRef::upgrade(&self.hold).map(Timer::from_ref)

@@ -134,14 +134,14 @@ impl<T: Send + 'static> Remote<T> {
         )
     }
 
-    /// Whether the timer that `key` names has not ended.
+    /// Returns whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
         self.shard.state(key).is_some_and(State::is_live)
     }
 
-    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer the
-    /// deadline of its next call; while its handler runs, that of this call.
+    /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
+    /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         let handle = &self.shard;
@@ -149,7 +149,7 @@ impl<T: Send + 'static> Remote<T> {
         tick.map(|tick| self.rate.start_of(tick))
     }
 
-    /// Timers that are pending. O(threads).
+    /// Returns the number of timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
         usize::try_from(self.shard.pending()).unwrap_or(usize::MAX)
@@ -167,7 +167,7 @@ impl<T: Send + 'static> Remote<T> {
         self.source.deadline(&self.rate, when)
     }
 
-    /// The time by the timer's clock.
+    /// Returns the time by the timer's clock.
     #[must_use]
     pub fn now(&self) -> Time {
         self.source.now()

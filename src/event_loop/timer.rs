@@ -112,19 +112,19 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Self { owner, rate, budget, slack, source, latest, asleep: Cell::new(false), _waker: waker }
     }
 
-    /// The time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
+    /// Returns the time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
     #[must_use]
     pub fn now(&self) -> Time {
         self.source.now()
     }
 
-    /// The length of a tick.
+    /// Returns the length of a tick.
     #[must_use]
     pub fn tick(&self) -> Duration {
         self.rate.tick()
     }
 
-    /// A handle for other threads.
+    /// Returns a handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
         Remote::new(Arc::clone(self.owner.handle()), self.rate, Arc::clone(&self.source))
@@ -195,14 +195,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Reschedule::from_moved(self.owner.reschedule(key, tick))
     }
 
-    /// Whether the timer that `key` names has not ended.
+    /// Returns whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
         self.owner.handle().state(key).is_some_and(State::is_live)
     }
 
-    /// When the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer the
-    /// deadline of its next call; while its handler runs, that of this call.
+    /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
+    /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         let handle = &self.owner.handle();
@@ -210,7 +210,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         tick.map(|tick| self.rate.start_of(tick))
     }
 
-    /// Timers that are pending. O(threads).
+    /// Returns the number of timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
         usize::try_from(self.owner.handle().pending()).unwrap_or(usize::MAX)
@@ -228,13 +228,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// Whether no timer is pending.
+    /// Returns whether no timer is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending() == 0
     }
 
-    /// The keys and deadlines of the timers that are pending now, in no particular order. O(peak number of timers).
+    /// Returns the keys and deadlines of the timers that are pending now, in no particular order. O(peak number of
+    /// timers).
     ///
     /// There is no call that shows a payload, because a remote may take it at any time.
     pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
@@ -263,16 +264,17 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.handle().table.reserve(timers as u64);
     }
 
-    /// The statistics so far; reads the timer's clock. O(threads).
+    /// Returns the statistics so far; reads the timer's clock. O(threads).
     #[must_use]
     pub fn stats(&self) -> ShardStats {
         ShardStats::of(self.owner.handle(), &self.rate, self.source.now())
     }
 
-    /// When there is something to do next: never later than the earliest pending deadline. Earlier for a timer that was
-    /// cancelled or pushed out, and [`Time::ZERO`], which is at once, for what waits for the next poll only: the rest
-    /// of a poll that ran out of budget, what a handler scheduled for now, a periodic timer that is being handled, or
-    /// whose handler has swapped this timer for another one. `None` if nothing is left to look at. O(1).
+    /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
+    /// timer that was cancelled or pushed out, and [`Time::ZERO`], which is at once, for what waits for the next poll
+    /// only: the rest of a poll that ran out of budget, what a handler scheduled for now, a periodic timer that is
+    /// being handled, or whose handler has swapped this timer for another one. `None` if nothing is left to look at.
+    /// O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         match self.owner.next_tick() {
@@ -281,7 +283,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         }
     }
 
-    /// How long the loop may sleep, `None` for ever; notifies that sleep to the remotes.
+    /// Returns how long the loop may sleep, `None` for ever; notifies that sleep to the remotes.
     ///
     /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that
     /// schedules something earlier wakes the loop. Zero if something is due or was handed in just now, or if
@@ -336,7 +338,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.expired(now).handle_with(handler)
     }
 
-    /// The timers that are due at `now`, one at a time and within the budget, without a handler; see [`Expirations`].
+    /// Yields the timers that are due at `now`, one at a time and within the budget, without a handler; see
+    /// [`Expirations`].
     #[inline]
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)

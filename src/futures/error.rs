@@ -38,7 +38,7 @@ impl fmt::Display for SleepError {
 impl core::error::Error for SleepError {}
 
 impl SleepError {
-    /// Why.
+    /// Returns why.
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {
         &self.kind
@@ -86,7 +86,7 @@ impl From<SleepError> for TimeoutError {
 }
 
 impl TimeoutError {
-    /// Whether the time was over.
+    /// Returns whether the time was over.
     #[must_use]
     pub const fn is_elapsed(&self) -> bool {
         matches!(self, Self::Elapsed)

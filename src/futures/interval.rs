@@ -114,7 +114,7 @@ impl Interval {
         Self { sleep: Sleep::new(alarm, first), period, resting: None }
     }
 
-    /// The next tick: its deadline, on the engine's clock, once that has passed.
+    /// Returns the next tick: its deadline, on the engine's clock, once that has passed.
     ///
     /// A call that is dropped before it is ready misses no tick.
     ///

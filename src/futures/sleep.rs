@@ -148,13 +148,13 @@ impl Sleep {
         Self { alarm, deadline, stage: Stage::new(when) }
     }
 
-    /// When it is ready, on the engine's clock.
+    /// Returns when it is ready, on the engine's clock.
     #[must_use]
     pub const fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// Whether its time has come, as far as it knows: a sleep that was never polled does not ask.
+    /// Returns whether its time has come, as far as it knows: a sleep that was never polled does not ask.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.stage == Stage::Elapsed || self.alarm.has_fired()

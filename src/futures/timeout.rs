@@ -114,12 +114,12 @@ impl<F> Timeout<F> {
         Self { future, sleep, is_over: false }
     }
 
-    /// The other future.
+    /// Returns the other future.
     pub const fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// The other future, which may move: this was not pinned.
+    /// Returns the other future, which may move: this was not pinned.
     pub fn into_inner(self) -> F {
         self.future
     }

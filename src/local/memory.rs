@@ -7,7 +7,7 @@ use crate::time::Time;
 use crate::types::{Budget, Key, Unfired};
 
 impl<T, W: LocalWheel> LocalTimer<T, W> {
-    /// All pending timers with their deadlines, in no particular order. O(peak number of timers).
+    /// Returns all pending timers with their deadlines, in no particular order. O(peak number of timers).
     ///
     /// ```
     /// use std::time::Duration;
@@ -30,7 +30,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.table.iter().map(|(key, tick, payload)| (key, W::time_of(&self.rate, tick), payload))
     }
 
-    /// The keys and deadlines of all pending timers, in no particular order. O(peak number of timers).
+    /// Returns the keys and deadlines of all pending timers, in no particular order. O(peak number of timers).
     pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
         self.iter().map(|(key, deadline, _)| (key, deadline))
     }

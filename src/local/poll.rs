@@ -64,8 +64,8 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.expired(now).handle_with(handler)
     }
 
-    /// The timers that are due at `now`, one at a time and within the budget, for loops whose own code takes the place
-    /// of a handler; see [`Expirations`].
+    /// Yields the timers that are due at `now`, one at a time and within the budget, for loops whose own code takes
+    /// the place of a handler; see [`Expirations`].
     ///
     /// ```
     /// use std::time::Duration;

@@ -236,7 +236,7 @@ impl<T> LocalTimer<T> {
         Reschedule::Moved
     }
 
-    /// The length of a tick.
+    /// Returns the length of a tick.
     #[must_use]
     pub fn tick(&self) -> Duration {
         self.rate.tick()
@@ -272,14 +272,14 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         Cancel::Won(payload)
     }
 
-    /// The payload of the timer that `key` names, if it is pending.
+    /// Returns the payload of the timer that `key` names, if it is pending.
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key<T>) -> Option<&T> {
         self.table.get(key)
     }
 
-    /// The payload of the timer that `key` names, to be changed, if it is pending.
+    /// Returns the payload of the timer that `key` names, to be changed, if it is pending.
     ///
     /// ```
     /// use std::time::Duration;
@@ -300,35 +300,35 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.table.get_mut(key)
     }
 
-    /// When the timer that `key` names is due, rounded up to a tick, if it is pending.
+    /// Returns when the timer that `key` names is due, rounded up to a tick, if it is pending.
     #[inline]
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table.deadline(key).map(|tick| W::time_of(&self.rate, tick))
     }
 
-    /// Whether the timer that `key` names has not ended.
+    /// Returns whether the timer that `key` names has not ended.
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
         self.table.deadline(key).is_some()
     }
 
-    /// Timers that are pending.
+    /// Returns the number of timers that are pending.
     #[inline]
     #[must_use]
     pub fn pending(&self) -> usize {
         self.table.pending()
     }
 
-    /// Whether no timer is pending.
+    /// Returns whether no timer is pending.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending() == 0
     }
 
-    /// When to poll next: the earliest pending deadline if no timer was cancelled or moved and the last poll
+    /// Returns when to poll next: the earliest pending deadline if no timer was cancelled or moved and the last poll
     /// was not cut short, otherwise that or earlier, never later. `None` if nothing is pending, or only what
     /// practically never fires.
     ///
@@ -343,8 +343,8 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         Some(next).filter(|next| *next < Time::MAX)
     }
 
-    /// How long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due. O(1) as
-    /// [`next_deadline`](Self::next_deadline).
+    /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due.
+    /// O(1) as [`next_deadline`](Self::next_deadline).
     ///
     /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).

@@ -167,27 +167,27 @@ pub struct DurationHistogram {
 }
 
 impl DurationHistogram {
-    /// How many values are counted. O(1).
+    /// Returns how many values are counted. O(1).
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The largest value, exact (of a [difference](Self::since), the upper edge of its bucket); zero where
+    /// Returns the largest value, exact (of a [difference](Self::since), the upper edge of its bucket); zero where
     /// nothing is counted. O(1).
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// All values together, up to 584 years. O(1).
+    /// Returns all values together, up to 584 years. O(1).
     #[must_use]
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_ns)
     }
 
-    /// The mean, rounded down to a nanosecond; zero where nothing is counted. Too small where the [sum](Self::sum) has
-    /// reached its end. O(1).
+    /// Returns the mean, rounded down to a nanosecond; zero where nothing is counted. Too small where the
+    /// [sum](Self::sum) has reached its end. O(1).
     #[must_use]
     pub fn mean(&self) -> Duration {
         let mean = self.sum_ns.checked_div(self.count).unwrap_or(0);
@@ -195,7 +195,7 @@ impl DurationHistogram {
         Duration::from_nanos(mean.min(self.max_ns))
     }
 
-    /// The duration that `percent` per cent of the values did not exceed.
+    /// Returns the duration that `percent` per cent of the values did not exceed.
     ///
     /// `percent` is clamped to 0..=100 (0 asks for the smallest value, NaN counts as 100). The
     /// answer is the upper edge of a bucket, at most 12.5 % above the true value and never below
@@ -244,7 +244,7 @@ impl DurationHistogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The buckets that hold anything, in rising order: the bucket's upper bound (inclusive; the
+    /// Returns the buckets that hold anything, in rising order: the bucket's upper bound (inclusive; the
     /// largest value seen where that is less) and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let upper = |bucket| Duration::from_nanos(upper_ns(bucket).min(self.max_ns));

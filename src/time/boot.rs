@@ -36,13 +36,13 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub struct BootClock(());
 
 impl BootClock {
-    /// The clock.
+    /// Creates the clock.
     #[must_use]
     pub const fn new() -> Self {
         Self(())
     }
 
-    /// Whether the time of a suspended machine counts on this operating system.
+    /// Returns whether the time of a suspended machine counts on this operating system.
     #[must_use]
     pub const fn counts_suspended_time() -> bool {
         cfg!(any(target_os = "linux", windows))

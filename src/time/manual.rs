@@ -63,13 +63,13 @@ impl Hooks {
 }
 
 impl ManualClock {
-    /// A clock that stands at [`Time::ZERO`].
+    /// Creates a clock that stands at [`Time::ZERO`].
     #[must_use]
     pub fn new() -> Self {
         Self::starting_at(Time::ZERO)
     }
 
-    /// A clock that stands at `time`, for example to test years of uptime.
+    /// Creates a clock that stands at `time`, for example to test years of uptime.
     #[must_use]
     pub fn starting_at(time: Time) -> Self {
         let hooks = Hooks { list: Arc::default(), tidy_at: FEW };
@@ -77,7 +77,7 @@ impl ManualClock {
         Self { shared: Arc::new(Shared { now_ns, hooks: Mutex::new(hooks) }) }
     }
 
-    /// The current time.
+    /// Returns the current time.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Time {

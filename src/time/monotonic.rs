@@ -36,14 +36,14 @@ pub struct MonotonicClock {
 }
 
 impl MonotonicClock {
-    /// The clock. Its first use in the process is its origin.
+    /// Creates the clock. Its first use in the process is its origin.
     #[inline]
     #[must_use]
     pub fn new() -> Self {
         Self { origin: *ORIGIN.get_or_init(Instant::now) }
     }
 
-    /// The time of `instant` on this clock: [`Time::ZERO`] for an instant before the origin,
+    /// Returns the time of `instant` on this clock: [`Time::ZERO`] for an instant before the origin,
     /// [`Time::MAX`] for one 584 years after it or later. Exact to the nanosecond in between.
     #[inline]
     #[must_use]
@@ -51,7 +51,7 @@ impl MonotonicClock {
         Time::from_nanos(saturating_ns(instant.saturating_duration_since(self.origin)))
     }
 
-    /// The instant of `time`; `None` where the platform's `Instant` cannot express it.
+    /// Returns the instant of `time`; `None` where the platform's `Instant` cannot express it.
     #[must_use]
     pub fn instant_of(&self, time: Time) -> Option<Instant> {
         self.origin.checked_add(time - Time::ZERO)

@@ -103,7 +103,7 @@ impl Period {
         Self::new(every, Kind::Rate(missed))
     }
 
-    /// A pause of `pause` from the end of one handler call to the next deadline: a slow handler delays its
+    /// Creates a pause of `pause` from the end of one handler call to the next deadline: a slow handler delays its
     /// own timer and never piles up work. A call ends by a panic, too.
     ///
     /// Where the end of the call is unknown, the pause begins at another time: in a
@@ -124,19 +124,19 @@ impl Period {
         Ok(Self { nanos, kind })
     }
 
-    /// The length of the period or pause; 584 years at most.
+    /// Returns the length of the period or pause; 584 years at most.
     #[must_use]
     pub const fn length(&self) -> Duration {
         Duration::from_nanos(self.nanos.get())
     }
 
-    /// Whether the next period begins when the handler ends.
+    /// Returns whether the next period begins when the handler ends.
     #[must_use]
     pub const fn is_fixed_delay(&self) -> bool {
         matches!(self.kind, Kind::Delay)
     }
 
-    /// The deadline after the one at `nominal`, which is handled at `now`.
+    /// Returns the deadline after the one at `nominal`, which is handled at `now`.
     ///
     /// Always later than `nominal`, and later than `now` except with [`MissedTicks::Burst`];
     /// [`Time::MAX`], which is never, where it leaves the scale. O(1).

@@ -38,7 +38,7 @@ impl Time {
     /// The far end of the scale, 584 years after the origin: practically never.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The time `nanos` nanoseconds after the clock's origin.
+    /// Returns the time `nanos` nanoseconds after the clock's origin.
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -66,7 +66,7 @@ impl Time {
         Self(self.0.saturating_sub(saturating_ns(duration)))
     }
 
-    /// How long after `earlier` this time is; zero where it is not after it.
+    /// Returns how long after `earlier` this time is; zero where it is not after it.
     #[inline]
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {

@@ -37,12 +37,12 @@ impl<T> Cancel<T> {
         payload.map_or(Self::Lost, Self::Won)
     }
 
-    /// Whether this call cancelled the timer.
+    /// Returns whether this call cancelled the timer.
     pub fn won(&self) -> bool {
         matches!(self, Self::Won(_))
     }
 
-    /// The payload, if this call cancelled the timer.
+    /// Returns the payload, if this call cancelled the timer.
     pub fn into_payload(self) -> Option<T> {
         match self {
             Self::Won(payload) => Some(payload),
@@ -82,7 +82,7 @@ impl Reschedule {
         if moved { Self::Moved } else { Self::Gone }
     }
 
-    /// Whether the timer has the new deadline.
+    /// Returns whether the timer has the new deadline.
     pub fn moved(self) -> bool {
         self == Self::Moved
     }

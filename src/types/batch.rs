@@ -50,13 +50,13 @@ impl<T> BatchError<T> {
         Self { kind, accepted, refused: Exclusive::new(refused) }
     }
 
-    /// Why the first of the refused timers was refused; the rest was not tried, or refused for the same reason.
+    /// Returns why the first of the refused timers was refused; the rest was not tried, or refused for the same reason.
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {
         &self.kind
     }
 
-    /// The keys of the timers that were accepted, in the order in which they came.
+    /// Returns the keys of the timers that were accepted, in the order in which they came.
     #[must_use]
     pub fn accepted(&self) -> &[Key<T>] {
         &self.accepted
@@ -68,7 +68,7 @@ impl<T> BatchError<T> {
         self.refused.into_inner()
     }
 
-    /// The reason, the keys of the accepted timers, and the refused ones.
+    /// Returns the reason, the keys of the accepted timers, and the refused ones.
     #[must_use]
     pub fn into_parts(self) -> (ScheduleErrorKind, Vec<Key<T>>, Vec<(Time, T)>) {
         (self.kind, self.accepted, self.refused.into_inner())

@@ -252,13 +252,13 @@ impl<T> ScheduleError<T> {
         Self::new(ScheduleErrorKind::OutOfMemory, payload)
     }
 
-    /// Why the timer was not accepted.
+    /// Returns why the timer was not accepted.
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {
         &self.kind
     }
 
-    /// The payload that was to be scheduled. For one that is not `Sync` see [`payload_mut`](Self::payload_mut).
+    /// Returns the payload that was to be scheduled. For one that is not `Sync` see [`payload_mut`](Self::payload_mut).
     #[must_use]
     pub const fn payload(&self) -> &T
     where
@@ -267,7 +267,7 @@ impl<T> ScheduleError<T> {
         self.payload.get()
     }
 
-    /// The payload that was to be scheduled.
+    /// Returns the payload that was to be scheduled.
     #[must_use]
     pub const fn payload_mut(&mut self) -> &mut T {
         self.payload.get_mut()
@@ -285,7 +285,7 @@ impl<T> ScheduleError<T> {
         self.kind
     }
 
-    /// The reason, and the payload.
+    /// Returns the reason, and the payload.
     #[must_use]
     pub fn into_parts(self) -> (ScheduleErrorKind, T) {
         (self.kind, self.payload.into_inner())

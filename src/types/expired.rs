@@ -66,7 +66,7 @@ pub struct Unfired<T> {
 }
 
 impl<T> Expired<T> {
-    /// The payload by itself, and everything else: for a queue that takes and gives back payloads only.
+    /// Returns the payload by itself, and everything else: for a queue that takes and gives back payloads only.
     ///
     /// ```
     /// use std::sync::mpsc::{SyncSender, TrySendError};
@@ -87,7 +87,7 @@ impl<T> Expired<T> {
         (payload, Expired { payload: (), key, deadline, lateness, shard })
     }
 
-    /// The same timer with another payload; this one is dropped.
+    /// Returns the same timer with another payload; this one is dropped.
     pub fn with_payload<U>(self, payload: U) -> Expired<U> {
         let Expired { key, deadline, lateness, shard, .. } = self.split().1;
         Expired { payload, key: Key::from_raw(key.to_raw()), deadline, lateness, shard }

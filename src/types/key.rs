@@ -76,7 +76,7 @@ pub struct RawKey {
 }
 
 impl RawKey {
-    /// The shard that owns the timer, counted from 0.
+    /// Returns the shard that owns the timer, counted from 0.
     #[inline]
     #[must_use]
     pub const fn shard(self) -> usize {
@@ -93,14 +93,14 @@ impl RawKey {
         self.packed >> SHARD_BITS
     }
 
-    /// The key as a number below 2^96.
+    /// Returns the key as a number below 2^96.
     #[inline]
     #[must_use]
     pub const fn to_bits(self) -> u128 {
         (self.packed as u128) << 32 | self.index() as u128
     }
 
-    /// The key that [`to_bits`](Self::to_bits) turned into this number; `None` if it cannot have been one.
+    /// Returns the key that [`to_bits`](Self::to_bits) turned into this number; `None` if it cannot have been one.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u128) -> Option<Self> {
@@ -132,14 +132,14 @@ impl<T> Key<T> {
         Self::from_raw(RawKey { packed, inverted })
     }
 
-    /// The key without its payload's type.
+    /// Returns the key without its payload's type.
     #[inline]
     #[must_use]
     pub const fn to_raw(self) -> RawKey {
         self.raw
     }
 
-    /// The key that [`to_raw`](Self::to_raw) was called on. If that was a key of another timer, of any type,
+    /// Returns the key that [`to_raw`](Self::to_raw) was called on. If that was a key of another timer, of any type,
     /// this one is stale.
     #[inline]
     #[must_use]
@@ -147,7 +147,7 @@ impl<T> Key<T> {
         Self { raw, payload: PhantomData }
     }
 
-    /// The shard that owns the timer, counted from 0.
+    /// Returns the shard that owns the timer, counted from 0.
     #[inline]
     #[must_use]
     pub const fn shard(self) -> usize {

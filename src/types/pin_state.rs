@@ -29,7 +29,7 @@ pub enum PinState {
 }
 
 impl PinState {
-    /// The core that the worker is pinned to now.
+    /// Returns the core that the worker is pinned to now.
     #[must_use]
     pub const fn core(self) -> Option<usize> {
         match self {

@@ -43,7 +43,7 @@ pub struct Hashed {
 }
 
 impl Hashed {
-    /// An empty wheel whose hand is at tick 0; `buckets` is rounded up to a power of two.
+    /// Creates an empty wheel whose hand is at tick 0; `buckets` is rounded up to a power of two.
     #[must_use]
     pub fn new(buckets: usize) -> Self {
         let buckets = buckets.clamp(1, MAX_BUCKETS).next_power_of_two();
@@ -62,7 +62,7 @@ impl Hashed {
         }
     }
 
-    /// The number of buckets, a power of two.
+    /// Returns the number of buckets, a power of two.
     #[must_use]
     pub fn buckets(&self) -> usize {
         self.buckets.len()

@@ -93,7 +93,7 @@ impl Default for Hierarchical {
 }
 
 impl Hierarchical {
-    /// An empty wheel whose hand is at tick 0.
+    /// Creates an empty wheel whose hand is at tick 0.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Hierarchical {
         }
     }
 
-    /// The same with bursts of `entries` in place of [`BURST`]: for tests.
+    /// Creates the same with bursts of `entries` in place of [`BURST`]: for tests.
     #[must_use]
     pub fn with_bursts_of(mut self, entries: usize) -> Self {
         self.overdue_row = Row::of_at_most(entries);
