@@ -42,7 +42,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("src/sync/segments.rs", "slots are zeroed memory behind pointers that never move"),
     (
-        "src/node/cycle.rs",
+        "src/node/periodic_state.rs",
         "what a periodic node carries is shared by its owner and its winner, part by part",
     ),
     ("src/node/exchange.rs", "a payload moves out and another in while the state word says so"),

@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use super::handler::{self, Executor, through_executor};
 use super::hold::{self, TimerRef};
-use super::inner::{Earliest, Handler, Hold, Inner, Outcome, ShardWorker};
+use super::inner::{Earliest, EngineOwner, Handler, Inner, Outcome, ShardWorker};
 use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
@@ -198,7 +198,7 @@ impl Builder {
         mut self,
         rate: TickRate,
         workers: Vec<ShardWorker<T>>,
-    ) -> Arc<Hold<T>> {
+    ) -> Arc<EngineOwner<T>> {
         let source = TimeSource::of(self.settings.clock.take());
         if source.is_virtual() {
             // Time does not move by itself: there is nothing to spin for.
@@ -208,7 +208,7 @@ impl Builder {
         let id = NEXT_ENGINE.fetch_add(1, process::Ordering::Relaxed);
         let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
         let hook = wake_on_advance(&source, &handles);
-        Hold::new(|hold| Inner {
+        EngineOwner::new(|hold| Inner {
             rate,
             source,
             router: Router::new(self.routing, handles.len()),

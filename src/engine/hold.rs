@@ -2,15 +2,15 @@
 //!
 //! | holder | how it is counted | what it keeps |
 //! |---|---|---|
-//! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `Hold` |
-//! | [`Hold`], of a worker | the count of its `Arc` | memory |
+//! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `EngineOwner` |
+//! | [`EngineOwner`], of a worker | the count of its `Arc` | memory |
 //! | [`EngineRef`], in a `TimerHandle` or a future | its owner per thread and shard, see `retired` | memory |
-//! | `Weak<Hold>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
+//! | `Weak<EngineOwner>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
-//! The engine lies in memory of its own, behind a pointer. With its last `Hold` it is retired: freed at once if no
+//! The engine lies in memory of its own, behind a pointer. With its last `EngineOwner` it is retired: freed at once if no
 //! handle is left, otherwise when another engine is built or retired after its last handle is gone.
 
-use super::inner::{Hold, Inner};
+use super::inner::{EngineOwner, Inner};
 use super::retired::{Retired, RetiredEngines};
 use crate::contain;
 use std::mem::ManuallyDrop;
@@ -37,11 +37,11 @@ impl Retired for Box<dyn Retired + Send> {
     }
 }
 
-// SAFETY: a `Hold` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
+// SAFETY: a `EngineOwner` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
 // frees it on the thread that comes last, which `Inner: Send` allows.
-unsafe impl<T: Send> Send for Hold<T> {}
+unsafe impl<T: Send> Send for EngineOwner<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Hold<T> {}
+unsafe impl<T: Send> Sync for EngineOwner<T> {}
 
 /// Makes the compiler check what the impls above and below rely on.
 const fn shared_between_threads<T: Send + 'static>() {
@@ -49,7 +49,7 @@ const fn shared_between_threads<T: Send + 'static>() {
     is::<Inner<T>>();
 }
 
-impl<T: Send + 'static> Hold<T> {
+impl<T: Send + 'static> EngineOwner<T> {
     /// Gives an engine its memory, and frees that of engines that no handle needs any more.
     pub(super) fn new(make: impl FnOnce(Weak<Self>) -> Inner<T>) -> Arc<Self> {
         const { shared_between_threads::<T>() };
@@ -61,17 +61,17 @@ impl<T: Send + 'static> Hold<T> {
     }
 }
 
-impl<T> Deref for Hold<T> {
+impl<T> Deref for EngineOwner<T> {
     type Target = Inner<T>;
 
     #[inline]
     fn deref(&self) -> &Inner<T> {
-        // SAFETY: the engine is freed after the last `Hold` was dropped.
+        // SAFETY: the engine is freed after the last `EngineOwner` was dropped.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl<T> Drop for Hold<T> {
+impl<T> Drop for EngineOwner<T> {
     fn drop(&mut self) {
         (self.retire)(self.0);
     }
@@ -80,7 +80,7 @@ impl<T> Drop for Hold<T> {
 /// An engine that only handles may use.
 struct RetiredEngine<T>(NonNull<Inner<T>>);
 
-// SAFETY: as for `Hold`.
+// SAFETY: as for `EngineOwner`.
 unsafe impl<T: Send> Send for RetiredEngine<T> {}
 
 impl<T> Retired for RetiredEngine<T> {
@@ -93,7 +93,7 @@ impl<T> Retired for RetiredEngine<T> {
 
 impl<T> Drop for RetiredEngine<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a leaked box (`Hold::new`). A retired engine is dropped when no handle is
+        // SAFETY: the pointer came from a leaked box (`EngineOwner::new`). A retired engine is dropped when no handle is
         // left, and nothing else has a pointer to it.
         let engine = unsafe { Box::from_raw(self.0.as_ptr()) };
         // Hooks are user code, and so are their destructors.
@@ -101,7 +101,7 @@ impl<T> Drop for RetiredEngine<T> {
     }
 }
 
-/// Called once, when the last `Hold` of the engine goes.
+/// Called once, when the last `EngineOwner` of the engine goes.
 pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
     retired_engines().collect(Some(Box::new(RetiredEngine(engine))));
 }
@@ -110,26 +110,26 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
 /// earlier ones.
 pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
 
-// SAFETY: as for `Hold`.
+// SAFETY: as for `EngineOwner`.
 unsafe impl<T: Send> Send for TimerRef<T> {}
-// SAFETY: as for `Hold`.
+// SAFETY: as for `EngineOwner`.
 unsafe impl<T: Send> Sync for TimerRef<T> {}
 
 impl<T> TimerRef<T> {
     /// The first one of an engine that has just been built.
-    pub(super) fn first(hold: &Arc<Hold<T>>) -> Self {
+    pub(super) fn first(hold: &Arc<EngineOwner<T>>) -> Self {
         hold.add_timer()
     }
 
     /// One more, unless the engine has none left.
-    pub(super) fn upgrade(hold: &Weak<Hold<T>>) -> Option<Self> {
+    pub(super) fn upgrade(hold: &Weak<EngineOwner<T>>) -> Option<Self> {
         let hold = hold.upgrade()?;
         hold.timers.add_to_others().then(|| Self(hold.0))
     }
 
     /// One that is not counted, to be used while a worker holds the engine.
     ///
-    /// Every `Inner` has been given its memory by `Hold::new`, and who has a reference to it has a `Hold` behind it.
+    /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has a `EngineOwner` behind it.
     #[inline]
     pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self(NonNull::from(engine)))
@@ -138,11 +138,11 @@ impl<T> TimerRef<T> {
 
 impl<T> Inner<T> {
     /// Another share in the memory; `None` if it is being given up.
-    pub(super) fn hold(&self) -> Option<Arc<Hold<T>>> {
+    pub(super) fn hold(&self) -> Option<Arc<EngineOwner<T>>> {
         self.hold.upgrade()
     }
 
-    /// Counts one more `Timer`. The first one takes a `Hold` for all of them; it is given back by the last one.
+    /// Counts one more `Timer`. The first one takes a `EngineOwner` for all of them; it is given back by the last one.
     #[inline]
     fn add_timer(&self) -> TimerRef<T> {
         let before = self.timers.add();
@@ -174,7 +174,7 @@ impl<T> Deref for TimerRef<T> {
 
     #[inline]
     fn deref(&self) -> &Inner<T> {
-        // SAFETY: counted ones have a `Hold` together, one that is not (`uncounted`) is used while a worker has one.
+        // SAFETY: counted ones have a `EngineOwner` together, one that is not (`uncounted`) is used while a worker has one.
         unsafe { self.0.as_ref() }
     }
 }
@@ -185,7 +185,7 @@ impl<T> Drop for TimerRef<T> {
             return;
         }
         /// Given back even if a payload's drop panics.
-        struct GiveBack<T>(*const Hold<T>);
+        struct GiveBack<T>(*const EngineOwner<T>);
         impl<T> Drop for GiveBack<T> {
             fn drop(&mut self) {
                 // SAFETY: the first `Timer` left one count of this `Arc` for the last one (`add_rare_timer`).
@@ -203,9 +203,9 @@ impl<T> Drop for TimerRef<T> {
 /// its last use, or the engine is never freed.
 pub(super) struct EngineRef<T>(NonNull<Inner<T>>);
 
-// SAFETY: as for `Hold`.
+// SAFETY: as for `EngineOwner`.
 unsafe impl<T: Send> Send for EngineRef<T> {}
-// SAFETY: as for `Hold`.
+// SAFETY: as for `EngineOwner`.
 unsafe impl<T: Send> Sync for EngineRef<T> {}
 
 impl<T> EngineRef<T> {

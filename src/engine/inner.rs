@@ -52,15 +52,15 @@ pub(super) struct Inner<T> {
     /// Counted `Timer`s; see `hold`.
     pub(super) timers: CachePadded<TimerCount>,
     /// The reference that keeps this engine's memory.
-    pub(super) hold: Weak<Hold<T>>,
-    /// Retires the engine when its last `Hold` goes.
+    pub(super) hold: Weak<EngineOwner<T>>,
+    /// Retires the engine when its last `EngineOwner` goes.
     pub(super) retire: fn(NonNull<Self>),
     /// The waker in a payload that is one; of engines whose payloads may be wakers.
     pub(super) waker_of: Option<fn(&T) -> Option<&Waker>>,
 }
 
 /// Keeps an engine's memory; lives in an `Arc`.
-pub(super) struct Hold<T>(pub(super) NonNull<Inner<T>>);
+pub(super) struct EngineOwner<T>(pub(super) NonNull<Inner<T>>);
 
 /// Drives one shard, on any thread; see `shard_worker`.
 pub(super) struct ShardWorker<T> {

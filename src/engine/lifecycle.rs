@@ -7,7 +7,7 @@
 use super::events;
 use super::handler_scope::{self, HandlerScope};
 use super::hooks::{self, WorkerFailure};
-use super::inner::{Hold, Inner, ShardWorker};
+use super::inner::{EngineOwner, Inner, ShardWorker};
 use super::settings::Drive;
 use super::state::{Phase, Shutdown};
 use super::worker;
@@ -88,7 +88,7 @@ impl<T> Drop for Lifecycle<T> {
 
 impl<T> Inner<T> {
     /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.
-    fn work(engine: Arc<Hold<T>>, mut shard: ShardWorker<T>) {
+    fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
         // To the thread's very end: what its thread-locals drop is inside, too.
         std::mem::forget(HandlerScope::enter(engine.id));
         let driven = contain::call(|| worker::drive(&engine, &mut shard));

@@ -27,7 +27,7 @@ impl TimerCount {
 
     /// Counts one more unless none is left; returns whether it did.
     pub(crate) fn add_to_others(&self) -> bool {
-        // ORDERING: Relaxed, all: the caller's `Hold` has ordered what comes before; nothing is published.
+        // ORDERING: Relaxed, all: the caller's `EngineOwner` has ordered what comes before; nothing is published.
         let mut timers = self.0.load(Ordering::Relaxed);
         while timers > 0 {
             let (relaxed, more) = (Ordering::Relaxed, timers + 1);

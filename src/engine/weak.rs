@@ -1,7 +1,7 @@
 //! `WeakTimer`: a way to an engine that does not keep it.
 
 use super::hold::TimerRef;
-use super::inner::Hold;
+use super::inner::EngineOwner;
 use super::task::TimerTask;
 use super::timer::Timer;
 use std::fmt;
@@ -31,7 +31,7 @@ use std::sync::Weak;
 /// # Ok(()) }
 /// ```
 pub struct WeakTimer<T = TimerTask> {
-    hold: Weak<Hold<T>>,
+    hold: Weak<EngineOwner<T>>,
 }
 
 impl<T> Timer<T> {

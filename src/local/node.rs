@@ -10,11 +10,11 @@ use crate::types::Key;
 use alloc::boxed::Box;
 use core::mem::{self, ManuallyDrop};
 
-/// The contents of a node: `once` while it is pending, `every` while it is waiting, else nothing.
-union Load<T> {
+/// The contents of a node: `single` while it is pending, `periodic` while it is waiting, else nothing.
+union NodePayload<T> {
     nothing: (),
-    once: ManuallyDrop<T>,
-    every: ManuallyDrop<Box<Repeat<T>>>,
+    single: ManuallyDrop<T>,
+    periodic: ManuallyDrop<Box<Repeat<T>>>,
 }
 
 const _: () = assert!(size_of::<Node<u64>>() == 24);
@@ -24,7 +24,7 @@ pub(super) struct Node<T> {
     state: State,
     /// Pending: the tick at or after which the timer may fire. Free: the next free node.
     deadline: u64,
-    load: Load<T>,
+    load: NodePayload<T>,
 }
 
 impl<T> Node<T> {
@@ -33,7 +33,7 @@ impl<T> Node<T> {
         Self {
             state: State::unarmed(generation),
             deadline: u64::from(next),
-            load: Load { nothing: () },
+            load: NodePayload { nothing: () },
         }
     }
 
@@ -56,16 +56,16 @@ impl<T> Node<T> {
     /// Arms a free node; the next free one comes back with its new state.
     #[inline(always)]
     pub(super) fn arm(&mut self, deadline: u64, payload: T) -> (State, u32) {
-        self.take_up(deadline, Load { once: ManuallyDrop::new(payload) }, Phase::Pending)
+        self.take_up(deadline, NodePayload { single: ManuallyDrop::new(payload) }, Phase::Pending)
     }
 
     /// Like [`arm`](Self::arm), for a periodic timer.
     pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Box<Repeat<T>>) -> (State, u32) {
-        self.take_up(deadline, Load { every: ManuallyDrop::new(repeat) }, Phase::Waiting)
+        self.take_up(deadline, NodePayload { periodic: ManuallyDrop::new(repeat) }, Phase::Waiting)
     }
 
     #[inline(always)]
-    fn take_up(&mut self, deadline: u64, load: Load<T>, phase: Phase) -> (State, u32) {
+    fn take_up(&mut self, deadline: u64, load: NodePayload<T>, phase: Phase) -> (State, u32) {
         debug_assert!(!self.state.is_live(), "what a living node carries would be leaked");
         let next = self.deadline as u32;
         self.state = self.state.armed(phase);
@@ -96,14 +96,14 @@ impl<T> Node<T> {
         let periodic = self.state.is_periodic();
         self.state = self.state.ended(phase);
         self.deadline = u64::from(next);
-        let load = mem::replace(&mut self.load, Load { nothing: () });
+        let load = mem::replace(&mut self.load, NodePayload { nothing: () });
         if periodic {
             // SAFETY: the node was pending and is periodic, so this is what it carried.
-            let repeat = ManuallyDrop::into_inner(unsafe { load.every });
+            let repeat = ManuallyDrop::into_inner(unsafe { load.periodic });
             return repeat.payload;
         }
         // SAFETY: the node was pending and is not periodic, so this is what it carried.
-        ManuallyDrop::into_inner(unsafe { load.once })
+        ManuallyDrop::into_inner(unsafe { load.single })
     }
 
     /// Sets a pending node's deadline; its entry stays the current one.
@@ -126,7 +126,7 @@ impl<T> Node<T> {
             return Some(&repeat.payload);
         }
         // SAFETY: pending and not periodic, or `repeat` would have answered: this is what it carries.
-        self.state.is_live().then(|| unsafe { &*self.load.once })
+        self.state.is_live().then(|| unsafe { &*self.load.single })
     }
 
     /// The payload of a pending node, to be changed.
@@ -139,21 +139,21 @@ impl<T> Node<T> {
             return self.repeat_mut().map(|repeat| &mut repeat.payload);
         }
         // SAFETY: pending and not periodic: this is what the node carries.
-        Some(unsafe { &mut *self.load.once })
+        Some(unsafe { &mut *self.load.single })
     }
 
     /// Returns the recurrence of a pending periodic node.
     #[inline]
     pub(super) fn repeat(&self) -> Option<&Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
-        self.carries_repeat().then(|| unsafe { &**self.load.every })
+        self.carries_repeat().then(|| unsafe { &**self.load.periodic })
     }
 
     /// Like [`repeat`](Self::repeat), but mutable.
     #[inline]
     pub(super) fn repeat_mut(&mut self) -> Option<&mut Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
-        self.carries_repeat().then(|| unsafe { &mut **self.load.every })
+        self.carries_repeat().then(|| unsafe { &mut **self.load.periodic })
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use crate::state::{Phase, State};
 use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Deadline, Repeat, Time};
-use crate::types::{Key, salt};
+use crate::types::{Key, generation_seed};
 use crate::wheel::Entry;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -82,13 +82,19 @@ pub(super) struct Table<T, W> {
     free: u32,
     pending: usize,
     /// Where the nodes begin to count generations: at random, so that other tables' keys are stale here.
-    salt: u64,
+    seed: u64,
     _wheel: PhantomData<fn() -> W>,
 }
 
 impl<T, W: Drivable> Table<T, W> {
     pub(super) fn new() -> Self {
-        Self { nodes: Vec::new(), free: NIL, pending: 0, salt: salt(), _wheel: PhantomData }
+        Self {
+            nodes: Vec::new(),
+            free: NIL,
+            pending: 0,
+            seed: generation_seed(),
+            _wheel: PhantomData,
+        }
     }
 
     #[inline]
@@ -162,7 +168,7 @@ impl<T, W: Drivable> Table<T, W> {
         if used < self.nodes.len() {
             self.nodes.truncate(used);
             // The nodes that come after these begin anew, where no key of the old ones names them.
-            self.salt = salt();
+            self.seed = generation_seed();
             self.free = NIL;
             for (index, node) in self.nodes.iter_mut().enumerate().rev() {
                 if !node.state().is_live() {
@@ -183,7 +189,7 @@ impl<T, W: Drivable> Table<T, W> {
         if has_room {
             self.after_growth(before);
             self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-            self.nodes.push(Node::free(NIL, self.salt));
+            self.nodes.push(Node::free(NIL, self.seed));
         }
         has_room
     }

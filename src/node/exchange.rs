@@ -10,7 +10,7 @@
 //! The entry in the wheel stays as it is: its mark does not say what the timer carries. No code of the user's runs in
 //! between, so an exchange that has begun ends.
 
-use super::record::Load;
+use super::record::NodePayload;
 use super::table::Table;
 
 /// A timer has ended before its payload was exchanged.
@@ -39,14 +39,14 @@ impl<T> Table<T> {
             return Err(NotExchanged { refused: payload, left: None });
         }
         // SAFETY: a pending timer that fires once carries this, which is the caller's until the exchange ends.
-        let before = unsafe { node.take_once() };
+        let before = unsafe { node.take_single() };
         // SAFETY: as above, and what the node carried has been taken.
-        unsafe { node.put(Load::once(payload)) };
+        unsafe { node.put(NodePayload::single(payload)) };
         if node.state.end_exchange() {
             return Ok(before);
         }
         // SAFETY: the thread that ended the timer has left the payload to the caller, whose handle keeps the node.
-        let refused = unsafe { node.take_once() };
+        let refused = unsafe { node.take_single() };
         Err(NotExchanged { refused, left: Some(before) })
     }
 }

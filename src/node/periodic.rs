@@ -11,9 +11,9 @@
 //! A cancel or a stop ends the timer at any step. If it does so before *running*, the handler is not called; if
 //! after, that call was the last one.
 
-use super::cycle::Link;
 use super::magazine::ThreadCache;
-use super::record::{Load, Node};
+use super::periodic_state::Link;
+use super::record::{Node, NodePayload};
 use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
@@ -54,7 +54,7 @@ impl<T> Table<T> {
         // ORDERING: Relaxed: read when no other thread uses the table any more.
         self.periodic.store(true, Ordering::Relaxed);
         let deadline = repeat.course.tick();
-        let load = Load::every(Link::new(place, repeat, template));
+        let load = NodePayload::periodic(Link::new(place, repeat, template));
         Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
     }
 

@@ -1,7 +1,7 @@
 //! The record of one timer.
 
-use super::cycle::Link;
 use super::deadline::Deadline;
+use super::periodic_state::Link;
 use crate::state::StateWord;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::segments::Zeroable;
@@ -11,25 +11,25 @@ use std::mem::ManuallyDrop;
 pub(super) struct Node<T> {
     pub(super) state: StateWord,
     pub(super) deadline: Deadline,
-    load: UnsafeCell<Load<T>>,
+    load: UnsafeCell<NodePayload<T>>,
 }
 
-/// The contents of a node: `once` while it is pending, `every` while it is periodic and until its owner has let go,
+/// The contents of a node: `single` while it is pending, `periodic` while it is periodic and until its owner has let go,
 /// else nothing.
-pub(super) union Load<T> {
+pub(super) union NodePayload<T> {
     nothing: (),
-    once: ManuallyDrop<T>,
-    every: Link<T>,
+    single: ManuallyDrop<T>,
+    periodic: Link<T>,
 }
 
-impl<T> Load<T> {
+impl<T> NodePayload<T> {
     #[inline]
-    pub(super) const fn once(payload: T) -> Self {
-        Self { once: ManuallyDrop::new(payload) }
+    pub(super) const fn single(payload: T) -> Self {
+        Self { single: ManuallyDrop::new(payload) }
     }
 
-    pub(super) const fn every(link: Link<T>) -> Self {
-        Self { every: link }
+    pub(super) const fn periodic(link: Link<T>) -> Self {
+        Self { periodic: link }
     }
 }
 
@@ -51,14 +51,14 @@ impl<T> Default for Node<T> {
         Self {
             state: StateWord::default(),
             deadline: Deadline::default(),
-            load: UnsafeCell::new(Load { nothing: () }),
+            load: UnsafeCell::new(NodePayload { nothing: () }),
         }
     }
 }
 
 // SAFETY: payloads move between threads (hence T: Send) and each is only ever touched by one at a time: the armer
 // before it publishes the node, then the one winner of the state word, or the handle while the word says that it
-// exchanges the payload; of a periodic timer see `cycle`.
+// exchanges the payload; of a periodic timer see `periodic_state`.
 unsafe impl<T: Send> Sync for Node<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Node<T> {}
@@ -70,7 +70,7 @@ impl<T> Node<T> {
     ///
     /// The caller holds the node alone or is exchanging the payload, and what it carried has been taken.
     #[inline]
-    pub(super) unsafe fn put(&self, load: Load<T>) {
+    pub(super) unsafe fn put(&self, load: NodePayload<T>) {
         self.load.with_mut(|cell| {
             // SAFETY: the caller holds the node alone (the function's contract).
             unsafe { cell.write(load) };
@@ -84,10 +84,10 @@ impl<T> Node<T> {
     /// The caller has ended the timer and has not let go of the node, or is exchanging the payload; it calls this once
     /// for each payload.
     #[inline]
-    pub(super) unsafe fn take_once(&self) -> T {
+    pub(super) unsafe fn take_single(&self) -> T {
         self.load.with(|load| {
             // SAFETY: this is what the node carries, and it is the caller's to take (the function's contract).
-            ManuallyDrop::into_inner(unsafe { std::ptr::read(&raw const (*load).once) })
+            ManuallyDrop::into_inner(unsafe { std::ptr::read(&raw const (*load).single) })
         })
     }
 
@@ -100,7 +100,7 @@ impl<T> Node<T> {
         self.load.with(|load| {
             // SAFETY: this is what a periodic node carries (the function's contract), and no thread writes it before
             // the caller lets go.
-            unsafe { (*load).every }
+            unsafe { (*load).periodic }
         })
     }
 }

@@ -1,14 +1,14 @@
 //! The node table of one shard: arming, ending and moving timers.
 
 use super::magazine::{Depot, ThreadCache};
-use super::record::{Load, Node};
+use super::record::{Node, NodePayload};
 use crate::contain;
 use crate::drive::{Fate, Fired};
 use crate::state::{Ending, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
-use crate::types::{Key, salt};
+use crate::types::{Key, generation_seed};
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Table<T> {
     depot: Depot,
     shard: u16,
     /// Mixed into the generations of keys, so that another table's keys are stale here.
-    salt: u64,
+    seed: u64,
     /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
     pub(super) periodic: AtomicBool,
 }
@@ -36,7 +36,7 @@ impl<T> Table<T> {
             nodes: Segments::new(),
             depot: Depot::new(limit),
             shard,
-            salt: salt(),
+            seed: generation_seed(),
             periodic: AtomicBool::new(false),
         }
     }
@@ -44,13 +44,13 @@ impl<T> Table<T> {
     /// The name of one of this table's timers.
     #[inline]
     pub(crate) const fn key(&self, index: u32, generation: u64) -> Key<T> {
-        Key::new(self.shard, index, generation ^ self.salt)
+        Key::new(self.shard, index, generation ^ self.seed)
     }
 
     /// The generation that a key names.
     #[inline]
     pub(crate) const fn generation(&self, key: Key<T>) -> u64 {
-        key.generation() ^ self.salt
+        key.generation() ^ self.seed
     }
 
     pub(super) const fn depot(&self) -> &Depot {
@@ -79,7 +79,7 @@ impl<T> Table<T> {
         let Some((index, node)) = self.take_node(cache) else {
             return Err(payload);
         };
-        let load = Load::once(payload);
+        let load = NodePayload::single(payload);
         Ok(Self::arm_node((index, node), Phase::Pending, deadline, load, held, count))
     }
 
@@ -113,7 +113,7 @@ impl<T> Table<T> {
         (index, node): (u32, &Node<T>),
         phase: Phase,
         deadline: u64,
-        load: Load<T>,
+        load: NodePayload<T>,
         held: bool,
         count: impl FnOnce(),
     ) -> Armed {
@@ -256,7 +256,7 @@ impl<T> Table<T> {
         }
         // SAFETY: `arm` wrote the payload and published it with the state that the caller acquired; the caller
         // is the one winner and takes it once.
-        unsafe { node.take_once() }
+        unsafe { node.take_single() }
     }
 
     /// Winner: has read the payload while other references to the node exist.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has inserted. Then a
 /// sweep goes round before a third more has come, however busy the producers are and however seldom the owner runs.
-const SWEPT_PER_FILED: usize = 4;
+const SWEPT_PER_INSERTED: usize = 4;
 
 /// The result of a turn.
 #[must_use]
@@ -152,7 +152,7 @@ impl<T> Owner<T> {
         let TurnState { now, fired, cut_short, .. } = turn;
         self.driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
-        let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_FILED);
+        let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let nodes = &mut self.handle.of_owner();
         let sweeping = self.driver.keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
         let more = self.draining || cut_short || sweeping || self.trim(budget.sweep);

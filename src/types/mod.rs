@@ -5,7 +5,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `key` | [`Key`], [`RawKey`]: the packed name of a timer |
-//! | `salt` | what keeps the keys of different timers apart |
+//! | `seed` | what keeps the keys of different timers apart |
 //! | `answer` | [`Cancel`], [`Reschedule`] |
 //! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
 //! | `pin_state` | [`PinState`]: how a worker is pinned |
@@ -31,7 +31,7 @@ mod key;
 pub(crate) mod limits;
 mod pin_state;
 mod recurring;
-mod salt;
+mod seed;
 mod settings;
 mod turn;
 mod wheel_kind;
@@ -45,7 +45,7 @@ pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
 pub use pin_state::PinState;
 pub use recurring::Recurring;
-pub(crate) use salt::salt;
+pub(crate) use seed::generation_seed;
 pub use settings::Settings;
 #[cfg(feature = "threads")]
 pub(crate) use settings::setters;

@@ -14,14 +14,14 @@ use alloc::vec::Vec;
 pub const BURST: usize = 16 * 1024;
 
 /// Counts the entries that come in a row.
-pub(super) struct Row {
+pub(super) struct RunLimiter {
     limit: usize,
     /// The property that the entries share.
     of: u64,
     came: usize,
 }
 
-impl Row {
+impl RunLimiter {
     /// A row that is full with `limit` entries; at least one.
     pub(super) const fn of_at_most(limit: usize) -> Self {
         Self { limit: if limit == 0 { 1 } else { limit }, of: 0, came: 0 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_row_is_full_at_its_limit_and_another_one_begins_anew() {
-        let mut row = Row::of_at_most(3);
+        let mut row = RunLimiter::of_at_most(3);
         assert_eq!(row.rest(5), 3);
         row.note(2);
         assert_eq!(row.rest(5), 1);
@@ -84,6 +84,6 @@ mod tests {
         row.note(1);
         row.restart();
         assert_eq!(row.rest(6), 3);
-        assert_eq!(Row::of_at_most(0).rest(0), 1, "or nothing would ever come");
+        assert_eq!(RunLimiter::of_at_most(0).rest(0), 1, "or nothing would ever come");
     }
 }

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 
 use super::bits::earlier;
-use super::burst::{BURST, Row};
+use super::burst::{BURST, RunLimiter};
 use super::chunks::{Bucket, Chunks};
 use super::contract::no_memory;
 use super::sweep::{Sweepable, Sweeper};
@@ -72,9 +72,9 @@ pub struct Hierarchical {
     /// Entries set aside.
     backlog: Bucket,
     /// Overdue entries that came while the hand stood still.
-    overdue_row: Row,
+    overdue_row: RunLimiter,
     /// Entries of one tick that came from the lowest ring, or from that of the recent ones.
-    tick_row: Row,
+    tick_row: RunLimiter,
     chunks: Chunks<CHUNK_ENTRIES>,
     sweeper: Sweeper,
 }
@@ -104,8 +104,8 @@ impl Hierarchical {
             rings: Box::new(Rings::EMPTY),
             overdue: Bucket::EMPTY,
             backlog: Bucket::EMPTY,
-            overdue_row: Row::of_at_most(BURST),
-            tick_row: Row::of_at_most(BURST),
+            overdue_row: RunLimiter::of_at_most(BURST),
+            tick_row: RunLimiter::of_at_most(BURST),
             chunks: Chunks::default(),
             sweeper: Sweeper::START,
         }
@@ -114,8 +114,8 @@ impl Hierarchical {
     /// Creates the same with bursts of `entries` in place of [`BURST`]: for tests.
     #[must_use]
     pub fn with_bursts_of(mut self, entries: usize) -> Self {
-        self.overdue_row = Row::of_at_most(entries);
-        self.tick_row = Row::of_at_most(entries);
+        self.overdue_row = RunLimiter::of_at_most(entries);
+        self.tick_row = RunLimiter::of_at_most(entries);
         self
     }
 

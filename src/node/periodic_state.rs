@@ -1,7 +1,7 @@
 //! The contents of a periodic timer's node, and which thread may touch which part.
 //!
 //! ```text
-//!   node ---> Cycle  kept   what the timer was given      the thread that ends the timer takes it
+//!   node ---> PeriodicState  kept   what the timer was given      the thread that ends the timer takes it
 //!                    own    the template of the calls,    its owner, while it is OWNER_REF with the timer
 //!                           the course, the coming tick
 //! ```
@@ -19,15 +19,15 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 /// See the module.
-pub(super) struct Cycle<T> {
+pub(super) struct PeriodicState<T> {
     kept: UnsafeCell<ManuallyDrop<T>>,
-    own: UnsafeCell<Own<T>>,
+    own: UnsafeCell<OwnerPart<T>>,
     clone: fn(&T) -> T,
     _tracked: Tracked,
 }
 
 /// The owner's part.
-pub(super) struct Own<T> {
+pub(super) struct OwnerPart<T> {
     /// Cloned for each call.
     template: ManuallyDrop<T>,
     course: Recurrence,
@@ -35,7 +35,7 @@ pub(super) struct Own<T> {
     pub(super) due: u64,
 }
 
-impl<T> Own<T> {
+impl<T> OwnerPart<T> {
     /// Notes that another thread has moved the coming call.
     pub(super) fn move_to(&mut self, due: u64) {
         self.due = due;
@@ -55,7 +55,7 @@ impl<T> Own<T> {
 }
 
 /// A cycle behind a node. Plain data: the state word says who may use it, and for what.
-pub(super) struct Link<T>(NonNull<Cycle<T>>);
+pub(super) struct Link<T>(NonNull<PeriodicState<T>>);
 
 impl<T> Clone for Link<T> {
     fn clone(&self) -> Self {
@@ -67,11 +67,11 @@ impl<T> Copy for Link<T> {}
 
 impl<T> Link<T> {
     /// A new cycle, to be given to [`free`](Self::free) when both parts are done with.
-    pub(super) fn new(place: Place<Cycle<T>>, repeat: Repeat<T>, template: T) -> Self {
+    pub(super) fn new(place: Place<PeriodicState<T>>, repeat: Repeat<T>, template: T) -> Self {
         let Repeat { payload, clone, course } = repeat;
         let template = ManuallyDrop::new(template);
-        let own = Own { template, due: course.tick(), course };
-        let cycle = place.put(Cycle {
+        let own = OwnerPart { template, due: course.tick(), course };
+        let cycle = place.put(PeriodicState {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),
             own: UnsafeCell::new(own),
             clone,
@@ -100,7 +100,7 @@ impl<T> Link<T> {
     /// # Safety
     ///
     /// The caller is the owner and busy with the timer, or has ended it when it was not busy.
-    pub(super) unsafe fn own<R>(self, f: impl FnOnce(&mut Own<T>) -> R) -> R {
+    pub(super) unsafe fn own<R>(self, f: impl FnOnce(&mut OwnerPart<T>) -> R) -> R {
         // SAFETY: the cycle exists until its owner has let go (the function's contract); as in `take_kept`.
         let cycle = unsafe { self.0.as_ref() };
         cycle.own.with_mut(|own| {

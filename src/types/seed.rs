@@ -7,7 +7,7 @@ use crate::sync::process::{AtomicUsize, Ordering};
 ///
 /// It need not be secret, only different from table to table: a key that is shown to another table then meets a
 /// generation that it does not name.
-pub(crate) fn salt() -> u64 {
+pub(crate) fn generation_seed() -> u64 {
     // Models must do the same in every run.
     if cfg!(tickwheel_loom) { 0 } else { random() & ((1 << GENERATION_BITS) - 1) }
 }
@@ -33,9 +33,9 @@ mod tests {
 
     #[test]
     fn salts_differ_in_all_their_bits() {
-        let salts: HashSet<u64> = (0..1000).map(|_| salt()).collect();
-        assert_eq!(salts.len(), 1000);
-        let (any, all) = salts.iter().fold((0, u64::MAX), |(any, all), s| (any | s, all & s));
+        let seeds: HashSet<u64> = (0..1000).map(|_| generation_seed()).collect();
+        assert_eq!(seeds.len(), 1000);
+        let (any, all) = seeds.iter().fold((0, u64::MAX), |(any, all), s| (any | s, all & s));
         assert_eq!((any, all), ((1 << GENERATION_BITS) - 1, 0));
     }
 }
