@@ -7,8 +7,8 @@
 //! | [`EngineRef`], in a `TimerHandle` or a future | its owner per thread and shard, see `retired` | memory |
 //! | `Weak<EngineOwner>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
-//! The engine lies in memory of its own, behind a pointer. With its last `EngineOwner` it is retired: freed at once if no
-//! handle is left, otherwise when another engine is built or retired after its last handle is gone.
+//! The engine lies in memory of its own, behind a pointer. With its last `EngineOwner` it is retired: freed at once
+//! if no handle is left, otherwise when another engine is built or retired after its last handle is gone.
 
 use super::inner::{EngineOwner, Inner};
 use super::retired::{Retired, RetiredEngines};
@@ -37,8 +37,8 @@ impl Retired for Box<dyn Retired + Send> {
     }
 }
 
-// SAFETY: a `EngineOwner` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
-// frees it on the thread that comes last, which `Inner: Send` allows.
+// SAFETY: an `EngineOwner` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`),
+// and frees it on the thread that comes last, which `Inner: Send` allows.
 unsafe impl<T: Send> Send for EngineOwner<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for EngineOwner<T> {}
@@ -93,8 +93,8 @@ impl<T> Retired for RetiredEngine<T> {
 
 impl<T> Drop for RetiredEngine<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a leaked box (`EngineOwner::new`). A retired engine is dropped when no handle is
-        // left, and nothing else has a pointer to it.
+        // SAFETY: the pointer came from a leaked box (`EngineOwner::new`). A retired engine is dropped when no handle
+        // is left, and nothing else has a pointer to it.
         let engine = unsafe { Box::from_raw(self.0.as_ptr()) };
         // Hooks are user code, and so are their destructors.
         contain::drop_quietly("an engine", engine);
@@ -129,7 +129,8 @@ impl<T> TimerRef<T> {
 
     /// One that is not counted, to be used while a worker holds the engine.
     ///
-    /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has a `EngineOwner` behind it.
+    /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has a
+    /// `EngineOwner` behind it.
     #[inline]
     pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self(NonNull::from(engine)))
@@ -142,7 +143,7 @@ impl<T> Inner<T> {
         self.hold.upgrade()
     }
 
-    /// Counts one more `Timer`. The first one takes a `EngineOwner` for all of them; it is given back by the last one.
+    /// Counts one more `Timer`. The first one takes an `EngineOwner` for all of them; it is given back by the last one.
     #[inline]
     fn add_timer(&self) -> TimerRef<T> {
         let before = self.timers.add();
@@ -174,7 +175,8 @@ impl<T> Deref for TimerRef<T> {
 
     #[inline]
     fn deref(&self) -> &Inner<T> {
-        // SAFETY: counted ones have a `EngineOwner` together, one that is not (`uncounted`) is used while a worker has one.
+        // SAFETY: counted ones have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker
+        // has one.
         unsafe { self.0.as_ref() }
     }
 }

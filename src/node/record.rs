@@ -14,8 +14,8 @@ pub(super) struct Node<T> {
     load: UnsafeCell<NodePayload<T>>,
 }
 
-/// The contents of a node: `single` while it is pending, `periodic` while it is periodic and until its owner has let go,
-/// else nothing.
+/// The contents of a node: `single` while it is pending, `periodic` while it is periodic and until its owner has let
+/// go, else nothing.
 pub(super) union NodePayload<T> {
     nothing: (),
     single: ManuallyDrop<T>,
