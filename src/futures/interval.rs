@@ -110,8 +110,8 @@ impl Timer {
 }
 
 impl Interval {
-    fn new(alarm: WakeTimer, first: When, period: Period) -> Self {
-        Self { sleep: Sleep::new(alarm, first), period, resting: None }
+    fn new(wake_timer: WakeTimer, first: When, period: Period) -> Self {
+        Self { sleep: Sleep::new(wake_timer, first), period, resting: None }
     }
 
     /// Returns the next tick: its deadline, on the engine's clock, once that has passed.

@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 /// the next poll is told so; no wake comes for it.
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep {
-    alarm: WakeTimer,
+    wake_timer: WakeTimer,
     deadline: Time,
     stage: Stage,
 }
@@ -143,9 +143,9 @@ impl Timer {
 
 impl Sleep {
     #[inline]
-    pub(super) fn new(alarm: WakeTimer, when: When) -> Self {
-        let deadline = alarm.time(when);
-        Self { alarm, deadline, stage: Stage::new(when) }
+    pub(super) fn new(wake_timer: WakeTimer, when: When) -> Self {
+        let deadline = wake_timer.time(when);
+        Self { wake_timer, deadline, stage: Stage::new(when) }
     }
 
     /// Returns when it is ready, on the engine's clock.
@@ -157,7 +157,7 @@ impl Sleep {
     /// Returns whether its time has come, as far as it knows: a sleep that was never polled does not ask.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.stage == Stage::Elapsed || self.alarm.has_fired()
+        self.stage == Stage::Elapsed || self.wake_timer.has_fired()
     }
 
     /// Sleeps on, or anew, for a while from now or until a point in time.
@@ -167,7 +167,7 @@ impl Sleep {
     /// deadline out costs two words; pulling it in about as much as arming.
     pub fn reset(&mut self, when: impl Into<When>) {
         let when = when.into();
-        let (deadline, is_armed) = self.alarm.reset(when);
+        let (deadline, is_armed) = self.wake_timer.reset(when);
         self.deadline = deadline;
         if !is_armed {
             self.stage = Stage::new(when);
@@ -176,24 +176,24 @@ impl Sleep {
 
     /// Sleeps until the deadline that follows `nominal`, which is handled now.
     pub(super) fn reset_after(&mut self, period: Period, nominal: Time) {
-        self.reset(self.alarm.next(period, nominal));
+        self.reset(self.wake_timer.next(period, nominal));
     }
 
     /// Returns the time by the engine's clock.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.alarm.now()
+        self.wake_timer.now()
     }
 
     /// Returns the point on the engine's clock that `when` names now, before it is rounded to a tick.
     #[must_use]
     pub fn time_of(&self, when: impl Into<When>) -> Time {
-        self.alarm.time(when.into())
+        self.wake_timer.time(when.into())
     }
 
     /// Cancels the timer, if one is armed: no task is woken before the next poll, which arms it anew.
     pub fn cancel(&mut self) {
-        self.alarm.disarm();
+        self.wake_timer.disarm();
         self.stage = Stage::Unarmed { look: true };
     }
 
@@ -205,7 +205,7 @@ impl Sleep {
             Stage::Armed => {}
             Stage::Unarmed { look } => return self.poll_first(look, cx),
         }
-        let ended = match self.alarm.poll(cx.waker()) {
+        let ended = match self.wake_timer.poll(cx.waker()) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(ended) => ended,
         };
@@ -214,11 +214,11 @@ impl Sleep {
     }
 
     fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        if look && self.deadline.has_passed(self.alarm.now()) {
+        if look && self.deadline.has_passed(self.wake_timer.now()) {
             self.stage = Stage::Elapsed;
             return Poll::Ready(Ok(()));
         }
-        if let Err(kind) = self.alarm.arm(self.deadline, cx.waker()) {
+        if let Err(kind) = self.wake_timer.arm(self.deadline, cx.waker()) {
             return Poll::Ready(Err(SleepError::from(kind)));
         }
         self.stage = Stage::Armed;

@@ -157,7 +157,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// The owner is busy with the timer behind `node`, whose cycle is `link`.
+    /// The owner is busy with the timer behind `node`, whose periodic state is `link`.
     unsafe fn let_wait(
         &self,
         cache: &ThreadCache,
@@ -167,7 +167,7 @@ impl<T> Table<T> {
         called: bool,
     ) -> Option<(u64, u32)> {
         loop {
-            // Before the state changes: afterwards another thread may free the cycle.
+            // Before the state changes: afterwards another thread may free the periodic state.
             // SAFETY: the owner is busy (the function's contract).
             let due = unsafe { link.own(|own| own.due) };
             node.deadline.show(due);
@@ -237,7 +237,7 @@ impl<T> Table<T> {
         // SAFETY: the caller has ended the timer.
         let kept = unsafe { link.take_kept() };
         if !was.is_busy() {
-            // SAFETY: the timer was not busy when the caller ended it, so all of the cycle is the caller's.
+            // SAFETY: the timer was not busy when the caller ended it, so all of the periodic state is the caller's.
             unsafe { link.free() };
         }
         kept
@@ -247,7 +247,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     ///
-    /// `link` is the cycle of that timer, and `left` what its last release has left.
+    /// `link` is the periodic state of that timer, and `left` what its last release has left.
     #[cold]
     pub(super) unsafe fn winner_let_go(link: Link<T>, left: State) {
         if !left.is_busy() {

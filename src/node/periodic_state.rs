@@ -54,7 +54,7 @@ impl<T> OwnerPart<T> {
     }
 }
 
-/// A cycle behind a node. Plain data: the state word says who may use it, and for what.
+/// The periodic state behind a node. Plain data: the state word says who may use it, and for what.
 pub(super) struct Link<T>(NonNull<PeriodicState<T>>);
 
 impl<T> Clone for Link<T> {
@@ -66,30 +66,30 @@ impl<T> Clone for Link<T> {
 impl<T> Copy for Link<T> {}
 
 impl<T> Link<T> {
-    /// A new cycle, to be given to [`free`](Self::free) when both parts are done with.
+    /// Creates a periodic state, to be given to [`free`](Self::free) when both parts are done with.
     pub(super) fn new(place: Place<PeriodicState<T>>, repeat: Repeat<T>, template: T) -> Self {
         let Repeat { payload, clone, course } = repeat;
         let template = ManuallyDrop::new(template);
         let own = OwnerPart { template, due: course.tick(), course };
-        let cycle = place.put(PeriodicState {
+        let state = place.put(PeriodicState {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),
             own: UnsafeCell::new(own),
             clone,
             _tracked: Tracked::new(),
         });
-        Self(NonNull::from(Box::leak(cycle)))
+        Self(NonNull::from(Box::leak(state)))
     }
 
     /// Takes what the timer was given.
     ///
     /// # Safety
     ///
-    /// The caller has ended the timer, has not let go of the cycle, and calls this once.
+    /// The caller has ended the timer, has not let go of the periodic state, and calls this once.
     pub(super) unsafe fn take_kept(self) -> T {
-        // SAFETY: the cycle exists until the winner has let go (the function's contract); only a shared reference to
-        // it is made, because the owner may use its part at the same time.
-        let cycle = unsafe { self.0.as_ref() };
-        cycle.kept.with_mut(|kept| {
+        // SAFETY: the periodic state exists until the winner has let go (the function's contract); only a shared
+        // reference to it is made, because the owner may use its part at the same time.
+        let state = unsafe { self.0.as_ref() };
+        state.kept.with_mut(|kept| {
             // SAFETY: only the one winner touches this part, and it does so once.
             ManuallyDrop::into_inner(unsafe { kept.read() })
         })
@@ -101,9 +101,9 @@ impl<T> Link<T> {
     ///
     /// The caller is the owner and busy with the timer, or has ended it when it was not busy.
     pub(super) unsafe fn own<R>(self, f: impl FnOnce(&mut OwnerPart<T>) -> R) -> R {
-        // SAFETY: the cycle exists until its owner has let go (the function's contract); as in `take_kept`.
-        let cycle = unsafe { self.0.as_ref() };
-        cycle.own.with_mut(|own| {
+        // SAFETY: the periodic state exists until its owner has let go (the function's contract); as in `take_kept`.
+        let state = unsafe { self.0.as_ref() };
+        state.own.with_mut(|own| {
             // SAFETY: no other thread touches this part now (the function's contract), and `f` does not come back here.
             f(unsafe { &mut *own })
         })
@@ -115,24 +115,24 @@ impl<T> Link<T> {
     ///
     /// The caller is the owner and busy with the timer.
     pub(super) unsafe fn clone_template(self) -> Option<T> {
-        // SAFETY: the cycle exists until its owner has let go (the function's contract); as in `take_kept`.
-        let cycle = unsafe { self.0.as_ref() };
-        cycle.own.with(|own| {
+        // SAFETY: the periodic state exists until its owner has let go (the function's contract); as in `take_kept`.
+        let state = unsafe { self.0.as_ref() };
+        state.own.with(|own| {
             // SAFETY: no thread writes the owner's part now. The user's `Clone` does not reach it either: it can end or
             // move the timer, but not turn its shard, whose turn this is.
             let template = unsafe { &(*own).template };
-            contain::catch_and_log("a payload's Clone", || (cycle.clone)(template))
+            contain::catch_and_log("a payload's Clone", || (state.clone)(template))
         })
     }
 
-    /// Frees the cycle.
+    /// Frees the periodic state.
     ///
     /// # Safety
     ///
-    /// The kept payload has been taken, and no thread uses the cycle from now on.
+    /// The kept payload has been taken, and no thread uses the periodic state from now on.
     pub(super) unsafe fn free(self) {
-        // SAFETY: no other thread uses the cycle (the function's contract), so its own part is the caller's, and the
-        // template is taken once.
+        // SAFETY: no other thread uses the periodic state (the function's contract), so its own part is the caller's,
+        // and the template is taken once.
         let template = unsafe { self.own(|own| ManuallyDrop::take(&mut own.template)) };
         // SAFETY: the pointer came from a box in `new`, and this is the only time it is freed.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });

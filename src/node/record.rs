@@ -91,7 +91,7 @@ impl<T> Node<T> {
         })
     }
 
-    /// The cycle of a periodic timer.
+    /// The periodic state of a periodic timer.
     ///
     /// # Safety
     ///
