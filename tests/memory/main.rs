@@ -40,3 +40,23 @@ fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Runs the calling test once more in a process of its own, and returns whether that has been done.
+///
+/// The limit on mappings is the process's: while a test refuses memory, no other test's thread may begin.
+fn in_a_process_of_its_own() -> bool {
+    const CHILD: &str = "TICKWHEEL_TEST_ALONE";
+    let thread = std::thread::current();
+    // The main thread runs tests one by one: then this process has no other.
+    let name = thread.name().filter(|name| *name != "main" && std::env::var_os(CHILD).is_none());
+    let Some(name) = name else { return false };
+    let program = std::env::current_exe().expect("a test knows its program");
+    let child = std::process::Command::new(program)
+        .args([name, "--exact", "--test-threads=1"])
+        .env(CHILD, "1")
+        .output()
+        .expect("it can be run once more");
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    true
+}
