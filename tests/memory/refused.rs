@@ -1,8 +1,8 @@
 //! No memory for what grows with the number of timers: the call says so, and all that was accepted lives on.
 
 use crate::allocator::{refuse_from, refusing_from};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::{
@@ -175,13 +175,18 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     let keys: Vec<_> = (0..20_000).map(|n| timer.schedule_key(DELAY, n).unwrap()).collect();
     assert!(keys.iter().all(|key| timer.cancel(*key).won()));
     let (gate, refused) = (Barrier::new(THREADS), AtomicUsize::new(0));
+    // The limit on mappings is the process's.
+    let one_by_one = Mutex::new(());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 // What the thread needs once, wherever it goes.
                 elsewhere.schedule_key(DELAY, 0).unwrap();
                 gate.wait();
-                if let Err(error) = refusing_from(ALLOWED, || timer.schedule_key(DELAY, 7)) {
+                let turn = one_by_one.lock().unwrap();
+                let answer = refusing_from(ALLOWED, || timer.schedule_key(DELAY, 7));
+                drop(turn);
+                if let Err(error) = answer {
                     assert!(is_out_of_memory(&error, 7), "{error}");
                     refused.fetch_add(1, Ordering::SeqCst);
                 }
