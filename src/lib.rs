@@ -149,9 +149,9 @@ mod system;
 
 #[cfg(feature = "threads")]
 pub use engine::{
-    Builder, Drive, EngineState, Executor, IdleStrategy, PanicReport, Pinning, Routing, Shutdown,
-    SlowHandler, Stats, Submitter, Timer, TimerGuard, TimerHandle, TimerState, TimerTask,
-    WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
+    Builder, Drive, DrivenShard, EngineState, Executor, IdleStrategy, PanicReport, Pinning,
+    Routing, Shutdown, SlowHandler, Stats, Submitter, Timer, TimerGuard, TimerHandle, TimerState,
+    TimerTask, WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote};

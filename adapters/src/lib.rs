@@ -9,12 +9,15 @@
 //! | `hyper` | `HyperTimer`: header-read, keep-alive and ping timeouts of hyper's connections |
 //! | `tower` | `TimeoutLayer`: how long a request may take; `RetryLayer`: once more, after a pause |
 //! | `http` | `IdleBodyLayer`: how long a body may pause; needs `tower` |
+//! | `tokio`, `smol` | tasks of the runtime that turn an engine's shards, in place of its workers |
 //! | `quinn` | `QuinnRuntime`: the timers of QUIC connections |
 //!
 //! Each works on any runtime, by the process's shared engine or by a [`Timer`](tickwheel::Timer) of your own;
 //! `LocalSleeps` by a timer of its thread.
 
 mod delay_queue;
+#[cfg(any(feature = "smol", feature = "tokio"))]
+mod driving;
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 mod engine;
 #[cfg(feature = "hyper")]
@@ -28,8 +31,12 @@ mod metrics;
 mod quinn;
 #[cfg(feature = "tower")]
 mod retry;
+#[cfg(feature = "smol")]
+pub mod smol;
 #[cfg(feature = "stream")]
 mod stream;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 #[cfg(feature = "tower")]
 mod tower;
 

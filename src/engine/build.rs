@@ -1,6 +1,7 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
 use super::builder::Builder;
+use super::driven::Seat;
 use super::handler::{self, Executor, through_executor};
 use super::hold::{self, TimerRef};
 use super::inner::{Earliest, EngineOwner, Handler, Inner, Outcome, ShardWorker};
@@ -22,6 +23,7 @@ use crate::types::{BuildError, Expired};
 use crate::wheel::AnyWheel;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 
 /// Names engines; 0 means none.
 static NEXT_ENGINE: process::AtomicU64 = process::AtomicU64::new(1);
@@ -163,13 +165,15 @@ impl Builder {
         pinning::check_pinning(&self.pinning, cores.allowed())?;
         checks::check_thread_name(&self.thread_name)?;
         let cores = pinning::deal(&self.pinning, &cores, shards);
-        let mut workers = Vec::with_capacity(shards);
+        let (mut workers, mut seats) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
         for (shard, core) in cores.into_iter().enumerate() {
             let wheel = AnyWheel::new(self.settings.wheel)?;
             let (parker, unparker) = Parker::new();
             // A shard number is below 1024 (`check_shards`).
+            let seat = Arc::new(Seat::new(unparker));
+            seats.push(Arc::clone(&seat));
             let wake = move || {
-                unparker.wake();
+                seat.wake();
                 true
             };
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(wake));
@@ -177,7 +181,7 @@ impl Builder {
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };
             let handler = Contained::new("a handler", handler);
             let starvation = pinning::Starvation::of(&self.pinning);
-            let wake_batch = handler::wake_batch();
+            let wake_batch = handler::wake_batch::<T>();
             workers.push(ShardWorker {
                 owner,
                 parker,
@@ -185,12 +189,14 @@ impl Builder {
                 shard,
                 core,
                 starvation,
+                asleep: false,
                 idle_seen: 0,
                 idle_answered: 0,
                 wake_batch,
+                wake: Waker::wake,
             });
         }
-        Ok(Timer::from_ref(TimerRef::first(&self.engine(rate, workers))))
+        Ok(Timer::from_ref(TimerRef::first(&self.engine(rate, workers, seats))))
     }
 
     /// Gives the engine its memory, not started, with a worker for each of its shards.
@@ -198,6 +204,7 @@ impl Builder {
         mut self,
         rate: TickRate,
         workers: Vec<ShardWorker<T>>,
+        seats: Vec<Arc<Seat>>,
     ) -> Arc<EngineOwner<T>> {
         let source = TimeSource::of(self.settings.clock.take());
         if source.is_virtual() {
@@ -225,11 +232,13 @@ impl Builder {
             drain_until: Earliest::never(),
             idle_requests: AtomicU64::new(0),
             lifecycle: Arc::new(Lifecycle::new(workers)),
+            seats,
             _hook: hook,
             timers: CachePadded::default(),
             hold,
             retire: hold::retire,
             waker_of: handler::waker_of(),
+            take_waker: handler::take_waker(),
         })
     }
 }

@@ -12,10 +12,10 @@ use super::inner::{Handler, Inner, Outcome, ShardWorker};
 #[cfg(feature = "futures")]
 use super::task::TimerTask;
 use crate::contain::{self, Contained};
+use crate::shard::counters::Counters;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
-use crate::types::Expired;
-use std::collections::VecDeque;
+use crate::types::{Expired, RawKey};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -142,7 +142,7 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
 
 /// Wakers that are called together at most. Beyond that their tasks would push each other out of the cache, and a
 /// waker that blocks would delay more of them.
-const WAKE_BATCH: usize = 32;
+const WAKE_BATCH: usize = 256;
 
 /// Returns what finds the waker in a payload, for payloads that may be wakers.
 pub(super) fn waker_of<T: 'static>() -> Option<fn(&T) -> Option<&Waker>> {
@@ -155,9 +155,20 @@ pub(super) fn waker_of<T: 'static>() -> Option<fn(&T) -> Option<&Waker>> {
     None
 }
 
-/// Returns an empty wake batch, with room for payloads that may be wakers.
-pub(super) fn wake_batch<T: 'static>() -> VecDeque<Expired<T>> {
-    VecDeque::with_capacity(if waker_of::<T>().is_some() { WAKE_BATCH } else { 0 })
+/// Returns what takes the waker out of a payload that is one; of engines whose payloads may be wakers.
+pub(super) fn take_waker<T: 'static>() -> Option<fn(T) -> Result<Waker, T>> {
+    #[cfg(feature = "futures")]
+    {
+        let take_waker: fn(TimerTask) -> Result<Waker, TimerTask> = TimerTask::try_into_waker;
+        (&take_waker as &dyn std::any::Any).downcast_ref().copied()
+    }
+    #[cfg(not(feature = "futures"))]
+    None
+}
+
+/// Returns an empty wake batch, with room where payloads may be wakers.
+pub(super) fn wake_batch<T: 'static>() -> Vec<(Waker, RawKey)> {
+    Vec::with_capacity(if waker_of::<T>().is_some() { WAKE_BATCH } else { 0 })
 }
 
 impl<T> Inner<T> {
@@ -174,34 +185,48 @@ impl<T> ShardWorker<T> {
     /// know how long each takes.
     #[inline]
     pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        match inner.waker_of.and_then(|waker_of| waker_of(&expired.payload)) {
-            Some(waker) if inner.hooks.slow.is_none() => {
+        let Expired { payload, key, deadline, lateness, shard } = expired;
+        let taken = match inner.take_waker {
+            Some(take_waker) if inner.hooks.slow.is_none() => take_waker(payload),
+            _ => Err(payload),
+        };
+        match taken {
+            Ok(waker) => {
                 // Its data is where the task probably lies that it wakes.
                 prefetch(waker.data());
                 if self.wake_batch.len() == WAKE_BATCH {
-                    self.handle_wake_batch(inner, now);
+                    self.handle_wake_batch(inner);
                 }
-                self.wake_batch.push_back(expired);
+                self.wake_batch.push((waker, key.to_raw()));
             }
-            _ => {
-                self.handle_wake_batch(inner, now);
-                self.handle(inner, expired, now);
+            Err(payload) => {
+                self.handle_wake_batch(inner);
+                self.handle(inner, Expired { payload, key, deadline, lateness, shard }, now);
             }
         }
     }
 
-    /// Runs the handler for the wakers of the wake batch.
+    /// Calls the wakers of the wake batch.
     #[inline]
-    pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>, now: Time) {
-        while let Some(expired) = self.wake_batch.pop_front() {
-            self.handle(inner, expired, now);
+    pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>) {
+        for (waker, key) in self.wake_batch.drain(..) {
+            let called = contain::call(|| (self.wake)(waker));
+            if let Err(message) = called {
+                panicked(
+                    inner,
+                    self.owner.handle().counters(),
+                    PanicReport { shard: self.shard, key, message },
+                );
+            }
         }
     }
 
     /// Wakes the wake batch of a turn that was cut short by a panic.
     pub(super) fn drop_wake_batch(&mut self) {
         // A task that is dropped wakes.
-        contain::drop_each("a timer's payload", self.wake_batch.drain(..));
+        for (waker, _) in self.wake_batch.drain(..) {
+            contain::catch_and_log("a waker", || waker.wake());
+        }
     }
 
     /// Runs the handler for one timer, at `now` if a hook wants to know how long it takes; a panic stays there.
@@ -225,12 +250,7 @@ impl<T> ShardWorker<T> {
                 counters.refused_by_executor.bump();
                 events::executor_refused(shard);
             }
-            Err(message) => {
-                counters.panics.bump();
-                let report = PanicReport { shard, key, message };
-                events::handler_panicked(&report);
-                hooks::tell("the panic hook", inner.hooks.panic.as_ref(), &report);
-            }
+            Err(message) => panicked(inner, counters, PanicReport { shard, key, message }),
         }
         if let Some((watch, took)) = watched {
             if took >= watch.threshold {
@@ -240,6 +260,14 @@ impl<T> ShardWorker<T> {
             }
         }
     }
+}
+
+/// Counts a panic of a handler or a waker, and tells it.
+#[cold]
+fn panicked<T>(inner: &Inner<T>, counters: &Counters, report: PanicReport) {
+    counters.panics.bump();
+    events::handler_panicked(&report);
+    hooks::tell("the panic hook", inner.hooks.panic.as_ref(), &report);
 }
 
 #[cfg(all(test, feature = "futures", not(tickwheel_loom)))]

@@ -3,6 +3,7 @@
 //! An engine owns its shards' workers while they have no thread, a worker owns its handler, and a handler is given the
 //! engine: these types name each other, so they stand in one file, and what they do in files of their own.
 
+use super::driven::Seat;
 use super::events;
 use super::hooks::Hooks;
 use super::lifecycle::Lifecycle;
@@ -17,9 +18,8 @@ use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot;
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Budget, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind};
+use crate::types::{Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
-use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -46,6 +46,7 @@ pub(super) struct Inner<T> {
     /// Calls of `wait_idle`.
     pub(super) idle_requests: AtomicU64,
     pub(super) lifecycle: Arc<Lifecycle<T>>,
+    pub(super) seats: Vec<Arc<Seat>>,
     /// The hook that the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines
     /// that are gone.
     pub(super) _hook: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -57,6 +58,8 @@ pub(super) struct Inner<T> {
     pub(super) retire: fn(NonNull<Self>),
     /// The waker in a payload that is one; of engines whose payloads may be wakers.
     pub(super) waker_of: Option<fn(&T) -> Option<&Waker>>,
+    /// Takes it out.
+    pub(super) take_waker: Option<fn(T) -> Result<Waker, T>>,
 }
 
 /// Keeps an engine's memory; lives in an `Arc`.
@@ -71,12 +74,16 @@ pub(super) struct ShardWorker<T> {
     /// The core to pin the worker to.
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
+    /// A driven shard has announced a sleep.
+    pub(super) asleep: bool,
     /// The number of calls of `wait_idle` that the worker has seen.
     pub(super) idle_seen: u64,
     /// The number of them that it has answered.
     pub(super) idle_answered: u64,
     /// Wakers that have fired and are called together; see `handler`.
-    pub(super) wake_batch: VecDeque<Expired<T>>,
+    pub(super) wake_batch: Vec<(Waker, RawKey)>,
+    /// How they are called.
+    pub(super) wake: fn(Waker),
 }
 
 /// The handler of one shard.

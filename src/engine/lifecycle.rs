@@ -1,4 +1,4 @@
-//! Start, end, and turning by hand: the rare operations, under one lock that is never held while user code runs.
+//! Start and end: the rare operations, under one lock that is never held while user code runs.
 //!
 //! A shard goes from hand to hand: it is *idle* here until it gets a thread (or, without workers, for good), away
 //! while a worker or a caller turns it, and ends in [`Inner::end_shard`], on any thread and
@@ -36,6 +36,8 @@ pub(super) struct State<T> {
     pub(super) idle: Vec<Option<ShardWorker<T>>>,
     /// Shards that have not ended, or whose worker has not let go of the engine.
     pub(super) alive: usize,
+    /// Whether each shard has a worker's thread, at work or waiting for a `DrivenShard` to end.
+    pub(super) has_worker: Vec<bool>,
     /// How many calls of `wait_idle` each shard has answered; `u64::MAX` once it has failed or ended.
     pub(super) answered: Vec<u64>,
     /// Timers that ended shards have left and no caller has received yet.
@@ -57,12 +59,18 @@ impl<T> Lifecycle<T> {
         }
         let alive = shards.len();
         let idle = shards.into_iter().map(Some).collect();
-        let answered = vec![0; alive];
-        let state = State { idle, alive, answered, unfired: Vec::new(), abandoned: false };
+        let state = State {
+            idle,
+            alive,
+            has_worker: vec![false; alive],
+            answered: vec![0; alive],
+            unfired: Vec::new(),
+            abandoned: false,
+        };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,6 +78,11 @@ impl<T> Lifecycle<T> {
     pub(super) fn answer(&self, shard: usize, requests: u64) {
         self.lock().answered[shard] = requests;
         self.changed.notify_all();
+    }
+
+    /// Waits for a change.
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a shard as ended; its driver keeps nothing of the engine.
@@ -87,18 +100,6 @@ impl<T> Drop for Lifecycle<T> {
 }
 
 impl<T> Inner<T> {
-    /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.
-    fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
-        // To the thread's very end: what its thread-locals drop is inside, too.
-        std::mem::forget(HandlerScope::enter(engine.id));
-        let driven = contain::call(|| worker::drive(&engine, &mut shard));
-        engine.end_shard(shard, driven);
-        let lifecycle = Arc::clone(&engine.lifecycle);
-        // A caller that has waited for the end, and then drops the last `Timer`, finds no worker that keeps the engine.
-        contain::drop_quietly("an engine", engine);
-        lifecycle.shard_ended();
-    }
-
     /// Notes and tells that a shard ends before its time.
     pub(super) fn fail(&self, shard: &ShardWorker<T>, message: String) {
         let failure = WorkerFailure { shard: shard.shard, message };
@@ -138,29 +139,6 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Ends the engine as `mode` says, waits for its shards up to `limit`, and returns what they have left.
-    pub(super) fn shutdown(
-        &self,
-        mode: Shutdown,
-        limit: Option<Duration>,
-    ) -> Result<Vec<Unfired<T>>, StopError> {
-        if handler_scope::is_inside(self.id) {
-            return Err(StopError::InsideHandler);
-        }
-        if self.status.is_forked() {
-            return Err(StopError::Forked);
-        }
-        self.begin_end(match mode {
-            Shutdown::ReturnUnfired => Phase::Stopped,
-            Shutdown::FireAll => Phase::Firing,
-            Shutdown::Drain { until } => {
-                self.drain_until.lower(until);
-                Phase::Draining
-            }
-        });
-        self.await_end(limit)
-    }
-
     /// Ends the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
     pub(super) fn abandon(&self) {
         if self.status.is_forked() {
@@ -188,7 +166,7 @@ impl<T> Inner<T> {
     }
 
     /// Ends a shard that has no thread on this one, as the engine's phase says.
-    fn end_here(&self, mut shard: ShardWorker<T>) {
+    pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
         let _inside = HandlerScope::enter(self.id);
         let driven = contain::call(|| match self.phase() {
             Phase::Firing => shard.fire_all(self),
@@ -219,62 +197,12 @@ impl<T> Inner<T> {
         Ok(std::mem::take(&mut state.unfired))
     }
 
-    /// Turns every shard until nothing more is due now; returns how many timers fired.
-    pub(super) fn turn(&self) -> Result<usize, TurnError> {
-        if self.drive != Drive::Manual {
-            return Err(TurnError::DrivenByWorkers);
-        }
-        if handler_scope::is_inside(self.id) {
-            return Err(TurnError::InsideHandler);
-        }
-        let (mut fired, mut failed) = (0, None);
-        for number in 0..self.handles.len() {
-            let Some(mut shard) = self.borrow(number)? else { continue };
-            let _inside = HandlerScope::enter(self.id);
-            match contain::call(|| shard.turn_all(self)) {
-                Ok(turned) => {
-                    fired += turned;
-                    self.give_back(shard);
-                }
-                Err(message) => {
-                    self.end_shard(shard, Err(message));
-                    self.lifecycle.shard_ended();
-                    failed = Some(number);
-                }
-            }
-        }
-        failed.map_or(Ok(fired), |shard| Err(TurnError::Failed { shard }))
-    }
-
-    /// Takes a shard to turn it, once no other thread does; `None` if it has failed.
-    fn borrow(&self, shard: usize) -> Result<Option<ShardWorker<T>>, TurnError> {
-        let mut state = self.lifecycle.lock();
-        loop {
-            if self.status.lasting_phase() > Phase::Started {
-                return Err(TurnError::Stopped);
-            }
-            if let Some(shard) = state.idle[shard].take() {
-                return Ok(Some(shard));
-            }
-            if self.status.failure(shard).is_some() {
-                return Ok(None);
-            }
-            let changed = &self.lifecycle.changed;
-            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// A turn by hand is over; the shard ends if the engine has been told to end meanwhile.
-    fn give_back(&self, shard: ShardWorker<T>) {
-        let mut state = self.lifecycle.lock();
-        if self.phase() > Phase::Started {
-            drop(state);
-            return self.end_here(shard);
-        }
+    /// Ends a shard whose turn has panicked.
+    pub(super) fn end_failed(&self, shard: ShardWorker<T>, message: String) -> TurnError {
         let number = shard.shard;
-        state.idle[number] = Some(shard);
-        drop(state);
-        self.lifecycle.changed.notify_all();
+        self.end_shard(shard, Err(message));
+        self.lifecycle.shard_ended();
+        TurnError::Failed { shard: number }
     }
 
     pub(super) fn wait_idle(&self) {
@@ -296,6 +224,65 @@ impl<T> Inner<T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
+    /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.
+    fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
+        // To the thread's very end: what its thread-locals drop is inside, too.
+        std::mem::forget(HandlerScope::enter(engine.id));
+        let driven = loop {
+            match contain::call(|| worker::drive(&engine, &mut shard)) {
+                Ok(true) => match engine.lend(shard) {
+                    Some(back) => shard = back,
+                    None => return contain::drop_quietly("an engine", engine),
+                },
+                driven => break driven.map(drop),
+            }
+        };
+        engine.end_shard(shard, driven);
+        let lifecycle = Arc::clone(&engine.lifecycle);
+        // A caller that has waited for the end, and then drops the last `Timer`, finds no worker that keeps the engine.
+        contain::drop_quietly("an engine", engine);
+        lifecycle.shard_ended();
+    }
+
+    /// Ends the engine as `mode` says, waits for its shards up to `limit`, and returns what they have left.
+    pub(super) fn shutdown(
+        &self,
+        mode: Shutdown,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Unfired<T>>, StopError> {
+        if handler_scope::is_inside(self.id) {
+            return Err(StopError::InsideHandler);
+        }
+        if self.status.is_forked() {
+            return Err(StopError::Forked);
+        }
+        if mode != Shutdown::ReturnUnfired {
+            // What fires from now on must not wait for a task: the caller may be what keeps it from running.
+            (0..self.seats.len()).for_each(|shard| self.release(shard));
+        }
+        self.begin_end(match mode {
+            Shutdown::ReturnUnfired => Phase::Stopped,
+            Shutdown::FireAll => Phase::Firing,
+            Shutdown::Drain { until } => {
+                self.drain_until.lower(until);
+                Phase::Draining
+            }
+        });
+        self.await_end(limit)
+    }
+
+    /// Gives a shard that lies idle to its worker, which may have to be spawned.
+    pub(super) fn hand_over(&self, mut state: MutexGuard<'_, State<T>>, shard: usize) {
+        if state.has_worker[shard] {
+            self.lifecycle.changed.notify_all();
+        } else if self.drive == Drive::Workers && self.phase() != Phase::Init {
+            let Err(error) = self.spawn(&mut state, shard) else { return };
+            let left = state.idle[shard].take();
+            drop(state);
+            left.map(|shard| self.end_failed(shard, error.to_string()));
+        }
+    }
+
     /// Starts the engine if need be. That it does not start is counted as a refusal.
     #[inline]
     pub(super) fn ready(&self) -> Result<(), ScheduleErrorKind> {
@@ -333,19 +320,22 @@ impl<T: Send + 'static> Inner<T> {
         }
         if self.drive == Drive::Workers {
             self.status.live_here();
-            state.idle.iter_mut().try_for_each(|shard| self.spawn(shard))?;
+            for shard in 0..self.seats.len() {
+                if !self.seats[shard].is_driven() {
+                    self.spawn(&mut state, shard)?;
+                }
+            }
         }
         self.status.set(Phase::Started);
         Ok(())
     }
 
-    /// Gives a shard its thread. On failure `worker` holds it again, for another attempt.
-    fn spawn(&self, worker: &mut Option<ShardWorker<T>>) -> Result<(), StartError> {
+    /// Gives a shard that lies idle its thread. On failure it lies there again, for another attempt.
+    fn spawn(&self, state: &mut State<T>, number: usize) -> Result<(), StartError> {
         // Never missing: the starting thread has a `Timer`, or is one of the workers.
         let Some(engine) = self.hold() else { return Err(StartError::Stopped) };
-        let Some(shard) = worker.take() else { return Ok(()) };
-        let name = format!("{}-{}", self.thread_name, shard.shard);
-        let number = shard.shard;
+        let Some(shard) = state.idle[number].take() else { return Ok(()) };
+        let name = format!("{}-{number}", self.thread_name);
         // It stays in here if there is no thread to take it out.
         let handover = Arc::new(Mutex::new(Some(shard)));
         let take = |from: &Mutex<Option<ShardWorker<T>>>| {
@@ -358,8 +348,10 @@ impl<T: Send + 'static> Inner<T> {
             }
         };
         // No thread joins it: its end is told (`await_end`), and destructors of thread-locals may take for ever.
+        state.has_worker[number] = true;
         std::thread::Builder::new().name(name).spawn(run).map(drop).map_err(|error| {
-            *worker = take(&handover);
+            state.has_worker[number] = false;
+            state.idle[number] = take(&handover);
             StartError::Spawn { shard: number, message: error.to_string() }
         })
     }

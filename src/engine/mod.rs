@@ -14,9 +14,10 @@
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
 //! | `state` | where the engine stands, which shards have failed, and the ways in which it ends |
-//! | `lifecycle` | start, end, turning by hand |
+//! | `lifecycle` | start and end |
 //! | `handler_scope` | which engines' handlers run on the calling thread |
 //! | `shard_worker` | what drives one shard, on whichever thread |
+//! | `driven` | shards that their callers turn: by hand, or as a [`DrivenShard`] |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
 //! | `handler` | what is called when a timer fires: handlers, executors, wakers |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
@@ -29,6 +30,7 @@
 mod batch;
 mod build;
 mod builder;
+mod driven;
 mod events;
 mod global;
 mod handle;
@@ -54,6 +56,7 @@ mod weak;
 mod worker;
 
 pub use builder::Builder;
+pub use driven::DrivenShard;
 pub use global::global;
 pub use handle::{TimerGuard, TimerHandle, TimerState};
 pub use handler::{Executor, executor_fn};

@@ -88,7 +88,7 @@ impl<T> ShardWorker<T> {
                 break;
             }
         }
-        self.handle_wake_batch(inner, now);
+        self.handle_wake_batch(inner);
         let turn = self.owner.finish_turn(turn, budget);
         if turn.more && fires > 0 {
             events::turn_was_cut_short(self.shard, fires);
@@ -117,7 +117,7 @@ impl<T> ShardWorker<T> {
         fired: Fired<T>,
         now: Time,
     ) {
-        self.handle_wake_batch(inner, now);
+        self.handle_wake_batch(inner);
         if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.expired(inner, fired, now);
             self.handle(inner, expired, now);

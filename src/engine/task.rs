@@ -162,16 +162,15 @@ impl TimerTask {
         self.vtable.waits.then(|| unsafe { &*self.storage.as_ptr().cast::<Waker>() })
     }
 
-    /// Takes the waker out of a task that waits, which then wakes no task.
+    /// Takes the waker out of a task that waits, which then wakes no task; returns any other task.
     #[inline]
-    pub(crate) fn into_waker(self) -> Option<Waker> {
+    pub(crate) fn try_into_waker(self) -> Result<Waker, Self> {
         let this = ManuallyDrop::new(self);
         if this.vtable.waits {
             // SAFETY: as in `waker`, and the task is never dropped.
-            return Some(unsafe { this.storage.as_ptr().cast::<Waker>().read() });
+            return Ok(unsafe { this.storage.as_ptr().cast::<Waker>().read() });
         }
-        drop(ManuallyDrop::into_inner(this));
-        None
+        Err(ManuallyDrop::into_inner(this))
     }
 }
 

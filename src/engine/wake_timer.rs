@@ -234,7 +234,7 @@ impl Inner<TimerTask> {
 /// Drops the waker of a task without waking it.
 #[inline]
 fn forget(task: TimerTask) {
-    if let Some(waker) = task.into_waker() {
+    if let Ok(waker) = task.try_into_waker() {
         contain::drop_quietly("a waker", waker);
     }
 }

@@ -6,10 +6,12 @@ use super::settings::IdleStrategy;
 use super::state::Phase;
 use crate::contain;
 use crate::park::parker::ParkEnd;
+use crate::shard::Turn;
 use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::Time;
 use crate::types::PinState;
+use std::task::Waker;
 use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
@@ -18,22 +20,31 @@ const SPINS_PER_CLOCK_READ: u32 = 16;
 /// The longest sleep while the engine drains: the last timer may be cancelled behind the worker's back.
 const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 
-/// Drives the shard until the engine ends. The caller closes the shard, also if this panics.
-pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
+/// Drives the shard until the engine ends, or until a `DrivenShard` claims it, which it tells. The caller closes the
+/// shard, also if this panics.
+pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     pin(shard);
     slot::with(|slot| inner.router.set_home(slot, shard.shard));
+    wake_up(shard);
+    shard.wake = Waker::wake;
+    let seat = &*inner.seats[shard.shard];
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     loop {
         let phase = inner.phase();
         match phase {
+            Phase::Init | Phase::Started if seat.is_driven() => return true,
             Phase::Init | Phase::Started => {}
             Phase::Draining if !is_drained(inner, shard) => {}
-            Phase::Draining | Phase::Stopped => return,
-            Phase::Firing => return shard.fire_all(inner),
+            Phase::Draining | Phase::Stopped => return false,
+            Phase::Firing => {
+                shard.fire_all(inner);
+                return false;
+            }
         }
         let turn = shard.turn(inner);
-        // A thread that changes the phase requests a turn afterwards: a turn that has seen the request sees the phase.
-        if !turn.more && inner.phase() == phase {
+        // A thread that changes the phase, or claims the shard, requests a turn afterwards: a turn that has seen the
+        // request sees the change.
+        if !turn.more && inner.phase() == phase && !seat.is_driven() {
             let end = if phase == Phase::Draining {
                 inner.rate.deadline_at(inner.drain_until.get())
             } else {
@@ -41,6 +52,25 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) {
             };
             rest(inner, shard, turn.next.min(end), phase);
         }
+    }
+}
+
+/// One turn of a driven shard. Returns how long to wait before the next one, `None` for ever.
+pub(super) fn turn_driven<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> Option<Duration> {
+    wake_up(shard);
+    let Turn { more, next, .. } = shard.turn(inner);
+    let is_due = more || inner.rate.current(inner.now()) >= next;
+    if is_due || !answer_requests(inner, shard) || !shard.owner.begin_sleep(next) {
+        return Some(Duration::ZERO);
+    }
+    shard.asleep = true;
+    sleep_length(inner, next, with_slack(inner, next))
+}
+
+/// Ends the sleep that a driven shard has announced.
+fn wake_up<T>(shard: &mut ShardWorker<T>) {
+    if std::mem::take(&mut shard.asleep) {
+        shard.owner.end_sleep();
     }
 }
 
@@ -68,11 +98,11 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
         return;
     }
     match inner.idle {
-        IdleStrategy::Park => park(inner, shard, next, until, phase),
+        IdleStrategy::Park => park(inner, shard, next, phase),
         IdleStrategy::SpinThenPark { spin } => {
             let spin = if phase == Phase::Draining { spin.min(DRAINING_SLEEP) } else { spin };
             if !spin_for(inner, shard, until, spin) && inner.now() < until {
-                park(inner, shard, next, until, phase);
+                park(inner, shard, next, phase);
             }
         }
         IdleStrategy::BusySpin => {
@@ -119,20 +149,13 @@ fn is_called_soon<T>(shard: &ShardWorker<T>, tick: u64) -> bool {
     false
 }
 
-fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time, phase: Phase) {
+fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
     // Announced without the slack: a deadline from there on can wait as long as the one that is known.
     if !shard.owner.begin_sleep(next) {
         return;
     }
-    let until = inner.rate.with_slack(until, inner.slack);
-    let mut timeout = if inner.source.is_virtual() {
-        // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (inner.rate.current(inner.now()) >= next).then_some(Duration::ZERO)
-    } else if until == Time::MAX {
-        None
-    } else {
-        Some(inner.source.bounded(until.saturating_duration_since(inner.now())))
-    };
+    let until = with_slack(inner, next);
+    let mut timeout = sleep_length(inner, next, until);
     if phase == Phase::Draining {
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
     }
@@ -143,6 +166,23 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, until: Time,
         if shard.starvation.record_lateness(late) {
             leave_core(shard);
         }
+    }
+}
+
+/// Returns until when a shard sleeps whose next tick is `next`.
+fn with_slack<T>(inner: &Inner<T>, next: u64) -> Time {
+    inner.rate.with_slack(inner.rate.start_of(next), inner.slack)
+}
+
+/// Returns how long a shard sleeps, `None` for ever.
+fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration> {
+    if inner.source.is_virtual() {
+        // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
+        (inner.rate.current(inner.now()) >= next).then_some(Duration::ZERO)
+    } else if until == Time::MAX {
+        None
+    } else {
+        Some(inner.source.bounded(until.saturating_duration_since(inner.now())))
     }
 }
 

@@ -111,6 +111,18 @@ pub enum TurnError {
     },
     /// The engine has been stopped.
     Stopped,
+    /// The engine has no such shard.
+    NoShard {
+        /// The one that was asked for.
+        shard: usize,
+        /// The number of shards; they count from 0.
+        shards: usize,
+    },
+    /// A [`DrivenShard`](crate::DrivenShard) has this shard already.
+    Driven {
+        /// The shard.
+        shard: usize,
+    },
 }
 
 error_texts! { TurnError
@@ -121,4 +133,8 @@ error_texts! { TurnError
     Self::Failed { shard } =>
         "shard {shard} panicked in its turn and has ended; stop the engine and build a new one",
     Self::Stopped => "the engine is stopped and has nothing left to turn; build a new one",
+    Self::NoShard { shard, shards } =>
+        "there is no shard {shard}: the engine has {shards}, counted from 0",
+    Self::Driven { shard } =>
+        "another DrivenShard has shard {shard}; drop it first, or use its engine as it is",
 }

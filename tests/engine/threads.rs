@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `timing` | never early, woken in time, asleep while idle |
 //! | `stopping` | `stop` against producers, turns and itself; the last handle |
+//! | `driven` | shards that a caller turns in place of their workers |
 //! | `races` | cancel, fire and reschedule of one timer; the limit under contention |
 //! | `submitters` | one thread's own way to an engine |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
@@ -12,6 +13,7 @@
 //!
 //! Wherever timers race, a ledger apart from the engine's own counters decides: each ended exactly once.
 
+mod driven;
 mod races;
 mod shards;
 mod stopping;

@@ -30,6 +30,11 @@ fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
     alone("forks::child_that_forks_with_futures", &[]);
 }
 
+#[test]
+fn a_driven_shard_does_not_go_along_with_a_fork() {
+    alone("forks::child_that_forks_with_a_driven_shard", &[]);
+}
+
 /// The exit status of `run` in a fork of this process.
 fn forked(run: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child runs on this thread alone; the allocator of the system survives a fork, and no lock that the
@@ -197,4 +202,22 @@ fn child_that_forks_with_futures() {
     });
     assert_eq!(status, 0);
     assert_eq!(workers.pending(), 3);
+}
+
+#[test]
+#[ignore = "run by a_driven_shard_does_not_go_along_with_a_fork, alone in its process"]
+fn child_that_forks_with_a_driven_shard() {
+    let (timer, fired) = recording(one_shard());
+    let mut shard = Some(timer.drive_shard(0).unwrap());
+    arm(&timer, Duration::ZERO, 1);
+    let status = forked(|| {
+        let refused = shard.as_mut().unwrap().turn(Waker::noop()) == Err(TurnError::Stopped)
+            && timer.drive_shard(0).is_err();
+        shard = None;
+        refused && fired.len() == 0
+    });
+    assert_eq!(status, 0);
+    // The parent's own; the child has dropped a copy.
+    assert_eq!(timer.pending(), 1);
+    assert_eq!(timer.drive_shard(0).unwrap_err(), TurnError::Driven { shard: 0 });
 }

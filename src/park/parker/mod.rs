@@ -18,6 +18,6 @@ mod tests;
 
 pub(crate) use end::ParkEnd;
 #[cfg(all(target_os = "linux", not(tickwheel_loom)))]
-pub(crate) use linux::Parker;
+pub(crate) use linux::{Parker, Unparker};
 #[cfg(any(not(target_os = "linux"), tickwheel_loom))]
-pub(crate) use portable::Parker;
+pub(crate) use portable::{Parker, Unparker};

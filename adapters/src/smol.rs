@@ -1,0 +1,66 @@
+//! Timers that fire cost a thread switch less where tasks of smol turn the engine's shards.
+//!
+//! ```
+//! # smol::block_on(async {
+//! for task in tickwheel_util::smol::drive_shared()? {
+//!     smol::spawn(task).detach();
+//! }
+//! let _ = tickwheel::sleep(std::time::Duration::from_millis(5)).await;
+//! # std::io::Result::Ok(()) }).unwrap();
+//! ```
+//!
+//! For any executor whose threads run the reactor of `async-io`. What the [`tokio`](crate::tokio) module says of tasks
+//! that are busy, aborted or dropped holds here, too.
+
+use crate::driving::{Alarm, Driving, shared};
+use async_io::Timer as Reactor;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tickwheel::{Timer, TimerTask, TurnError};
+
+/// Returns a task for each shard of an engine, which turns it in place of its worker, to be spawned at once.
+///
+/// A task ends when the engine is stopped; dropping it gives the shard back to a worker.
+///
+/// # Errors
+///
+/// If another task drives a shard, or if the engine is stopped. Then no shard is driven.
+pub fn drive<T: Send + 'static>(
+    timer: &Timer<T>,
+) -> io::Result<Vec<impl Future<Output = TurnError> + Send + use<T>>> {
+    Driving::<T, SmolAlarm>::all(timer)
+}
+
+/// Returns tasks that drive the process's shared engine; see [`drive`].
+///
+/// If no library has asked for the engine yet it gets one shard; see
+/// [`build_global`](tickwheel::Builder::build_global) for more.
+///
+/// # Errors
+///
+/// Like [`drive`].
+pub fn drive_shared() -> io::Result<Vec<impl Future<Output = TurnError> + Send + use<>>> {
+    drive::<TimerTask>(shared()?)
+}
+
+struct SmolAlarm(Reactor);
+
+impl Alarm for SmolAlarm {
+    const WAKE: fn(Waker) = Waker::wake;
+
+    fn new() -> io::Result<Self> {
+        Ok(Self(Reactor::never()))
+    }
+
+    fn set(&mut self, pause: Duration) -> io::Result<()> {
+        self.0.set_after(pause);
+        Ok(())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
+    }
+}

@@ -1,0 +1,287 @@
+//! Shards that have no worker at the moment: an engine turned by hand, and [`DrivenShard`], which a task of a runtime
+//! turns.
+//!
+//! Between two turns the shard lies idle in the `lifecycle`. So a stop finds it there and waits for no task, and a
+//! worker can take it over when the task is gone.
+
+use super::handler_scope::{self, HandlerScope};
+use super::inner::{EngineOwner, Inner, ShardWorker};
+use super::settings::Drive;
+use super::state::Phase;
+use super::timer::Timer;
+use super::worker;
+use crate::contain;
+use crate::park::parker::Unparker;
+use crate::sync::process::{AtomicBool, Ordering};
+use crate::types::{PinState, TurnError};
+use atomic_waker::AtomicWaker;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+/// Wakes whichever turns a shard, its worker or a task, and says whether a [`DrivenShard`] has it.
+pub(super) struct Seat {
+    /// Written under the lifecycle's lock.
+    driven: AtomicBool,
+    waker: AtomicWaker,
+    unparker: Unparker,
+}
+
+impl Seat {
+    pub(super) fn new(unparker: Unparker) -> Self {
+        Self { driven: AtomicBool::new(false), waker: AtomicWaker::new(), unparker }
+    }
+
+    /// Wakes the shard's worker or task.
+    pub(super) fn wake(&self) {
+        self.unparker.wake();
+        self.waker.wake();
+    }
+
+    /// Returns whether a `DrivenShard` has the shard, or waits for it.
+    #[inline]
+    pub(super) fn is_driven(&self) -> bool {
+        // ORDERING: Relaxed: written before a turn is requested, and a worker reads it after a turn; others hold the
+        // lock.
+        self.driven.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_driven(&self, driven: bool) {
+        // ORDERING: Relaxed: as above.
+        self.driven.store(driven, Ordering::Relaxed);
+    }
+}
+
+/// A shard of an engine that its holder turns in place of the shard's worker, made by [`Timer::drive_shard`].
+///
+/// A runtime turns it in a task, so that a timer that wakes a task costs no switch between threads. The task calls
+/// [`turn`](Self::turn) again when the time that it returned is over, or when its waker was called. The companion crate
+/// `tickwheel-util` has such tasks for tokio and smol.
+///
+/// Handlers and wakers run inside of `turn`. Nothing is lost while nobody turns: timers are late, as the runtime's own
+/// are. A drop hands the shard to a worker, and so does a [`shutdown`](Timer::shutdown) that fires timers. It does not
+/// keep the engine alive.
+///
+/// ```
+/// use std::task::Waker;
+/// use std::time::Duration;
+/// use tickwheel::Builder;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Builder::new().shards(1).build()?;
+/// let mut shard = timer.drive_shard(0)?;
+/// timer.run_after(Duration::ZERO, || println!("on this thread"))?;
+/// while timer.pending() > 0 {
+///     match shard.turn(Waker::noop())? {
+///         Some(pause) => std::thread::sleep(pause),
+///         None => unreachable!("something is pending"),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[must_use = "the shard goes back to a worker when this is dropped"]
+pub struct DrivenShard<T: Send + 'static> {
+    engine: Arc<EngineOwner<T>>,
+    shard: usize,
+    wake: fn(Waker),
+}
+
+impl<T: Send + 'static> Timer<T> {
+    /// Takes a shard from its worker; see [`DrivenShard`].
+    ///
+    /// Waits for the handler that the worker runs, if any. An engine whose shards are all driven has no threads.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such shard, if another `DrivenShard` has it, if it has failed, if the engine is stopped or
+    /// forked, or if the call comes from one of its handlers.
+    pub fn drive_shard(&self, shard: usize) -> Result<DrivenShard<T>, TurnError> {
+        let engine = self.inner.hold().ok_or(TurnError::Stopped)?;
+        engine.claim(shard)?;
+        Ok(DrivenShard { engine, shard, wake: Waker::wake })
+    }
+}
+
+impl<T: Send + 'static> DrivenShard<T> {
+    /// Returns the number of the shard.
+    #[must_use]
+    pub const fn shard(&self) -> usize {
+        self.shard
+    }
+
+    /// Sets how it calls the wakers of futures whose time has come; [`Waker::wake`] by default. For runtimes with a
+    /// cheaper way for many at once.
+    pub fn wake_by(mut self, wake: fn(Waker)) -> Self {
+        self.wake = wake;
+        self
+    }
+
+    /// Fires what is due, within the budget, and returns how long to wait before the next turn: zero for at once,
+    /// `None` until `waker` is called. `waker` is called earlier if a timer needs it.
+    ///
+    /// # Errors
+    ///
+    /// If the engine is stopped, if the shard has failed, or if the call comes from one of the engine's handlers.
+    pub fn turn(&mut self, waker: &Waker) -> Result<Option<Duration>, TurnError> {
+        let (engine, number) = (&*self.engine, self.shard);
+        engine.may_drive()?;
+        // Before the turn announces its sleep: a producer that sees the sleep finds this waker.
+        engine.seats[number].waker.register(waker);
+        let mut shard = engine.borrow(number)?;
+        shard.wake = self.wake;
+        let inside = HandlerScope::enter(engine.id);
+        let turned = contain::call(|| worker::turn_driven(engine, &mut shard));
+        drop(inside);
+        match turned {
+            Ok(pause) => {
+                engine.give_back(shard);
+                Ok(pause)
+            }
+            Err(message) => Err(engine.end_failed(shard, message)),
+        }
+    }
+}
+
+impl<T: Send + 'static> Inner<T> {
+    /// Says why the calling thread cannot drive a shard. Takes no lock: a fork may have copied it in other hands.
+    fn may_drive(&self) -> Result<(), TurnError> {
+        if handler_scope::is_inside(self.id) {
+            return Err(TurnError::InsideHandler);
+        }
+        if self.status.is_forked() { Err(TurnError::Stopped) } else { Ok(()) }
+    }
+
+    /// Says why a shard cannot be turned any more.
+    fn still_turns(&self, shard: usize) -> Result<(), TurnError> {
+        match self.status.lasting_phase() {
+            Phase::Init | Phase::Started if self.status.failure(shard).is_none() => Ok(()),
+            Phase::Init | Phase::Started => Err(TurnError::Failed { shard }),
+            _ => Err(TurnError::Stopped),
+        }
+    }
+
+    /// Turns every shard until nothing more is due now; returns how many timers fired.
+    pub(super) fn turn(&self) -> Result<usize, TurnError> {
+        if self.drive != Drive::Manual {
+            return Err(TurnError::DrivenByWorkers);
+        }
+        if handler_scope::is_inside(self.id) {
+            return Err(TurnError::InsideHandler);
+        }
+        let (mut fired, mut failed) = (0, None);
+        for number in 0..self.handles.len() {
+            let mut shard = match self.borrow(number) {
+                Err(TurnError::Failed { .. }) => continue,
+                borrowed => borrowed?,
+            };
+            let _inside = HandlerScope::enter(self.id);
+            match contain::call(|| shard.turn_all(self)) {
+                Ok(turned) => {
+                    fired += turned;
+                    self.give_back(shard);
+                }
+                Err(message) => failed = Some(self.end_failed(shard, message)),
+            }
+        }
+        failed.map_or(Ok(fired), Err)
+    }
+
+    /// Takes a shard to turn it, once no other thread does.
+    fn borrow(&self, shard: usize) -> Result<ShardWorker<T>, TurnError> {
+        let mut state = self.lifecycle.lock();
+        loop {
+            self.still_turns(shard)?;
+            if self.drive == Drive::Workers && !self.seats[shard].is_driven() {
+                // A shutdown has given it to a worker.
+                return Err(TurnError::Stopped);
+            }
+            if let Some(shard) = state.idle[shard].take() {
+                return Ok(shard);
+            }
+            state = self.lifecycle.wait(state);
+        }
+    }
+
+    /// A turn by hand or of a `DrivenShard` is over. The shard ends if the engine has been told to end meanwhile, or
+    /// goes to a worker.
+    fn give_back(&self, shard: ShardWorker<T>) {
+        let mut state = self.lifecycle.lock();
+        let phase = self.phase();
+        if phase == Phase::Stopped || self.drive == Drive::Manual && phase > Phase::Started {
+            drop(state);
+            return self.end_here(shard);
+        }
+        let number = shard.shard;
+        state.idle[number] = Some(shard);
+        self.lifecycle.changed.notify_all();
+        if !self.seats[number].is_driven() {
+            self.hand_over(state, number);
+        }
+    }
+
+    /// Takes a shard from its worker.
+    fn claim(&self, shard: usize) -> Result<(), TurnError> {
+        self.may_drive()?;
+        let shards = self.seats.len();
+        let seat = self.seats.get(shard).ok_or(TurnError::NoShard { shard, shards })?;
+        let state = self.lifecycle.lock();
+        self.still_turns(shard)?;
+        if seat.is_driven() {
+            return Err(TurnError::Driven { shard });
+        }
+        seat.set_driven(true);
+        drop(state);
+        self.handles[shard].request_turn();
+        match self.borrow(shard) {
+            Ok(borrowed) => self.give_back(borrowed),
+            Err(error) => {
+                seat.set_driven(false);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lends a worker's shard to a `DrivenShard` until that releases it; `None` if the shard ends meanwhile.
+    pub(super) fn lend(&self, shard: ShardWorker<T>) -> Option<ShardWorker<T>> {
+        let (number, seat) = (shard.shard, &self.seats[shard.shard]);
+        let mut state = self.lifecycle.lock();
+        if self.phase() > Phase::Started || !seat.is_driven() {
+            return Some(shard);
+        }
+        shard.owner.handle().counters().pinning.set(PinState::Unpinned.pack());
+        state.idle[number] = Some(shard);
+        self.lifecycle.changed.notify_all();
+        while state.answered[number] != u64::MAX {
+            // After its release it may be at its last turn yet.
+            if !seat.is_driven() && state.idle[number].is_some() {
+                return state.idle[number].take();
+            }
+            state = self.lifecycle.wait(state);
+        }
+        None
+    }
+
+    /// Gives a shard that a `DrivenShard` may have to a worker.
+    pub(super) fn release(&self, shard: usize) {
+        if !self.status.is_forked() {
+            let state = self.lifecycle.lock();
+            self.seats[shard].set_driven(false);
+            self.hand_over(state, shard);
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for DrivenShard<T> {
+    fn drop(&mut self) {
+        drop(self.engine.seats[self.shard].waker.take());
+        self.engine.release(self.shard);
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for DrivenShard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DrivenShard").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}

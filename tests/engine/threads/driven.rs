@@ -1,0 +1,314 @@
+//! Shards that a caller turns in place of their workers: who has them, who wakes whom, and that nothing is lost when
+//! they change hands.
+
+use crate::support::ledger::{Ends, Ledger};
+use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, stress, us, wait_until};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+use tickwheel::{DrivenShard, Expired, Shutdown, Timer, TurnError};
+
+/// Counts its calls, and unparks a thread.
+struct Bell(AtomicUsize, std::thread::Thread);
+
+impl Bell {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicUsize::new(0), std::thread::current()))
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.unpark();
+    }
+}
+
+/// Payloads, and the threads of their handler's calls.
+type Calls = Arc<Mutex<Vec<(u64, ThreadId)>>>;
+
+/// An engine whose handler writes down on which thread it runs.
+fn noting_threads() -> (Timer<u64>, Calls) {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&calls);
+    let handler = move |expired: Expired<u64>| {
+        noted.lock().unwrap().push((expired.payload, std::thread::current().id()));
+    };
+    (one_shard().build_with(handler).unwrap(), calls)
+}
+
+/// Turns a shard until `done`.
+fn turn_until<T: Send>(shard: &mut DrivenShard<T>, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    let waker = Waker::from(Bell::new());
+    while !done() {
+        assert!(start.elapsed() < secs(120), "turned in vain");
+        let pause = shard.turn(&waker).unwrap();
+        std::thread::park_timeout(pause.unwrap_or(HOUR).min(ms(20)));
+    }
+}
+
+#[test]
+fn a_shard_changes_hands_between_its_worker_and_a_caller() {
+    let (timer, calls) = noting_threads();
+    let here = std::thread::current().id();
+    let count = |n: usize| calls.lock().unwrap().len() == n;
+    // Before there is a worker.
+    let mut shard = timer.drive_shard(0).unwrap();
+    assert_eq!(shard.shard(), 0);
+    timer.schedule_key(us(100), 1).unwrap();
+    turn_until(&mut shard, || count(1));
+    // To a worker, which fires what was armed before.
+    timer.schedule_key(ms(5), 2).unwrap();
+    drop(shard);
+    wait_until("the worker has fired it", || count(2));
+    for round in 0..20 {
+        // Back from the worker, which sleeps or is about to.
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(us(100), 3 + 2 * round).unwrap();
+        turn_until(&mut shard, || count(3 + 2 * round as usize));
+        timer.schedule_key(us(100), 4 + 2 * round).unwrap();
+        drop(shard);
+        wait_until("the worker has fired it", || count(4 + 2 * round as usize));
+    }
+    let calls = calls.lock().unwrap();
+    let workers: Vec<_> = calls.iter().filter(|(id, _)| id % 2 == 0).map(|call| call.1).collect();
+    assert!(calls.iter().all(|(id, thread)| (*thread == here) == (id % 2 == 1)), "{calls:?}");
+    assert!(workers.windows(2).all(|pair| pair[0] == pair[1]), "one worker for good: {workers:?}");
+}
+
+#[test]
+fn an_earlier_timer_of_another_thread_calls_the_waker() {
+    let (timer, fired) = recording(one_shard());
+    let mut shard = timer.drive_shard(0).unwrap();
+    let bell = Bell::new();
+    let waker = Waker::from(Arc::clone(&bell));
+    timer.schedule_key(HOUR, 1).unwrap();
+    let mut pause = shard.turn(&waker).unwrap();
+    while pause == Some(Duration::ZERO) {
+        pause = shard.turn(&waker).unwrap();
+    }
+    let pause = pause.expect("an hour is a known time");
+    assert!(pause > HOUR - secs(60) && pause < HOUR + secs(1), "{pause:?}");
+    assert_eq!(bell.0.load(Ordering::Relaxed), 0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| timer.schedule_key(2 * HOUR, 2).unwrap());
+    });
+    assert_eq!(bell.0.load(Ordering::Relaxed), 0, "a later one needs no turn");
+    std::thread::scope(|threads| {
+        threads.spawn(|| timer.schedule_key(ms(1), 3).unwrap());
+    });
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    turn_until(&mut shard, || fired.len() == 1);
+}
+
+#[test]
+fn a_driven_shard_on_a_virtual_clock_is_woken_by_it() {
+    let at = Setup::with_workers();
+    let (timer, fired) = at.recording();
+    let mut shard = timer.drive_shard(0).unwrap();
+    let bell = Bell::new();
+    let waker = Waker::from(Arc::clone(&bell));
+    timer.schedule_key(HOUR, 1).unwrap();
+    while shard.turn(&waker).unwrap().is_some() {}
+    at.clock.advance(HOUR);
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    assert!(shard.turn(&waker).is_ok() && fired.ids() == [1]);
+}
+
+#[test]
+fn what_cannot_be_driven_says_why() {
+    let timer: Timer = one_shard().shards(2).build().unwrap();
+    assert_eq!(timer.drive_shard(2).unwrap_err(), TurnError::NoShard { shard: 2, shards: 2 });
+    let mut first = timer.drive_shard(0).unwrap();
+    assert_eq!(timer.drive_shard(0).unwrap_err(), TurnError::Driven { shard: 0 });
+    let other = timer.drive_shard(1).unwrap();
+    drop(other);
+    let again = timer.drive_shard(1).unwrap();
+    assert_eq!(timer.stop().unwrap().len(), 0);
+    assert_eq!(first.turn(Waker::noop()), Err(TurnError::Stopped));
+    assert_eq!(timer.drive_shard(1).unwrap_err(), TurnError::Stopped);
+    drop((first, again));
+    assert!(timer.is_stopped());
+}
+
+#[test]
+fn a_handler_cannot_drive_its_own_engine() {
+    let said = Arc::new(Mutex::new(None));
+    let tells = Arc::clone(&said);
+    let timer = one_shard()
+        .shards(2)
+        .build_per_shard(move |_| {
+            let tells = Arc::clone(&tells);
+            move |timer: &Timer<u64>, _: Expired<u64>| {
+                *tells.lock().unwrap() = timer.drive_shard(1).err();
+            }
+        })
+        .unwrap();
+    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    wait_until("the handler has asked", || said.lock().unwrap().is_some());
+    assert_eq!(*said.lock().unwrap(), Some(TurnError::InsideHandler));
+}
+
+#[test]
+fn the_end_of_an_engine_waits_for_no_driver() {
+    // Nobody turns meanwhile: the thread that would is the one that stops.
+    let (timer, fired) = recording(one_shard());
+    let mut shard = timer.drive_shard(0).unwrap();
+    timer.schedule_key(HOUR, 1).unwrap();
+    assert_eq!(timer.stop().unwrap().len(), 1);
+    assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
+
+    for started in [false, true] {
+        let (timer, fired) = recording(one_shard());
+        if started {
+            timer.start().unwrap();
+        }
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(HOUR, 1).unwrap();
+        assert_eq!(timer.shutdown(Shutdown::FireAll, secs(60)), Ok(Vec::new()));
+        assert_eq!((fired.ids(), shard.turn(Waker::noop())), (vec![1], Err(TurnError::Stopped)));
+
+        let (timer, fired) = recording(one_shard());
+        let shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(ms(30), 1).unwrap();
+        timer.schedule_key(HOUR, 2).unwrap();
+        let until = timer.now() + ms(200);
+        let left = timer.shutdown(Shutdown::Drain { until }, secs(60)).unwrap();
+        assert_eq!((fired.ids(), left.len()), (vec![1], 1));
+        drop(shard);
+    }
+
+    // With the last handle, which a driver is not.
+    let (timer, _fired) = recording(one_shard());
+    let mut shard = timer.drive_shard(0).unwrap();
+    timer.schedule_key(HOUR, 1).unwrap();
+    drop(timer);
+    assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
+    assert_eq!(fired.len(), 0);
+}
+
+#[test]
+fn a_turn_that_is_under_way_ends_before_its_engine_does() {
+    for mode in [Shutdown::ReturnUnfired, Shutdown::FireAll] {
+        let (entered, leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let calls = Arc::new(AtomicUsize::new(0));
+        let handler = {
+            let (entered, leave, calls) = (entered.clone(), leave.clone(), calls.clone());
+            move |_: Expired<u64>| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                entered.store(true, Ordering::Release);
+                wait_until("the test goes on", || leave.load(Ordering::Acquire));
+            }
+        };
+        let timer = one_shard().build_with(handler).unwrap();
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule_key(HOUR, 2).unwrap();
+        let left = std::thread::scope(|threads| {
+            let turning = threads.spawn(move || while shard.turn(Waker::noop()).is_ok() {});
+            wait_until("the handler runs", || entered.load(Ordering::Acquire));
+            let stopping = threads.spawn(|| timer.shutdown(mode, secs(60)).unwrap());
+            std::thread::sleep(ms(20));
+            assert!(!stopping.is_finished(), "the handler runs yet");
+            leave.store(true, Ordering::Release);
+            turning.join().unwrap();
+            stopping.join().unwrap()
+        });
+        let fires = usize::from(mode == Shutdown::FireAll);
+        assert_eq!((calls.load(Ordering::Relaxed), left.len()), (1 + fires, 1 - fires));
+    }
+}
+
+#[test]
+fn wait_idle_waits_for_a_driver_on_another_thread() {
+    let at = Setup::with_workers();
+    let (timer, fired) = at.recording();
+    let mut shard = timer.drive_shard(0).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| turn_until(&mut shard, || done.load(Ordering::Acquire)));
+        for n in 1..50 {
+            timer.schedule_key(ms(1), n).unwrap();
+            at.clock.advance(ms(2));
+            timer.wait_idle();
+            assert_eq!(fired.len() as u64, n);
+        }
+        done.store(true, Ordering::Release);
+    });
+}
+
+#[test]
+fn a_panic_in_a_turn_ends_the_shard_and_says_so() {
+    struct Panics(AtomicBool);
+    impl tickwheel::Clock for Panics {
+        fn now(&self) -> tickwheel::Time {
+            assert!(!self.0.load(Ordering::Relaxed), "the clock is broken");
+            tickwheel::Time::ZERO
+        }
+    }
+    let clock = Arc::new(Panics(AtomicBool::new(false)));
+    let (timer, _fired) = recording(one_shard().clock(Arc::clone(&clock)));
+    let mut shard = timer.drive_shard(0).unwrap();
+    timer.schedule_key(HOUR, 1).unwrap();
+    clock.0.store(true, Ordering::Relaxed);
+    assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Failed { shard: 0 }));
+    assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Failed { shard: 0 }));
+    clock.0.store(false, Ordering::Relaxed);
+    drop(shard);
+    assert_eq!(timer.drive_shard(0).unwrap_err(), TurnError::Failed { shard: 0 });
+    assert_eq!(timer.stop().unwrap().len(), 1);
+}
+
+#[test]
+fn nothing_is_lost_while_shards_change_hands() {
+    const EACH: u64 = 20_000;
+    let timers = stress(2) * EACH;
+    let ledger = Ledger::all_begun(timers);
+    let fired = Arc::clone(&ledger);
+    let handler = move |expired: Expired<u64>| {
+        assert!(!expired.lateness.is_zero() || expired.deadline.as_nanos() > 0);
+        fired.fired(expired.payload);
+    };
+    let timer = one_shard().shards(2).build_with(handler).unwrap();
+    let producing = AtomicUsize::new(2);
+    std::thread::scope(|threads| {
+        for producer in 0..2 {
+            let (timer, ledger, producing) = (&timer, &ledger, &producing);
+            threads.spawn(move || {
+                for id in (producer..timers).step_by(2) {
+                    let delay = us([0, 30, 400, 3000][id as usize / 2 % 4]);
+                    let key = timer.schedule_key(delay, id).unwrap();
+                    if id % 8 < 2 {
+                        timer
+                            .cancel(key)
+                            .into_payload()
+                            .into_iter()
+                            .for_each(|id| ledger.cancelled(id));
+                    }
+                }
+                producing.fetch_sub(1, Ordering::Release);
+            });
+        }
+        for number in 0..2 {
+            let (timer, producing) = (&timer, &producing);
+            threads.spawn(move || {
+                while producing.load(Ordering::Acquire) > 0 {
+                    let mut shard = timer.drive_shard(number).unwrap();
+                    for _ in 0..10 {
+                        shard.turn(Waker::noop()).unwrap();
+                    }
+                    drop(shard);
+                    std::thread::sleep(us(100));
+                }
+            });
+        }
+    });
+    // By the workers.
+    wait_until("all have ended", || timer.pending() == 0);
+    assert_eq!(timer.stop().unwrap().len(), 0);
+    let Ends { fired, cancelled, .. } = ledger.check();
+    assert_eq!(fired + cancelled, timers);
+}
