@@ -74,7 +74,7 @@
 //! # async fn answer() -> u8 { 17 }
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 //! let answer = tickwheel::timeout(Duration::from_secs(5), answer()).await?;
-//! tickwheel::sleep(Duration::from_millis(20)).await?;
+//! tickwheel::sleep(Duration::from_millis(20)).await;
 //! # drop(answer); Ok(()) }
 //! # }
 //! ```
@@ -157,8 +157,8 @@ pub use engine::{
 pub use event_loop::{EventLoopTimer, Remote};
 #[cfg(feature = "futures")]
 pub use futures::{
-    Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep, sleep_until,
-    timeout, timeout_at,
+    Elapsed, Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at,
 };
 pub use local::{FixedTimer, LocalTimer};
 pub use loop_timer::{Expirations, LoopTimer};

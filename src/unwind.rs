@@ -31,10 +31,4 @@ impl<T: UnwindSafe> UnwindSafe for EventLoopTimer<T> {}
 impl<T: RefUnwindSafe> RefUnwindSafe for EventLoopTimer<T> {}
 
 #[cfg(feature = "futures")]
-impl UnwindSafe for Sleep {}
-#[cfg(feature = "futures")]
-impl RefUnwindSafe for Sleep {}
-#[cfg(feature = "futures")]
-impl UnwindSafe for Interval {}
-#[cfg(feature = "futures")]
-impl RefUnwindSafe for Interval {}
+survives!(Sleep<T>, Interval<T>);

@@ -412,6 +412,13 @@ fn refusals_name_their_cause() {
     assert!(refused.source().is_none(), "the limit has no cause");
     timer.stop().unwrap();
 
-    let elapsed = tickwheel::TimeoutError::Elapsed;
-    assert!(elapsed.is_elapsed() && elapsed.source().is_none());
+    use std::io::{Error, ErrorKind};
+    use tickwheel::{Elapsed, SleepError, TimeoutError};
+    assert_eq!(Error::from(Elapsed).kind(), ErrorKind::TimedOut);
+    assert_eq!(Error::from(TimeoutError::Elapsed).kind(), ErrorKind::TimedOut);
+    let stopped = SleepError::from(ScheduleErrorKind::Stopped);
+    for error in [Error::from(stopped.clone()), TimeoutError::Sleep(stopped.clone()).into()] {
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Other, stopped.to_string()));
+        assert!(error.into_inner().is_some(), "the cause is kept");
+    }
 }

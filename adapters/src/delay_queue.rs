@@ -89,7 +89,7 @@ use tickwheel::{
 #[must_use = "items come out only of a queue that is polled"]
 pub struct DelayQueue<T> {
     items: LocalTimer<T>,
-    sleep: Sleep,
+    sleep: Sleep<SleepError>,
     /// The sleep is under way, with the waker of the latest poll.
     waiting: bool,
     /// The engine's clock as it was read last: what was due then is due.

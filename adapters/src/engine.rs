@@ -2,7 +2,7 @@
 
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use std::time::Duration;
-use tickwheel::{Sleep, Timer};
+use tickwheel::{Sleep, SleepError, Timer};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -16,18 +16,18 @@ pub(crate) enum Engine {
 impl Engine {
     /// Not armed before it is polled.
     #[cfg(any(feature = "hyper", feature = "tower"))]
-    pub(crate) fn sleep(&self, delay: Duration) -> Sleep {
+    pub(crate) fn sleep(&self, delay: Duration) -> Sleep<SleepError> {
         match self {
-            Self::Shared => tickwheel::sleep(delay),
+            Self::Shared => tickwheel::sleep(delay).into(),
             Self::Own(timer) => timer.sleep(delay),
         }
     }
 
     /// As [`sleep`](Self::sleep), until a point in time.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
-    pub(crate) fn sleep_until(&self, deadline: std::time::Instant) -> Sleep {
+    pub(crate) fn sleep_until(&self, deadline: std::time::Instant) -> Sleep<SleepError> {
         match self {
-            Self::Shared => tickwheel::sleep_until(deadline),
+            Self::Shared => tickwheel::sleep_until(deadline).into(),
             Self::Own(timer) => timer.sleep(deadline),
         }
     }

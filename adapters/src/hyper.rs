@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tickwheel::{Sleep, Timer};
+use tickwheel::{Sleep, SleepError, Timer};
 
 /// A timer for hyper's connections: `builder.timer(HyperTimer::shared())`.
 ///
@@ -61,7 +61,7 @@ impl rt::Timer for HyperTimer {
 }
 
 /// A sleep that ends in any case.
-struct HyperSleep(Sleep);
+struct HyperSleep(Sleep<SleepError>);
 
 impl rt::Sleep for HyperSleep {}
 

@@ -109,7 +109,7 @@ pin_project! {
     pub struct IdleBody<B> {
         #[pin]
         body: B,
-        idle: Sleep,
+        idle: Sleep<SleepError>,
         limit: Duration,
         // A frame has been asked for and was not there.
         is_pausing: bool,

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
-use tickwheel::{Sleep, Timer};
+use tickwheel::{Sleep, SleepError, Timer};
 
 /// A runtime for quinn's endpoints: sockets and tasks of another one, timers of ours.
 ///
@@ -69,7 +69,7 @@ impl<R: Runtime> Runtime for QuinnRuntime<R> {
 /// A connection's timer.
 #[derive(Debug)]
 struct QuinnTimer<R> {
-    sleep: Sleep,
+    sleep: Sleep<SleepError>,
     deadline: Instant,
     runtime: Arc<R>,
     /// The other runtime's, if the engine takes none: a timer that is over too early would be asked for ever.

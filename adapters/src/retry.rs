@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tickwheel::{Sleep, Timer};
+use tickwheel::{Sleep, SleepError, Timer};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -150,7 +150,7 @@ pin_project! {
     enum Stage<F, A> {
         Asked { #[pin] answer: F },
         // The answer counts if there is no timer for the pause.
-        Pausing { sleep: Sleep, answer: Option<A> },
+        Pausing { sleep: Sleep<SleepError>, answer: Option<A> },
         Readying,
     }
 }

@@ -5,7 +5,7 @@
 //! for task in tickwheel_util::smol::drive_shared()? {
 //!     smol::spawn(task).detach();
 //! }
-//! let _ = tickwheel::sleep(std::time::Duration::from_millis(5)).await;
+//! tickwheel::sleep(std::time::Duration::from_millis(5)).await;
 //! # std::io::Result::Ok(()) }).unwrap();
 //! ```
 //!

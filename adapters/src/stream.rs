@@ -2,15 +2,29 @@
 
 use crate::DelayQueue;
 use futures_core::Stream;
-use std::pin::Pin;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tickwheel::{Expired, Interval, SleepError, Time};
 
 /// Turns an [`Interval`] into a `Stream`: one [`tick`](Interval::tick) after the other, without an end.
 #[derive(Debug)]
-pub struct IntervalStream(pub Interval);
+pub struct IntervalStream<E = Infallible>(pub Interval<E>);
 
 impl Stream for IntervalStream {
+    type Item = Time;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Time>> {
+        pin!(self.0.tick()).poll(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
+impl Stream for IntervalStream<SleepError> {
     type Item = Result<Time, SleepError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

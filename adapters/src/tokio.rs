@@ -6,7 +6,7 @@
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap().block_on(async {
 //! tickwheel_util::tokio::drive_shared()?;
-//! let _ = tickwheel::sleep(std::time::Duration::from_millis(5)).await;
+//! tickwheel::sleep(std::time::Duration::from_millis(5)).await;
 //! # std::io::Result::Ok(()) }).unwrap();
 //! ```
 //!

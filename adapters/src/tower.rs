@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tickwheel::{Timeout, Timer};
+use tickwheel::{SleepError, Timeout, Timer};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -73,7 +73,7 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let (limit, answer) = (self.layer.limit, self.inner.call(request));
         let answer = match &self.layer.engine {
-            Engine::Shared => tickwheel::timeout(limit, answer),
+            Engine::Shared => tickwheel::timeout(limit, answer).into(),
             Engine::Own(timer) => timer.timeout(limit, answer),
         };
         LimitedFuture { answer }
@@ -86,7 +86,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are awaited or polled"]
     pub struct LimitedFuture<F> {
         #[pin]
-        answer: Timeout<F>,
+        answer: Timeout<F, SleepError>,
     }
 }
 

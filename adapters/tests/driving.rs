@@ -132,12 +132,12 @@ fn smol_drives_the_shared_engine() {
         let task = smol::spawn(tasks.remove(0));
         for delay in [0, 1, 7, 30] {
             let start = Instant::now();
-            let _ = tickwheel::sleep(delay * MS).await;
+            tickwheel::sleep(delay * MS).await;
             assert!(start.elapsed() >= delay * MS);
         }
         let sleeping = tickwheel::sleep(20 * MS);
         // The worker, which there has not been so far, takes over.
         assert!(task.cancel().await.is_none());
-        let _ = sleeping.await;
+        sleeping.await;
     });
 }

@@ -255,7 +255,7 @@ fn sleeps(runtime: &tokio::runtime::Runtime, way: Way, tasks: u64, ms: u64) -> F
         runtime.spawn(async move {
             let left = due.saturating_duration_since(Instant::now());
             match way {
-                Way::Workers | Way::Driven => _ = tickwheel::sleep(left).await,
+                Way::Workers | Way::Driven => tickwheel::sleep(left).await,
                 _ => tokio::time::sleep(left).await,
             }
             record(due);

@@ -230,7 +230,7 @@ fn perform(way: Way) {
     }
 }
 
-fn polled(mut sleep: Sleep) -> Result<Sleep, SleepError> {
+fn polled(mut sleep: Sleep<SleepError>) -> Result<Sleep<SleepError>, SleepError> {
     let poll = sleep.poll_sleep(&mut Context::from_waker(Waker::noop()));
     if let Poll::Ready(Err(error)) = poll { Err(error) } else { Ok(sleep) }
 }

@@ -70,5 +70,5 @@ pub use submitter::Submitter;
 pub use task::TimerTask;
 pub use timer::Timer;
 #[cfg(feature = "futures")]
-pub(crate) use wake_timer::WakeTimer;
+pub(crate) use wake_timer::{Stage, WakeTimer};
 pub use weak::WeakTimer;

@@ -24,58 +24,77 @@ use crate::contain;
 use crate::node::exchange::NotExchanged;
 use crate::state::{Phase, State};
 use crate::sync::slot;
-use crate::time::{Deadline, Period, Time, When};
+use crate::time::{Deadline, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
 
-/// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
+/// Where a sleep stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    data: usize,
-    vtable: usize,
+pub(crate) enum Stage {
+    /// No timer yet. `look`: the deadline may have passed before the first poll.
+    Unarmed {
+        look: bool,
+    },
+    Armed,
+    Elapsed,
 }
 
-impl Identity {
+impl Stage {
     #[inline]
-    fn of(waker: &Waker) -> Self {
-        Self { data: waker.data() as usize, vtable: std::ptr::from_ref(waker.vtable()) as usize }
+    pub(crate) fn new(when: When) -> Self {
+        if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
     }
 }
 
-/// A timer that has been armed and not let go of.
-#[derive(Clone, Copy)]
-struct Armed {
-    key: Key<TimerTask>,
-    /// The waker that the node carries, if it carries one.
-    waker: Identity,
-}
-
-/// See the module.
+/// See the module. Flat, because tasks hold many of them.
 pub(crate) struct WakeTimer {
     engine: EngineRef<TimerTask>,
+    /// The waker that the armed timer's node carries, if it carries one.
+    waker: (usize, usize),
+    /// A timer that has been armed and not let go of.
+    armed: Option<Key<TimerTask>>,
     /// Counted as a handle of the engine; one that is static is never freed.
     counted: bool,
-    armed: Option<Armed>,
+    /// The sleep's, where it takes no room.
+    pub(crate) stage: Stage,
+}
+
+/// Returns which waker it is: two wakers that are equal wake the same task, while one of them lives.
+#[inline]
+fn identity(waker: &Waker) -> (usize, usize) {
+    (waker.data() as usize, std::ptr::from_ref(waker.vtable()) as usize)
 }
 
 impl WakeTimer {
     pub(crate) fn of(timer: &Timer) -> Self {
         let engine = timer.engine();
         slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.bump());
-        Self { engine: EngineRef::new(engine), counted: true, armed: None }
+        Self::new(timer, true)
     }
 
     /// Like [`of`](Self::of), without a reference count.
     #[inline]
     pub(crate) fn of_static(timer: &'static Timer) -> Self {
-        Self { engine: EngineRef::new(timer.engine()), counted: false, armed: None }
+        Self::new(timer, false)
+    }
+
+    #[inline]
+    fn new(timer: &Timer, counted: bool) -> Self {
+        let (engine, stage) = (EngineRef::new(timer.engine()), Stage::Elapsed);
+        Self { engine, waker: (0, 0), armed: None, counted, stage }
+    }
+
+    /// Gives a long delay its slack, on the shared engine.
+    #[inline]
+    fn with_slack(&self, when: When) -> When {
+        if self.counted { when } else { when.with_usual_slack() }
     }
 
     /// The deadline of a timer that is set now, before it is rounded to a tick.
     #[inline]
     pub(crate) fn time(&self, when: When) -> Time {
         // A sleep of zero is ready at once, so its deadline must not lie ahead of the clock, as the quick one may.
-        if when.is_now() { self.now() } else { self.engine.source.time(when) }
+        if when.is_now() { self.now() } else { self.engine.source.time(self.with_slack(when)) }
     }
 
     /// Never ahead of the clock.
@@ -83,21 +102,16 @@ impl WakeTimer {
         self.engine.now()
     }
 
-    /// The deadline after `nominal`, which is handled now.
-    pub(crate) fn next(&self, period: Period, nominal: Time) -> Time {
-        period.next(nominal, self.engine.now())
-    }
-
     /// Arms the timer, which must not be armed.
     pub(crate) fn arm(&mut self, deadline: Time, waker: &Waker) -> Result<(), ScheduleErrorKind> {
         debug_assert!(self.armed.is_none(), "let go of before");
         // Of the user's, and before anything is armed.
         let waker = waker.clone();
-        let identity = Identity::of(&waker);
+        let identity = identity(&waker);
         let tick = self.engine.rate.deadline_at(deadline);
         match self.engine.schedule(tick, TimerTask::waking(waker), true) {
             Ok(key) => {
-                self.armed = Some(Armed { key, waker: identity });
+                (self.armed, self.waker) = (Some(key), identity);
                 Ok(())
             }
             Err(error) => {
@@ -112,21 +126,18 @@ impl WakeTimer {
     /// ended it is let go of.
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        let Some(armed) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
-        let mut phase = self.engine.phase_of(armed.key);
+        let Some(key) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
+        let mut phase = self.engine.phase_of(key);
         if phase == Phase::Pending {
             if self.engine.phase() == super::state::Phase::Init {
                 return self.poll_in_a_fork(waker);
             }
-            if armed.waker == Identity::of(waker) {
+            if self.waker == identity(waker) || self.exchange(key, waker) {
                 return Poll::Pending;
             }
-            if self.exchange(armed.key, waker) {
-                return Poll::Pending;
-            }
-            phase = self.engine.phase_of(armed.key);
+            phase = self.engine.phase_of(key);
         }
-        let kind = (phase != Phase::Fired).then(|| self.engine.why_closed(armed.key.shard()));
+        let kind = (phase != Phase::Fired).then(|| self.engine.why_closed(key.shard()));
         self.disarm();
         Poll::Ready(kind.map_or(Ok(()), Err))
     }
@@ -146,7 +157,7 @@ impl WakeTimer {
 
     /// Whether the timer is armed and has fired.
     pub(crate) fn has_fired(&self) -> bool {
-        self.armed.is_some_and(|armed| self.engine.phase_of(armed.key) == Phase::Fired)
+        self.armed.is_some_and(|key| self.engine.phase_of(key) == Phase::Fired)
     }
 
     /// Puts another waker in the place of the one that the node carries; false if the timer has ended.
@@ -154,13 +165,13 @@ impl WakeTimer {
     fn exchange(&mut self, key: Key<TimerTask>, waker: &Waker) -> bool {
         // Of the user's, and before anything is done.
         let waker = waker.clone();
-        let identity = Identity::of(&waker);
+        let identity = identity(&waker);
         let task = TimerTask::waking(waker);
         let exchanged = self.engine.on_shard(key, |producer| producer.exchange(key, task));
         match exchanged {
             Some(Ok(before)) => {
                 // Before the old one goes, whose destructor may do anything.
-                self.armed = Some(Armed { key, waker: identity });
+                self.waker = identity;
                 forget(before);
                 true
             }
@@ -177,8 +188,10 @@ impl WakeTimer {
     /// Moves the timer; if its time has come it is let go of, and its waker has been woken. The deadline, and whether
     /// the timer is armed.
     pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
-        let Some(Armed { key, .. }) = self.armed else { return (self.time(when), false) };
-        let Deadline { mut nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
+        let Some(key) = self.armed else { return (self.time(when), false) };
+        let delayed = self.with_slack(when);
+        let Deadline { mut nominal, tick } =
+            self.engine.source.deadline(&self.engine.rate, delayed);
         if when.is_now() {
             nominal = self.now();
         }
@@ -200,7 +213,7 @@ impl WakeTimer {
     /// Returns the timer's task, if it is pending.
     #[inline]
     fn end(&mut self) -> Option<TimerTask> {
-        let Armed { key, .. } = self.armed.take()?;
+        let key = self.armed.take()?;
         let taken = self.engine.on_shard(key, |producer| {
             let taken = producer.cancel_held(key.index());
             producer.release(key.index());

@@ -1,12 +1,12 @@
 //! Why a future ends before its time.
 
 use crate::types::ScheduleErrorKind;
-use core::fmt;
+use std::io;
 
 /// Why a [`Sleep`](crate::Sleep) or an [`Interval`](crate::Interval) cannot go on: its timer was not accepted, or its
 /// engine has been stopped.
 ///
-/// The future may be polled again; it tries again then.
+/// The future may be polled again; it tries again then. As an [`io::Error`] its kind is `Other`.
 ///
 /// ```
 /// use std::task::{Context, Poll, Waker};
@@ -28,20 +28,23 @@ pub struct SleepError {
     kind: ScheduleErrorKind,
 }
 
-impl fmt::Display for SleepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind } = self;
-        write!(f, "the sleep ended before its time: {kind}")
-    }
+error_texts! { SleepError
+    Self { kind } => "the sleep ended before its time: {kind}",
 }
-
-impl core::error::Error for SleepError {}
 
 impl SleepError {
     /// Returns why.
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {
         &self.kind
+    }
+
+    /// Ends the poll of a future that has no error to return.
+    #[cold]
+    pub(super) fn raise(self) -> ! {
+        panic!(
+            "the shared engine has no timer for a future: {self}; a `Timer` returns this as an error"
+        )
     }
 }
 
@@ -51,19 +54,40 @@ impl From<ScheduleErrorKind> for SleepError {
     }
 }
 
-/// Why a [`Timeout`](crate::Timeout) has no result.
+/// Tells that a future was not ready in time: the error of [`timeout()`](crate::timeout).
+///
+/// As an [`io::Error`] its kind is `TimedOut`.
+///
+/// ```
+/// use std::io;
+/// use std::time::Duration;
+/// use tickwheel::timeout;
+///
+/// async fn line(read: impl Future<Output = io::Result<String>>) -> io::Result<String> {
+///     timeout(Duration::from_secs(5), read).await?
+/// }
+/// # drop(line(async { Ok(String::new()) }));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+error_texts! { Elapsed
+    Self => "the future was not ready in time",
+}
+
+/// Why a [`Timeout`](crate::Timeout) of [`Timer::timeout`](crate::Timer::timeout) has no result.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{TimeoutError, timeout};
+/// use tickwheel::{Timer, TimeoutError};
 ///
-/// async fn ask(question: impl Future<Output = u32>) -> Result<u32, TimeoutError> {
-///     match timeout(Duration::from_secs(5), question).await {
-///         Err(error) if error.is_elapsed() => Ok(0), // a default
+/// async fn ask(timer: &Timer, question: impl Future<Output = u32>) -> Result<u32, TimeoutError> {
+///     match timer.timeout(Duration::from_secs(5), question).await {
+///         Err(TimeoutError::Elapsed) => Ok(0), // a default
 ///         answer => answer,
 ///     }
 /// }
-/// # drop(ask(async { 17 }));
+/// # drop(ask(&Timer::new().unwrap(), async { 17 }));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -75,8 +99,18 @@ pub enum TimeoutError {
 }
 
 error_texts! { TimeoutError
-    Self::Elapsed => "the future was not ready in time",
+    Self::Elapsed => "{Elapsed}",
     Self::Sleep(source) => "{source}",
+}
+
+impl TimeoutError {
+    /// Returns the one reason that a timeout of the shared engine has.
+    pub(super) fn elapsed(self) -> Elapsed {
+        match self {
+            Self::Elapsed => Elapsed,
+            Self::Sleep(error) => error.raise(),
+        }
+    }
 }
 
 impl From<SleepError> for TimeoutError {
@@ -85,10 +119,20 @@ impl From<SleepError> for TimeoutError {
     }
 }
 
-impl TimeoutError {
-    /// Returns whether the time was over.
-    #[must_use]
-    pub const fn is_elapsed(&self) -> bool {
-        matches!(self, Self::Elapsed)
+macro_rules! io_errors {
+    ($($error:ident: $kind:expr),+) => {$(
+        impl From<$error> for io::Error {
+            fn from(error: $error) -> Self {
+                Self::new($kind(&error), error)
+            }
+        }
+    )+};
+}
+io_errors! {
+    SleepError: |_| io::ErrorKind::Other,
+    Elapsed: |_| io::ErrorKind::TimedOut,
+    TimeoutError: |error: &_| match error {
+        TimeoutError::Elapsed => io::ErrorKind::TimedOut,
+        TimeoutError::Sleep(_) => io::ErrorKind::Other,
     }
 }

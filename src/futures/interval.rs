@@ -3,162 +3,241 @@
 use super::error::SleepError;
 use super::sleep::{Sleep, shared};
 use crate::engine::{Timer, WakeTimer};
-use crate::time::{Period, Time, When};
+use crate::time::{MissedTicks, Period, Time, When};
+use std::convert::Infallible;
 use std::future::poll_fn;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 /// One tick per period: `interval.tick().await`.
 ///
 /// Made by [`interval()`], [`interval_at`] and [`Timer::interval`]. It does not drift: each deadline is counted from
-/// the one before, not from the time at which a task asked for it. [`Period`] says what happens to ticks that were
-/// missed because no task did ([`MissedTicks`](crate::MissedTicks)); with a fixed delay the pause begins when the next
-/// tick is asked for.
+/// the one before, not from the time at which a task asked for it. Ticks that were missed because no task asked are
+/// left out; [`missed_ticks`](Self::missed_ticks) changes that. With a [`Period`] of a fixed delay the pause begins
+/// when the next tick is asked for.
 ///
 /// ```
 /// use std::task::{Context, Waker};
 /// use std::time::Duration;
-/// use tickwheel::{Interval, MissedTicks, Period, SleepError};
+/// use tickwheel::Interval;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// async fn three(mut beat: Interval) -> Result<(), SleepError> {
+/// async fn three(mut beat: Interval) {
 ///     for _ in 0..3 {
-///         println!("due at {}", beat.tick().await?);
+///         println!("due at {}", beat.tick().await);
 ///     }
-///     Ok(())
 /// }
 ///
 /// // By hand:
-/// let mut beat = tickwheel::interval(Period::fixed_rate(Duration::from_secs(60), MissedTicks::Skip)?);
+/// let mut beat = tickwheel::interval(Duration::from_secs(60));
 /// let mut cx = Context::from_waker(Waker::noop());
 /// assert!(beat.poll_tick(&mut cx).is_ready()); // the first one at once
 /// assert!(beat.poll_tick(&mut cx).is_pending());
-/// beat.reset(Duration::from_secs(5)); // the next one earlier
+/// beat.reset_after(Duration::from_secs(5)); // the next one earlier
 /// assert_eq!(beat.period().length(), Duration::from_secs(60));
 /// # drop(three(beat));
-/// # Ok(()) }
 /// ```
 #[derive(Debug)]
-pub struct Interval {
-    sleep: Sleep,
+pub struct Interval<E = Infallible> {
+    /// Until the next tick, or a little longer.
+    sleep: Sleep<E>,
     period: Period,
-    /// The last tick's deadline, if the next one is counted from when it is asked for.
-    resting: Option<Time>,
+    /// The next tick's deadline; the last one's while `resting`.
+    due: Time,
+    /// The next tick is counted from when it is asked for.
+    resting: bool,
 }
 
 /// Ticks once per period on the process's shared engine, the first time at once; see [`Interval`].
 ///
+/// A [`Duration`] is a period of a fixed rate that leaves missed ticks out. Ticks a second or more apart have the
+/// slack of [`sleep()`](crate::sleep), which does not add up; [`Timer::interval`] has none.
+///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{MissedTicks, Period};
+/// use tickwheel::{MissedTicks, interval};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut heartbeat = tickwheel::interval(Period::fixed_rate(Duration::from_secs(5), MissedTicks::Skip)?);
-/// let beat = async move {
-///     heartbeat.tick().await?; // at once
-///     heartbeat.tick().await   // five seconds later
+/// let beat = async {
+///     let mut heartbeat = interval(Duration::from_secs(5)).missed_ticks(MissedTicks::Delay);
+///     heartbeat.tick().await; // at once
+///     heartbeat.tick().await; // five seconds later
 /// };
 /// # drop(beat);
-/// # Ok(()) }
 /// ```
 ///
 /// # Panics
 ///
 /// Like [`sleep()`](crate::sleep).
-pub fn interval(period: Period) -> Interval {
-    Interval::new(shared(), Duration::ZERO.into(), period)
+pub fn interval(period: impl Into<Period>) -> Interval {
+    interval_at(Duration::ZERO, period)
 }
 
 /// Ticks once per period on the process's shared engine, the first time at `first`; see [`Interval`].
 ///
 /// ```
-/// use std::time::{Duration, Instant};
-/// use tickwheel::{MissedTicks, Period, interval_at};
+/// use std::time::Duration;
+/// use tickwheel::interval_at;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let minute = Duration::from_secs(60);
-/// let period = Period::fixed_rate(minute, MissedTicks::Skip)?;
-/// let beat = interval_at(Instant::now() + minute, period); // not at once
+/// let beat = interval_at(minute, minute); // not at once
 /// # drop(beat);
-/// # Ok(()) }
 /// ```
 ///
 /// # Panics
 ///
 /// Like [`sleep()`](crate::sleep).
-pub fn interval_at(first: Instant, period: Period) -> Interval {
-    Interval::new(shared(), first.into(), period)
+pub fn interval_at(first: impl Into<When>, period: impl Into<Period>) -> Interval {
+    Interval::new(shared(), first.into(), period.into())
 }
 
 impl Timer {
-    /// Ticks once per period, the first time at `first`; see [`Interval`].
+    /// Ticks once per period, the first time at once; see [`Interval`].
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{MissedTicks, Period, Timer};
+    /// use tickwheel::{Period, Timer};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Timer::new()?;
     /// let minute = Duration::from_secs(60);
-    /// let beat = timer.interval(minute, Period::fixed_rate(minute, MissedTicks::Skip)?);
-    /// # drop(beat);
+    /// let beat = timer.interval(minute);
+    /// let pause = timer.interval_at(minute, Period::fixed_delay(minute)?); // not at once
+    /// # drop((beat, pause));
     /// # Ok(()) }
     /// ```
-    pub fn interval(&self, first: impl Into<When>, period: Period) -> Interval {
-        Interval::new(WakeTimer::of(self), first.into(), period)
+    pub fn interval(&self, period: impl Into<Period>) -> Interval<SleepError> {
+        self.interval_at(Duration::ZERO, period)
+    }
+
+    /// Ticks once per period, the first time at `first`; see [`Interval`].
+    pub fn interval_at(
+        &self,
+        first: impl Into<When>,
+        period: impl Into<Period>,
+    ) -> Interval<SleepError> {
+        Interval::new(WakeTimer::of(self), first.into(), period.into())
     }
 }
 
 impl Interval {
-    fn new(wake_timer: WakeTimer, first: When, period: Period) -> Self {
-        Self { sleep: Sleep::new(wake_timer, first), period, resting: None }
+    /// Returns the next tick: its deadline, on the engine's clock, once that has passed.
+    ///
+    /// A call that is dropped before it is ready misses no tick.
+    ///
+    /// # Panics
+    ///
+    /// Like a [`Sleep`].
+    pub async fn tick(&mut self) -> Time {
+        poll_fn(|cx| self.poll_tick(cx)).await.unwrap_or_else(|error| error.raise())
     }
+}
 
+impl Interval<SleepError> {
     /// Returns the next tick: its deadline, on the engine's clock, once that has passed.
     ///
     /// A call that is dropped before it is ready misses no tick.
     ///
     /// # Errors
     ///
-    /// As a [`Sleep`]; the next call tries again.
+    /// Like a [`Sleep`]; the next call tries again.
     pub async fn tick(&mut self) -> Result<Time, SleepError> {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
+}
 
-    /// Like [`tick`](Self::tick), for futures written by hand.
+impl<E> Interval<E> {
+    fn new(wake_timer: WakeTimer, first: When, period: Period) -> Self {
+        let sleep = Sleep::new(wake_timer, first);
+        Self { due: sleep.deadline(), sleep, period, resting: false }
+    }
+
+    /// Sets what happens to ticks that were missed, and makes the period one of a fixed rate.
+    #[must_use]
+    pub fn missed_ticks(mut self, missed: MissedTicks) -> Self {
+        self.period = Period::fixed_rate(self.period.length(), missed).unwrap_or(self.period);
+        self
+    }
+
+    /// Like [`tick`](Interval::tick), for futures written by hand.
     ///
     /// # Errors
     ///
-    /// Like [`tick`](Self::tick).
+    /// Like [`Sleep::poll_sleep`].
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Time, SleepError>> {
-        if let Some(last) = self.resting {
+        if self.resting {
             // Reads the clock, which is the user's: if that panics, the next call begins here again.
-            self.sleep.reset_after(self.period, last);
-            self.resting = None;
+            self.proceed();
+            self.resting = false;
         }
-        match self.sleep.poll_sleep(cx) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) => {}
-        }
-        let due = self.sleep.deadline();
+        ready!(self.sleep.poll_sleep(cx))?;
+        let due = self.due;
         if self.period.is_fixed_delay() {
-            self.resting = Some(due);
+            self.resting = true;
         } else {
-            self.sleep.reset_after(self.period, due);
+            self.proceed();
         }
         Poll::Ready(Ok(due))
     }
 
+    /// Sleeps until the tick after `due`, which is handled now.
+    fn proceed(&mut self) {
+        let now = self.sleep.now();
+        let next = self.period.next(self.due, now);
+        // A delay, because a long one has a slack.
+        self.sleep.reset(if next < Time::MAX { next - now } else { Duration::MAX });
+        self.due = next;
+    }
+
+    /// Goes on with a tick one period from now, and counts the later ones from there.
+    pub fn reset(&mut self) {
+        self.reset_after(self.period.length());
+    }
+
+    /// Goes on with a tick now, and counts the later ones from there.
+    pub fn reset_immediately(&mut self) {
+        self.reset_after(Duration::ZERO);
+    }
+
     /// Goes on with a tick after a while or at a point in time, and counts the later ones from there.
-    pub fn reset(&mut self, when: impl Into<When>) {
+    pub fn reset_after(&mut self, when: impl Into<When>) {
         self.sleep.reset(when);
-        self.resting = None;
+        self.due = self.sleep.deadline();
+        self.resting = false;
     }
 
     /// Returns the period of the interval.
     #[must_use]
     pub const fn period(&self) -> Period {
         self.period
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::{Builder, Drive, ManualClock, Pinning};
+    use std::task::Waker;
+
+    #[test]
+    fn the_slack_of_ticks_does_not_add_up() {
+        let (clock, minute) = (ManualClock::new(), Duration::from_secs(60));
+        let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+        let timer: &Timer = Box::leak(Box::new(builder.clock(clock.clone()).build().unwrap()));
+        let shared = WakeTimer::of_static(timer);
+        let mut interval: Interval = Interval::new(shared, Duration::ZERO.into(), minute.into());
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut polled, mut late) = (0, Duration::ZERO);
+        for n in 0..1000 {
+            while interval.poll_tick(&mut cx) != Poll::Ready(Ok(Time::ZERO + n * minute)) {
+                polled += 1;
+                assert!(polled < 10_000, "tick {n} at {}", clock.now());
+                clock.set(interval.sleep.deadline());
+                timer.turn().unwrap();
+                late = late.max(clock.now() - interval.due);
+                // The grid, and the tick.
+                clock.advance(Duration::from_millis(1));
+                timer.turn().unwrap();
+            }
+        }
+        assert!((5..9).contains(&late.as_millis()), "{late:?}: the grid of 8.4 ms is used");
     }
 }

@@ -18,7 +18,7 @@ mod interval;
 mod sleep;
 mod timeout;
 
-pub use error::{SleepError, TimeoutError};
+pub use error::{Elapsed, SleepError, TimeoutError};
 pub use interval::{Interval, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};

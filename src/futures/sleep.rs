@@ -1,13 +1,15 @@
 //! `Sleep`: a future that is ready at a point in time.
 
 use super::error::SleepError;
-use crate::engine::{Timer, WakeTimer, global};
-use crate::time::{Period, Time, When};
+use crate::engine::{Stage, Timer, WakeTimer, global};
+use crate::time::{Time, When};
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A future that is ready at a point in time, and never before.
 ///
@@ -41,29 +43,27 @@ use std::time::{Duration, Instant};
 ///
 /// # Errors
 ///
-/// The output is an error if the timer is not accepted (the engine is full or stopped), or if the engine is stopped
-/// meanwhile: then the future is woken at once, although its time has not come. A
-/// [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child, where the engine's workers are not,
-/// the next poll is told so; no wake comes for it.
+/// The sleep of a [`Timer`] is a `Sleep<SleepError>`, whose output is a `Result`. It is an error if the timer is not
+/// accepted (the engine is full or stopped), or if the engine is stopped meanwhile: then the future is woken at once,
+/// although its time has not come. A [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child,
+/// where the engine's workers are not, the next poll is told so; no wake comes for it.
+///
+/// # Panics
+///
+/// The sleep of a free function has no error to return, and panics: in a forked child, without memory, after
+/// `global()?.stop()`, beyond a limit that the program has given the shared engine. [`poll_sleep`](Self::poll_sleep)
+/// returns the error, and `into()` makes it a `Sleep<SleepError>`.
 #[must_use = "futures do nothing unless they are awaited or polled"]
-pub struct Sleep {
+pub struct Sleep<E = Infallible> {
     wake_timer: WakeTimer,
     deadline: Time,
-    stage: Stage,
+    failure: PhantomData<fn() -> E>,
 }
 
-/// Where a sleep stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// No timer yet. `look`: the deadline may have passed before the first poll.
-    Unarmed {
-        look: bool,
-    },
-    Armed,
-    Elapsed,
-}
-
-/// Sleeps for a while on the process's shared engine; see [`Sleep`].
+/// Sleeps for a while, or until a point in time ([`When`]), on the process's shared engine; see [`Sleep`].
+///
+/// A delay of a second or more has a slack of a thousandth of itself, at most 10 ms, so that sleeps share their
+/// wake-ups. [`When::exact`] refuses it; points in time have none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,28 +81,28 @@ enum Stage {
 /// #     }
 /// # }
 /// # block_on(async {
-/// tickwheel::sleep(Duration::from_millis(5)).await?;
-/// # Ok::<(), tickwheel::SleepError>(()) }).unwrap();
+/// tickwheel::sleep(Duration::from_millis(5)).await;
+/// # });
 /// ```
 ///
 /// # Panics
 ///
-/// If the shared engine cannot be built, which its settings never cause.
+/// If the shared engine cannot be built, which its settings never cause. For the future see [`Sleep`].
 #[inline]
-pub fn sleep(delay: Duration) -> Sleep {
-    Sleep::new(shared(), delay.into())
+pub fn sleep(when: impl Into<When>) -> Sleep {
+    Sleep::new(shared(), when.into())
 }
 
 /// Sleeps until a point in time on the process's shared engine; see [`Sleep`].
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use tickwheel::{SleepError, sleep_until};
+/// use tickwheel::sleep_until;
 ///
-/// async fn twice(pause: Duration) -> Result<(), SleepError> {
+/// async fn twice(pause: Duration) {
 ///     let start = Instant::now();
-///     sleep_until(start + pause).await?;
-///     sleep_until(start + 2 * pause).await
+///     sleep_until(start + pause).await;
+///     sleep_until(start + 2 * pause).await;
 /// }
 /// # drop(twice(Duration::ZERO));
 /// ```
@@ -111,7 +111,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 ///
 /// Like [`sleep()`].
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::new(shared(), deadline.into())
+    sleep(deadline)
 }
 
 /// The shared engine.
@@ -136,16 +136,17 @@ impl Timer {
     /// assert!(sleep.deadline() > timer.now());
     /// # Ok(()) }
     /// ```
-    pub fn sleep(&self, when: impl Into<When>) -> Sleep {
+    pub fn sleep(&self, when: impl Into<When>) -> Sleep<SleepError> {
         Sleep::new(WakeTimer::of(self), when.into())
     }
 }
 
-impl Sleep {
+impl<E> Sleep<E> {
     #[inline]
-    pub(super) fn new(wake_timer: WakeTimer, when: When) -> Self {
+    pub(super) fn new(mut wake_timer: WakeTimer, when: When) -> Self {
         let deadline = wake_timer.time(when);
-        Self { wake_timer, deadline, stage: Stage::new(when) }
+        wake_timer.stage = Stage::new(when);
+        Self { wake_timer, deadline, failure: PhantomData }
     }
 
     /// Returns when it is ready, on the engine's clock.
@@ -157,7 +158,7 @@ impl Sleep {
     /// Returns whether its time has come, as far as it knows: a sleep that was never polled does not ask.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.stage == Stage::Elapsed || self.wake_timer.has_fired()
+        self.wake_timer.stage == Stage::Elapsed || self.wake_timer.has_fired()
     }
 
     /// Sleeps on, or anew, for a while from now or until a point in time.
@@ -170,13 +171,8 @@ impl Sleep {
         let (deadline, is_armed) = self.wake_timer.reset(when);
         self.deadline = deadline;
         if !is_armed {
-            self.stage = Stage::new(when);
+            self.wake_timer.stage = Stage::new(when);
         }
-    }
-
-    /// Sleeps until the deadline that follows `nominal`, which is handled now.
-    pub(super) fn reset_after(&mut self, period: Period, nominal: Time) {
-        self.reset(self.wake_timer.next(period, nominal));
     }
 
     /// Returns the time by the engine's clock.
@@ -194,13 +190,13 @@ impl Sleep {
     /// Cancels the timer, if one is armed: no task is woken before the next poll, which arms it anew.
     pub fn cancel(&mut self) {
         self.wake_timer.disarm();
-        self.stage = Stage::Unarmed { look: true };
+        self.wake_timer.stage = Stage::Unarmed { look: true };
     }
 
-    /// Like [`poll`](Future::poll), for a sleep inside another future.
+    /// Like [`poll`](Future::poll), for a sleep inside another future; returns the error of any engine.
     #[inline]
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        match self.stage {
+        match self.wake_timer.stage {
             Stage::Elapsed => return Poll::Ready(Ok(())),
             Stage::Armed => {}
             Stage::Unarmed { look } => return self.poll_first(look, cx),
@@ -209,31 +205,41 @@ impl Sleep {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(ended) => ended,
         };
-        self.stage = if ended.is_ok() { Stage::Elapsed } else { Stage::Unarmed { look: true } };
+        self.wake_timer.stage =
+            if ended.is_ok() { Stage::Elapsed } else { Stage::Unarmed { look: true } };
         Poll::Ready(ended.map_err(SleepError::from))
     }
 
     fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         if look && self.deadline.has_passed(self.wake_timer.now()) {
-            self.stage = Stage::Elapsed;
+            self.wake_timer.stage = Stage::Elapsed;
             return Poll::Ready(Ok(()));
         }
         if let Err(kind) = self.wake_timer.arm(self.deadline, cx.waker()) {
             return Poll::Ready(Err(SleepError::from(kind)));
         }
-        self.stage = Stage::Armed;
+        self.wake_timer.stage = Stage::Armed;
         Poll::Pending
     }
 }
 
-impl Stage {
-    #[inline]
-    fn new(when: When) -> Self {
-        if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
+impl From<Sleep> for Sleep<SleepError> {
+    fn from(sleep: Sleep) -> Self {
+        let Sleep { wake_timer, deadline, .. } = sleep;
+        Self { wake_timer, deadline, failure: PhantomData }
     }
 }
 
 impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_sleep(cx).map(|ended| ended.unwrap_or_else(|error| error.raise()))
+    }
+}
+
+impl Future for Sleep<SleepError> {
     type Output = Result<(), SleepError>;
 
     #[inline]
@@ -242,7 +248,7 @@ impl Future for Sleep {
     }
 }
 
-impl fmt::Debug for Sleep {
+impl<E> fmt::Debug for Sleep<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep")
             .field("deadline", &self.deadline)
@@ -251,7 +257,15 @@ impl fmt::Debug for Sleep {
     }
 }
 
-const _: () = {
-    const fn is<S: Send + Sync + Unpin>() {}
-    is::<Sleep>();
-};
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_go_anywhere_and_are_small() {
+        const fn is<S: Send + Sync + Unpin>() {}
+        const { is::<Sleep>() };
+        const { is::<Sleep<SleepError>>() };
+        assert_eq!((size_of::<Sleep>(), size_of::<crate::Interval>()), (48, 80));
+    }
+}

@@ -1,20 +1,23 @@
 //! `Timeout`: another future, for so long at most.
 
-use super::error::TimeoutError;
-use super::sleep::{Sleep, sleep, sleep_until};
+use super::error::{Elapsed, SleepError, TimeoutError};
+use super::sleep::{Sleep, sleep};
 use crate::engine::Timer;
 use crate::time::When;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
-/// Another future, for so long at most: its output, or [`TimeoutError::Elapsed`].
+/// Another future, for so long at most: its output, or [`Elapsed`].
 ///
-/// Made by [`timeout()`], [`timeout_at`] and [`Timer::timeout`]. The other future is polled first, so one that is ready
-/// at once costs no timer, and one that is ready late but before it is asked has its output all the same. When the
-/// time is over the other future stops being polled, until a [`reset`](Self::reset): each poll says `Elapsed` again.
-/// It is dropped with this one.
+/// Made by [`timeout()`], [`timeout_at`] and [`Timer::timeout`]. The error of the last is a [`TimeoutError`]: it also
+/// says that there was no timer, where the others panic like a [`Sleep`].
+///
+/// The other future is polled first, so one that is ready at once costs no timer, and one that is ready late but before
+/// it is asked has its output all the same. When the time is over the other future stops being polled, until a
+/// [`reset`](Self::reset): each poll says `Elapsed` again. It is dropped with this one.
 ///
 /// An engine that is shut down by [`FireAll`](crate::Shutdown::FireAll) says `Elapsed` before the time is over.
 ///
@@ -22,7 +25,7 @@ use std::time::{Duration, Instant};
 /// use std::pin::pin;
 /// use std::task::{Context, Poll, Waker};
 /// use std::time::Duration;
-/// use tickwheel::{TimeoutError, timeout};
+/// use tickwheel::{Elapsed, timeout};
 ///
 /// let second = Duration::from_secs(1);
 /// let mut answer = pin!(timeout(5 * second, std::future::pending::<u32>()));
@@ -30,7 +33,7 @@ use std::time::{Duration, Instant};
 /// assert!(answer.as_mut().poll(&mut cx).is_pending());
 /// answer.as_mut().reset(10 * second); // the peer asked for more time
 /// let late = pin!(timeout(Duration::ZERO, std::future::pending::<u32>()));
-/// assert_eq!(late.poll(&mut cx), Poll::Ready(Err(TimeoutError::Elapsed)));
+/// assert_eq!(late.poll(&mut cx), Poll::Ready(Err(Elapsed)));
 ///
 /// // Before it is polled it can be looked at and taken apart.
 /// let answer = timeout(5 * second, std::future::ready(17));
@@ -39,21 +42,22 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited or polled"]
-pub struct Timeout<F> {
+pub struct Timeout<F, E = Infallible> {
     /// Never moves once this has been pinned.
     future: F,
-    sleep: Sleep,
+    sleep: Sleep<E>,
     /// It has said `Elapsed`.
     is_over: bool,
 }
 
-/// Gives a future so long to get ready, on the process's shared engine; see [`Timeout`].
+/// Gives a future so long, or until a point in time ([`When`]), to get ready, on the process's shared engine; see
+/// [`Timeout`].
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{TimeoutError, timeout};
+/// use tickwheel::{Elapsed, timeout};
 ///
-/// async fn first_line(read: impl Future<Output = String>) -> Result<String, TimeoutError> {
+/// async fn first_line(read: impl Future<Output = String>) -> Result<String, Elapsed> {
 ///     timeout(Duration::from_secs(5), read).await
 /// }
 /// # drop(first_line(async { String::new() }));
@@ -62,7 +66,7 @@ pub struct Timeout<F> {
 /// # Panics
 ///
 /// Like [`sleep()`].
-pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
+pub fn timeout<F: IntoFuture>(limit: impl Into<When>, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(limit))
 }
 
@@ -70,10 +74,10 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use tickwheel::{TimeoutError, timeout_at};
+/// use tickwheel::{Elapsed, timeout_at};
 ///
 /// /// Both within five seconds.
-/// async fn both<A: Future, B: Future>(a: A, b: B) -> Result<(A::Output, B::Output), TimeoutError> {
+/// async fn both<A: Future, B: Future>(a: A, b: B) -> Result<(A::Output, B::Output), Elapsed> {
 ///     let deadline = Instant::now() + Duration::from_secs(5);
 ///     Ok((timeout_at(deadline, a).await?, timeout_at(deadline, b).await?))
 /// }
@@ -84,7 +88,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 ///
 /// Like [`sleep()`].
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(future.into_future(), sleep_until(deadline))
+    timeout(deadline, future)
 }
 
 impl Timer {
@@ -104,13 +108,20 @@ impl Timer {
         &self,
         when: impl Into<When>,
         future: F,
-    ) -> Timeout<F::IntoFuture> {
+    ) -> Timeout<F::IntoFuture, SleepError> {
         Timeout::new(future.into_future(), self.sleep(when))
     }
 }
 
-impl<F> Timeout<F> {
-    fn new(future: F, sleep: Sleep) -> Self {
+impl<F> From<Timeout<F>> for Timeout<F, SleepError> {
+    fn from(timeout: Timeout<F>) -> Self {
+        let Timeout { future, sleep, is_over } = timeout;
+        Self { future, sleep: sleep.into(), is_over }
+    }
+}
+
+impl<F, E> Timeout<F, E> {
+    fn new(future: F, sleep: Sleep<E>) -> Self {
         Self { future, sleep, is_over: false }
     }
 
@@ -131,7 +142,7 @@ impl<F> Timeout<F> {
         *is_over = false;
     }
 
-    fn project(self: Pin<&mut Self>) -> (Pin<&mut F>, &mut Sleep, &mut bool) {
+    fn project(self: Pin<&mut Self>) -> (Pin<&mut F>, &mut Sleep<E>, &mut bool) {
         // SAFETY: `future` is pinned as this is: nothing moves it out of a pinned `Timeout`, which has no `Drop`
         // of its own and is `Unpin` only if `F` is. The other fields are `Unpin`.
         unsafe {
@@ -141,25 +152,38 @@ impl<F> Timeout<F> {
     }
 }
 
+impl<F: Future, E> Timeout<F, E> {
+    #[inline]
+    fn poll_limit(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, TimeoutError>> {
+        let (future, sleep, is_over) = self.project();
+        if !*is_over {
+            if let Poll::Ready(output) = future.poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            ready!(sleep.poll_sleep(cx))?;
+            *is_over = true;
+        }
+        Poll::Ready(Err(TimeoutError::Elapsed))
+    }
+}
+
 impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_limit(cx).map_err(TimeoutError::elapsed)
+    }
+}
+
+impl<F: Future> Future for Timeout<F, SleepError> {
     type Output = Result<F::Output, TimeoutError>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (future, sleep, is_over) = self.project();
-        if *is_over {
-            return Poll::Ready(Err(TimeoutError::Elapsed));
-        }
-        if let Poll::Ready(output) = future.poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        match sleep.poll_sleep(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) => {
-                *is_over = true;
-                Poll::Ready(Err(TimeoutError::Elapsed))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
-        }
+        self.poll_limit(cx)
     }
 }

@@ -3,7 +3,7 @@
 //! Immutable after construction: any thread may read it, reads share no memory.
 
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::saturating_ns;
 use super::{Clock, Time};
@@ -27,7 +27,7 @@ static ORIGIN: OnceLock<Instant> = OnceLock::new();
 /// let clock = MonotonicClock::new();
 /// let instant = Instant::now();
 /// let time: Time = clock.time_of(instant);
-/// assert_eq!(clock.instant_of(time), Some(instant));
+/// assert_eq!(time.to_instant(), Some(instant));
 /// assert!(clock.now() >= time);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +50,36 @@ impl MonotonicClock {
     pub fn time_of(&self, instant: Instant) -> Time {
         Time::from_nanos(saturating_ns(instant.saturating_duration_since(self.origin)))
     }
+}
 
-    /// Returns the instant of `time`; `None` where the platform's `Instant` cannot express it.
+/// By the machine's clock, which every timer has that was given no clock of its own. For a time of another clock, such
+/// as a `ManualClock`, these say nothing: `timer.now() - time` does.
+impl Time {
+    /// Returns the instant of this time on the machine's clock, for `sleep_until` or a condition variable; `None` where
+    /// the platform's `Instant` cannot express it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let sleep = tickwheel::sleep(Duration::from_secs(5));
+    /// let until = sleep.deadline().to_instant().expect("five seconds from now");
+    /// assert_eq!(tickwheel::Time::from(until), sleep.deadline());
+    /// ```
     #[must_use]
-    pub fn instant_of(&self, time: Time) -> Option<Instant> {
-        self.origin.checked_add(time - Time::ZERO)
+    pub fn to_instant(self) -> Option<Instant> {
+        MonotonicClock::new().origin.checked_add(self - Self::ZERO)
+    }
+
+    /// Returns how long ago this time was by the machine's clock; zero if it is yet to come.
+    ///
+    /// ```
+    /// # async fn beat(mut interval: tickwheel::Interval) {
+    /// println!("{:?} late", interval.tick().await.elapsed());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        Clock::now(&MonotonicClock::new()) - self
     }
 }
 
@@ -82,7 +107,6 @@ impl Clock for MonotonicClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn reads_never_go_back_and_follow_real_time() {
@@ -104,10 +128,20 @@ mod tests {
         let other = MonotonicClock::new();
         for nanos in [0, 1, 999, 1_000_000_007, 1 << 50] {
             let time = Time::from_nanos(nanos);
-            let instant = clock.instant_of(time).unwrap();
+            let instant = time.to_instant().unwrap();
             assert_eq!(clock.time_of(instant), time);
             assert_eq!(other.time_of(instant), time);
         }
+    }
+
+    #[test]
+    fn a_time_of_the_past_has_elapsed_and_one_to_come_has_not() {
+        let start = MonotonicClock::new().now();
+        std::thread::sleep(Duration::from_millis(2));
+        let (least, elapsed) = (MonotonicClock::new().now() - start, start.elapsed());
+        assert!(elapsed >= least && elapsed <= MonotonicClock::new().now() - start);
+        assert_eq!((start + Duration::from_secs(60)).elapsed(), Duration::ZERO);
+        assert_eq!(Time::MAX.elapsed(), Duration::ZERO);
     }
 
     #[test]

@@ -158,6 +158,15 @@ impl Period {
     }
 }
 
+/// A fixed rate that leaves missed ticks out. A duration of zero, which is no period, counts as a millisecond.
+impl From<Duration> for Period {
+    fn from(every: Duration) -> Self {
+        let nanos = NonZeroU64::new(saturating_ns(every));
+        let nanos = nanos.unwrap_or(NonZeroU64::MIN.saturating_add(999_999));
+        Self { nanos, kind: Kind::Rate(MissedTicks::Skip) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +208,12 @@ mod tests {
         assert_eq!(pause.next(time(100), time(100)), time(110));
         assert_eq!(pause.next(time(100), time(777)), time(787));
         assert!(pause.is_fixed_delay() && !rate(1, MissedTicks::Skip).is_fixed_delay());
+    }
+
+    #[test]
+    fn a_duration_is_a_fixed_rate_that_skips() {
+        assert_eq!(Period::from(Duration::from_nanos(10)), rate(10, MissedTicks::Skip));
+        assert_eq!(Period::from(Duration::ZERO), rate(1_000_000, MissedTicks::Skip));
     }
 
     #[test]

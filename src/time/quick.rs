@@ -14,7 +14,6 @@
 
 mod anchor;
 
-use crate::time::saturating_ns;
 use crate::time::{Clock, MonotonicClock, Time};
 use anchor::{Anchor, Calibration, Source};
 use std::cell::Cell;
@@ -22,8 +21,8 @@ use std::sync::OnceLock;
 
 static CALIBRATION: Calibration = Calibration::new();
 
-/// The clock that anchors count by; nothing if the counter cannot be trusted.
-static BASE: OnceLock<Option<MonotonicClock>> = OnceLock::new();
+/// Whether the counter can be trusted.
+static TRUSTED: OnceLock<bool> = OnceLock::new();
 
 thread_local! {
     static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::NONE) };
@@ -33,14 +32,10 @@ thread_local! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuickClock {
     clock: MonotonicClock,
-    /// The anchors' value at this clock's origin; none if the counter cannot be trusted.
-    shift: Option<u64>,
+    trusted: bool,
 }
 
-/// The clock, in the time of the anchors.
-struct Machine<'a>(&'a MonotonicClock, u64);
-
-impl Source for Machine<'_> {
+impl Source for MonotonicClock {
     #[inline(always)]
     fn counter(&self) -> u64 {
         // SAFETY: every x86-64 processor has the instruction, and the kernel allows it, because its own reading
@@ -52,7 +47,7 @@ impl Source for Machine<'_> {
     }
 
     fn nanos(&self) -> u64 {
-        self.0.now().as_nanos().wrapping_add(self.1)
+        self.now().as_nanos()
     }
 }
 
@@ -64,25 +59,16 @@ fn kernel_trusts_the_counter() -> bool {
 
 impl QuickClock {
     pub(crate) fn new(clock: MonotonicClock) -> Self {
-        let base = BASE.get_or_init(|| kernel_trusts_the_counter().then_some(clock));
-        Self { clock, shift: base.map(|base| between(&base, &clock)) }
+        Self { clock, trusted: *TRUSTED.get_or_init(kernel_trusts_the_counter) }
     }
 
     #[inline]
     pub(crate) fn now(&self) -> Time {
-        let Some(shift) = self.shift else { return self.clock.now() };
-        let now = ANCHOR.with(|anchor| CALIBRATION.now(anchor, &Machine(&self.clock, shift)));
-        Time::from_nanos(now.wrapping_sub(shift))
+        if !self.trusted {
+            return self.clock.now();
+        }
+        Time::from_nanos(ANCHOR.with(|anchor| CALIBRATION.now(anchor, &self.clock)))
     }
-}
-
-/// From one clock's origin to the other's, in nanoseconds that wrap if it is earlier.
-fn between(from: &MonotonicClock, to: &MonotonicClock) -> u64 {
-    let (Some(from), Some(to)) = (from.instant_of(Time::ZERO), to.instant_of(Time::ZERO)) else {
-        return 0;
-    };
-    let later = saturating_ns(to.saturating_duration_since(from));
-    later.wrapping_sub(saturating_ns(from.saturating_duration_since(to)))
 }
 
 #[cfg(test)]
@@ -109,28 +95,19 @@ mod tests {
 
     #[test]
     fn it_is_never_behind_the_clock_and_hardly_ahead() {
-        let early = MonotonicClock::new();
-        std::thread::sleep(Duration::from_millis(1));
-        let late = MonotonicClock::new();
-        // Whichever comes first, their origins differ.
-        let clocks = [(late, QuickClock::new(late)), (early, QuickClock::new(early))];
+        let clock = MonotonicClock::new();
+        let quick = QuickClock::new(clock);
         let until = Instant::now() + Duration::from_millis(100);
         let mut computed = 0;
         while Instant::now() < until {
-            for (clock, quick) in clocks {
-                computed += never_behind_nor_far_ahead(clock, quick, 1000);
-            }
+            computed += never_behind_nor_far_ahead(clock, quick, 1000);
         }
         let threads: Vec<_> = (0..4)
-            .map(|_| {
-                std::thread::spawn(move || {
-                    for (clock, quick) in clocks {
-                        never_behind_nor_far_ahead(clock, quick, 100_000);
-                    }
-                })
-            })
+            .map(|_| std::thread::spawn(move || never_behind_nor_far_ahead(clock, quick, 100_000)))
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert!(computed > 0 || !kernel_trusts_the_counter(), "nothing was computed");
     }
 

@@ -9,22 +9,24 @@ use core::time::Duration;
 pub(crate) struct Grid(u8);
 
 impl Grid {
-    /// Every nanosecond.
+    /// Every nanosecond: no slack was asked for.
     pub(crate) const EXACT: Self = Self(0);
 
-    /// The coarsest grid whose points lie no further apart than `slack`.
+    /// The coarsest grid whose points lie no further apart than `slack`; for none a grid of every nanosecond that is
+    /// not [`EXACT`](Self::EXACT).
     #[inline]
     pub(crate) const fn within(slack: Duration) -> Self {
         match saturating_ns(slack).checked_ilog2() {
+            None | Some(0) => Self(u64::BITS as u8),
             Some(exponent) => Self(exponent as u8),
-            None => Self::EXACT,
         }
     }
 
     /// The first point at or after `time`; [`Time::MAX`] beyond the scale.
     #[inline]
     pub(crate) const fn round_up(self, time: Time) -> Time {
-        let below = (1 << self.0) - 1;
+        let Some(step) = 1u64.checked_shl(self.0 as u32) else { return time };
+        let below = step - 1;
         match time.as_nanos().checked_add(below) {
             Some(nanos) => Time::from_nanos(nanos & !below),
             None => Time::MAX,
@@ -71,13 +73,12 @@ mod tests {
     #[test]
     fn without_a_slack_a_time_stays_and_never_stays_never() {
         let at = Time::from_nanos;
-        for slack in [Duration::ZERO, Duration::from_nanos(1)] {
-            assert_eq!(Grid::within(slack), Grid::EXACT);
+        let [none, least] = [Duration::ZERO, Duration::from_nanos(1)].map(Grid::within);
+        assert!(none == least && none != Grid::EXACT, "refused, and not only not asked for");
+        for grid in [Grid::EXACT, none] {
+            let times = [0, 1, 17, u64::MAX].map(at);
+            assert_eq!(times.map(|time| grid.round_up(time)), times);
         }
-        assert_eq!(
-            [0, 1, 17, u64::MAX].map(at).map(|time| Grid::EXACT.round_up(time)),
-            [0, 1, 17, u64::MAX].map(at)
-        );
         let second = Grid::within(Duration::from_secs(1));
         assert_eq!(second.round_up(at(1)), at(1 << 29), "the power of two below");
         assert_eq!(

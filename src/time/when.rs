@@ -115,6 +115,34 @@ impl When {
         })
     }
 
+    /// Returns the same without a slack, also without the one that [`sleep`](crate::sleep()) gives to long delays.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::When;
+    ///
+    /// let minute = When::from(Duration::from_secs(60));
+    /// # #[cfg(feature = "futures")]
+    /// let exact = tickwheel::sleep(minute.exact()); // at most a tick late, not up to 10 ms
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn exact(self) -> Self {
+        self.with_slack(Duration::ZERO)
+    }
+
+    /// Adds the slack of a long delay, unless the caller has chosen one or none: a thousandth, at most 10 ms.
+    #[cfg(feature = "futures")]
+    #[inline]
+    pub(crate) fn with_usual_slack(self) -> Self {
+        match self.0 {
+            Kind::After(Grid::EXACT, delay) if delay.as_secs() > 0 => {
+                self.with_slack((delay / 1000).min(Duration::from_millis(10)))
+            }
+            _ => self,
+        }
+    }
+
     /// The deadline, and its tick. `start` gives what a delay counts from, `time_of` translates an instant, `tick_of`
     /// gives the tick of a point in time: see [`TickRate::due`].
     #[inline(always)] // so that the usual kind, which is known at compile time, costs no branch
@@ -241,10 +269,24 @@ mod tests {
         }
         let at_once = When::from(Duration::ZERO).with_slack(slack);
         assert_eq!((tick(at_once), at_once.time(|| now, never)), (7, now));
-        assert_eq!(
-            When::from(ms(5)).with_slack(slack).with_slack(Duration::ZERO),
-            When::from(ms(5))
-        );
+        let exact = When::from(ms(5)).with_slack(slack).exact();
+        assert_eq!((exact.time(|| now, never), tick(exact)), (now + ms(5), 12));
+    }
+
+    #[test]
+    #[cfg(feature = "futures")]
+    fn a_long_delay_has_a_thousandth_for_slack_and_ten_milliseconds_at_most() {
+        for (delay, slack) in [(1_000, 1), (3_000, 3), (3_600_000, 10), (u64::MAX, 10)] {
+            let when = When::from(Duration::from_millis(delay));
+            let slack = Duration::from_millis(slack);
+            assert_eq!(when.with_usual_slack(), when.with_slack(slack));
+            for chosen in [when.exact(), when.with_slack(2 * slack)] {
+                assert_eq!(chosen.with_usual_slack(), chosen);
+            }
+        }
+        for when in [Duration::from_millis(999).into(), When::from(Time::MAX)] {
+            assert_eq!(when.with_usual_slack(), when);
+        }
     }
 
     #[test]
@@ -257,6 +299,6 @@ mod tests {
         let clock = MonotonicClock::new();
         let instant = Instant::now() + Duration::from_secs(5);
         let time = Time::from(instant);
-        assert_eq!((time, clock.instant_of(time)), (clock.time_of(instant), Some(instant)));
+        assert_eq!((time, time.to_instant()), (clock.time_of(instant), Some(instant)));
     }
 }

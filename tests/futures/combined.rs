@@ -5,7 +5,10 @@ use crate::support::setup::{HOUR, ms};
 use std::future::{pending, poll_fn, ready};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tickwheel::{Interval, MissedTicks, Period, Time, TimeoutError};
+use tickwheel::{
+    Elapsed, Interval, MissedTicks, Period, ScheduleErrorKind, Sleep, SleepError, Time,
+    TimeoutError, When,
+};
 
 #[test]
 fn what_is_ready_in_time_has_its_output() {
@@ -43,7 +46,7 @@ fn what_is_not_ready_has_elapsed() {
     let mut stopped = rig.timer.timeout(ms(5), pending::<()>());
     rig.timer.stop().unwrap();
     let Poll::Ready(Err(error)) = poll(&mut stopped, &bell) else { panic!("no timer, no wait") };
-    assert!(!error.is_elapsed() && matches!(error, TimeoutError::Sleep(_)));
+    assert!(matches!(error, TimeoutError::Sleep(_)));
 }
 
 #[test]
@@ -71,10 +74,10 @@ fn what_has_elapsed_is_not_polled_again_until_it_has_more_time() {
 #[test]
 fn the_shared_engine_times_out() {
     let start = Instant::now();
-    assert_eq!(block_on(tickwheel::timeout(ms(10), pending::<()>())), Err(TimeoutError::Elapsed));
+    assert_eq!(block_on(tickwheel::timeout(ms(10), pending::<()>())), Err(Elapsed));
     let until = start + ms(20);
     let timed = tickwheel::timeout_at(until, pending::<()>());
-    assert_eq!(block_on(timed), Err(TimeoutError::Elapsed));
+    assert_eq!(block_on(timed), Err(Elapsed));
     assert!(Instant::now() >= until);
     assert_eq!(block_on(tickwheel::timeout(HOUR, async { 7 })), Ok(7));
 }
@@ -84,7 +87,7 @@ fn at(millis: u64) -> Time {
 }
 
 /// The ticks that are ready now.
-fn ticks(interval: &mut Interval) -> Vec<Time> {
+fn ticks(interval: &mut Interval<SleepError>) -> Vec<Time> {
     let mut ticks = Vec::new();
     while let Poll::Ready(tick) = poll(&mut Box::pin(interval.tick()), &Bell::new()) {
         ticks.push(tick.unwrap());
@@ -100,9 +103,8 @@ fn a_rate_does_not_drift_and_each_policy_makes_up_its_way() {
         (MissedTicks::Burst, vec![at(30), at(40), at(50), at(60)]),
     ] {
         let rig = Rig::new();
-        let period = Period::fixed_rate(ms(10), missed).unwrap();
-        let mut interval = rig.timer.interval(ms(10), period);
-        assert_eq!(interval.period(), period);
+        let mut interval = rig.timer.interval_at(ms(10), ms(10)).missed_ticks(missed);
+        assert_eq!(interval.period(), Period::fixed_rate(ms(10), missed).unwrap());
         assert!(ticks(&mut interval).is_empty());
         rig.pass(ms(10));
         assert_eq!(ticks(&mut interval), [at(10)]);
@@ -121,7 +123,7 @@ fn a_rate_does_not_drift_and_each_policy_makes_up_its_way() {
 #[test]
 fn a_pause_begins_when_the_next_tick_is_asked_for() {
     let rig = Rig::new();
-    let mut interval = rig.timer.interval(Duration::ZERO, Period::fixed_delay(ms(10)).unwrap());
+    let mut interval = rig.timer.interval(Period::fixed_delay(ms(10)).unwrap());
     let bell = Bell::new();
     assert!(poll(&mut Box::pin(interval.tick()), &bell).is_ready());
     rig.pass(ms(7));
@@ -130,7 +132,7 @@ fn a_pause_begins_when_the_next_tick_is_asked_for() {
     assert!(poll(&mut Box::pin(interval.tick()), &bell).is_pending(), "a dropped tick is not lost");
     rig.pass(ms(1));
     assert_eq!(poll(&mut Box::pin(interval.tick()), &bell), Poll::Ready(Ok(at(17))));
-    interval.reset(ms(3));
+    interval.reset_after(ms(3));
     assert!(poll(&mut Box::pin(interval.tick()), &bell).is_pending());
     rig.pass(ms(3));
     assert_eq!(poll(&mut Box::pin(interval.tick()), &bell), Poll::Ready(Ok(at(20))));
@@ -139,13 +141,103 @@ fn a_pause_begins_when_the_next_tick_is_asked_for() {
 #[test]
 fn the_shared_engine_ticks() {
     let start = Instant::now();
-    let period = Period::fixed_rate(ms(5), MissedTicks::Skip).unwrap();
-    let mut interval = tickwheel::interval(period);
+    let mut interval = tickwheel::interval(ms(5));
     for _ in 0..3 {
-        block_on(interval.tick()).unwrap();
+        block_on(interval.tick());
     }
     assert!(start.elapsed() >= ms(10));
     let first = Instant::now() + ms(5);
-    block_on(tickwheel::interval_at(first, period).tick()).unwrap();
+    block_on(tickwheel::interval_at(first, ms(5)).tick());
     assert!(Instant::now() >= first);
+}
+
+#[test]
+fn a_reset_counts_the_later_ticks_from_there() {
+    let rig = Rig::new();
+    let mut interval = rig.timer.interval(ms(10));
+    assert_eq!(ticks(&mut interval), [at(0)]);
+    rig.pass(ms(7));
+    interval.reset();
+    rig.pass(ms(9));
+    assert!(ticks(&mut interval).is_empty());
+    rig.pass(ms(1));
+    assert_eq!(ticks(&mut interval), [at(17)]);
+    rig.pass(ms(4));
+    interval.reset_immediately();
+    rig.pass(ms(0));
+    assert_eq!(ticks(&mut interval), [at(21)]);
+    interval.reset_after(ms(3));
+    rig.pass(ms(12));
+    assert_eq!(ticks(&mut interval), [at(24)]);
+    rig.pass(ms(1));
+    assert_eq!(ticks(&mut interval), [at(34)]);
+}
+
+/// Turns a time of the machine's clock to the grid of the slack that a delay of this length has.
+fn up(time: Time, length: Duration) -> Time {
+    let slack = (length / 1000).min(ms(10)).as_nanos() as u64;
+    Time::from_nanos(time.as_nanos().next_multiple_of(1 << slack.ilog2()))
+}
+
+#[test]
+fn long_delays_of_the_shared_engine_end_on_a_grid() {
+    let minute = Duration::from_secs(60);
+    let timer = tickwheel::global().unwrap();
+    let is_on_grid = |sleep: &Sleep| up(sleep.deadline(), minute) == sleep.deadline();
+    let before = timer.now() + minute;
+    let mut sleep = tickwheel::sleep(minute);
+    // The clock that a delay counts from may be two microseconds ahead.
+    assert!(sleep.deadline() >= before && is_on_grid(&sleep));
+    assert!(sleep.deadline() <= up(timer.now() + minute + Duration::from_micros(3), minute));
+    assert!(poll(&mut sleep, &Bell::new()).is_pending());
+    sleep.reset(minute + ms(5));
+    assert!(is_on_grid(&sleep), "armed");
+    // By chance one of 2^23 lies on the grid; three of them never do.
+    let exact = |sleep: [Sleep; 3]| !sleep.iter().all(is_on_grid);
+    assert!(exact([(); 3].map(|()| tickwheel::sleep(When::from(minute).exact()))));
+    assert!(exact([(); 3].map(|()| tickwheel::sleep_until(Instant::now() + minute))));
+    assert!(exact([(); 3].map(|()| tickwheel::sleep(ms(999)))));
+    let own = [(); 3].map(|()| timer.sleep(minute).deadline());
+    assert!(own.into_iter().any(|deadline| up(deadline, minute) != deadline));
+    // The grid of a second's slack is finer: half a millisecond.
+    let second = tickwheel::sleep(Duration::from_secs(1)).deadline();
+    assert_eq!(up(second, Duration::from_secs(1)), second);
+}
+
+/// A sleep that has panicked may be asked again.
+#[test]
+fn the_free_futures_panic_where_others_return_an_error() {
+    if std::env::var_os("STOPPED_SHARED_ENGINE").is_none() {
+        let this = std::env::current_exe().unwrap();
+        let name = "combined::the_free_futures_panic_where_others_return_an_error";
+        let mut alone = std::process::Command::new(this);
+        alone.args([name, "--exact"]).env("STOPPED_SHARED_ENGINE", "1");
+        let output = alone.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+        return;
+    }
+    let message = |poll: &mut dyn FnMut()| {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_err();
+        *panic.downcast::<String>().unwrap()
+    };
+    let mut armed: Sleep<SleepError> = tickwheel::sleep(HOUR).into();
+    assert!(poll(&mut armed, &Bell::new()).is_pending());
+    tickwheel::global().unwrap().stop().unwrap();
+    let stopped = Poll::Ready(Err(SleepError::from(ScheduleErrorKind::Stopped)));
+    assert_eq!(poll(&mut armed, &Bell::new()), stopped);
+    let bell = Bell::new();
+    let mut sleep = tickwheel::sleep(HOUR);
+    let mut timeout = tickwheel::timeout(HOUR, pending::<()>());
+    let mut interval = tickwheel::interval_at(HOUR, HOUR);
+    for message in [
+        message(&mut || _ = poll(&mut sleep, &bell)),
+        message(&mut || _ = poll(&mut timeout, &bell)),
+        message(&mut || _ = poll(&mut Box::pin(interval.tick()), &bell)),
+    ] {
+        assert!(message.contains("the shared engine") && message.contains("stopped"), "{message}");
+    }
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert_eq!(sleep.poll_sleep(&mut cx), stopped);
+    assert_eq!(poll(&mut tickwheel::timeout(HOUR, ready(7)), &bell), Poll::Ready(Ok(7)));
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
-use tickwheel::{Builder, Clock, Drive, Period, Pinning, Sleep, Time, Timer};
+use tickwheel::{Builder, Clock, Drive, Period, Pinning, Sleep, SleepError, Time, Timer};
 
 /// What the next such call of a waker does.
 #[derive(Default)]
@@ -56,7 +56,7 @@ fn moody() -> (&'static Moods, Waker) {
     (moods, unsafe { Waker::new(std::ptr::from_ref(moods).cast(), &VTABLE) })
 }
 
-fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
+fn poll_with(sleep: &mut Sleep<SleepError>, waker: &Waker) -> Poll<()> {
     sleep.poll_sleep(&mut Context::from_waker(waker)).map(|ended| ended.unwrap())
 }
 
@@ -130,7 +130,7 @@ fn a_wake_that_panics_is_a_handlers_panic_and_the_others_are_woken() {
 /// A waker that polls, and drops, what it wakes.
 struct Inline {
     timer: Timer,
-    sleep: Mutex<Option<Sleep>>,
+    sleep: Mutex<Option<Sleep<SleepError>>>,
     polled: Mutex<Vec<bool>>,
 }
 
@@ -194,7 +194,7 @@ impl Once {
 fn an_interval_whose_clock_panics_ticks_no_earlier_for_it() {
     let clock = Once::default();
     let timer = clock.engine(ms(1));
-    let mut beat = timer.interval(ms(0), Period::fixed_delay(HOUR).unwrap());
+    let mut beat = timer.interval(Period::fixed_delay(HOUR).unwrap());
     let mut context = Context::from_waker(Waker::noop());
     let panics = |act: &mut dyn FnMut()| {
         clock.0.store(1, Ordering::SeqCst);
@@ -202,6 +202,6 @@ fn an_interval_whose_clock_panics_ticks_no_earlier_for_it() {
     };
     assert!(beat.poll_tick(&mut context).is_ready(), "the first one at once");
     panics(&mut || _ = beat.poll_tick(&mut context));
-    panics(&mut || beat.reset(ms(1)));
+    panics(&mut || beat.reset_after(ms(1)));
     assert!(beat.poll_tick(&mut context).is_pending());
 }

@@ -7,14 +7,14 @@ use crate::support::setup::stress;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tickwheel::{Sleep, Time, WheelKind};
+use tickwheel::{Sleep, SleepError, Time, WheelKind};
 
 const TICK: u64 = 1_000_000;
 const BELLS: usize = 4;
 
 /// A sleep and what the list says of it.
 struct Entry {
-    sleep: Sleep,
+    sleep: Sleep<SleepError>,
     /// In nanoseconds, as it was asked for.
     deadline: u64,
     stage: Stage,

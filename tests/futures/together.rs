@@ -5,7 +5,7 @@ use crate::support::setup::ms;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
-use tickwheel::{Builder, Drive, ManualClock, Sleep, Timer};
+use tickwheel::{Builder, Drive, ManualClock, Sleep, SleepError, Timer};
 
 /// Notes its number when it is woken; the last of a few panics.
 struct Note {
@@ -44,7 +44,7 @@ fn wakers_and_closures_of_one_tick_are_called_in_order() {
 /// Looks, when it is woken, how many of these have fired.
 #[derive(Default)]
 struct Look {
-    sleeps: Mutex<Vec<Sleep>>,
+    sleeps: Mutex<Vec<Sleep<SleepError>>>,
     seen: AtomicUsize,
 }
 

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{Pinning, Sleep, Timer};
+use tickwheel::{Pinning, Sleep, SleepError, Timer};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// A runtime, and an engine beside it whose workers are not pinned, as those of the shared one.
@@ -55,10 +55,10 @@ pub(super) struct SleepSession {
 }
 
 impl Session for SleepSession {
-    type Handle = Sleep;
+    type Handle = Sleep<SleepError>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, _payload: u64) -> Sleep {
+    fn schedule(&mut self, delay: Duration, _payload: u64) -> Sleep<SleepError> {
         let mut sleep = self.timer.sleep(delay);
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
@@ -66,7 +66,7 @@ impl Session for SleepSession {
     }
 
     #[inline]
-    fn cancel(&mut self, handle: Sleep) {
+    fn cancel(&mut self, handle: Sleep<SleepError>) {
         drop(handle);
     }
 
