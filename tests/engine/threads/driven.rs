@@ -192,7 +192,9 @@ fn the_end_of_an_engine_waits_for_no_driver() {
 
 #[test]
 fn a_turn_that_is_under_way_ends_before_its_engine_does() {
-    for mode in [Shutdown::ReturnUnfired, Shutdown::FireAll] {
+    let modes = [Shutdown::ReturnUnfired, Shutdown::FireAll];
+    // With and without a worker that waits for its shard.
+    for (mode, started) in modes.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
         let (entered, leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let calls = Arc::new(AtomicUsize::new(0));
         let handler = {
@@ -204,6 +206,9 @@ fn a_turn_that_is_under_way_ends_before_its_engine_does() {
             }
         };
         let timer = one_shard().build_with(handler).unwrap();
+        if started {
+            timer.start().unwrap();
+        }
         let mut shard = timer.drive_shard(0).unwrap();
         timer.schedule_key(Duration::ZERO, 1).unwrap();
         timer.schedule_key(HOUR, 2).unwrap();
