@@ -42,7 +42,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
 
 async fn serve(listener: TcpListener) -> std::io::Result<()> {
     let mut builder = http1::Builder::new();
-    builder.timer(HyperTimer::shared()).header_read_timeout(HEADERS);
+    builder.timer(HyperTimer::new()).header_read_timeout(HEADERS);
     loop {
         let (stream, peer) = listener.accept().await?;
         let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));

@@ -362,6 +362,22 @@ impl<T> DelayQueue<T> {
         self.items.reserve(items);
     }
 
+    /// Returns the items with their keys and deadlines, in no particular order. O(peak number of items).
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
+        self.items.iter()
+    }
+
+    /// Returns the key of the item that is due next. O(peak number of items): only a poll keeps them in order.
+    #[must_use]
+    pub fn peek(&self) -> Option<Key<T>> {
+        self.items.keys().min_by_key(|(_, deadline)| *deadline).map(|(key, _)| key)
+    }
+
+    /// Like [`shrink_to_fit`](Self::shrink_to_fit), for programs that come from tokio-util. Keys stay as they are.
+    pub fn compact(&mut self) {
+        self.shrink_to_fit();
+    }
+
     /// Gives memory back that no item needs. O(peak number of items).
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();

@@ -2,6 +2,8 @@
 
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use std::time::Duration;
+#[cfg(feature = "tower")]
+use tickwheel::Timeout;
 use tickwheel::{Sleep, SleepError, Timer};
 
 /// See the module.
@@ -20,6 +22,15 @@ impl Engine {
         match self {
             Self::Shared => tickwheel::sleep(delay).into(),
             Self::Own(timer) => timer.sleep(delay),
+        }
+    }
+
+    /// Gives a future so long.
+    #[cfg(feature = "tower")]
+    pub(crate) fn timeout<F: Future>(&self, limit: Duration, future: F) -> Timeout<F, SleepError> {
+        match self {
+            Self::Shared => tickwheel::timeout(limit, future).into(),
+            Self::Own(timer) => timer.timeout(limit, future),
         }
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tickwheel::{Sleep, SleepError, Timer};
 
-/// A timer for hyper's connections: `builder.timer(HyperTimer::shared())`.
+/// A timer for hyper's connections: `builder.timer(HyperTimer::new())`.
 ///
 /// A timeout that hyper pushes out, as it does with each request of a connection, is moved in place: nothing is
 /// allocated, and the worker is told nothing.
@@ -22,7 +22,7 @@ use tickwheel::{Sleep, SleepError, Timer};
 /// use tickwheel_util::HyperTimer;
 ///
 /// let mut builder = http1::Builder::new();
-/// builder.timer(HyperTimer::shared()).header_read_timeout(Duration::from_secs(10));
+/// builder.timer(HyperTimer::new()).header_read_timeout(Duration::from_secs(10));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HyperTimer {
@@ -32,7 +32,7 @@ pub struct HyperTimer {
 impl HyperTimer {
     /// On the process's shared engine.
     #[must_use]
-    pub const fn shared() -> Self {
+    pub const fn new() -> Self {
         Self { engine: Engine::Shared }
     }
 

@@ -1,7 +1,7 @@
 //! Bodies that must not pause for too long.
 
 use crate::engine::Engine;
-use http::Response;
+use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::error::Error;
@@ -30,7 +30,7 @@ pub struct IdleBodyLayer {
 impl IdleBodyLayer {
     /// By the process's shared engine.
     #[must_use]
-    pub const fn shared(limit: Duration) -> Self {
+    pub const fn new(limit: Duration) -> Self {
         Self { limit, engine: Engine::Shared }
     }
 
@@ -62,9 +62,9 @@ pub struct WithIdleLimit<S> {
     layer: IdleBodyLayer,
 }
 
-impl<S, Request, B> Service<Request> for WithIdleLimit<S>
+impl<S, R, B> Service<R> for WithIdleLimit<S>
 where
-    S: Service<Request, Response = Response<B>>,
+    S: Service<R, Response = Response<B>>,
 {
     type Response = Response<IdleBody<B>>;
     type Error = S::Error;
@@ -74,8 +74,71 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, request: R) -> Self::Future {
         IdleFuture { answer: self.inner.call(request), layer: self.layer.clone() }
+    }
+}
+
+/// Limits how long the body of a request may pause, as [`IdleBodyLayer`] does for answers.
+///
+/// The service gets an [`IdleBody`] and reads its error.
+///
+/// ```
+/// use axum::{Router, body::Bytes, routing::post};
+/// use std::time::Duration;
+/// use tickwheel_util::IdleRequestBodyLayer;
+///
+/// let app: Router = Router::new()
+///     .route("/", post(async |upload: Bytes| upload.len().to_string()))
+///     .layer(IdleRequestBodyLayer::new(Duration::from_secs(10)));
+/// # drop(app);
+/// ```
+#[derive(Clone, Debug)]
+pub struct IdleRequestBodyLayer(IdleBodyLayer);
+
+impl IdleRequestBodyLayer {
+    /// By the process's shared engine.
+    #[must_use]
+    pub const fn new(limit: Duration) -> Self {
+        Self(IdleBodyLayer::new(limit))
+    }
+
+    /// By an engine of your own.
+    #[must_use]
+    pub const fn on(timer: Timer, limit: Duration) -> Self {
+        Self(IdleBodyLayer::on(timer, limit))
+    }
+}
+
+impl<S> Layer<S> for IdleRequestBodyLayer {
+    type Service = WithIdleRequests<S>;
+
+    fn layer(&self, inner: S) -> WithIdleRequests<S> {
+        WithIdleRequests { inner, layer: self.0.clone() }
+    }
+}
+
+/// A service whose requests have bodies with a limit; see [`IdleRequestBodyLayer`].
+#[derive(Clone, Debug)]
+pub struct WithIdleRequests<S> {
+    inner: S,
+    layer: IdleBodyLayer,
+}
+
+impl<S, B> Service<Request<B>> for WithIdleRequests<S>
+where
+    S: Service<Request<IdleBody<B>>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> S::Future {
+        self.inner.call(request.map(|body| self.layer.body(body)))
     }
 }
 

@@ -4,11 +4,12 @@
 //! |---|---|
 //! | none | [`DelayQueue`]: items that come out when their time has come |
 //! | none | [`LocalSleeps`]: sleeps of one thread, by a timer inside of its runtime |
-//! | `stream` | `Stream` for [`DelayQueue`], and `IntervalStream` |
+//! | none | [`time`]: the names of `tokio::time`; [`FutureExt`]: `timeout` as a method |
+//! | `stream` | `Stream` for [`DelayQueue`], `IntervalStream`, and `StreamExt`: `timeout`, `throttle`, `chunks_timeout` |
 //! | `metrics` | `MetricsReporter`: statistics for the `metrics` facade |
 //! | `hyper` | `HyperTimer`: header-read, keep-alive and ping timeouts of hyper's connections |
 //! | `tower` | `TimeoutLayer`: how long a request may take; `RetryLayer`: once more, after a pause |
-//! | `http` | `IdleBodyLayer`: how long a body may pause; needs `tower` |
+//! | `http` | `StatusTimeoutLayer`: answers late requests itself; `IdleBodyLayer`, `IdleRequestBodyLayer`: how long a body may pause |
 //! | `tokio`, `smol` | tasks of the runtime that turn an engine's shards, in place of its workers |
 //! | `quinn` | `QuinnRuntime`: the timers of QUIC connections |
 //!
@@ -20,6 +21,7 @@ mod delay_queue;
 mod driving;
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 mod engine;
+mod ext;
 #[cfg(feature = "hyper")]
 mod hyper;
 #[cfg(feature = "http")]
@@ -33,18 +35,27 @@ mod quinn;
 mod retry;
 #[cfg(feature = "smol")]
 pub mod smol;
+#[cfg(feature = "http")]
+mod status;
 #[cfg(feature = "stream")]
 mod stream;
+pub mod time;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 #[cfg(feature = "tower")]
 mod tower;
 
 pub use delay_queue::DelayQueue;
+pub use ext::FutureExt;
+#[cfg(feature = "stream")]
+pub use ext::{ChunksTimeout, StreamExt, Throttle, TimeoutStream};
 #[cfg(feature = "hyper")]
 pub use hyper::HyperTimer;
 #[cfg(feature = "http")]
-pub use idle::{IdleBody, IdleBodyLayer, IdleError, IdleFuture, WithIdleLimit};
+pub use idle::{
+    IdleBody, IdleBodyLayer, IdleError, IdleFuture, IdleRequestBodyLayer, WithIdleLimit,
+    WithIdleRequests,
+};
 pub use local::{LocalSleep, LocalSleeps, Wakeup};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsReporter;
@@ -52,6 +63,8 @@ pub use metrics::MetricsReporter;
 pub use quinn::QuinnRuntime;
 #[cfg(feature = "tower")]
 pub use retry::{Backoff, RetryFuture, RetryLayer, WithRetries};
+#[cfg(feature = "http")]
+pub use status::{StatusFuture, StatusTimeoutLayer, WithStatusTimeout};
 #[cfg(feature = "stream")]
 pub use stream::IntervalStream;
 #[cfg(feature = "tower")]

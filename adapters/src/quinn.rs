@@ -26,7 +26,7 @@ use tickwheel::{Sleep, SleepError, Timer};
 ///
 /// # async fn listen(config: quinn::ServerConfig) -> std::io::Result<Endpoint> {
 /// let socket = UdpSocket::bind("127.0.0.1:4433")?;
-/// let runtime = Arc::new(QuinnRuntime::shared(TokioRuntime));
+/// let runtime = Arc::new(QuinnRuntime::new(TokioRuntime));
 /// Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)
 /// # }
 /// ```
@@ -39,7 +39,7 @@ pub struct QuinnRuntime<R> {
 impl<R: Runtime> QuinnRuntime<R> {
     /// With timers of the process's shared engine.
     #[must_use]
-    pub fn shared(runtime: R) -> Self {
+    pub fn new(runtime: R) -> Self {
         Self { inner: Arc::new(runtime), engine: Engine::Shared }
     }
 

@@ -67,7 +67,7 @@ const fn at_least_shortest(pause: Duration) -> Duration {
 /// use tower::{Layer, service_fn};
 ///
 /// let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2), 4);
-/// let retry = RetryLayer::shared(backoff, |answer: &Result<u8, io::Error>| answer.is_err());
+/// let retry = RetryLayer::new(backoff, |answer: &Result<u8, io::Error>| answer.is_err());
 /// let connect = service_fn(async |host: &'static str| Ok::<_, io::Error>(host.len() as u8));
 /// let patient = retry.layer(connect);
 /// # drop(patient);
@@ -81,7 +81,7 @@ pub struct RetryLayer<P> {
 
 impl<P> RetryLayer<P> {
     /// By the process's shared engine; `again` says of an answer whether another one is to be asked for.
-    pub const fn shared(backoff: Backoff, again: P) -> Self {
+    pub const fn new(backoff: Backoff, again: P) -> Self {
         Self { backoff, again, engine: Engine::Shared }
     }
 

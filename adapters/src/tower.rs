@@ -20,7 +20,7 @@ use tower_service::Service;
 /// use tower::{Layer, service_fn};
 ///
 /// let echo = service_fn(async |request: u8| Ok::<_, std::io::Error>(request));
-/// let limited = TimeoutLayer::shared(Duration::from_secs(5)).layer(echo);
+/// let limited = TimeoutLayer::new(Duration::from_secs(5)).layer(echo);
 /// # drop(limited);
 /// ```
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct TimeoutLayer {
 impl TimeoutLayer {
     /// By the process's shared engine.
     #[must_use]
-    pub const fn shared(limit: Duration) -> Self {
+    pub const fn new(limit: Duration) -> Self {
         Self { limit, engine: Engine::Shared }
     }
 
@@ -72,10 +72,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let (limit, answer) = (self.layer.limit, self.inner.call(request));
-        let answer = match &self.layer.engine {
-            Engine::Shared => tickwheel::timeout(limit, answer).into(),
-            Engine::Own(timer) => timer.timeout(limit, answer),
-        };
+        let answer = self.layer.engine.timeout(limit, answer);
         LimitedFuture { answer }
     }
 }

@@ -171,3 +171,22 @@ fn a_queue_behind_a_lock_serves_two_tasks() {
         assert_eq!(taker.await.unwrap(), 200, "ended by the last item's removal");
     });
 }
+
+#[test]
+fn items_can_be_seen_and_the_next_one_named() {
+    let mut queue = DelayQueue::new();
+    assert!(queue.peek().is_none() && queue.iter().next().is_none());
+    let late = queue.insert("late", Duration::from_secs(20));
+    let early = queue.insert("early", Duration::from_secs(10));
+    assert_eq!(queue.peek(), Some(early));
+    queue.reset(early, Duration::from_secs(30));
+    assert_eq!(queue.peek(), Some(late));
+    let mut items: Vec<_> = queue.iter().map(|(key, due, item)| (due, key, *item)).collect();
+    items.sort_by_key(|item| item.0);
+    assert_eq!(
+        items.iter().map(|item| (item.1, item.2)).collect::<Vec<_>>(),
+        [(late, "late"), (early, "early")]
+    );
+    queue.compact();
+    assert_eq!(queue.get(late), Some(&"late"), "keys stay as they are");
+}

@@ -100,14 +100,11 @@ async fn a_peer_that_answers_pings_is_kept() {
     let (client, stream) = sockets().await;
     tokio::spawn(async move {
         let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(HyperTimer::shared())
-            .keep_alive_interval(LIMIT / 6)
-            .keep_alive_timeout(LIMIT);
+        builder.timer(HyperTimer::new()).keep_alive_interval(LIMIT / 6).keep_alive_timeout(LIMIT);
         builder.serve_connection(TokioIo::new(stream), service_fn(hello)).await
     });
     let mut builder = conn::http2::Builder::new(TokioExecutor::new());
-    builder.timer(HyperTimer::shared()).keep_alive_interval(LIMIT / 5).keep_alive_while_idle(true);
+    builder.timer(HyperTimer::new()).keep_alive_interval(LIMIT / 5).keep_alive_while_idle(true);
     let (mut requests, connection) = builder.handshake(TokioIo::new(client)).await.unwrap();
     tokio::spawn(connection);
     for _ in 0..3 {

@@ -9,7 +9,7 @@ use smol::stream::unfold;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Pinning, Timer};
-use tickwheel_util::{IdleBody, IdleBodyLayer, IdleError};
+use tickwheel_util::{IdleBody, IdleBodyLayer, IdleError, IdleRequestBodyLayer};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, ServiceExt};
 
@@ -82,7 +82,7 @@ fn a_body_may_take_longer_than_its_pauses() {
     on_one_thread(async {
         const PAUSE: Option<Duration> = Some(LIMIT.checked_div(4).unwrap());
         let start = Instant::now();
-        let body = ask(&IdleBodyLayer::shared(LIMIT), &[PAUSE; 6]).await;
+        let body = ask(&IdleBodyLayer::new(LIMIT), &[PAUSE; 6]).await;
         let whole = body.collect().await.unwrap().to_bytes();
         assert_eq!(whole.len(), 30);
         assert!(start.elapsed() > LIMIT, "in all it took longer than a pause may");
@@ -92,7 +92,7 @@ fn a_body_may_take_longer_than_its_pauses() {
 #[test]
 fn who_reads_slowly_is_not_cut_off() {
     on_one_thread(async {
-        let mut body = ask(&IdleBodyLayer::shared(LIMIT / 4), &[Some(Duration::ZERO); 3]).await;
+        let mut body = ask(&IdleBodyLayer::new(LIMIT / 4), &[Some(Duration::ZERO); 3]).await;
         let mut length = 0;
         while let Some(frame) = body.frame().await {
             length += frame.unwrap().into_data().unwrap().len();
@@ -115,5 +115,23 @@ fn a_body_is_passed_through_and_a_stopped_engine_is_an_error() {
         let mut stalled = ask(&layer, &[None]).await;
         let error = stalled.frame().await.unwrap().unwrap_err();
         assert!(matches!(error, IdleError::Sleep(_)), "{error:?}");
+    });
+}
+
+#[test]
+fn a_request_whose_body_stalls_is_an_error_for_its_service() {
+    const HALF: &[Option<Duration>] = &[Some(Duration::ZERO), None];
+    on_one_thread(async {
+        let read = tower::service_fn(async |request: Request<IdleBody<_>>| {
+            let body = std::pin::pin!(request.into_body());
+            BodyExt::collect(body).await.map(|whole| whole.to_bytes().len())
+        });
+        for layer in [IdleRequestBodyLayer::new(LIMIT), IdleRequestBodyLayer::on(engine(), LIMIT)] {
+            let start = Instant::now();
+            let stalled = layer.layer(read).oneshot(Request::new(frames(HALF))).await;
+            assert!(matches!(stalled, Err(IdleError::Idle)) && start.elapsed() >= LIMIT);
+            let whole = layer.layer(read).oneshot(Request::new(frames(&HALF[..1]))).await;
+            assert_eq!(whole.unwrap(), 5);
+        }
     });
 }

@@ -59,7 +59,7 @@ async fn a_request_is_tried_until_it_is_answered() {
 #[tokio::test]
 async fn the_last_answer_counts_when_the_tries_are_used_up() {
     let (address, asked) = moody_server(u32::MAX).await;
-    let retry = RetryLayer::shared(Backoff::new(FIRST / 20, FIRST / 20, 2), failed);
+    let retry = RetryLayer::new(Backoff::new(FIRST / 20, FIRST / 20, 2), failed);
     let error = retry.layer(service_fn(ask)).oneshot(address).await.unwrap_err();
     assert_eq!((error.kind(), asked.load(Ordering::SeqCst)), (io::ErrorKind::UnexpectedEof, 3));
 }
@@ -67,7 +67,7 @@ async fn the_last_answer_counts_when_the_tries_are_used_up() {
 #[tokio::test]
 async fn what_no_retry_helps_is_passed_on() {
     let (address, asked) = moody_server(u32::MAX).await;
-    let never = RetryLayer::shared(Backoff::new(FIRST, FIRST, 2), |_: &io::Result<u8>| false);
+    let never = RetryLayer::new(Backoff::new(FIRST, FIRST, 2), |_: &io::Result<u8>| false);
     assert!(never.layer(service_fn(ask)).oneshot(address).await.is_err());
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }

@@ -1,0 +1,77 @@
+//! An axum server whose limits of time are all tickwheel's: for a whole request, for pauses of an upload, and for a
+//! client that does not send its headers. tokio's own timer stays off.
+//!
+//! It asks itself four times, prints and checks the answers, and ends:
+//!
+//! ```text
+//! cargo run -p tickwheel-util --example axum_server --all-features
+//! ```
+
+use axum::{Router, body::Bytes, http::StatusCode, routing};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::time::Duration;
+use tickwheel_util::{HyperTimer, IdleRequestBodyLayer, StatusTimeoutLayer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const REQUEST: Duration = Duration::from_millis(400);
+const PAUSE: Duration = Duration::from_millis(200);
+const HEADERS: Duration = Duration::from_millis(600);
+
+fn app() -> Router {
+    Router::new()
+        .route("/fast", routing::get(async || "here you are"))
+        .route("/slow", routing::get(std::future::pending::<&str>))
+        .route("/upload", routing::post(async |body: Bytes| body.len().to_string()))
+        .layer(IdleRequestBodyLayer::new(PAUSE))
+        .layer(StatusTimeoutLayer::new(StatusCode::GATEWAY_TIMEOUT, REQUEST))
+}
+
+async fn serve(listener: TcpListener) -> io::Result<()> {
+    let service = TowerToHyperService::new(app());
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder.timer(HyperTimer::new()).header_read_timeout(HEADERS);
+        tokio::spawn(builder.serve_connection(TokioIo::new(stream), service.clone()));
+    }
+}
+
+/// Sends a request, or the beginning of one, and returns the first line of the answer.
+async fn ask(address: std::net::SocketAddr, request: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = vec![0; 1024];
+    let length = tickwheel::timeout(Duration::from_secs(60), stream.read(&mut answer)).await??;
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    Ok(answer.lines().next().unwrap_or("the connection was closed").to_owned())
+}
+
+pub(crate) fn main() -> io::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build()?;
+    runtime.block_on(async {
+        // The runtime turns the timers; without this line a thread of tickwheel does.
+        tickwheel_util::tokio::drive_shared()?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        tokio::spawn(serve(listener));
+        for (what, request, status) in [
+            ("in time", "GET /fast HTTP/1.1\r\nhost: here\r\n\r\n", "200"),
+            ("too slow", "GET /slow HTTP/1.1\r\nhost: here\r\n\r\n", "504"),
+            (
+                "a paused upload",
+                "POST /upload HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nhalf",
+                "400",
+            ),
+            ("half a header", "GET /fast HTTP/1.1\r\nhost:", "closed"),
+        ] {
+            let answer = ask(address, request).await?;
+            println!("{what}: {answer}");
+            assert!(answer.contains(status), "{status} was expected");
+        }
+        Ok(())
+    })
+}

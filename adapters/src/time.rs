@@ -1,0 +1,219 @@
+//! The names and shapes of `tokio::time`, over tickwheel's shared engine: `use tickwheel_util::time` in place of
+//! `use tokio::time` is all that a program changes.
+//!
+//! | item | what differs from tokio |
+//! |---|---|
+//! | [`sleep`], [`sleep_until`], [`Sleep`] | `Unpin`; any runtime, any thread |
+//! | [`timeout`], [`timeout_at`], [`Timeout`] | nothing |
+//! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
+//! | [`Instant`] | it is std's, so `from_std` and `into_std` are not needed |
+//! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
+//!
+//! `pause`, `advance` and `resume` are missing: a test runs on a clock of its own instead.
+//!
+//! # Panics
+//!
+//! Where the functions of tickwheel do that they call, see [`tickwheel::sleep()`]; and as tokio's, [`interval`] of zero.
+//!
+//! ```
+//! use tickwheel_util::time::{self, Duration, Instant};
+//!
+//! # smol::block_on(async {
+//! let start = Instant::now();
+//! time::sleep(Duration::from_millis(2)).await;
+//! let late = time::timeout(Duration::from_millis(2), std::future::pending::<()>()).await;
+//! assert!(late.is_err() && start.elapsed() >= Duration::from_millis(4));
+//! # });
+//! ```
+
+pub use std::time::{Duration, Instant};
+pub use tickwheel::Timeout;
+
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Errors, as in tokio.
+pub mod error {
+    pub use tickwheel::Elapsed;
+}
+
+/// Later than this, an interval has missed its tick; tokio has the same bound.
+const MISSED: Duration = Duration::from_millis(5);
+
+/// How long a sleep is that has no end: `Instant` has no greatest value.
+const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+
+/// Waits until `duration` has passed.
+pub fn sleep(duration: Duration) -> Sleep {
+    let now = Instant::now();
+    sleep_until(now.checked_add(duration).unwrap_or(now + FAR))
+}
+
+/// Waits until `deadline`.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep { sleep: tickwheel::sleep_until(deadline), deadline }
+}
+
+/// The future of [`sleep`] and [`sleep_until`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited or polled"]
+pub struct Sleep {
+    sleep: tickwheel::Sleep,
+    deadline: Instant,
+}
+
+impl Sleep {
+    /// Returns when it is ready.
+    #[must_use]
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Returns whether its time has come, as far as its last poll knows.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.sleep.is_elapsed()
+    }
+
+    /// Sleeps until another deadline instead. A task that waits for it need not poll it again.
+    pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
+        self.deadline = deadline;
+        self.sleep.reset(deadline);
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.sleep).poll(cx)
+    }
+}
+
+/// Gives a future so long; see [`tickwheel::timeout`].
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    tickwheel::timeout(duration, future)
+}
+
+/// Gives a future until `deadline`; see [`tickwheel::timeout`].
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    tickwheel::timeout_at(deadline, future)
+}
+
+/// Ticks at once, and then once per `period`.
+///
+/// # Panics
+///
+/// If `period` is zero.
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    interval_at(Instant::now(), period)
+}
+
+/// Ticks at `start`, and then once per `period`.
+///
+/// # Panics
+///
+/// If `period` is zero.
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert!(!period.is_zero(), "`period` must be non-zero.");
+    Interval { sleep: sleep_until(start), period, behavior: MissedTickBehavior::default() }
+}
+
+/// What an [`Interval`] does when a tick was missed, that is, polled more than 5 ms late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MissedTickBehavior {
+    /// Ticks without a pause until it has caught up.
+    #[default]
+    Burst,
+    /// Goes on one period from now.
+    Delay,
+    /// Goes on at the next multiple of the period.
+    Skip,
+}
+
+/// The ticks of [`interval`] and [`interval_at`].
+#[derive(Debug)]
+pub struct Interval {
+    sleep: Sleep,
+    period: Duration,
+    behavior: MissedTickBehavior,
+}
+
+impl Interval {
+    /// Waits for the next tick, and returns when it was due. Dropping the future loses no tick.
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick; ready with the time at which it was due.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(Pin::new(&mut self.sleep).poll(cx));
+        let (due, now) = (self.sleep.deadline(), Instant::now());
+        let next = if now.saturating_duration_since(due) > MISSED {
+            self.behavior.next(due, now, self.period)
+        } else {
+            due.checked_add(self.period).unwrap_or(now + FAR)
+        };
+        self.reset_at(next);
+        Poll::Ready(due)
+    }
+
+    /// Ticks one period from now.
+    pub fn reset(&mut self) {
+        self.reset_after(self.period);
+    }
+
+    /// Ticks at once.
+    pub fn reset_immediately(&mut self) {
+        self.reset_at(Instant::now());
+    }
+
+    /// Ticks after `after`.
+    pub fn reset_after(&mut self, after: Duration) {
+        let now = Instant::now();
+        self.reset_at(now.checked_add(after).unwrap_or(now + FAR));
+    }
+
+    /// Ticks at `deadline`.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        Pin::new(&mut self.sleep).reset(deadline);
+    }
+
+    /// Returns what it does when a tick was missed.
+    #[must_use]
+    pub const fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.behavior
+    }
+
+    /// Sets what it does when a tick was missed.
+    pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.behavior = behavior;
+    }
+
+    /// Returns the period.
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+}
+
+impl MissedTickBehavior {
+    /// When the tick after `due` is, which is handled at `now`.
+    fn next(self, due: Instant, now: Instant, period: Duration) -> Instant {
+        let next = match self {
+            Self::Burst => due.checked_add(period),
+            Self::Delay => now.checked_add(period),
+            Self::Skip => {
+                let over = (now - due).as_nanos() % period.as_nanos();
+                // Less than the period, which is a duration.
+                let over =
+                    Duration::new((over / 1_000_000_000) as u64, (over % 1_000_000_000) as u32);
+                now.checked_add(period - over)
+            }
+        };
+        next.unwrap_or(now + FAR)
+    }
+}
