@@ -195,7 +195,8 @@ fn connections(runtime: &tokio::runtime::Runtime, way: Way, tasks: u64, ping: u6
             _ => drop(runtime.spawn(connection_of_tokio(first, period))),
         }
     }
-    std::thread::sleep(Duration::from_millis(1500));
+    // Until each has sent its first ping.
+    std::thread::sleep(period + Duration::from_millis(1500));
     let bytes = resident().saturating_sub(before) as f64 / tasks as f64;
     SAMPLED.store((tasks / 2000).max(1), Ordering::Relaxed);
     let span = Duration::from_secs(6);
