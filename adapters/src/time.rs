@@ -13,7 +13,7 @@
 //!
 //! # Panics
 //!
-//! Where the functions of tickwheel do that they call, see [`tickwheel::sleep()`]; and as tokio's, [`interval`] of zero.
+//! Like [`tickwheel::sleep()`]; and [`interval`] of zero, as in tokio.
 //!
 //! ```
 //! use tickwheel_util::time::{self, Duration, Instant};
