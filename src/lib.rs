@@ -85,6 +85,7 @@
 //! |---|---|---|
 //! | `threads` (default) | [`Timer`], [`EventLoopTimer`] | `std`, crossbeam, core_affinity, mio, rustix |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
+//! | `test-util` | `replace_shared`, for the test clock of `tickwheel-util` | `futures` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
@@ -155,6 +156,8 @@ pub use engine::{
 };
 #[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote};
+#[cfg(feature = "test-util")]
+pub use futures::replace_shared;
 #[cfg(feature = "futures")]
 pub use futures::{
     Elapsed, Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep,

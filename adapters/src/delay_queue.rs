@@ -105,6 +105,10 @@ impl<T> DelayQueue<T> {
     ///
     /// As [`sleep()`](tickwheel::sleep()).
     pub fn new() -> Self {
+        #[cfg(feature = "test-util")]
+        if let Some(timer) = crate::test::engine() {
+            return Self::on(&timer);
+        }
         match tickwheel::global() {
             Ok(timer) => Self::on(timer),
             Err(error) => panic!("the shared engine cannot be built: {error}"),

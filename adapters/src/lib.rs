@@ -11,6 +11,7 @@
 //! | `tower` | `TimeoutLayer`: how long a request may take; `RetryLayer`: once more, after a pause |
 //! | `http` | `StatusTimeoutLayer`: answers late requests itself; `IdleBodyLayer`, `IdleRequestBodyLayer`: how long a body may pause |
 //! | `tokio`, `smol` | tasks of the runtime that turn an engine's shards, in place of its workers |
+//! | `test-util` | `test`: virtual time for tests of async code |
 //! | `quinn` | `QuinnRuntime`: the timers of QUIC connections |
 //!
 //! Each works on any runtime, by the process's shared engine or by a [`Timer`](tickwheel::Timer) of your own;
@@ -39,6 +40,8 @@ pub mod smol;
 mod status;
 #[cfg(feature = "stream")]
 mod stream;
+#[cfg(feature = "test-util")]
+pub mod test;
 pub mod time;
 #[cfg(feature = "tokio")]
 pub mod tokio;

@@ -114,9 +114,39 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     sleep(deadline)
 }
 
+#[cfg(feature = "test-util")]
+thread_local! {
+    /// The engine that this thread uses in place of the shared one.
+    static STAND_IN: std::cell::RefCell<Option<Timer>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Makes the free functions of the calling thread use `timer`, or the shared engine for `None`; returns the one before.
+///
+/// For test clocks; the crate `tickwheel-util` has one. Long delays have no slack then.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Builder, Drive, ManualClock, replace_shared, sleep};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Builder::new().clock(ManualClock::new()).drive(Drive::Manual).build()?;
+/// assert!(replace_shared(Some(timer.clone())).is_none());
+/// assert_eq!(sleep(Duration::from_secs(5)).deadline(), timer.now() + Duration::from_secs(5));
+/// assert!(replace_shared(None).is_some());
+/// # Ok(()) }
+/// ```
+#[cfg(feature = "test-util")]
+pub fn replace_shared(timer: Option<Timer>) -> Option<Timer> {
+    STAND_IN.replace(timer)
+}
+
 /// The shared engine.
 #[inline]
 pub(super) fn shared() -> WakeTimer {
+    #[cfg(feature = "test-util")]
+    if let Some(wake_timer) = STAND_IN.with_borrow(|timer| timer.as_ref().map(WakeTimer::of)) {
+        return wake_timer;
+    }
     match global() {
         Ok(timer) => WakeTimer::of_static(timer),
         Err(error) => panic!("the shared engine cannot be built: {error}"),
