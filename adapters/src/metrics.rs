@@ -4,13 +4,14 @@
 //! without it.
 
 use metrics::{Label, Unit};
-use tickwheel::{DurationHistogram, ShardStats};
+use std::time::Duration;
+use tickwheel::{DurationHistogram, Key, Period, ScheduleError, ShardStats, Timer, TimerTask};
 
 /// Passes snapshots of statistics on to the [`metrics`] facade; feature `metrics`.
 ///
-/// Call [`report`](Self::report) every few seconds, for example by a periodic timer, with the statistics of one
-/// engine or event loop. Each figure has the label `shard`, and `timer` with the name given here. Counters end in
-/// `_total`, times are in seconds. Where no recorder is installed a report does nothing.
+/// [`report_every`](Self::report_every) reports an engine from then on. For an event loop, call
+/// [`report`](Self::report) every few seconds. Each figure has the label `shard`, and `timer` with the name given here.
+/// Counters end in `_total`, times are in seconds. Where no recorder is installed a report does nothing.
 ///
 /// | figure | kind |
 /// |---|---|
@@ -32,9 +33,8 @@ use tickwheel::{DurationHistogram, ShardStats};
 /// use tickwheel_util::MetricsReporter;
 ///
 /// let timer = Timer::new()?;
-/// let mut reporter = MetricsReporter::new("requests");
+/// MetricsReporter::new("requests").report_every(Duration::from_secs(10), &timer, &timer)?;
 /// timer.run_after(Duration::from_secs(5), || ())?;
-/// reporter.report(&timer.stats().shards);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -108,6 +108,27 @@ impl MetricsReporter {
             metrics::describe_histogram!(name, Unit::Seconds, text);
         }
         Self { timer: timer.into(), last: Vec::new() }
+    }
+
+    /// Reports the statistics of `watched` now and once per period, on a worker of `on`: the same engine or, for an
+    /// engine with a handler of its own, another one such as [`global()?`](tickwheel::global). Only another engine can
+    /// report that a worker hangs. The reports end with either engine, or by `on.cancel` of the key.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Timer::repeat`].
+    pub fn report_every<T: Send + 'static>(
+        mut self,
+        period: impl Into<Period>,
+        watched: &Timer<T>,
+        on: &Timer,
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        let watched = watched.downgrade();
+        on.repeat(Duration::ZERO, period.into(), move || {
+            if let Some(timer) = watched.upgrade() {
+                self.report(&timer.stats().shards);
+            }
+        })
     }
 
     /// Passes on what the shards have counted, the histograms' share since the last report. O(shards).

@@ -90,6 +90,46 @@ fn a_report_has_every_figure_and_histograms_are_not_counted_twice() {
 }
 
 #[test]
+fn reports_come_by_themselves_until_they_are_cancelled() {
+    let (watched, clock) = (engine(), ManualClock::new());
+    let on = Builder::new().shards(1).drive(Drive::Manual).clock(clock.clone()).build().unwrap();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let cancelled = || {
+        on.turn().expect("it is driven by hand");
+        let figures = figures(&recorder.handle().render());
+        figures.get(r#"tickwheel_timers_cancelled_total{timer="requests",shard="0"}"#).copied()
+    };
+    let second = Duration::from_secs(1);
+    metrics::with_local_recorder(&recorder, || {
+        let reporter = MetricsReporter::new("requests");
+        let key = reporter.report_every(10 * second, &watched, &on).expect("there is room");
+        assert_eq!(cancelled(), Some(10.0), "at once");
+        let cancel = || {
+            let key = watched.schedule_key(second, 0).expect("there is room");
+            assert!(watched.cancel(key).won());
+        };
+        cancel();
+        clock.advance(9 * second);
+        assert_eq!(cancelled(), Some(10.0));
+        clock.advance(second);
+        assert_eq!(cancelled(), Some(11.0));
+        assert!(on.cancel(key).won());
+        cancel();
+        clock.advance(60 * second);
+        assert_eq!(cancelled(), Some(11.0));
+        // It does not keep the engine that it watches.
+        let reporter = MetricsReporter::new("requests");
+        reporter.report_every(second, &watched, &on).expect("there is room");
+        assert_eq!(cancelled(), Some(12.0));
+        let weak = watched.downgrade();
+        drop(watched);
+        assert!(weak.upgrade().is_none());
+        clock.advance(second);
+        assert_eq!((on.turn(), on.stats().panics()), (Ok(1), 0));
+    });
+}
+
+#[test]
 fn the_dashboard_asks_for_figures_that_exist() {
     let timer = engine();
     let page = reported(&timer, 1).render();
