@@ -114,9 +114,8 @@ impl Book {
             expired
         };
         if !expired.is_empty() {
-            // ORDERING: Acquire, both, pairs with the Release in `retire` and `Guard::drop`: what was done to the box
-            // comes before its heir. [P27]
-            self.retirements.fetch_add(0, Ordering::Acquire);
+            // ORDERING: Acquire pairs with the Release in `Guard::drop`, that of the guard that retired the box too: what
+            // was done to the box comes before its heir. [P27]
             self.departures.fetch_add(0, Ordering::Acquire);
         }
         for Retired { address, give, .. } in expired {
@@ -174,7 +173,7 @@ pub(crate) unsafe fn retire<T: Send + 'static>(
     let address = retired as usize;
     if guard.checked {
         guard.book.note_use(address);
-        // ORDERING: Release pairs with the Acquire in `pin` and `reclaim`. [P27]
+        // ORDERING: Release pairs with the Acquire in `pin`. [P27]
         guard.book.retirements.fetch_add(1, Ordering::Release);
     }
     {
