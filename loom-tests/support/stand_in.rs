@@ -114,8 +114,8 @@ impl Book {
             expired
         };
         if !expired.is_empty() {
-            // ORDERING: Acquire pairs with the Release in `Guard::drop`, that of the guard that retired the box too: what
-            // was done to the box comes before its heir. [P27]
+            // ORDERING: Acquire pairs with the Release in `Guard::drop`, that of the guard that retired the box too:
+            // what was done to the box comes before its heir. [P27]
             self.departures.fetch_add(0, Ordering::Acquire);
         }
         for Retired { address, give, .. } in expired {
