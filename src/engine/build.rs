@@ -172,10 +172,7 @@ impl Builder {
             // A shard number is below 1024 (`check_shards`).
             let seat = Arc::new(Seat::new(unparker));
             seats.push(Arc::clone(&seat));
-            let wake = move || {
-                seat.wake();
-                true
-            };
+            let wake = move || seat.wake();
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(wake));
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };

@@ -33,10 +33,10 @@ impl Seat {
         Self { driven: AtomicBool::new(false), waker: AtomicWaker::new(), unparker }
     }
 
-    /// Wakes the shard's worker or task.
-    pub(super) fn wake(&self) {
+    /// Wakes the shard's worker or task; returns whether that did not panic.
+    pub(super) fn wake(&self) -> bool {
         self.unparker.wake();
-        self.waker.wake();
+        contain::catch_and_log("the waker of a driven shard", || self.waker.wake()).is_some()
     }
 
     /// Returns whether a `DrivenShard` has the shard, or waits for it.

@@ -119,6 +119,22 @@ fn a_driven_shard_on_a_virtual_clock_is_woken_by_it() {
 }
 
 #[test]
+fn a_waker_that_panics_harms_no_caller() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker");
+        }
+    }
+    let (timer, fired) = recording(one_shard());
+    let mut shard = timer.drive_shard(0).unwrap();
+    while shard.turn(&Waker::from(Arc::new(Panics))).unwrap().is_some() {}
+    timer.schedule_key(ms(1), 1).unwrap();
+    timer.schedule_key(us(10), 2).unwrap();
+    turn_until(&mut shard, || fired.len() == 2);
+}
+
+#[test]
 fn what_cannot_be_driven_says_why() {
     let timer: Timer = one_shard().shards(2).build().unwrap();
     assert_eq!(timer.drive_shard(2).unwrap_err(), TurnError::NoShard { shard: 2, shards: 2 });
