@@ -9,7 +9,7 @@
 //! | [`Instant`] | it is std's, so `from_std` and `into_std` are not needed |
 //! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
 //!
-//! `pause`, `advance` and `resume` are missing: a test runs on a clock of its own instead.
+//! `pause`, `advance` and `resume` are missing: the module `test` has virtual time.
 //!
 //! # Panics
 //!
@@ -32,6 +32,7 @@ pub use tickwheel::Timeout;
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use tickwheel::Time;
 
 /// Errors, as in tokio.
 pub mod error {
@@ -108,7 +109,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// If `period` is zero.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    interval_at(Instant::now(), period)
+    Interval::new(tickwheel::sleep(Duration::ZERO), period)
 }
 
 /// Ticks at `start`, and then once per `period`.
@@ -118,11 +119,10 @@ pub fn interval(period: Duration) -> Interval {
 /// If `period` is zero.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    assert!(!period.is_zero(), "`period` must be non-zero.");
-    Interval { sleep: sleep_until(start), period, behavior: MissedTickBehavior::default() }
+    Interval::new(tickwheel::sleep_until(start), period)
 }
 
-/// What an [`Interval`] does when a tick was missed, that is, polled more than 5 ms late.
+/// Says how an [`Interval`] goes on when a tick was missed, that is, polled more than 5 ms late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MissedTickBehavior {
     /// Ticks without a pause until it has caught up.
@@ -137,12 +137,19 @@ pub enum MissedTickBehavior {
 /// The ticks of [`interval`] and [`interval_at`].
 #[derive(Debug)]
 pub struct Interval {
-    sleep: Sleep,
+    /// Its deadline is that of the next tick.
+    sleep: tickwheel::Sleep,
     period: Duration,
     behavior: MissedTickBehavior,
 }
 
 impl Interval {
+    #[track_caller]
+    fn new(sleep: tickwheel::Sleep, period: Duration) -> Self {
+        assert!(!period.is_zero(), "`period` must be non-zero.");
+        Self { sleep, period, behavior: MissedTickBehavior::default() }
+    }
+
     /// Waits for the next tick, and returns when it was due. Dropping the future loses no tick.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
@@ -151,14 +158,14 @@ impl Interval {
     /// Polls for the next tick; ready with the time at which it was due.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let (due, now) = (self.sleep.deadline(), Instant::now());
-        let next = if now.saturating_duration_since(due) > MISSED {
+        let (due, now) = (self.sleep.deadline(), self.sleep.now());
+        let next = if now > due + MISSED {
             self.behavior.next(due, now, self.period)
         } else {
-            due.checked_add(self.period).unwrap_or(now + FAR)
+            due + self.period
         };
-        self.reset_at(next);
-        Poll::Ready(due)
+        self.sleep.reset(next);
+        Poll::Ready(due.to_instant().unwrap_or_else(Instant::now))
     }
 
     /// Ticks one period from now.
@@ -168,27 +175,26 @@ impl Interval {
 
     /// Ticks at once.
     pub fn reset_immediately(&mut self) {
-        self.reset_at(Instant::now());
+        self.reset_after(Duration::ZERO);
     }
 
     /// Ticks after `after`.
     pub fn reset_after(&mut self, after: Duration) {
-        let now = Instant::now();
-        self.reset_at(now.checked_add(after).unwrap_or(now + FAR));
+        self.sleep.reset(after);
     }
 
     /// Ticks at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
-        Pin::new(&mut self.sleep).reset(deadline);
+        self.sleep.reset(deadline);
     }
 
-    /// Returns what it does when a tick was missed.
+    /// Returns how it goes on when a tick was missed.
     #[must_use]
     pub const fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.behavior
     }
 
-    /// Sets what it does when a tick was missed.
+    /// Sets how it goes on when a tick was missed.
     pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.behavior = behavior;
     }
@@ -202,18 +208,15 @@ impl Interval {
 
 impl MissedTickBehavior {
     /// When the tick after `due` is, which is handled at `now`.
-    fn next(self, due: Instant, now: Instant, period: Duration) -> Instant {
-        let next = match self {
-            Self::Burst => due.checked_add(period),
-            Self::Delay => now.checked_add(period),
+    fn next(self, due: Time, now: Time, period: Duration) -> Time {
+        match self {
+            Self::Burst => due + period,
+            Self::Delay => now + period,
             Self::Skip => {
                 let over = (now - due).as_nanos() % period.as_nanos();
-                // Less than the period, which is a duration.
-                let over =
-                    Duration::new((over / 1_000_000_000) as u64, (over % 1_000_000_000) as u32);
-                now.checked_add(period - over)
+                // At most what has passed since `due`, which has fewer nanoseconds than a `u64`.
+                now + (period - Duration::from_nanos(over as u64))
             }
-        };
-        next.unwrap_or(now + FAR)
+        }
     }
 }

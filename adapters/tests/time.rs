@@ -130,6 +130,26 @@ fn missed_ticks_are_made_up_delayed_or_skipped() {
     });
 }
 
+#[cfg(feature = "test-util")]
+#[test]
+fn virtual_time_reaches_all_of_them() {
+    use tickwheel_util::test;
+    let begun = Instant::now();
+    test::run(async {
+        let start = test::now();
+        sleep(Duration::from_secs(60)).await;
+        let mut beat = interval(Duration::from_secs(60));
+        let first = beat.tick().await;
+        for n in 1..4 {
+            assert_eq!(beat.tick().await - first, n * Duration::from_secs(60));
+        }
+        assert!(timeout(Duration::from_secs(60), pending::<()>()).await.is_err());
+        let passed = test::now() - start;
+        assert!(passed >= Duration::from_secs(300) && passed < Duration::from_secs(301));
+    });
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
 #[test]
 #[should_panic = "non-zero"]
 fn an_interval_of_zero_panics() {
