@@ -19,8 +19,9 @@ fn pages() -> Vec<String> {
     for folder in ["docs", "docs/performance", "loom-tests", "fuzz", "delayed-jobs", "adapters"] {
         for entry in std::fs::read_dir(root().join(folder)).expect("the folder exists") {
             let name = entry.expect("it can be read").file_name().into_string().expect("a name");
-            // The tables of the comparison are generated.
-            if name.ends_with(".md") && name != "comparison.md" {
+            // Tables that programs print.
+            if name.ends_with(".md") && !["comparison.md", "idle-connections.md"].contains(&&*name)
+            {
                 pages.push(format!("{folder}/{name}"));
             }
         }
