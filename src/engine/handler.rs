@@ -185,12 +185,12 @@ impl<T> ShardWorker<T> {
     /// know how long each takes.
     #[inline]
     pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        let Expired { payload, key, deadline, lateness, shard } = expired;
-        let taken = match inner.take_waker {
-            Some(take_waker) if inner.hooks.slow.is_none() => take_waker(payload),
-            _ => Err(payload),
+        let Some(take_waker) = inner.take_waker.filter(|_| inner.hooks.slow.is_none()) else {
+            // Here the wake batch is always empty.
+            return self.handle(inner, expired, now);
         };
-        match taken {
+        let Expired { payload, key, deadline, lateness, shard } = expired;
+        match take_waker(payload) {
             Ok(waker) => {
                 // Its data is where the task probably lies that it wakes.
                 prefetch(waker.data());
