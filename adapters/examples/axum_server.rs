@@ -1,5 +1,5 @@
 //! An axum server whose limits of time are all tickwheel's: for a whole request, for pauses of an upload, and for a
-//! client that does not send its headers. tokio's own timer stays off.
+//! client that does not send its headers.
 //!
 //! It asks itself four times, prints and checks the answers, and ends:
 //!
@@ -50,8 +50,9 @@ async fn ask(address: std::net::SocketAddr, request: &str) -> io::Result<String>
 }
 
 pub(crate) fn main() -> io::Result<()> {
+    // On Linux `enable_io` is enough.
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build()?;
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         // The runtime turns the timers; without this line a thread of tickwheel does.
         tickwheel_util::tokio::drive_shared()?;

@@ -4,7 +4,7 @@
 //! [`timeout`](tickwheel::timeout) and [`interval`](tickwheel::interval) use no thread of their own:
 //!
 //! ```
-//! # tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap().block_on(async {
+//! # tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(async {
 //! tickwheel_util::tokio::drive_shared()?;
 //! tickwheel::sleep(std::time::Duration::from_millis(5)).await;
 //! # std::io::Result::Ok(()) }).unwrap();
@@ -48,7 +48,7 @@ pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<T
 
 /// Drives the process's shared engine; see [`drive`].
 ///
-/// If no library has asked for the engine yet it gets one shard, which wakes some million tasks per second. A program
+/// If no library has asked for the engine yet it gets one shard, which one task turns. A program
 /// that needs more calls [`build_global`](tickwheel::Builder::build_global) before, with as many shards as it wants
 /// tasks.
 ///

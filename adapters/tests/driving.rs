@@ -40,7 +40,7 @@ fn timers_fire_on_the_runtime_until_it_shuts_down() {
     let started = Arc::clone(&threads);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .enable_io()
+        .enable_all()
         .on_thread_start(move || started.lock().unwrap().push(std::thread::current().id()))
         .build()
         .unwrap();
