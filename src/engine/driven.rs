@@ -60,8 +60,8 @@ impl Seat {
 /// `tickwheel-util` has such tasks for tokio and smol.
 ///
 /// Handlers and wakers run inside of `turn`. Nothing is lost while nobody turns: timers are late, as the runtime's own
-/// are. A drop hands the shard to a worker, and so does a [`shutdown`](Timer::shutdown) that fires timers. It does not
-/// keep the engine alive.
+/// are; and [`wait_idle`](Timer::wait_idle) waits for its turns. A drop hands the shard to a worker, and so does a
+/// [`shutdown`](Timer::shutdown) that fires timers. It does not keep the engine alive.
 ///
 /// ```
 /// use std::task::Waker;
@@ -215,7 +215,9 @@ impl<T: Send + 'static> Inner<T> {
         let number = shard.shard;
         state.idle[number] = Some(shard);
         self.lifecycle.changed.notify_all();
-        if !self.seats[number].is_driven() {
+        // Claimed after a shutdown has begun, it is a worker's all the same.
+        if phase > Phase::Started || !self.seats[number].is_driven() {
+            self.seats[number].set_driven(false);
             self.hand_over(state, number);
         }
     }
