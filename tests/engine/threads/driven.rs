@@ -119,6 +119,46 @@ fn a_driven_shard_on_a_virtual_clock_is_woken_by_it() {
 }
 
 #[test]
+fn no_wake_is_lost_between_producers_and_a_shard_that_sleeps() {
+    const PRODUCERS: u64 = 2;
+    let rounds = stress(5_000);
+    let fired: Arc<Vec<AtomicUsize>> =
+        Arc::new((0..PRODUCERS).map(|_| AtomicUsize::new(0)).collect());
+    let counts = Arc::clone(&fired);
+    let handler = move |expired: Expired<u64>| {
+        counts[expired.payload as usize].fetch_add(1, Ordering::Release);
+    };
+    let timer = one_shard().tick(us(1)).build_with(handler).unwrap();
+    let mut shard = timer.drive_shard(0).unwrap();
+    let is_over = || fired.iter().all(|fired| fired.load(Ordering::Acquire) as u64 == rounds);
+    std::thread::scope(|threads| {
+        for producer in 0..PRODUCERS {
+            let (timer, fired) = (&timer, &fired[producer as usize]);
+            threads.spawn(move || {
+                for round in 0..rounds {
+                    // The next one only when this one has fired: a lost wake leaves everything asleep.
+                    timer.schedule_key(us(round % 3), producer).unwrap();
+                    let start = Instant::now();
+                    while fired.load(Ordering::Acquire) as u64 == round {
+                        assert!(start.elapsed() < secs(60), "round {round} was slept through");
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+        }
+        let waker = Waker::from(Bell::new());
+        while !is_over() {
+            match shard.turn(&waker).unwrap() {
+                Some(pause) => std::thread::park_timeout(pause),
+                // All may be over: no producer calls any more.
+                None if is_over() => {}
+                None => std::thread::park_timeout(secs(90)),
+            }
+        }
+    });
+}
+
+#[test]
 fn a_waker_that_panics_harms_no_caller() {
     struct Panics;
     impl Wake for Panics {
