@@ -296,6 +296,7 @@ mod tests {
         const fn is<S: Send + Sync + Unpin>() {}
         const { is::<Sleep>() };
         const { is::<Sleep<SleepError>>() };
-        assert_eq!((size_of::<Sleep>(), size_of::<crate::Interval>()), (48, 80));
+        // Less where pointers are shorter.
+        assert!(size_of::<Sleep>() <= 48 && size_of::<crate::Interval>() <= 80);
     }
 }
