@@ -4,6 +4,8 @@
 mod axum_server;
 #[path = "../examples/hyper_server.rs"]
 mod hyper_server;
+#[path = "../examples/io_uring.rs"]
+mod io_uring_loop;
 
 #[test]
 fn hyper_server() {
@@ -13,4 +15,9 @@ fn hyper_server() {
 #[test]
 fn axum_server() {
     assert!(matches!(axum_server::main(), Ok(())));
+}
+
+#[test]
+fn io_uring() {
+    assert!(matches!(io_uring_loop::main(), Ok(())));
 }
