@@ -515,6 +515,8 @@ fn it_gives_its_permit_back_however_it_ends() {
         assert!(timer.cancel(outside).won());
     }
     timer.schedule(ms(1), 2).unwrap();
+    // Its handler holds it.
+    assert_eq!(timer.stop().unwrap().len(), 1);
 }
 
 /// Not even the template: then there is no timer.
