@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// Wakes whichever turns a shard, its worker or a task, and says whether a [`DrivenShard`] has it.
+/// Wakes a shard's worker or task, and says whether a [`DrivenShard`] has it.
 pub(super) struct Seat {
     /// Written under the lifecycle's lock.
     driven: AtomicBool,
@@ -235,13 +235,8 @@ impl<T: Send + 'static> Inner<T> {
         seat.set_driven(true);
         drop(state);
         self.handles[shard].request_turn();
-        match self.borrow(shard) {
-            Ok(borrowed) => self.give_back(borrowed),
-            Err(error) => {
-                seat.set_driven(false);
-                return Err(error);
-            }
-        }
+        let borrowed = self.borrow(shard).inspect_err(|_| self.release(shard))?;
+        self.give_back(borrowed);
         Ok(())
     }
 
