@@ -129,6 +129,8 @@ impl<V> Contained<V> {
     }
 }
 
+debug_fields!([V] Contained<V>, it.what, it);
+
 impl<V> Drop for Contained<V> {
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {

@@ -104,7 +104,7 @@
 extern crate alloc;
 
 #[macro_use]
-mod error_texts;
+mod texts;
 
 #[cfg(feature = "std")]
 mod contain;

@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::driven::Seat;
 use super::handler::{self, Executor, through_executor};
 use super::hold::{self, TimerRef};
-use super::inner::{Earliest, EngineOwner, Handler, Inner, Outcome, ShardWorker};
+use super::inner::{EngineOwner, Handler, Inner, ShardWorker};
 use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
@@ -61,10 +61,7 @@ impl Builder {
         let handler = Arc::new(handler);
         self.build_handlers(move |_| {
             let handler = Arc::clone(&handler);
-            Box::new(move |_engine, expired| {
-                handler(expired);
-                Outcome::Done
-            })
+            Box::new(move |_engine, expired| handler(expired))
         })
     }
 
@@ -115,10 +112,7 @@ impl Builder {
     {
         self.build_handlers(move |shard| {
             let mut handler = factory(shard);
-            Box::new(move |engine, expired| {
-                Timer::lend(engine, |timer| handler(timer, expired));
-                Outcome::Done
-            })
+            Box::new(move |engine, expired| Timer::lend(engine, |timer| handler(timer, expired)))
         })
     }
 
@@ -226,7 +220,7 @@ impl Builder {
             hooks: self.hooks,
             thread_name: self.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
-            drain_until: Earliest::never(),
+            drain_until: AtomicU64::new(u64::MAX),
             idle_requests: AtomicU64::new(0),
             lifecycle: Arc::new(Lifecycle::new(workers)),
             seats,

@@ -1,11 +1,10 @@
 //! `Builder`: every choice about an engine.
 
-use super::hooks::{Hooks, PanicReport, SlowHandler, Watch, WorkerFailure, a_hook};
+use super::hooks::{Hooks, PanicReport, SlowHandler, WorkerFailure, a_hook};
 use super::pinning::Pinning;
 use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
 use crate::types::{Settings, setters};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +53,7 @@ use std::time::Duration;
 /// # drop(production);
 /// # Ok(()) }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until a `build` method is called"]
 pub struct Builder {
     pub(super) settings: Settings,
@@ -159,21 +158,7 @@ impl Builder {
         threshold: Duration,
         hook: impl Fn(&SlowHandler) + Send + Sync + 'static,
     ) -> Self {
-        self.hooks.slow = Some(Watch { threshold, hook: a_hook(Arc::new(hook)) });
+        self.hooks.slow = Some((threshold, a_hook(Arc::new(hook))));
         self
-    }
-}
-
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("shards", &self.shards)
-            .field("settings", &self.settings)
-            .field("pinning", &self.pinning)
-            .field("idle", &self.idle)
-            .field("thread_name", &self.thread_name)
-            .field("routing", &self.routing)
-            .field("drive", &self.drive)
-            .finish_non_exhaustive()
     }
 }

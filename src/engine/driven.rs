@@ -15,7 +15,6 @@ use crate::park::parker::Unparker;
 use crate::sync::process::{AtomicBool, Ordering};
 use crate::types::{PinState, TurnError};
 use atomic_waker::AtomicWaker;
-use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -277,8 +276,4 @@ impl<T: Send + 'static> Drop for DrivenShard<T> {
     }
 }
 
-impl<T: Send + 'static> fmt::Debug for DrivenShard<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DrivenShard").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
+debug_fields!([T: Send] DrivenShard<T>, "DrivenShard", it, shard: it.shard);

@@ -8,7 +8,6 @@ use crate::state::Phase;
 use crate::sync::slot;
 use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule};
-use std::fmt;
 use std::ops::Deref;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
@@ -184,14 +183,7 @@ impl<T> Drop for TimerHandle<T> {
     }
 }
 
-impl<T> fmt::Debug for TimerHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TimerHandle")
-            .field("key", &self.key())
-            .field("state", &self.state())
-            .finish()
-    }
-}
+debug_fields!([T] TimerHandle<T>, "TimerHandle", it, key: it.key(), state: it.state());
 
 /// A [`TimerHandle`] that cancels its timer when it is dropped, and drops the payload then. If the payload's destructor
 /// panics, that is logged.
@@ -252,8 +244,4 @@ impl<T> Drop for TimerGuard<T> {
     }
 }
 
-impl<T> fmt::Debug for TimerGuard<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TimerGuard").field(&**self).finish()
-    }
-}
+debug_fields!([T] TimerGuard<T>, "TimerGuard", it, handle: **it);

@@ -8,7 +8,7 @@
 
 use super::events;
 use super::hooks::{self, PanicReport, SlowHandler};
-use super::inner::{Handler, Inner, Outcome, ShardWorker};
+use super::inner::{Handler, Inner, ShardWorker};
 #[cfg(feature = "futures")]
 use super::task::TimerTask;
 use crate::contain::{self, Contained};
@@ -131,11 +131,12 @@ where
 
 /// A handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
-    Box::new(move |_engine, expired| match executor.execute(expired) {
-        Ok(()) => Outcome::Done,
-        Err(expired) => {
+    Box::new(move |engine, expired| {
+        let shard = expired.shard;
+        if let Err(expired) = executor.execute(expired) {
             executor.rejected(expired);
-            Outcome::Refused
+            engine.handles[shard].counters().refused_by_executor.bump();
+            events::executor_refused(shard);
         }
     })
 }
@@ -238,26 +239,18 @@ impl<T> ShardWorker<T> {
         // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
         // as it is with a thread that panics. The engine's state is not touched by handlers.
         let outcome = contain::call(|| handler(inner, expired));
-        let watched = inner.hooks.slow.as_ref().map(|watch| {
+        let watched = inner.hooks.slow.as_ref().map(|(threshold, hook)| {
             let took = inner.now() - now;
             counters.handler_time.record(saturating_ns(took));
-            (watch, took)
+            (took, *threshold, hook)
         });
-        // A call is counted before what became of it.
-        match outcome {
-            Ok(Outcome::Done) => {}
-            Ok(Outcome::Refused) => {
-                counters.refused_by_executor.bump();
-                events::executor_refused(shard);
-            }
-            Err(message) => panicked(inner, counters, PanicReport { shard, key, message }),
+        if let Err(message) = outcome {
+            panicked(inner, counters, PanicReport { shard, key, message });
         }
-        if let Some((watch, took)) = watched {
-            if took >= watch.threshold {
-                let slow = SlowHandler { shard, key, took };
-                events::handler_was_slow(&slow);
-                hooks::tell("the hook for slow handlers", Some(&watch.hook), &slow);
-            }
+        if let Some((took, _, hook)) = watched.filter(|(took, threshold, _)| took >= threshold) {
+            let slow = SlowHandler { shard, key, took };
+            events::handler_was_slow(&slow);
+            hooks::tell("the hook for slow handlers", Some(hook), &slow);
         }
     }
 }

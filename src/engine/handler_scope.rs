@@ -3,65 +3,48 @@
 //! An engine must not be stopped or turned from there: it would wait for itself. The answer is asked for in handlers,
 //! in destructors, and at a thread's very end, when thread-locals with a destructor are gone; so this one has none.
 
-use std::cell::RefCell;
-use std::mem::ManuallyDrop;
+use std::cell::Cell;
 
-thread_local! {
-    static INSIDE: RefCell<Engines> =
-        const { RefCell::new(Engines { outermost: NONE, others: ManuallyDrop::new(Vec::new()) }) };
-}
+/// Engines whose handlers may run inside of each other's on one thread: more are not noticed.
+const DEPTH: usize = 8;
 
 /// No engine has this number.
 const NONE: u64 = 0;
 
-/// The engines inside of whose handlers a thread is.
-struct Engines {
-    outermost: u64,
-    /// Those that were turned or stopped by hand in a handler of another one. Memory only while there are any.
-    others: ManuallyDrop<Vec<u64>>,
-}
-
-impl Engines {
-    fn enter(&mut self, engine: u64) {
-        if self.outermost == NONE {
-            self.outermost = engine;
-        } else {
-            self.others.push(engine);
-        }
-    }
-
-    fn leave(&mut self) {
-        if self.others.pop().is_none() {
-            self.outermost = NONE;
-        } else if self.others.is_empty() {
-            drop(std::mem::take(&mut *self.others));
-        }
-    }
+thread_local! {
+    static INSIDE: Cell<[u64; DEPTH]> = const { Cell::new([NONE; DEPTH]) };
 }
 
 /// Whether a handler of the engine runs on this thread.
 pub(super) fn is_inside(engine: u64) -> bool {
-    let has = |engines: &RefCell<Engines>| {
-        let engines = engines.borrow();
-        engines.outermost == engine || engines.others.contains(&engine)
-    };
     // Where the system's thread-locals all have destructors it may be gone: then no handler runs.
-    INSIDE.try_with(has).unwrap_or(false)
+    INSIDE.try_with(|inside| inside.get().contains(&engine)).unwrap_or(false)
 }
 
-/// Marks the calling thread as one that runs the engine's handlers, until dropped; the last one made goes first.
-pub(super) struct HandlerScope;
+/// Writes `new` over the first place that holds `old`, from the outermost engine on.
+fn replace(old: u64, new: u64) {
+    let _ = INSIDE.try_with(|inside| {
+        let mut engines = inside.get();
+        if let Some(place) = engines.iter_mut().find(|engine| **engine == old) {
+            *place = new;
+            inside.set(engines);
+        }
+    });
+}
+
+/// Marks the calling thread as one that runs the engine's handlers, until dropped.
+pub(super) struct HandlerScope(u64);
 
 impl HandlerScope {
     pub(super) fn enter(engine: u64) -> Self {
-        let _ = INSIDE.try_with(|engines| engines.borrow_mut().enter(engine));
-        Self
+        replace(NONE, engine);
+        Self(engine)
     }
 }
 
 impl Drop for HandlerScope {
     fn drop(&mut self) {
-        let _ = INSIDE.try_with(|engines| engines.borrow_mut().leave());
+        replace(self.0, NONE);
     }
 }
 
@@ -87,6 +70,5 @@ mod tests {
             drop(outer);
             assert_eq!(within(), [false; 4]);
         }
-        assert_eq!(INSIDE.with_borrow(|engines| engines.others.capacity()), 0);
     }
 }

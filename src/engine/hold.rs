@@ -186,16 +186,10 @@ impl<T> Drop for TimerRef<T> {
         if !self.timers.remove() {
             return;
         }
-        /// Given back even if a payload's drop panics.
-        struct GiveBack<T>(*const EngineOwner<T>);
-        impl<T> Drop for GiveBack<T> {
-            fn drop(&mut self) {
-                // SAFETY: the first `Timer` left one count of this `Arc` for the last one (`add_rare_timer`).
-                unsafe { Arc::decrement_strong_count(self.0) };
-            }
-        }
-        let _give_back = GiveBack(self.hold.as_ptr());
+        let owner = self.hold.as_ptr();
         self.abandon();
+        // SAFETY: the first `Timer` left one count of this `Arc` for the last one (`add_rare_timer`).
+        unsafe { Arc::decrement_strong_count(owner) };
     }
 }
 

@@ -22,18 +22,12 @@ pub(super) fn tell<R>(what: &str, hook: Option<&Hook<R>>, report: &R) {
 }
 
 /// The hooks of one engine.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Hooks {
     pub(super) panic: Option<Hook<PanicReport>>,
     pub(super) failure: Option<Hook<WorkerFailure>>,
-    pub(super) slow: Option<Watch>,
-}
-
-/// Which handler calls are slow, and who wants to know.
-#[derive(Clone)]
-pub(super) struct Watch {
-    pub(super) threshold: Duration,
-    pub(super) hook: Hook<SlowHandler>,
+    /// How long a call has to take to be slow, and the hook for it.
+    pub(super) slow: Option<(Duration, Hook<SlowHandler>)>,
 }
 
 /// A panic in a handler, as told to [`Builder::on_panic`](crate::Builder::on_panic).

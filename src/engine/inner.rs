@@ -41,8 +41,8 @@ pub(super) struct Inner<T> {
     pub(super) hooks: Hooks,
     pub(super) thread_name: String,
     pub(super) rejected: CachePadded<AtomicU64>,
-    /// When a drain gives up.
-    pub(super) drain_until: Earliest,
+    /// When a drain gives up, in nanoseconds: the earliest that was asked for.
+    pub(super) drain_until: AtomicU64,
     /// Calls of `wait_idle`.
     pub(super) idle_requests: AtomicU64,
     pub(super) lifecycle: Arc<Lifecycle<T>>,
@@ -87,40 +87,18 @@ pub(super) struct ShardWorker<T> {
 }
 
 /// The handler of one shard.
-pub(super) type Handler<T> = Box<dyn FnMut(&Inner<T>, Expired<T>) -> Outcome + Send>;
-
-/// The result of a handler call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
-    Done,
-    /// The executor gave the timer back; it went to `rejected`.
-    Refused,
-}
-
-/// A time that only ever comes nearer.
-pub(super) struct Earliest(AtomicU64);
-
-impl Earliest {
-    pub(super) fn never() -> Self {
-        Self(AtomicU64::new(u64::MAX))
-    }
-
-    /// Written before the phase that makes other threads read it.
-    pub(super) fn lower(&self, time: Time) {
-        // ORDERING: Relaxed: published with the phase.
-        self.0.fetch_min(time.as_nanos(), Ordering::Relaxed);
-    }
-
-    pub(super) fn get(&self) -> Time {
-        // ORDERING: Relaxed: as above; a later value of a second drain may be missed for one look.
-        Time::from_nanos(self.0.load(Ordering::Relaxed))
-    }
-}
+pub(super) type Handler<T> = Box<dyn FnMut(&Inner<T>, Expired<T>) + Send>;
 
 impl<T> Inner<T> {
     #[inline]
     pub(super) fn phase(&self) -> Phase {
         self.status.phase()
+    }
+
+    /// Returns when a drain gives up.
+    pub(super) fn drain_until(&self) -> Time {
+        // ORDERING: Relaxed: published with the phase; what a second drain lowers may be missed for one look.
+        Time::from_nanos(self.drain_until.load(Ordering::Relaxed))
     }
 
     #[inline]

@@ -264,7 +264,8 @@ impl<T: Send + 'static> Inner<T> {
             Shutdown::ReturnUnfired => Phase::Stopped,
             Shutdown::FireAll => Phase::Firing,
             Shutdown::Drain { until } => {
-                self.drain_until.lower(until);
+                // ORDERING: Relaxed: published with the phase.
+                self.drain_until.fetch_min(until.as_nanos(), Ordering::Relaxed);
                 Phase::Draining
             }
         });

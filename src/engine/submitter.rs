@@ -5,7 +5,6 @@ use crate::shard::Producer;
 use crate::sync::slot;
 use crate::time::When;
 use crate::types::{Cancel, Key, Reschedule, ScheduleError};
-use std::fmt;
 
 /// Schedules as [`Timer`] does, but has looked up what does not change from call to call: the thread's number, its home
 /// shard, and its part of that.
@@ -104,8 +103,4 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
     }
 }
 
-impl<T> fmt::Debug for Submitter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Submitter").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
+debug_fields!([T] Submitter<'_, T>, "Submitter", it, shard: it.shard);

@@ -9,7 +9,6 @@
 //! Three words hold two shared references and a number, or a sender and a message: most timeouts. Four words
 //! would make every node of the table larger, which costs a cache line more than it saves in boxes.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -242,11 +241,7 @@ impl<F: FnOnce() + Send + 'static> From<F> for TimerTask {
     }
 }
 
-impl fmt::Debug for TimerTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TimerTask")
-    }
-}
+debug_fields!([] TimerTask, "TimerTask", _it);
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {

@@ -12,7 +12,6 @@ use crate::time::{Period, Time, When};
 use crate::types::{
     Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
 };
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
@@ -428,12 +427,5 @@ impl<T: Send + 'static> Timer<T> {
     }
 }
 
-impl<T> fmt::Debug for Timer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer")
-            .field("state", &self.inner.status.engine_state())
-            .field("shards", &self.inner.handles.len())
-            .field("tick", &self.inner.rate.tick())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([T] Timer<T>, "Timer", it, state: it.inner.status.engine_state(), shards: it.inner.handles.len(),
+    tick: it.inner.rate.tick());

@@ -4,7 +4,6 @@ use super::hold::TimerRef;
 use super::inner::EngineOwner;
 use super::task::TimerTask;
 use super::timer::Timer;
-use std::fmt;
 use std::sync::Weak;
 
 /// A way to an engine that does not keep it alive: neither its workers nor its memory.
@@ -56,8 +55,4 @@ impl<T> Clone for WeakTimer<T> {
     }
 }
 
-impl<T> fmt::Debug for WeakTimer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WeakTimer")
-    }
-}
+debug_fields!([T] WeakTimer<T>, "WeakTimer", _it);

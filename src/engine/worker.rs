@@ -46,7 +46,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
         // request sees the change.
         if !turn.more && inner.phase() == phase && !seat.is_driven() {
             let end = if phase == Phase::Draining {
-                inner.rate.deadline_at(inner.drain_until.get())
+                inner.rate.deadline_at(inner.drain_until())
             } else {
                 u64::MAX
             };
@@ -76,17 +76,19 @@ fn wake_up<T>(shard: &mut ShardWorker<T>) {
 
 /// Whether a shard that drains has come to its end.
 fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
-    inner.now() >= inner.drain_until.get() || shard.owner.handle().pending() == 0
+    inner.now() >= inner.drain_until() || shard.owner.handle().pending() == 0
 }
 
 fn pin<T>(shard: &ShardWorker<T>) {
-    let Some(wanted) = shard.core else { return };
-    match pinning::pin_current(wanted) {
-        Ok(()) => shard.owner.handle().counters().pinning.set(PinState::Pinned(wanted).pack()),
-        Err(error) => contain::warn(format_args!(
-            "the worker of shard {} runs unpinned: {error}",
+    let Some(core) = shard.core else { return };
+    if pinning::pin_current(core) {
+        shard.owner.handle().counters().pinning.set(PinState::Pinned(core).pack());
+    } else {
+        contain::warn(format_args!(
+            "the worker of shard {} runs unpinned: the system refused to pin it to core {core}; check that the core \
+             exists, or use Pinning::Off",
             shard.shard
-        )),
+        ));
     }
 }
 

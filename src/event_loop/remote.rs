@@ -6,7 +6,6 @@ use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{BatchError, Cancel, Key, Recurring, Reschedule, ScheduleError};
-use std::fmt;
 use std::sync::Arc;
 
 /// Schedules on an [`EventLoopTimer`](super::EventLoopTimer) from other threads. Clone it freely.
@@ -212,8 +211,4 @@ impl Remote<TimerTask> {
     }
 }
 
-impl<T> fmt::Debug for Remote<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("tick", &self.rate.tick()).finish_non_exhaustive()
-    }
-}
+debug_fields!([T] Remote<T>, "Remote", it, tick: it.rate.tick());

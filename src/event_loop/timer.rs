@@ -14,7 +14,6 @@ use crate::types::{
     Budget, Cancel, Expired, Key, Polled, Recurring, Reschedule, ScheduleError, Settings, Unfired,
 };
 use std::cell::Cell;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -463,8 +462,4 @@ impl<T> Drop for EventLoopTimer<T> {
     }
 }
 
-impl<T> fmt::Debug for EventLoopTimer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventLoopTimer").field("tick", &self.rate.tick()).finish_non_exhaustive()
-    }
-}
+debug_fields!([T] EventLoopTimer<T>, "EventLoopTimer", it, tick: it.rate.tick());

@@ -4,7 +4,6 @@ use super::error::SleepError;
 use crate::engine::{Stage, Timer, WakeTimer, global};
 use crate::time::{Time, When};
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -278,14 +277,7 @@ impl Future for Sleep<SleepError> {
     }
 }
 
-impl<E> fmt::Debug for Sleep<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep")
-            .field("deadline", &self.deadline)
-            .field("is_elapsed", &self.is_elapsed())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([E] Sleep<E>, "Sleep", it, deadline: it.deadline, is_elapsed: it.is_elapsed());
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {

@@ -12,7 +12,6 @@ use crate::types::{
     Settings,
 };
 use crate::wheel::{AnyWheel, Entry, no_memory};
-use core::fmt;
 use core::time::Duration;
 
 /// A timer of one thread: no atomics, no locks, and no clock of its own.
@@ -440,11 +439,5 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     }
 }
 
-impl<T, W: LocalWheel> fmt::Debug for LocalTimer<T, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(if W::IN_ORDER { "FixedTimer" } else { "LocalTimer" })
-            .field("pending", &self.pending())
-            .field("next_deadline", &self.next_deadline())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([T, W: LocalWheel] LocalTimer<T, W>, if W::IN_ORDER { "FixedTimer" } else { "LocalTimer" }, it,
+    pending: it.pending(), next_deadline: it.next_deadline());

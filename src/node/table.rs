@@ -363,8 +363,4 @@ impl<T> Drop for Table<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Table<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").field("held_bytes", &self.held_bytes()).finish()
-    }
-}
+debug_fields!([T] Table<T>, "Table", it, held_bytes: it.held_bytes());

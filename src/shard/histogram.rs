@@ -11,7 +11,6 @@
 //! of it.
 
 use crate::sync::bounded;
-use std::fmt;
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -118,11 +117,7 @@ impl Recorder {
     }
 }
 
-impl fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.snapshot().fmt(f)
-    }
-}
+debug_fields!([] Recorder, "Recorder", it, snapshot: it.snapshot());
 
 /// Durations, counted by their length: how late timers fired, how long handlers ran.
 ///
@@ -253,18 +248,8 @@ impl DurationHistogram {
     }
 }
 
-impl fmt::Debug for DurationHistogram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DurationHistogram")
-            .field("count", &self.count)
-            .field("mean", &self.mean())
-            .field("p50", &self.percentile(50.0))
-            .field("p99", &self.percentile(99.0))
-            .field("p99_9", &self.percentile(99.9))
-            .field("max", &self.max())
-            .finish()
-    }
-}
+debug_fields!([] DurationHistogram, "DurationHistogram", it, count: it.count, mean: it.mean(), p50: it.percentile(50.0),
+    p99: it.percentile(99.0), p99_9: it.percentile(99.9), max: it.max());
 
 #[cfg(test)]
 mod tests;

@@ -66,11 +66,7 @@ impl<T: Copy> Piece<[T]> {
     }
 }
 
-impl<T: ?Sized> core::fmt::Debug for Piece<T> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Piece")
-    }
-}
+debug_fields!([T: ?Sized] Piece<T>, "Piece", _it);
 
 impl<T> Default for Piece<[T]> {
     fn default() -> Self {

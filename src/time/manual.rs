@@ -3,7 +3,6 @@
 //! Any thread may read it, move it and register hooks. `now` is one atomic load. A move is one
 //! atomic read-modify-write, then the hooks run on the moving thread, with no lock held.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -149,11 +148,7 @@ impl Default for ManualClock {
     }
 }
 
-impl fmt::Debug for ManualClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ManualClock").field(&self.now()).finish()
-    }
-}
+debug_fields!([] ManualClock, "ManualClock", it, now: it.now());
 
 #[cfg(test)]
 mod tests {

@@ -75,15 +75,8 @@ impl<T> BatchError<T> {
     }
 }
 
-/// Shows the reason and the number of accepted timers only, so that payloads need not be `Debug`.
-impl<T> fmt::Debug for BatchError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchError")
-            .field("kind", &self.kind)
-            .field("accepted", &self.accepted.len())
-            .finish_non_exhaustive()
-    }
-}
+// Shows the reason and the number of accepted timers only, so that payloads need not be `Debug`.
+debug_fields!([T] BatchError<T>, "BatchError", it, kind: it.kind, accepted: it.accepted.len());
 
 impl<T> fmt::Display for BatchError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -299,12 +299,8 @@ impl<T> From<ScheduleError<T>> for ScheduleErrorKind {
     }
 }
 
-/// Shows the reason only, so that payloads need not be `Debug`.
-impl<T> fmt::Debug for ScheduleError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduleError").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+// Shows the reason only, so that payloads need not be `Debug`.
+debug_fields!([T] ScheduleError<T>, "ScheduleError", it, kind: it.kind);
 
 impl<T> fmt::Display for ScheduleError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

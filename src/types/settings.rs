@@ -5,7 +5,6 @@ use super::{Budget, BuildError, WheelKind};
 #[cfg(feature = "threads")]
 use crate::time::AnyClock;
 use crate::time::TickRate;
-use core::fmt;
 use core::time::Duration;
 
 /// The settings that all fronts share.
@@ -47,7 +46,7 @@ use core::time::Duration;
 /// # Ok(()) }
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "settings do nothing until a `build` method is called"]
 pub struct Settings {
     pub(crate) tick: Duration,
@@ -162,17 +161,5 @@ impl Settings {
         check_budget("fire", self.budget.fire)?;
         check_budget("sweep", self.budget.sweep)?;
         Ok(rate)
-    }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("tick", &self.tick)
-            .field("wheel", &self.wheel)
-            .field("max_pending", &self.max_pending)
-            .field("budget", &self.budget)
-            .field("slack", &self.slack)
-            .finish_non_exhaustive()
     }
 }

@@ -11,35 +11,13 @@ use std::path::Path;
 /// Where the next engine of this process begins to take cores.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// Processor time per time: `time / period` cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quota {
-    time: u64,
-    period: u64,
-}
-
-impl Quota {
-    fn new(time: u64, period: u64) -> Option<Self> {
-        (period > 0).then_some(Self { time, period })
-    }
-
-    /// Returns the whole cores, rounded down.
-    fn cores(self) -> u64 {
-        self.time / self.period
-    }
-
-    fn is_less_than(self, other: Self) -> bool {
-        u128::from(self.time) * u128::from(other.period)
-            < u128::from(other.time) * u128::from(self.period)
-    }
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Cores {
     /// In rising order; never empty.
     allowed: Vec<usize>,
-    quota: Option<Quota>,
+    /// Processor time per time, in cores.
+    quota: Option<f64>,
 }
 
 impl Cores {
@@ -49,8 +27,7 @@ impl Cores {
 
     /// As if the system had said so.
     #[cfg(test)]
-    pub(super) fn with<const N: usize>(allowed: [usize; N], quota: Option<(u64, u64)>) -> Self {
-        let quota = quota.and_then(|(time, period)| Quota::new(time, period));
+    pub(super) fn with<const N: usize>(allowed: [usize; N], quota: Option<f64>) -> Self {
         Self { allowed: allowed.to_vec(), quota }
     }
 
@@ -61,14 +38,12 @@ impl Cores {
     /// One shard for each core, not more than the quota's whole cores, and at least one.
     pub(crate) fn default_shards(&self) -> usize {
         let cores = self.allowed.len();
-        let quota =
-            self.quota.map_or(cores, |quota| usize::try_from(quota.cores()).unwrap_or(cores));
-        cores.min(quota).clamp(1, MAX_SHARDS)
+        self.quota.map_or(cores, |quota| cores.min(quota as usize)).clamp(1, MAX_SHARDS)
     }
 
     /// Whether all of the cores are ours all of the time, as far as the quota goes.
     pub(super) fn are_ours(&self) -> bool {
-        self.quota.is_none_or(|quota| quota.cores() >= self.allowed.len() as u64)
+        self.quota.is_none_or(|quota| quota as usize >= self.allowed.len())
     }
 }
 
@@ -134,7 +109,7 @@ fn counted() -> Vec<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
-fn process_quota() -> Option<Quota> {
+fn process_quota() -> Option<f64> {
     if cfg!(not(target_os = "linux")) {
         return None;
     }
@@ -143,7 +118,7 @@ fn process_quota() -> Option<Quota> {
 }
 
 /// The least quota of the groups that `/proc/self/cgroup` lists, below the place where groups are mounted.
-fn quota_of(mounted: &Path, groups: &str) -> Option<Quota> {
+fn quota_of(mounted: &Path, groups: &str) -> Option<f64> {
     let quotas = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         let (controllers, path) = rest.split_once(':')?;
@@ -155,30 +130,35 @@ fn quota_of(mounted: &Path, groups: &str) -> Option<Quota> {
         let mounts = [controllers, "cpu"].map(|name| mounted.join(name));
         is_cpu.then(|| mounts.iter().find_map(|mount| least(mount, path, quota_v1))).flatten()
     });
-    quotas.reduce(|a, b| if a.is_less_than(b) { a } else { b })
+    quotas.reduce(f64::min)
 }
 
 /// The least quota of a group and those above it. A container may see a path that is not below its mount.
-fn least(mount: &Path, path: &str, quota: fn(&Path) -> Option<Quota>) -> Option<Quota> {
+fn least(mount: &Path, path: &str, quota: fn(&Path) -> Option<f64>) -> Option<f64> {
     let path = Path::new(path.trim_start_matches('/'));
     let inside = !path.components().any(|part| part == std::path::Component::ParentDir);
     let group = if inside { mount.join(path) } else { mount.to_owned() };
     let groups = group.ancestors().take_while(|group| group.starts_with(mount));
-    groups.filter_map(quota).reduce(|a, b| if a.is_less_than(b) { a } else { b })
+    groups.filter_map(quota).reduce(f64::min)
 }
 
 /// `cpu.max`: time (or `max`) and period.
-fn quota_v2(group: &Path) -> Option<Quota> {
+fn quota_v2(group: &Path) -> Option<f64> {
     let text = std::fs::read_to_string(group.join("cpu.max")).ok()?;
     let (time, period) = text.trim().split_once(' ')?;
-    Quota::new(time.parse().ok()?, period.parse().ok()?)
+    ratio(time, period)
 }
 
 /// `cpu.cfs_quota_us` (-1 for none) and `cpu.cfs_period_us`.
-fn quota_v1(group: &Path) -> Option<Quota> {
+fn quota_v1(group: &Path) -> Option<f64> {
     let read = |name| std::fs::read_to_string(group.join(name)).ok();
     let (time, period) = (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?);
-    Quota::new(time.trim().parse().ok()?, period.trim().parse().ok()?)
+    ratio(time.trim(), period.trim())
+}
+
+fn ratio(time: &str, period: &str) -> Option<f64> {
+    let (time, period) = (time.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
+    (period > 0).then(|| time as f64 / period as f64)
 }
 
 #[cfg(test)]

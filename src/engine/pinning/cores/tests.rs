@@ -15,13 +15,13 @@ fn a_container_with_less_than_its_cores_gets_fewer_shards_and_does_not_own_them(
     let all = |quota| Cores::with([0, 1, 2, 3], quota);
     let shards = |quota| all(quota).default_shards();
     assert_eq!(shards(None), 4);
-    assert_eq!(shards(Some((400, 100))), 4);
-    assert_eq!(shards(Some((250, 100))), 2);
-    assert_eq!(shards(Some((50, 100))), 1);
-    assert_eq!(shards(Some((900, 100))), 4);
+    assert_eq!(shards(Some(4.0)), 4);
+    assert_eq!(shards(Some(2.5)), 2);
+    assert_eq!(shards(Some(0.5)), 1);
+    assert_eq!(shards(Some(9.0)), 4);
     let ours = |quota| all(quota).are_ours();
-    assert!(ours(None) && ours(Some((400, 100))) && ours(Some((800, 100))));
-    assert!(!ours(Some((399, 100))) && !ours(Some((100, 100))));
+    assert!(ours(None) && ours(Some(4.0)) && ours(Some(8.0)));
+    assert!(!ours(Some(3.99)) && !ours(Some(1.0)));
 }
 
 /// A folder that looks like mounted control groups.
@@ -41,8 +41,8 @@ impl Groups {
         }
     }
 
-    fn quota(&self, listed: &str) -> Option<(u64, u64)> {
-        quota_of(&self.0, listed).map(|quota| (quota.time, quota.period))
+    fn quota(&self, listed: &str) -> Option<f64> {
+        quota_of(&self.0, listed)
     }
 }
 
@@ -58,13 +58,13 @@ fn the_least_quota_on_the_way_up_counts_in_version_two() {
     groups.write("a/b/c", &[("cpu.max", "max 100000\n")]);
     groups.write("a/b", &[("cpu.max", "300000 100000\n")]);
     groups.write("a", &[("cpu.max", "800000 200000\n")]);
-    assert_eq!(groups.quota("0::/a/b/c\n"), Some((300_000, 100_000)));
-    assert_eq!(groups.quota("0::/a\n"), Some((800_000, 200_000)));
+    assert_eq!(groups.quota("0::/a/b/c\n"), Some(3.0));
+    assert_eq!(groups.quota("0::/a\n"), Some(4.0));
     assert_eq!(groups.quota("0::/\n"), None);
     assert_eq!(groups.quota("0::/../../elsewhere\n"), None, "only the mount itself is looked at");
     groups.write("", &[("cpu.max", "150000 100000\n")]);
-    assert_eq!(groups.quota("0::/../../elsewhere\n"), Some((150_000, 100_000)));
-    assert_eq!(groups.quota("0::/gone/a/b\n"), Some((150_000, 100_000)));
+    assert_eq!(groups.quota("0::/../../elsewhere\n"), Some(1.5));
+    assert_eq!(groups.quota("0::/gone/a/b\n"), Some(1.5));
 }
 
 #[test]
@@ -75,12 +75,12 @@ fn version_one_and_the_mixture_of_both_are_read() {
     let listed = "12:cpuset:/job\n4:cpu,cpuacct:/job\n0::/\n";
     assert_eq!(groups.quota(listed), None);
     groups.write("cpu,cpuacct", &quota("250000\n"));
-    assert_eq!(groups.quota(listed), Some((250_000, 100_000)));
+    assert_eq!(groups.quota(listed), Some(2.5));
     groups.write("unified", &[("cpu.max", "100000 100000\n")]);
-    assert_eq!(groups.quota(listed), Some((100_000, 100_000)));
+    assert_eq!(groups.quota(listed), Some(1.0));
     let other = Groups::new("v1-short");
     other.write("cpu", &quota("50000\n"));
-    assert_eq!(other.quota("2:cpuacct,cpu:/job\n"), Some((50_000, 100_000)));
+    assert_eq!(other.quota("2:cpuacct,cpu:/job\n"), Some(0.5));
 }
 
 #[test]
