@@ -183,7 +183,7 @@ pub use types::{
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/EMBEDDING.md")]
 #[doc = include_str!("../docs/GUIDE.md")]
-struct Pages;
+mod pages {}
 
 /// Holds examples that must not compile.
 ///
@@ -237,4 +237,4 @@ struct Pages;
 /// timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 /// ```
 #[cfg(all(doctest, feature = "threads"))]
-struct MustNotCompile;
+mod must_not_compile {}

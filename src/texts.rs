@@ -1,4 +1,4 @@
-//! What types say of themselves: the texts of errors, and debug output.
+//! Macros for the texts of errors and for debug output.
 
 /// Implements `Display` and `Error` for an enum, with one text per variant: what went wrong, which values are allowed,
 /// and the cure.

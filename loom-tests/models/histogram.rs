@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[test]
 fn a_percentile_is_not_capped_below_what_it_counts() {
     explore(UNBOUNDED, || {
-        let recorder = Arc::new(Recorder::new());
+        let recorder = Arc::new(Recorder::default());
         let owner = spawn_with(&recorder, move |recorder| {
             [2, 5].into_iter().for_each(|ns| recorder.record(ns))
         });

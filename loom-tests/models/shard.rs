@@ -132,7 +132,7 @@ fn batch_and_sleep() {
         assert!(engine.owner.schedule(7, own).is_ok());
         let producer = engine.spawn(move |handle, ledger| {
             let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
-            assert!(handle.producer(0).schedule_batch(batch).is_ok());
+            assert!(handle.producer(0).schedule_batch(batch, &TickRate::new(2)).is_ok());
         });
         let next = engine.turn(5);
         let asleep = engine.fired.is_empty() && engine.owner.begin_sleep(next);

@@ -147,14 +147,16 @@ fn stop_or_batch() {
         let mut engine = Engine::new();
         let producer = engine.spawn(move |handle, ledger| {
             let batch = vec![(10, ledger.payload(1)), (5, ledger.payload(2))];
-            let Err(partly) = handle.producer(0).schedule_batch(batch) else {
+            let rate = TickRate::new(2);
+            let Err(partly) = handle.producer(0).schedule_batch(batch, &rate) else {
                 return vec![1, 2];
             };
-            assert_eq!(partly.cause, ScheduleErrorKind::Stopped);
+            let (cause, accepted, refused) = partly.into_parts();
+            assert_eq!(cause, ScheduleErrorKind::Stopped);
             let refused: Vec<_> =
-                partly.refused.iter().map(|(tick, payload)| (payload.id(), *tick)).collect();
+                refused.iter().map(|(time, payload)| (payload.id(), rate.current(*time))).collect();
             assert!(refused.iter().all(|it| [(1, 10), (2, 5)].contains(it)), "{refused:?}");
-            assert_eq!(partly.accepted.len() + refused.len(), 2, "one of them is lost");
+            assert_eq!(accepted.len() + refused.len(), 2, "one of them is lost");
             (1..=2).filter(|id| refused.iter().all(|it| it.0 != *id)).collect()
         });
         let mut returned = engine.close();

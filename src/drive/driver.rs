@@ -7,8 +7,8 @@ use super::bound::{SWEEP_PER_LOOK, SealPolicy, ZombieBound};
 use super::deferred::Deferred;
 use super::log::Log;
 use super::turn::Token;
-use super::{Drivable, Fate, TimerStore, TurnState};
-use crate::wheel::{AnyWheel, Entry, no_memory};
+use super::{Fate, TimerStore, TurnState};
+use crate::wheel::{AnyWheel, Entry, Wheel, no_memory};
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
@@ -41,7 +41,7 @@ pub(crate) struct Driver<W = AnyWheel> {
     dropped: u64,
 }
 
-impl<W: Drivable> Driver<W> {
+impl<W: Wheel> Driver<W> {
     pub(crate) fn new(wheel: W) -> Self {
         Self {
             wheel,

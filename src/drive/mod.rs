@@ -23,12 +23,12 @@ mod turn;
 
 pub(crate) use bound::{ZOMBIE_FLOOR, ZOMBIES_PER_LOOK, too_many};
 pub(crate) use driver::Driver;
-pub(crate) use store::{Drivable, Fate, Fired, TimerStore};
+pub(crate) use store::{Fate, Fired, TimerStore};
 pub(crate) use turn::TurnState;
 
 /// Makes room for the places of half a million entries, for an owner that must not call the allocator later.
 #[cfg(feature = "threads")]
-pub(crate) fn expect_many<W: Drivable>(mut driver: Driver<W>) -> Driver<W> {
+pub(crate) fn expect_many<W: crate::wheel::Wheel>(mut driver: Driver<W>) -> Driver<W> {
     _ = (driver.log.blocks.try_reserve(1024), driver.log.pool.0.try_reserve(1024));
     driver
 }

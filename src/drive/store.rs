@@ -1,7 +1,7 @@
 //! The wheel and the store of timers that a driver uses.
 
 use crate::types::Key;
-use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
+use crate::wheel::Entry;
 
 /// A table's decision about an entry that came due.
 #[must_use]
@@ -23,21 +23,6 @@ pub(crate) struct Fired<T> {
     pub(crate) deadline: u64,
     /// One call of a periodic timer.
     pub(crate) periodic: bool,
-}
-
-/// A wheel that a driver can own.
-pub trait Drivable: Wheel {
-    /// It yields entries in the order in which they were inserted, which is that of their deadlines: nothing may
-    /// go past anything, so there is no log, and what a handler schedules waits until its turn is over.
-    const IN_ORDER: bool;
-}
-
-impl Drivable for AnyWheel {
-    const IN_ORDER: bool = false;
-}
-
-impl Drivable for Fifo {
-    const IN_ORDER: bool = true;
 }
 
 /// The timers behind the entries.

@@ -3,7 +3,6 @@
 use super::inner::Inner;
 use super::submitter::Submitter;
 use super::timer::Timer;
-use crate::shard::PartlyRefused;
 use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::When;
@@ -48,10 +47,10 @@ impl<T: Send + 'static> Timer<T> {
         slot::with(|slot| {
             let shard = self.inner.router.route(slot);
             let scheduled = match self.inner.handles[shard].try_producer(slot) {
-                Some(producer) => producer.schedule_batch(timers),
-                None => Err(PartlyRefused::no_memory(timers)),
+                Some(producer) => producer.schedule_batch(timers, &self.inner.rate),
+                None => Err(BatchError::no_memory(timers, &self.inner.rate)),
             };
-            scheduled.map_err(|partly| self.inner.partly_rejected(partly, shard))
+            scheduled.map_err(|error| self.inner.rejected_batch(error, shard))
         })
     }
 }
@@ -69,8 +68,8 @@ impl<T: Send + 'static> Submitter<'_, T> {
         let inner = &self.timer.inner;
         let timers = inner.prepare_batch(timers)?;
         self.producer
-            .schedule_batch(timers)
-            .map_err(|partly| inner.partly_rejected(partly, self.shard))
+            .schedule_batch(timers, &inner.rate)
+            .map_err(|error| inner.rejected_batch(error, self.shard))
     }
 }
 
@@ -81,8 +80,8 @@ impl<T: Send + 'static> Inner<T> {
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Result<Vec<(u64, T)>, BatchError<T>> {
         let timers = self.source.ticks(&self.rate, timers);
-        let timers =
-            timers.map_err(|some| self.partly_rejected(PartlyRefused::no_memory(some), 0))?;
+        let timers = timers
+            .map_err(|some| self.rejected_batch(BatchError::no_memory(some, &self.rate), 0))?;
         if timers.is_empty() {
             // Nothing can be refused, and nothing is worth a start.
             return Ok(timers);
@@ -91,7 +90,7 @@ impl<T: Send + 'static> Inner<T> {
             Ok(()) => Ok(timers),
             Err(kind) => {
                 self.count_rejected(timers.len());
-                Err(BatchError::new(kind, Vec::new(), self.rate.with_times(timers)))
+                Err(BatchError::of_ticks(kind, Vec::new(), timers, &self.rate))
             }
         }
     }
@@ -104,10 +103,10 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     #[cold]
-    fn partly_rejected(&self, partly: PartlyRefused<T>, shard: usize) -> BatchError<T> {
-        let PartlyRefused { cause, accepted, refused } = partly;
-        let kind = self.rejected(ScheduleError::new(cause, ()), shard).into_kind();
+    fn rejected_batch(&self, error: BatchError<T>, shard: usize) -> BatchError<T> {
+        let (kind, accepted, refused) = error.into_parts();
+        let kind = self.rejected(ScheduleError::new(kind, ()), shard).into_kind();
         self.count_rejected(refused.len());
-        BatchError::new(kind, accepted, self.rate.with_times(refused))
+        BatchError::new(kind, accepted, refused)
     }
 }

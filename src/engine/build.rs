@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use super::driven::Seat;
 use super::handler::{self, Executor, through_executor};
-use super::hold::{self, TimerRef};
+use super::hold;
 use super::inner::{EngineOwner, Handler, Inner, ShardWorker};
 use super::lifecycle::Lifecycle;
 use super::pinning;
@@ -187,7 +187,7 @@ impl Builder {
                 wake: Waker::wake,
             });
         }
-        Ok(Timer::from_ref(TimerRef::first(&self.engine(rate, workers, seats))))
+        Ok(Timer { inner: self.engine(rate, workers, seats).add_timer() })
     }
 
     /// Gives the engine its memory, not started, with a worker for each of its shards.
@@ -228,8 +228,8 @@ impl Builder {
             timers: CachePadded::default(),
             hold,
             retire: hold::retire,
-            waker_of: handler::waker_of(),
-            take_waker: handler::take_waker(),
+            waker_of: handler::if_tasks::<fn(&TimerTask) -> Option<&Waker>, _>(TimerTask::waker),
+            take_waker: handler::if_tasks::<fn(_) -> Result<_, _>, _>(TimerTask::try_into_waker),
         })
     }
 }

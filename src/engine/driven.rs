@@ -165,9 +165,7 @@ impl<T: Send + 'static> Inner<T> {
         if self.drive != Drive::Manual {
             return Err(TurnError::DrivenByWorkers);
         }
-        if handler_scope::is_inside(self.id) {
-            return Err(TurnError::InsideHandler);
-        }
+        self.may_drive()?;
         let (mut fired, mut failed) = (0, None);
         for number in 0..self.handles.len() {
             let mut shard = match self.borrow(number) {

@@ -122,7 +122,7 @@ impl<T> TimerHandle<T> {
     #[must_use]
     pub fn state(&self) -> TimerState {
         let (handle, index) = self.place();
-        match handle.held_state(index).phase() {
+        match handle.table.held_state(index).phase() {
             Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
                 TimerState::Pending
             }
@@ -155,7 +155,7 @@ impl<T> TimerHandle<T> {
     #[must_use]
     pub fn deadline(&self) -> Time {
         let (handle, index) = self.place();
-        self.engine.rate.start_of(handle.deadline(index))
+        self.engine.rate.start_of(handle.table.deadline(index))
     }
 
     /// Returns the timer's name.

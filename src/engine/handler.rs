@@ -9,13 +9,13 @@
 use super::events;
 use super::hooks::{self, PanicReport, SlowHandler};
 use super::inner::{Handler, Inner, ShardWorker};
-#[cfg(feature = "futures")]
 use super::task::TimerTask;
 use crate::contain::{self, Contained};
 use crate::shard::counters::Counters;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
 use crate::types::{Expired, RawKey};
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -145,31 +145,15 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
 /// waker that blocks would delay more of them.
 const WAKE_BATCH: usize = 256;
 
-/// Returns what finds the waker in a payload, for payloads that may be wakers.
-pub(super) fn waker_of<T: 'static>() -> Option<fn(&T) -> Option<&Waker>> {
-    #[cfg(feature = "futures")]
-    {
-        let waker_of: fn(&TimerTask) -> Option<&Waker> = TimerTask::waker;
-        (&waker_of as &dyn std::any::Any).downcast_ref().copied()
-    }
-    #[cfg(not(feature = "futures"))]
-    None
-}
-
-/// Returns what takes the waker out of a payload that is one; of engines whose payloads may be wakers.
-pub(super) fn take_waker<T: 'static>() -> Option<fn(T) -> Result<Waker, T>> {
-    #[cfg(feature = "futures")]
-    {
-        let take_waker: fn(TimerTask) -> Result<Waker, TimerTask> = TimerTask::try_into_waker;
-        (&take_waker as &dyn std::any::Any).downcast_ref().copied()
-    }
-    #[cfg(not(feature = "futures"))]
-    None
+/// Returns a function over tasks as one over payloads, if the payloads are tasks, which may be wakers.
+pub(super) fn if_tasks<F: Copy + 'static, G: Copy + 'static>(over_tasks: F) -> Option<G> {
+    (&over_tasks as &dyn Any).downcast_ref().copied()
 }
 
 /// Returns an empty wake batch, with room where payloads may be wakers.
 pub(super) fn wake_batch<T: 'static>() -> Vec<(Waker, RawKey)> {
-    Vec::with_capacity(if waker_of::<T>().is_some() { WAKE_BATCH } else { 0 })
+    let are_tasks = TypeId::of::<T>() == TypeId::of::<TimerTask>();
+    Vec::with_capacity(if are_tasks { WAKE_BATCH } else { 0 })
 }
 
 impl<T> Inner<T> {
@@ -264,54 +248,4 @@ fn panicked<T>(inner: &Inner<T>, counters: &Counters, report: PanicReport) {
 }
 
 #[cfg(all(test, feature = "futures", not(tickwheel_loom)))]
-mod tests {
-    use super::*;
-    use crate::{Builder, Drive, Time, Timer};
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-    use std::time::Duration;
-
-    /// Counts how often it is woken, and panics each time.
-    struct Panicking(AtomicUsize);
-
-    impl Wake for Panicking {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            panic!("a waker");
-        }
-    }
-
-    /// Returns a shard with `count` wakers that have fired, and what they wake.
-    fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Panicking>) {
-        let inner: &Inner<TimerTask> = &timer.inner;
-        let mut shard = inner.lifecycle.state.lock().unwrap().idle[0].take().unwrap();
-        let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
-        for _ in 0..count {
-            let payload = TimerTask::waking(Waker::from(Arc::clone(&wakers)));
-            // A key of any timer: the handler does not use it.
-            let key = timer.schedule_key(Duration::ZERO, TimerTask::new(|| ())).unwrap();
-            let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
-            let expired = Expired { payload, key, deadline, lateness, shard: 0 };
-            shard.handle_in_turn(inner, expired, Time::ZERO);
-        }
-        (shard, wakers)
-    }
-
-    #[test]
-    fn a_shard_that_ends_in_a_turn_calls_its_wake_batch() {
-        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
-        let (shard, wakers) = with_wakers(&timer, 3);
-        assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (3, 0));
-        assert_eq!(shard.close(&timer.inner).len(), 3, "those that have not fired");
-        assert_eq!(wakers.0.load(Ordering::Relaxed), 3);
-    }
-
-    #[test]
-    fn a_full_wake_batch_is_called_before_the_next_waker() {
-        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
-        let (shard, wakers) = with_wakers(&timer, WAKE_BATCH + 1);
-        assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (1, WAKE_BATCH));
-        shard.close(&timer.inner);
-    }
-}
+mod tests;

@@ -116,11 +116,6 @@ unsafe impl<T: Send> Send for TimerRef<T> {}
 unsafe impl<T: Send> Sync for TimerRef<T> {}
 
 impl<T> TimerRef<T> {
-    /// The first one of an engine that has just been built.
-    pub(super) fn first(hold: &Arc<EngineOwner<T>>) -> Self {
-        hold.add_timer()
-    }
-
     /// One more, unless the engine has none left.
     pub(super) fn upgrade(hold: &Weak<EngineOwner<T>>) -> Option<Self> {
         let hold = hold.upgrade()?;
@@ -145,7 +140,7 @@ impl<T> Inner<T> {
 
     /// Counts one more `Timer`. The first one takes an `EngineOwner` for all of them; it is given back by the last one.
     #[inline]
-    fn add_timer(&self) -> TimerRef<T> {
+    pub(super) fn add_timer(&self) -> TimerRef<T> {
         let before = self.timers.add();
         if before == 0 || before > isize::MAX as usize {
             self.add_rare_timer(before);

@@ -188,7 +188,7 @@ impl<T> Inner<T> {
             }
             let changed = &self.lifecycle.changed;
             state = match rest {
-                None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.lifecycle.wait(state),
                 Some(rest) => {
                     changed.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0
                 }
@@ -217,8 +217,7 @@ impl<T> Inner<T> {
         self.request_turns();
         let mut state = self.lifecycle.lock();
         while state.answered.iter().any(|answered| *answered < request) {
-            let changed = &self.lifecycle.changed;
-            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.lifecycle.wait(state);
         }
     }
 }

@@ -33,23 +33,20 @@ pub enum Routing {
     Spread,
 }
 
-/// One thread's next shard, plus one; indexed by its slot; its holder is the only writer. With [`Routing::Spread`] that
-/// is once per timer, so each has a cache line of its own.
-#[derive(Default)]
-struct Home(AtomicU32);
-
 /// Not dealt yet.
 const NONE: u32 = 0;
 
 // SAFETY: zero bytes are the integer 0: not dealt yet.
-unsafe impl Zeroable for CachePadded<Home> {}
+unsafe impl Zeroable for CachePadded<AtomicU32> {}
 
 /// Deals threads (or timers) out to shards.
 pub(super) struct Router {
     policy: Routing,
     shards: u32,
     next: AtomicU32,
-    homes: Segments<CachePadded<Home>>,
+    /// Each thread's next shard, plus one; indexed by its slot; its holder is the only writer. With [`Routing::Spread`]
+    /// that is once per timer, so each has a cache line of its own.
+    homes: Segments<CachePadded<AtomicU32>>,
 }
 
 impl Router {
@@ -69,23 +66,23 @@ impl Router {
             return (slot % self.shards) as usize;
         };
         // ORDERING: Relaxed: only the slot's holder reads and writes it.
-        let dealt = match home.0.load(Ordering::Relaxed) {
+        let dealt = match home.load(Ordering::Relaxed) {
             NONE => self.deal(home),
             dealt => dealt,
         };
         if self.policy == Routing::Spread {
             // ORDERING: Relaxed: as above.
-            home.0.store(dealt % self.shards + 1, Ordering::Relaxed);
+            home.store(dealt % self.shards + 1, Ordering::Relaxed);
         }
         dealt as usize - 1
     }
 
     #[cold]
-    fn deal(&self, home: &Home) -> u32 {
+    fn deal(&self, home: &AtomicU32) -> u32 {
         // ORDERING: Relaxed: only the number matters.
         let dealt = self.next.fetch_add(1, Ordering::Relaxed) % self.shards + 1;
         // ORDERING: Relaxed: as in `route`.
-        home.0.store(dealt, Ordering::Relaxed);
+        home.store(dealt, Ordering::Relaxed);
         dealt
     }
 
@@ -94,7 +91,7 @@ impl Router {
         let home = u32::try_from(shard).unwrap_or(0) % self.shards + 1;
         if let Some(known) = self.homes.try_get_or_alloc(slot) {
             // ORDERING: Relaxed: called by the slot's holder.
-            known.0.store(home, Ordering::Relaxed);
+            known.store(home, Ordering::Relaxed);
         }
     }
 }

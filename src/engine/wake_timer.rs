@@ -67,7 +67,7 @@ fn identity(waker: &Waker) -> (usize, usize) {
 
 impl WakeTimer {
     pub(crate) fn of(timer: &Timer) -> Self {
-        let engine = timer.engine();
+        let engine = &timer.inner;
         slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.bump());
         Self::new(timer, true)
     }
@@ -80,7 +80,7 @@ impl WakeTimer {
 
     #[inline]
     fn new(timer: &Timer, counted: bool) -> Self {
-        let (engine, stage) = (EngineRef::new(timer.engine()), Stage::Elapsed);
+        let (engine, stage) = (EngineRef::new(&timer.inner), Stage::Elapsed);
         Self { engine, waker: (0, 0), armed: None, counted, stage }
     }
 

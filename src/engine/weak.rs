@@ -37,7 +37,7 @@ impl<T> Timer<T> {
     /// Returns a way to this engine that does not keep it alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakTimer<T> {
-        WeakTimer { hold: Weak::clone(&self.engine().hold) }
+        WeakTimer { hold: Weak::clone(&self.inner.hold) }
     }
 }
 
@@ -45,7 +45,7 @@ impl<T> WeakTimer<T> {
     /// Returns the engine, unless its last [`Timer`] is gone. It may be stopped; then it refuses what is scheduled.
     #[must_use]
     pub fn upgrade(&self) -> Option<Timer<T>> {
-        TimerRef::upgrade(&self.hold).map(Timer::from_ref)
+        TimerRef::upgrade(&self.hold).map(|inner| Timer { inner })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `Remote`: the other threads' access to an event loop's timer.
 
 use crate::engine::TimerTask;
-use crate::shard::{PartlyRefused, ShardHandle, ShardStats};
+use crate::shard::{ShardHandle, ShardStats};
 use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
@@ -79,16 +79,12 @@ impl<T: Send + 'static> Remote<T> {
         &self,
         timers: impl IntoIterator<Item = (W, T)>,
     ) -> Result<Vec<Key<T>>, BatchError<T>> {
-        let refused = |PartlyRefused { cause, accepted, refused }| {
-            BatchError::new(cause, accepted, self.rate.with_times(refused))
-        };
         let timers = self.source.ticks(&self.rate, timers);
-        let timers = timers.map_err(|some| refused(PartlyRefused::no_memory(some)))?;
-        let scheduled = slot::with(|slot| match self.shard.try_producer(slot) {
-            Some(producer) => producer.schedule_batch(timers),
-            None => Err(PartlyRefused::no_memory(timers)),
-        });
-        scheduled.map_err(refused)
+        let timers = timers.map_err(|some| BatchError::no_memory(some, &self.rate))?;
+        slot::with(|slot| match self.shard.try_producer(slot) {
+            Some(producer) => producer.schedule_batch(timers, &self.rate),
+            None => Err(BatchError::no_memory(timers, &self.rate)),
+        })
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`; see

@@ -60,7 +60,7 @@ mod writer;
 #[cfg(test)]
 pub(crate) use block::FIRST;
 pub(crate) use block::Message;
-pub(crate) use queue::{Inbox, NoMemory};
+pub(crate) use queue::Inbox;
 pub(crate) use reader::Reader;
 pub(crate) use writer::Writer;
 

@@ -2,7 +2,7 @@
 
 use super::block::{Block, SLOTS};
 use super::rest::AtRest;
-use super::writer::{Opened, Writer};
+use super::writer::Writer;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::{self, Domain};
 use crossbeam_utils::CachePadded;
@@ -23,10 +23,6 @@ pub(crate) struct Inbox {
     pub(super) at_rest: AtRest,
 }
 
-/// There is no memory for another block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NoMemory;
-
 impl Inbox {
     /// An inbox, with the empty block that its reader begins with.
     pub(super) fn new() -> Self {
@@ -44,14 +40,15 @@ impl Inbox {
         }
     }
 
-    /// Gives a writer whose block is full the next one. Any thread, for its own writer; lock-free.
+    /// Gives a writer whose block is full the next one; `None` if there is no memory. Any thread, for its own writer;
+    /// lock-free.
     ///
     /// All that a later write and hand-over need is there afterwards: they neither allocate nor unwind.
     #[cold]
     #[inline(never)]
-    pub(crate) fn prepare(&self, writer: &Writer) -> Result<(), NoMemory> {
+    pub(crate) fn prepare(&self, writer: &Writer) -> Option<()> {
         if !writer.participates() && !epoch::has_memory() {
-            return Err(NoMemory);
+            return None;
         }
         let size = Block::next_size(writer.size());
         let rested = self.at_rest.take(&writer.pin(&self.domain), size == SLOTS);
@@ -60,18 +57,18 @@ impl Inbox {
                 block.renew();
                 block
             }
-            None => Block::new(size).ok_or(NoMemory)?,
+            None => Block::new(size)?,
         };
         epoch::serves_again::<Block>(&self.domain, &*block);
         writer.open(block);
-        Ok(())
+        Some(())
     }
 
     /// Hands a block with a first message to the reader: about how many messages lie unread now. Any thread, with its
     /// own writer; lock-free; pins the epoch for its length.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hand_over(&self, writer: &Writer, Opened(block): Opened) -> u64 {
+    pub(crate) fn hand_over(&self, writer: &Writer, block: NonNull<Block>) -> u64 {
         // SAFETY: the caller's open block, which stays open until it is full.
         let slots = unsafe { block.as_ref() }.slots().len() as u64;
         self.link(writer, block);

@@ -15,7 +15,7 @@ fn push(inbox: &Inbox, writer: &Writer, word: u64) -> Option<*mut Block> {
         inbox.prepare(writer).unwrap();
     }
     writer.write(message(word)).map(|opened| {
-        let block = opened.0.as_ptr();
+        let block = opened.as_ptr();
         inbox.hand_over(writer, opened);
         block
     })

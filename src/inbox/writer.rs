@@ -30,10 +30,6 @@ pub(crate) struct Writer {
     participant: AtomicPtr<Participant>,
 }
 
-/// A block with a first message, which is not seen before [`Inbox::hand_over`](super::Inbox::hand_over).
-#[must_use = "the first message of a block is not seen before the block is handed over"]
-pub(crate) struct Opened(pub(super) NonNull<Block>);
-
 impl Writer {
     /// Whether a message can be written at once.
     #[inline(always)]
@@ -61,9 +57,11 @@ impl Writer {
         self.state.store(lap | size << SIZE_SHIFT | FRESH | size, Ordering::Relaxed);
     }
 
-    /// Writes and publishes a message. The writer must be ready. A block comes back with its first message.
+    /// Writes and publishes a message. The writer must be ready. A block comes back with its first message, which is
+    /// not seen before [`Inbox::hand_over`](super::Inbox::hand_over).
+    #[must_use = "the first message of a block is not seen before the block is handed over"]
     #[inline(always)]
-    pub(crate) fn write(&self, message: Message) -> Option<Opened> {
+    pub(crate) fn write(&self, message: Message) -> Option<NonNull<Block>> {
         debug_assert!(self.is_ready());
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);
@@ -79,11 +77,11 @@ impl Writer {
     }
 
     #[cold]
-    fn opened(&self) -> Opened {
+    fn opened(&self) -> NonNull<Block> {
         // ORDERING: Relaxed: as in `is_ready`.
         let block = self.block.load(Ordering::Relaxed);
         // SAFETY: `open` made it of a box, which is never null.
-        Opened(unsafe { NonNull::new_unchecked(block) })
+        unsafe { NonNull::new_unchecked(block) }
     }
 
     /// Whether [`pin`](Self::pin) needs no memory.

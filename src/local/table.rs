@@ -6,13 +6,13 @@
 //! does no harm.
 
 use super::node::Node;
-use crate::drive::{Drivable, Fate, TimerStore};
+use crate::drive::{Fate, TimerStore};
 use crate::state::{Phase, State};
 use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Deadline, Repeat, Time};
 use crate::types::{Key, generation_seed};
-use crate::wheel::Entry;
+use crate::wheel::{Entry, Wheel};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -86,7 +86,7 @@ pub(super) struct Table<T, W> {
     _wheel: PhantomData<fn() -> W>,
 }
 
-impl<T, W: Drivable> Table<T, W> {
+impl<T, W: Wheel> Table<T, W> {
     pub(super) fn new() -> Self {
         Self {
             nodes: Vec::new(),
@@ -313,7 +313,7 @@ impl<T, W: Drivable> Table<T, W> {
     }
 }
 
-impl<T, W: Drivable> TimerStore for Table<T, W> {
+impl<T, W: Wheel> TimerStore for Table<T, W> {
     type Fired = Due<T>;
 
     #[inline]

@@ -1,12 +1,11 @@
 //! The wheels of a local timer: what a tick is, and the order of a queue.
 
-use crate::drive::Drivable;
 use crate::time::{TickRate, Time};
-use crate::wheel::{AnyWheel, Entry, Fifo};
+use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
 use core::time::Duration;
 
 /// A wheel that a [`LocalTimer`](crate::LocalTimer) drives.
-pub trait LocalWheel: Drivable {
+pub trait LocalWheel: Wheel {
     /// Returns when `tick` begins.
     fn time_of(rate: &TickRate, tick: u64) -> Time;
 

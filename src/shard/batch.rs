@@ -2,24 +2,8 @@
 
 use super::producer::Producer;
 use crate::node::table::Armed;
-use crate::types::{Key, ScheduleErrorKind};
-
-/// Why a batch was not accepted as a whole.
-pub(crate) struct PartlyRefused<T> {
-    pub(crate) cause: ScheduleErrorKind,
-    /// Timers that were accepted, in the order in which they came.
-    pub(crate) accepted: Vec<Key<T>>,
-    /// Ticks and payloads of the refused timers, in the same order.
-    pub(crate) refused: Vec<(u64, T)>,
-}
-
-impl<T> PartlyRefused<T> {
-    /// There is no memory, and no timer of the batch was accepted.
-    #[cold]
-    pub(crate) fn no_memory(refused: Vec<(u64, T)>) -> Self {
-        Self { cause: ScheduleErrorKind::OutOfMemory, accepted: Vec::new(), refused }
-    }
-}
+use crate::time::TickRate;
+use crate::types::{BatchError, Key, ScheduleErrorKind};
 
 impl<T> Producer<'_, T> {
     /// Arms a timer for each tick and payload. Like [`schedule`](Self::schedule) once per timer, but for the fence, the
@@ -30,10 +14,11 @@ impl<T> Producer<'_, T> {
     pub(crate) fn schedule_batch(
         self,
         timers: Vec<(u64, T)>,
-    ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
+        rate: &TickRate,
+    ) -> Result<Vec<Key<T>>, BatchError<T>> {
         let mut accepted = Vec::new();
         if accepted.try_reserve_exact(timers.len()).is_err() {
-            return Err(PartlyRefused::no_memory(timers));
+            return Err(BatchError::no_memory(timers, rate));
         }
         // The next one is last, so that one that is refused goes back to where it lay.
         let mut rest = timers;
@@ -43,7 +28,7 @@ impl<T> Producer<'_, T> {
             match self.arm(tick, payload, false, true) {
                 Ok(armed) => {
                     alarm = alarm.min(self.publish(tick, armed.index, armed.mark));
-                    accepted.push(self.shard.key(armed.index, armed.generation));
+                    accepted.push(self.shard.table.key(armed.index, armed.generation));
                 }
                 Err(refusal) => {
                     let (cause, payload) = refusal.into_parts();
@@ -56,9 +41,9 @@ impl<T> Producer<'_, T> {
         rest.reverse();
         let is_open = accepted.is_empty() || self.tell(alarm);
         match refused_by {
-            _ if !is_open => self.withdraw(accepted, rest),
+            _ if !is_open => self.withdraw(accepted, rest, rate),
             None => Ok(accepted),
-            Some(cause) => Err(PartlyRefused { cause, accepted, refused: rest }),
+            Some(cause) => Err(BatchError::of_ticks(cause, accepted, rest, rate)),
         }
     }
 
@@ -69,7 +54,8 @@ impl<T> Producer<'_, T> {
         self,
         mut accepted: Vec<Key<T>>,
         mut rest: Vec<(u64, T)>,
-    ) -> Result<Vec<Key<T>>, PartlyRefused<T>> {
+        rate: &TickRate,
+    ) -> Result<Vec<Key<T>>, BatchError<T>> {
         let never_armed = rest.len();
         accepted.retain(|&key| {
             let (index, generation) = (key.index(), self.shard.table.generation(key));
@@ -86,30 +72,33 @@ impl<T> Producer<'_, T> {
         if rest.is_empty() {
             return Ok(accepted);
         }
-        Err(PartlyRefused { cause: ScheduleErrorKind::Stopped, accepted, refused: rest })
+        Err(BatchError::of_ticks(ScheduleErrorKind::Stopped, accepted, rest, rate))
     }
 }
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use crate::shard::Owner;
+    use crate::time::TickRate;
     use crate::wheel::{AnyWheel, Hierarchical};
 
     #[test]
     fn what_a_stop_has_left_of_a_batch_comes_back_in_the_order_in_which_it_came() {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| true));
-        let producer = owner.handle().producer(0);
-        let armed = producer.schedule_batch((0..5).map(|n| (100 + n, n)).collect());
+        let (producer, rate) = (owner.handle().producer(0), TickRate::new(1_000_000));
+        let armed = producer.schedule_batch((0..5).map(|n| (100 + n, n)).collect(), &rate);
         let Ok(keys) = armed else { panic!("the shard is open") };
         for ended in [1, 3] {
             assert!(producer.cancel(keys[ended]).is_some());
         }
         let never_armed = vec![(105, 5), (106, 6)];
-        let Err(partly) = producer.withdraw(keys.clone(), never_armed) else {
+        let Err(partly) = producer.withdraw(keys.clone(), never_armed, &rate) else {
             panic!("some were left")
         };
-        assert_eq!(partly.accepted, [keys[1], keys[3]]);
-        assert_eq!(partly.refused, [(100, 0), (102, 2), (104, 4), (105, 5), (106, 6)]);
+        assert_eq!(partly.accepted(), [keys[1], keys[3]]);
+        let refused = partly.into_refused().into_iter();
+        let refused: Vec<_> = refused.map(|(time, n)| (rate.current(time), n)).collect();
+        assert_eq!(refused, [(100, 0), (102, 2), (104, 4), (105, 5), (106, 6)]);
     }
 }

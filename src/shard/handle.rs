@@ -82,12 +82,6 @@ impl<T> ShardHandle<T> {
         key.shard() == usize::from(self.id)
     }
 
-    /// The name of one of this shard's timers.
-    #[inline]
-    pub(super) fn key(&self, index: u32, generation: u64) -> Key<T> {
-        self.table.key(index, generation)
-    }
-
     /// The way to this shard of the thread that holds `slot`. Ends the process if there is no memory for it, which only
     /// threads beyond the first ones need: where nothing can be refused.
     #[inline]
@@ -120,16 +114,10 @@ impl<T> ShardHandle<T> {
         self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
     }
 
-    /// The state of the timer that a node is held for.
-    #[inline]
-    pub(crate) fn held_state(&self, index: u32) -> State {
-        self.table.held_state(index)
-    }
-
     /// The key of the timer that a node is held for.
     #[inline]
     pub(crate) fn held_key(&self, index: u32) -> Key<T> {
-        self.key(index, self.held_state(index).generation())
+        self.table.key(index, self.table.held_state(index).generation())
     }
 
     /// The state behind a key, if it is not stale.
@@ -141,11 +129,6 @@ impl<T> ShardHandle<T> {
     /// The deadline of the timer that a key names, if it has not ended.
     pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
         self.table.deadline_of(key.index(), self.table.generation(key))
-    }
-
-    /// The deadline of a timer whose node the caller holds.
-    pub(crate) fn deadline(&self, index: u32) -> u64 {
-        self.table.deadline(index)
     }
 
     /// Makes the owner turn now. For the engine, whose workers are not woken by anything of the user's.

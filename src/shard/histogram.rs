@@ -61,19 +61,12 @@ pub(crate) struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self::new()
+        let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        Self { counts, sum_ns: AtomicU64::new(0), max_ns: AtomicU64::new(0) }
     }
 }
 
 impl Recorder {
-    pub(crate) fn new() -> Self {
-        Self {
-            counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
-            sum_ns: AtomicU64::new(0),
-            max_ns: AtomicU64::new(0),
-        }
-    }
-
     /// Counts a duration of `ns` nanoseconds. Only the shard's owner may call this: a second writer
     /// would lose counts (though nothing worse).
     #[inline]

@@ -25,7 +25,6 @@ mod stats;
 pub(crate) mod thread_state;
 
 pub(crate) use crate::drive::Fired;
-pub(crate) use batch::PartlyRefused;
 pub(crate) use handle::ShardHandle;
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;

@@ -348,7 +348,7 @@ impl<T> Owner<T> {
     #[inline(always)]
     fn insert_new(&mut self, armed: Armed, deadline: u64) -> Result<Key<T>, ScheduleError<T>> {
         let Armed { index, generation, mark } = armed;
-        let key = self.handle.key(index, generation);
+        let key = self.handle.table.key(index, generation);
         let has_room = self.driver.insert(Entry { deadline, index, mark });
         if !has_room && !self.make_room(deadline, index, mark) {
             // `None` if another thread has ended the timer, which can only have guessed its key.

@@ -7,7 +7,7 @@ use super::handle::ShardHandle;
 use super::thread_state::ThreadState;
 use crate::contain;
 use crate::drive::{Fate, Fired, TimerStore, too_many};
-use crate::inbox::{Message, NoMemory};
+use crate::inbox::Message;
 use crate::node::exchange::NotExchanged;
 use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
@@ -71,7 +71,7 @@ impl<T> Producer<'_, T> {
         if held {
             self.thread.handles_made.bump();
         }
-        Ok(self.shard.key(armed.index, armed.generation))
+        Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
     /// The second part of a schedule: tells the owner of the timer. The payload, if the shard is closed and `stop` has
@@ -227,7 +227,7 @@ impl<T> Producer<'_, T> {
         if let Some(payload) = self.announce(tick, armed, false) {
             return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
         }
-        Ok(self.shard.key(armed.index, armed.generation))
+        Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
     /// `send`: a message is to follow, for which there must be a slot.
@@ -276,10 +276,7 @@ impl<T> Producer<'_, T> {
         if self.shard.wake_state.is_closed() {
             return Err(ScheduleErrorKind::Stopped);
         }
-        self.shard
-            .inbox
-            .prepare(&self.thread.writer)
-            .map_err(|NoMemory| ScheduleErrorKind::OutOfMemory)
+        self.shard.inbox.prepare(&self.thread.writer).ok_or(ScheduleErrorKind::OutOfMemory)
     }
 
     /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the shard is closed.

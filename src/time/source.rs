@@ -30,14 +30,12 @@ pub(crate) enum TimeSource {
 }
 
 impl TimeSource {
-    pub(crate) fn monotonic() -> Self {
-        let clock = MonotonicClock::new();
-        Self::Monotonic { clock, quick: QuickClock::new(clock) }
-    }
-
     /// The user's clock, or the machine's.
     pub(crate) fn of(clock: Option<AnyClock>) -> Self {
-        let Some(clock) = clock else { return Self::monotonic() };
+        let Some(clock) = clock else {
+            let clock = MonotonicClock::new();
+            return Self::Monotonic { clock, quick: QuickClock::new(clock) };
+        };
         Self::Custom {
             longest_sleep: clock.get().and_then(|clock| clock.longest_sleep()),
             is_virtual: clock.get().is_some_and(|clock| clock.is_virtual()),
@@ -192,28 +190,13 @@ fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec
     let mut collected = Vec::new();
     loop {
         let (least, most) = timers.size_hint();
-        let knows_its_length = most == Some(least);
-        // One more than are left, for the look that finds no more.
-        let room = least.saturating_add(usize::from(!knows_its_length));
-        if collected.try_reserve(room).is_err() {
+        let needs_room = collected.len() == collected.capacity() && most != Some(0);
+        if needs_room && collected.try_reserve(least.max(1)).is_err() {
             return (collected, false);
         }
-        if knows_its_length {
-            collected.extend(timers);
-            return (collected, true);
+        match timers.next() {
+            Some(timer) => collected.push(timer),
+            None => return (collected, true),
         }
-        while collected.len() < collected.capacity() {
-            match timers.next() {
-                Some(timer) => collected.push(timer),
-                None => return (collected, true),
-            }
-        }
-    }
-}
-
-impl TickRate {
-    /// The times of ticks, each beside its payload.
-    pub(crate) fn with_times<T>(&self, timers: Vec<(u64, T)>) -> Vec<(Time, T)> {
-        timers.into_iter().map(|(tick, payload)| (self.start_of(tick), payload)).collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::error::ScheduleErrorKind;
 use super::exclusive::Exclusive;
 use super::key::Key;
-use crate::time::Time;
+use crate::time::{TickRate, Time};
 use alloc::vec::Vec;
 use core::error::Error as StdError;
 use core::fmt;
@@ -48,6 +48,23 @@ impl<T> BatchError<T> {
         refused: Vec<(Time, T)>,
     ) -> Self {
         Self { kind, accepted, refused: Exclusive::new(refused) }
+    }
+
+    /// Of timers that came with their ticks.
+    pub(crate) fn of_ticks(
+        kind: ScheduleErrorKind,
+        accepted: Vec<Key<T>>,
+        refused: Vec<(u64, T)>,
+        rate: &TickRate,
+    ) -> Self {
+        let with_time = |(tick, payload)| (rate.start_of(tick), payload);
+        Self::new(kind, accepted, refused.into_iter().map(with_time).collect())
+    }
+
+    /// There is no memory, and no timer of the batch was accepted.
+    #[cold]
+    pub(crate) fn no_memory(refused: Vec<(u64, T)>, rate: &TickRate) -> Self {
+        Self::of_ticks(ScheduleErrorKind::OutOfMemory, Vec::new(), refused, rate)
     }
 
     /// Returns why the first of the refused timers was refused; the rest was not tried, or refused for the same reason.

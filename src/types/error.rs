@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use super::engine_error::StartError;
 use super::exclusive::Exclusive;
-use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
+use super::limits::{MAX_BUCKETS, MAX_SHARDS};
 
 /// Why an engine could not be built. Nothing was started and nothing is left behind.
 ///
@@ -21,35 +21,24 @@ use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
 /// use tickwheel::{BuildError, LocalTimer};
 ///
 /// let error = LocalTimer::<u64>::new(Duration::ZERO).unwrap_err();
-/// assert_eq!(error, BuildError::ZeroTick);
-/// assert!(error.to_string().contains("choose at least 1us"));
+/// assert_eq!(error, BuildError::TickOutOfRange { tick: Duration::ZERO });
+/// assert!(error.to_string().contains("choose 1us to 1h"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The tick is zero.
-    ZeroTick,
-    /// The tick is finer than 1 us.
-    TickTooFine {
+    /// The tick is not within 1 us and 1 h.
+    TickOutOfRange {
         /// The tick asked for.
         tick: Duration,
     },
-    /// The tick is coarser than an hour.
-    TickTooCoarse {
-        /// The tick asked for.
-        tick: Duration,
-    },
-    /// No shards.
-    ZeroShards,
-    /// More than 1024 shards.
-    TooManyShards {
+    /// The number of shards is not within 1 and 1024.
+    ShardsOutOfRange {
         /// The number asked for.
         shards: usize,
     },
-    /// A hashed wheel without buckets.
-    ZeroBuckets,
-    /// A hashed wheel with more than 65 536 buckets.
-    TooManyBuckets {
+    /// A hashed wheel's number of buckets is not within 1 and 65 536.
+    BucketsOutOfRange {
         /// The number asked for.
         buckets: usize,
     },
@@ -86,23 +75,13 @@ pub enum BuildError {
 }
 
 error_texts! { BuildError
-    Self::ZeroTick => "tick is 0; choose at least 1us, e.g. Duration::from_millis(1)",
-    Self::TickTooFine { tick } =>
-        "tick is {tick:?}, finer than the minimum of {MIN_TICK:?}; choose a tick of 1us to 1h",
-    Self::TickTooCoarse { tick } =>
-        "tick is {tick:?}, coarser than the maximum of {MAX_TICK:?}; choose a tick of 1us to 1h",
-    Self::ZeroShards =>
-        "shards is 0; choose 1 to {MAX_SHARDS}, or leave Builder::shards out for one per \
-         available core",
-    Self::TooManyShards { shards } =>
-        "shards is {shards}, above the maximum of {MAX_SHARDS}; choose about one per core, or \
-         leave Builder::shards out",
-    Self::ZeroBuckets =>
-        "buckets is 0; choose 1 to {MAX_BUCKETS} (rounded up to a power of two), e.g. \
-         WheelKind::Hashed {{ buckets: 512 }}",
-    Self::TooManyBuckets { buckets } =>
-        "buckets is {buckets}, above the maximum of {MAX_BUCKETS}; choose fewer, or \
-         WheelKind::Hierarchical, which needs no choice",
+    Self::TickOutOfRange { tick } =>
+        "tick is {tick:?}; choose 1us to 1h, e.g. Duration::from_millis(1)",
+    Self::ShardsOutOfRange { shards } =>
+        "shards is {shards}; choose 1 to {MAX_SHARDS}, or leave Builder::shards out for one per available core",
+    Self::BucketsOutOfRange { buckets } =>
+        "buckets is {buckets}; choose 1 to {MAX_BUCKETS} (rounded up to a power of two), e.g. \
+         WheelKind::Hashed {{ buckets: 512 }}, or WheelKind::Hierarchical, which needs no choice",
     Self::ZeroMaxPending =>
         "max_pending is 0; choose at least 1, or leave max_pending out for no limit",
     Self::ZeroBudget { which } => "budget.{which} is 0; choose at least 1, or leave the budget out",
@@ -233,12 +212,6 @@ error_texts! { ScheduleErrorKind
     Self::PayloadClonePanicked =>
         "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone",
     Self::Start(source) => "{source}",
-}
-
-impl From<StartError> for ScheduleErrorKind {
-    fn from(error: StartError) -> Self {
-        Self::Start(error)
-    }
 }
 
 impl<T> ScheduleError<T> {

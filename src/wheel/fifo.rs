@@ -80,6 +80,8 @@ impl Fifo {
 }
 
 impl Wheel for Fifo {
+    const IN_ORDER: bool = true;
+
     #[inline(always)]
     fn try_insert(&mut self, entry: Entry) -> bool {
         if !self.chunks.try_push(&mut self.bucket, entry) {

@@ -18,13 +18,16 @@ fn dubbo() -> Builder {
 fn dubbo_refuses_bad_arguments() {
     let refused = |builder: Builder| builder.build().expect_err("a bad argument");
     let hashed = |buckets| dubbo().wheel(WheelKind::Hashed { buckets });
-    assert_eq!(refused(dubbo().tick(Duration::ZERO)), BuildError::ZeroTick);
-    assert_eq!(refused(hashed(0)), BuildError::ZeroBuckets);
+    assert_eq!(
+        refused(dubbo().tick(Duration::ZERO)),
+        BuildError::TickOutOfRange { tick: Duration::ZERO }
+    );
+    assert_eq!(refused(hashed(0)), BuildError::BucketsOutOfRange { buckets: 0 });
     let most = usize::MAX;
-    assert_eq!(refused(hashed(most)), BuildError::TooManyBuckets { buckets: most });
-    assert!(matches!(refused(dubbo().tick(Duration::MAX)), BuildError::TickTooCoarse { .. }));
+    assert_eq!(refused(hashed(most)), BuildError::BucketsOutOfRange { buckets: most });
+    assert!(matches!(refused(dubbo().tick(Duration::MAX)), BuildError::TickOutOfRange { .. }));
     assert_eq!(refused(dubbo().max_pending(0)), BuildError::ZeroMaxPending);
-    assert_eq!(refused(dubbo().shards(0)), BuildError::ZeroShards);
+    assert_eq!(refused(dubbo().shards(0)), BuildError::ShardsOutOfRange { shards: 0 });
 }
 
 #[test]

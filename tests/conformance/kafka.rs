@@ -8,7 +8,7 @@ use crate::support::setup::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
+use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{Builder, Drive, Expired, ManualClock, Routing, Time, Timer, WheelKind};
 
 /// The reference's wheel in its timer's suite: 3 buckets of 1 ms, here rounded up to 4.
@@ -24,8 +24,8 @@ fn each_wheel(test: impl Fn(&ManualClock, Timer<u64>, Fired)) {
     }
 }
 
-fn wheels() -> [Box<dyn Wheel>; 2] {
-    [Box::new(Hierarchical::new()), Box::new(Hashed::new(4))]
+fn wheels() -> [AnyWheel; 2] {
+    [AnyWheel::Hierarchical(Hierarchical::new()), AnyWheel::Hashed(Hashed::new(4))]
 }
 
 fn entry(deadline: u64) -> Entry {
@@ -33,7 +33,7 @@ fn entry(deadline: u64) -> Entry {
 }
 
 /// Advances without a budget; the deadlines that came due, in order.
-fn advance(wheel: &mut dyn Wheel, to: u64) -> Vec<u64> {
+fn advance(wheel: &mut impl Wheel, to: u64) -> Vec<u64> {
     let mut due = Vec::new();
     let more = wheel.advance(to, usize::MAX, &mut due);
     assert!(!more);
@@ -50,8 +50,8 @@ fn kafka_rings_of_growing_ticks_take_any_delay() {
         deadlines.iter().rev().for_each(|deadline| wheel.insert(entry(*deadline)));
         for deadline in deadlines {
             assert_eq!(wheel.next_deadline(), Some(deadline));
-            assert!(advance(&mut *wheel, deadline - 1).is_empty());
-            assert_eq!(advance(&mut *wheel, deadline), [deadline]);
+            assert!(advance(&mut wheel, deadline - 1).is_empty());
+            assert_eq!(advance(&mut wheel, deadline), [deadline]);
         }
         assert!(wheel.is_empty());
     }
@@ -105,7 +105,7 @@ fn kafka_only_buckets_that_hold_something_cost_anything() {
         }
         // By far too many ticks to visit.
         for n in 1..100 {
-            assert_eq!(advance(&mut *wheel, n << 32), [n << 32]);
+            assert_eq!(advance(&mut wheel, n << 32), [n << 32]);
         }
     }
     each_wheel(|clock, timer, fired| {
@@ -224,12 +224,12 @@ fn kafka_advancing_says_whether_anything_expired() {
 #[test]
 fn kafka_an_entry_inside_the_current_tick_counts_as_due() {
     for mut wheel in wheels() {
-        assert!(advance(&mut *wheel, 100).is_empty());
+        assert!(advance(&mut wheel, 100).is_empty());
         wheel.insert(entry(100));
         wheel.insert(entry(99));
         wheel.insert(entry(101));
         assert!(wheel.next_deadline().is_some_and(|next| next <= 100));
-        let mut due = advance(&mut *wheel, 100);
+        let mut due = advance(&mut wheel, 100);
         due.sort_unstable();
         assert_eq!(due, [99, 100]);
     }
@@ -238,11 +238,11 @@ fn kafka_an_entry_inside_the_current_tick_counts_as_due() {
 #[test]
 fn kafka_advancing_within_a_tick_moves_nothing_and_to_the_next_one_moves_the_hand() {
     for mut wheel in wheels() {
-        advance(&mut *wheel, 7);
+        advance(&mut wheel, 7);
         assert_eq!(wheel.hand(), 7);
-        advance(&mut *wheel, 7);
+        advance(&mut wheel, 7);
         assert_eq!(wheel.hand(), 7);
-        advance(&mut *wheel, 8);
+        advance(&mut wheel, 8);
         assert_eq!(wheel.hand(), 8);
     }
     // Within a tick of the engine's clock.
@@ -265,13 +265,13 @@ fn kafka_rings_share_one_time_and_far_entries_keep_their_tick() {
     // an entry set at any hand, aligned to a ring or not, comes due on its tick.
     for hand in [0, 1, 63, 64, 65, 4_095, 4_096, 4_097, 262_143, 262_145] {
         for mut wheel in wheels() {
-            advance(&mut *wheel, hand);
+            advance(&mut wheel, hand);
             for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
                 wheel.insert(entry(hand + delay));
             }
             for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
-                assert!(advance(&mut *wheel, hand + delay - 1).is_empty());
-                assert_eq!(advance(&mut *wheel, hand + delay), [hand + delay]);
+                assert!(advance(&mut wheel, hand + delay - 1).is_empty());
+                assert_eq!(advance(&mut wheel, hand + delay), [hand + delay]);
             }
         }
     }

@@ -458,9 +458,15 @@ fn the_limit_is_exact_and_a_handler_may_use_the_place_of_its_own_timer() {
 
 #[test]
 fn mistaken_settings_are_refused() {
-    assert_eq!(LocalTimer::<()>::new(Duration::ZERO).unwrap_err(), BuildError::ZeroTick);
+    assert_eq!(
+        LocalTimer::<()>::new(Duration::ZERO).unwrap_err(),
+        BuildError::TickOutOfRange { tick: Duration::ZERO }
+    );
     let build = |kind| Settings::new().wheel(kind).build_local::<()>().map(drop);
-    assert_eq!(build(WheelKind::Hashed { buckets: 0 }), Err(BuildError::ZeroBuckets));
+    assert_eq!(
+        build(WheelKind::Hashed { buckets: 0 }),
+        Err(BuildError::BucketsOutOfRange { buckets: 0 })
+    );
     let limited = Settings::new().max_pending(0).build_local::<()>().map(drop);
     assert_eq!(limited, Err(BuildError::ZeroMaxPending));
 }

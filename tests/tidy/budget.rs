@@ -4,15 +4,15 @@ use super::{assert_none, files_below, is_test_file, read};
 use std::collections::BTreeSet;
 
 /// Lines of code in `src`: no comments, no blank lines, no tests.
-const SRC: usize = 13_854;
-/// Structs, enums, traits and unions in `src`. The goal is 200: this number only ever falls.
-const TYPES: usize = 214;
-/// Constants in `src`. The goal is 170.
+const SRC: usize = 13_500;
+/// Structs, enums, traits and unions in `src`.
+const TYPES: usize = 200;
+/// Constants in `src`.
 const CONSTANTS: usize = 170;
 /// Lines of code in one file of `src`: a noun with all its verbs.
 const FILE: usize = 300;
 /// Lines of Rust in all members of the workspace, tests and models included. The goal is 50 000.
-const WORKSPACE: usize = 64_515;
+const WORKSPACE: usize = 64_153;
 /// Rows of the glossary in `docs/DESIGN.md`.
 const GLOSSARY: usize = 30;
 

@@ -190,29 +190,18 @@ pub(super) enum Fault {
 
 /// The fault that an error tells of, with the numbers it names compared to the settings.
 fn told(settings: &Settings, error: &BuildError) -> Option<Fault> {
-    let tick_is = |tick: Duration| assert_eq!(tick, settings.tick());
     assert!(!error.to_string().is_empty());
     Some(match error {
-        BuildError::ZeroTick => {
-            tick_is(Duration::ZERO);
+        BuildError::TickOutOfRange { tick } => {
+            assert_eq!(*tick, settings.tick());
+            assert!(*tick < Duration::from_micros(1) || *tick > MAX_TICK);
             Fault::Tick
         }
-        BuildError::TickTooFine { tick } => {
-            tick_is(*tick);
-            assert!(*tick < Duration::from_micros(1));
-            Fault::Tick
-        }
-        BuildError::TickTooCoarse { tick } => {
-            tick_is(*tick);
-            assert!(*tick > MAX_TICK);
-            Fault::Tick
-        }
-        BuildError::ZeroShards => Fault::Shards,
-        BuildError::TooManyShards { shards } => {
+        BuildError::ShardsOutOfRange { shards } => {
             assert_eq!(Some(*shards), settings.shards());
             Fault::Shards
         }
-        BuildError::ZeroBuckets | BuildError::TooManyBuckets { .. } => Fault::Buckets,
+        BuildError::BucketsOutOfRange { .. } => Fault::Buckets,
         BuildError::ZeroMaxPending => Fault::MaxPending,
         BuildError::ZeroBudget { .. } => Fault::Budget,
         BuildError::EmptyCoreList => Fault::Cores,

@@ -51,15 +51,13 @@ impl EngineSettings {
     /// Which option to change when the engine refuses these settings.
     pub(crate) fn explain(&self, error: &BuildError) -> String {
         match error {
-            BuildError::ZeroTick
-            | BuildError::TickTooFine { .. }
-            | BuildError::TickTooCoarse { .. } => {
+            BuildError::TickOutOfRange { .. } => {
                 format!("--tick {} is out of range; use 1us to 1h", show(self.tick))
             }
-            BuildError::ZeroShards | BuildError::TooManyShards { .. } => {
+            BuildError::ShardsOutOfRange { .. } => {
                 format!("--shards {} is out of range; use 1 to 1024", self.shards)
             }
-            BuildError::ZeroBuckets | BuildError::TooManyBuckets { .. } => {
+            BuildError::BucketsOutOfRange { .. } => {
                 format!(
                     "--wheel {} is out of range; use hashed:1 to hashed:65536",
                     show_wheel(self.wheel)

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn record_all(values: &[u64]) -> DurationHistogram {
-    let recorder = Recorder::new();
+    let recorder = Recorder::default();
     values.iter().for_each(|&ns| recorder.record(ns));
     recorder.snapshot()
 }
@@ -77,7 +77,7 @@ fn buckets_follow_one_another_without_gap() {
 
 #[test]
 fn an_empty_histogram_answers_zero() {
-    for empty in [DurationHistogram::default(), Recorder::new().snapshot()] {
+    for empty in [DurationHistogram::default(), Recorder::default().snapshot()] {
         assert_eq!((empty.count(), empty.max(), empty.mean()), (0, Duration::ZERO, Duration::ZERO));
         assert_eq!(empty.percentile(99.0), Duration::ZERO);
         assert_eq!(empty.buckets().count(), 0);
@@ -86,7 +86,7 @@ fn an_empty_histogram_answers_zero() {
 
 #[test]
 fn a_difference_is_what_came_in_between() {
-    let recorder = Recorder::new();
+    let recorder = Recorder::default();
     [10, 20, 5_000_000].into_iter().for_each(|ns| recorder.record(ns));
     let earlier = recorder.snapshot();
     assert_eq!(earlier.since(&DurationHistogram::default()).count(), 3);
@@ -124,7 +124,7 @@ fn mean_and_buckets_add_up() {
 
 #[test]
 fn a_reader_beside_the_writer_never_sees_a_percentile_below_the_value() {
-    let recorder = Recorder::new();
+    let recorder = Recorder::default();
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=20_000).for_each(|step| recorder.record(step * 1_000)));
         let mut last = 0;

@@ -48,7 +48,7 @@ fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
     /// Neither `Debug` nor `Clone`.
     struct Opaque(u32);
     let start = StartError::Spawn { shard: 0, message: "none".to_owned() };
-    let error = ScheduleError::new(start.clone().into(), Opaque(7));
+    let error = ScheduleError::new(ScheduleErrorKind::Start(start.clone()), Opaque(7));
     assert_eq!(error.to_string(), start.to_string());
     assert_eq!(*error.kind(), ScheduleErrorKind::Start(start));
     assert!(format!("{error:?}").starts_with("ScheduleError { kind: Start(Spawn"));

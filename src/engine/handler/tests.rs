@@ -1,0 +1,51 @@
+//! Wakers of one turn, one of which panics.
+
+use super::*;
+use crate::{Builder, Drive, Time, Timer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+use std::time::Duration;
+
+/// Counts how often it is woken, and panics each time.
+struct Panicking(AtomicUsize);
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        panic!("a waker");
+    }
+}
+
+/// Returns a shard with `count` wakers that have fired, and what they wake.
+fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Panicking>) {
+    let inner: &Inner<TimerTask> = &timer.inner;
+    let mut shard = inner.lifecycle.state.lock().unwrap().idle[0].take().unwrap();
+    let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
+    for _ in 0..count {
+        let payload = TimerTask::waking(Waker::from(Arc::clone(&wakers)));
+        // A key of any timer: the handler does not use it.
+        let key = timer.schedule_key(Duration::ZERO, TimerTask::new(|| ())).unwrap();
+        let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
+        let expired = Expired { payload, key, deadline, lateness, shard: 0 };
+        shard.handle_in_turn(inner, expired, Time::ZERO);
+    }
+    (shard, wakers)
+}
+
+#[test]
+fn a_shard_that_ends_in_a_turn_calls_its_wake_batch() {
+    let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+    let (shard, wakers) = with_wakers(&timer, 3);
+    assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (3, 0));
+    assert_eq!(shard.close(&timer.inner).len(), 3, "those that have not fired");
+    assert_eq!(wakers.0.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_full_wake_batch_is_called_before_the_next_waker() {
+    let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+    let (shard, wakers) = with_wakers(&timer, WAKE_BATCH + 1);
+    assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (1, WAKE_BATCH));
+    shard.close(&timer.inner);
+}

@@ -1,0 +1,109 @@
+//! Tasks run once, are dropped once, and lie where they fit.
+
+use super::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts its drops, and panics in them if it is told to.
+struct Drops(Arc<AtomicUsize>, bool);
+
+impl Drops {
+    /// Called by closures, which capture the whole of it for that.
+    fn panics(&self) -> bool {
+        self.1
+    }
+}
+
+impl Drop for Drops {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.1, "a drop that panics");
+    }
+}
+
+#[repr(align(32))]
+#[derive(Clone, Copy)]
+struct Aligned(u8);
+
+/// Runs and drops tasks of a closure that captures `extra` besides a counter of drops.
+fn ends_once<E: Copy + Send + 'static>(extra: E, sum: impl Fn(E) -> usize + Send + Copy + 'static) {
+    let (drops, runs) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let make = || {
+        let (captured, runs) = (Drops(Arc::clone(&drops), false), Arc::clone(&runs));
+        TimerTask::new(move || {
+            assert!(!captured.panics());
+            runs.fetch_add(sum(extra), Ordering::Relaxed);
+        })
+    };
+    make().run();
+    assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (sum(extra), 1));
+    drop(make());
+    assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (sum(extra), 2));
+    // Moved to another thread and through a vector that grows.
+    let tasks: Vec<_> = (0..100).map(|_| make()).collect();
+    std::thread::spawn(move || tasks.into_iter().for_each(TimerTask::run)).join().unwrap();
+    assert_eq!(drops.load(Ordering::Relaxed), 102);
+    assert_eq!(Arc::strong_count(&drops), 1, "every captured value is gone");
+}
+
+#[test]
+fn closures_of_every_size_and_alignment_run_or_drop_once() {
+    ends_once((), |()| 3);
+    ends_once(7_u8, usize::from);
+    ends_once([1_usize; 2], |words| words.iter().sum());
+    ends_once([1_usize; 40], |words| words.iter().sum());
+    ends_once(Aligned(9), |aligned| {
+        assert_eq!((&raw const aligned).addr() % 32, 0);
+        usize::from(aligned.0)
+    });
+}
+
+#[test]
+fn what_is_small_is_decided_by_size_and_alignment() {
+    const { assert!(is_small::<[usize; 3]>() && is_small::<()>()) };
+    const { assert!(!is_small::<[usize; 4]>() && !is_small::<Aligned>()) };
+}
+
+#[test]
+fn a_panic_in_the_closure_or_in_a_drop_leaves_nothing_behind() {
+    for panics in [false, true] {
+        for boxed in [false, true] {
+            let drops = Arc::new(AtomicUsize::new(0));
+            let captured = Drops(Arc::clone(&drops), panics);
+            let filler = [1_usize; 8];
+            let task = if boxed {
+                TimerTask::new(move || panic!("{} {}", captured.panics(), filler[0]))
+            } else {
+                TimerTask::new(move || {
+                    assert!(!captured.panics());
+                    std::panic::resume_unwind(Box::new("a closure that panics"))
+                })
+            };
+            // A closure that panics while its captures panic would end the process: only one of them does.
+            let outcome = if panics {
+                catch_unwind(AssertUnwindSafe(|| drop(task)))
+            } else {
+                catch_unwind(AssertUnwindSafe(|| task.run()))
+            };
+            assert!(outcome.is_err());
+            assert_eq!(drops.load(Ordering::Relaxed), 1);
+            assert_eq!(Arc::strong_count(&drops), 1);
+        }
+    }
+}
+
+#[test]
+fn a_repeating_task_can_be_made_again() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let task = TimerTask::repeating({
+        let runs = Arc::clone(&runs);
+        move || {
+            let _ = runs.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    task.again().run();
+    let third = task.again().again();
+    drop(task);
+    third.run();
+    assert_eq!((runs.load(Ordering::Relaxed), Arc::strong_count(&runs)), (2, 1));
+}
