@@ -86,13 +86,11 @@ impl<T: Send + 'static> Inner<T> {
             // Nothing can be refused, and nothing is worth a start.
             return Ok(timers);
         }
-        match self.ready() {
-            Ok(()) => Ok(timers),
-            Err(kind) => {
-                self.count_rejected(timers.len());
-                Err(BatchError::of_ticks(kind, Vec::new(), timers, &self.rate))
-            }
+        if let Err(kind) = self.ready() {
+            self.count_rejected(timers.len());
+            return Err(BatchError::of_ticks(kind, Vec::new(), timers, &self.rate));
         }
+        Ok(timers)
     }
 
     /// Of a batch `refused` timers were refused; one of them has been counted.

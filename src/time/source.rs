@@ -190,13 +190,15 @@ fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec
     let mut collected = Vec::new();
     loop {
         let (least, most) = timers.size_hint();
-        let needs_room = collected.len() == collected.capacity() && most != Some(0);
-        if needs_room && collected.try_reserve(least.max(1)).is_err() {
+        if most == Some(0) {
+            return (collected, true);
+        }
+        if collected.try_reserve(least.max(1)).is_err() {
             return (collected, false);
         }
-        match timers.next() {
-            Some(timer) => collected.push(timer),
-            None => return (collected, true),
+        while collected.len() < collected.capacity() {
+            let Some(timer) = timers.next() else { return (collected, true) };
+            collected.push(timer);
         }
     }
 }
