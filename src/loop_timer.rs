@@ -32,13 +32,13 @@ mod sealed {
     pub trait Steps {
         type Payload;
 
-        /// `None` if a poll is under way: this is a handler.
+        /// Begins a poll; `None` if one is under way, because the caller is a handler.
         fn begin(&mut self, now: Time) -> Option<Poll>;
 
-        /// The next timer that fires, if the poll is this timer's.
+        /// Returns the next timer that fires, if the poll is this timer's.
         fn next(&mut self, poll: &mut Poll) -> Option<Expired<Self::Payload>>;
 
-        /// The timer that was handed out last has been handled.
+        /// Notes that the timer handed out last has been handled.
         fn after_handler(&mut self, poll: &mut Poll);
 
         fn finish(&mut self, poll: Poll) -> Polled;
@@ -260,7 +260,7 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
         self.end()
     }
 
-    /// The timer, and the poll that is under way, if one is.
+    /// Returns the timer, and the poll that is under way, if one is.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut F, Option<&mut Poll>) {
         (self.timer, self.poll.as_mut())

@@ -15,12 +15,12 @@ pub(crate) const ZOMBIES_PER_LOOK: u64 = 128;
 /// of twice the bound's size before a quarter more has gathered, and takes some microseconds at a time.
 pub(super) const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
 
-/// Whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
+/// Returns whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
 pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
     entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
 }
 
-/// Which of these entries are dead, as a [mask](crate::wheel::DeadMask).
+/// Returns which of these entries are dead, as a [mask](crate::wheel::DeadMask).
 #[inline]
 fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
     entries.iter().for_each(|entry| store.prefetch(entry));
@@ -38,7 +38,7 @@ pub(super) struct LookPolicy {
 }
 
 impl LookPolicy {
-    /// Whether the next look is skipped.
+    /// Returns whether the next look is skipped.
     pub(super) fn skips(&mut self) -> bool {
         let skips = self.skipped > 0;
         self.skipped = self.skipped.saturating_sub(1);
@@ -99,7 +99,7 @@ impl Default for ZombieBound {
 }
 
 impl ZombieBound {
-    /// Whether this many entries need no sweep, unless a thread requests one.
+    /// Returns whether this many entries need no sweep, unless a thread requests one.
     #[inline]
     pub(super) fn is_quiet(&self, entries: u64) -> bool {
         self.round.is_none() && entries < self.look_at
@@ -183,8 +183,8 @@ impl Round {
         sweep
     }
 
-    /// Where timers are cancelled in the order in which they were scheduled, the dead lie at the log's beginning, and
-    /// behind them a sweep finds none.
+    /// Returns whether a round may end early. Where timers are cancelled in the order in which they were scheduled,
+    /// the dead lie at the log's beginning, and behind them a sweep finds none.
     fn is_enough<S: TimerStore>(&self, entries: u64, store: &S) -> bool {
         !self.thorough && entries <= store.pending() / 8 * 9 + ZOMBIE_FLOOR / 2
     }
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// A driver with `copies` entries of each timer, at deadlines of their own. All of them look live.
+    /// Returns a driver with `copies` entries of each timer, at deadlines of their own. All of them look live.
     fn crowded(store: &Marks, copies: u64) -> Driver {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         for copy in 0..copies {
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(driver.inserted(), inserted, "and then the dead among them go");
     }
 
-    /// A driver whose log has an entry of each timer, of which the older 60 % have ended.
+    /// Returns a driver whose log has an entry of each timer, of which the older 60 % have ended.
     fn half_dead(store: &mut Marks) -> Driver {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         let timers = store.marks.len() as u32;

@@ -82,13 +82,13 @@ impl<W: Wheel> Driver<W> {
         Some(TurnState::new(self.latest, budget))
     }
 
-    /// Whether a turn is this driver's, and not that of another one that was here when it began.
+    /// Returns whether a turn is this driver's, and not that of another one that was here when it began.
     #[inline]
     pub(crate) fn owns(&self, turn: &TurnState) -> bool {
         turn.belongs_to(&self.token)
     }
 
-    /// Whether a handler may be running.
+    /// Returns whether a handler may be running.
     #[inline]
     pub(crate) fn is_turning(&mut self) -> bool {
         self.has_fired = self.has_fired && self.token.is_held();
@@ -143,8 +143,8 @@ impl<W: Wheel> Driver<W> {
         log.follow(self.latest);
     }
 
-    /// Apart, and in three words, so that the entry of the usual case stays in registers: what one case passes by
-    /// reference lies in memory for all of them.
+    /// Inserts an entry that is due soon. Apart, and in three words, so that the entry of the usual case stays in
+    /// registers: what one case passes by reference lies in memory for all of them.
     #[inline(never)]
     fn insert_due_soon(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
@@ -155,7 +155,7 @@ impl<W: Wheel> Driver<W> {
         }
     }
 
-    /// Behind what handlers have scheduled, or are still scheduling.
+    /// Inserts an entry behind those that handlers have scheduled, or are still scheduling.
     #[inline(never)]
     fn insert_fifo(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
         let entry = Entry { deadline, index, mark };
@@ -189,7 +189,8 @@ impl<W: Wheel> Driver<W> {
         }
     }
 
-    /// The next timer that fires in this turn, which must be [its own](Self::owns): a handler may have swapped it.
+    /// Returns the next timer that fires in this turn, which must be [its own](Self::owns): a handler may have
+    /// swapped it.
     #[inline(always)] // of every fire: 30 instructions of it
     pub(crate) fn next<S: TimerStore>(
         &mut self,
@@ -328,7 +329,7 @@ impl<W: Wheel> Driver<W> {
         self.bound.begin_thorough();
     }
 
-    /// See [`keep_bounded`](Self::keep_bounded).
+    /// Sweeps; see [`keep_bounded`](Self::keep_bounded).
     #[cold]
     #[inline(never)]
     fn sweep<S: TimerStore>(&mut self, store: &S, requested: bool, budget: usize) -> bool {
@@ -336,14 +337,14 @@ impl<W: Wheel> Driver<W> {
         self.bound.sweep(&mut self.log, &mut self.wheel, store, requested, budget)
     }
 
-    /// The earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
+    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
     #[inline]
     pub(crate) fn next_tick(&self) -> Option<u64> {
         let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
         if waiting { Some(0) } else { self.first() }
     }
 
-    /// The earliest deadline in log and wheel: exact, or earlier while zombies lie there.
+    /// Returns the earliest deadline in log and wheel: exact, or earlier while zombies lie there.
     #[inline]
     fn first(&self) -> Option<u64> {
         let in_log = (self.log.len() > 0).then(|| self.log.earliest());
@@ -356,7 +357,7 @@ impl<W: Wheel> Driver<W> {
         (self.wheel.len() + self.log.len()) as u64
     }
 
-    /// The earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
+    /// Returns the earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
     /// turn was cut short or its handlers inserted overdue timers: then it looks through these.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let waiting = self.due[self.due_next..].iter().chain(&self.deferred.entries);

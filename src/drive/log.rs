@@ -82,13 +82,13 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Whether an entry with this deadline is to be kept here.
+    /// Returns whether an entry with this deadline is to be kept here.
     #[inline(always)]
     pub(crate) const fn admits(&self, deadline: u64) -> bool {
         deadline >= self.threshold
     }
 
-    /// Whether the entry of a timer that was accepted earlier need not be kept here: if it is not
+    /// Returns whether the entry of a timer that was accepted earlier need not be kept here: if it is not
     /// [admitted](Self::admits), and is due before all that is here. Its tick may have come, and so may that of older
     /// entries.
     #[inline]
@@ -104,8 +104,8 @@ impl Log {
         self.tail.push(entry)
     }
 
-    /// At or before the earliest deadline; `u64::MAX` when there is none. Exact as long as none of the timers in
-    /// here has been cancelled since the last look at them.
+    /// Returns a tick at or before the earliest deadline; `u64::MAX` when there is none. Exact as long as none of the
+    /// timers in here has been cancelled since the last look at them.
     #[inline]
     pub(crate) fn earliest(&self) -> u64 {
         self.earliest_young().min(self.sealed_min)
@@ -165,7 +165,7 @@ impl Log {
         removed
     }
 
-    /// Whether there is no room for an entry.
+    /// Returns whether there is no room for an entry.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.tail.is_full()
@@ -268,7 +268,7 @@ impl Log {
         }
     }
 
-    /// The tick at which [`insert_due`](Self::insert_due) has something to do.
+    /// Returns the tick at which [`insert_due`](Self::insert_due) has something to do.
     #[inline]
     pub(crate) fn next_look(&self) -> u64 {
         self.earliest_young().min(self.sealed_min.saturating_sub(SOON))
@@ -380,7 +380,7 @@ impl Log {
         sweep
     }
 
-    /// The next sweep begins with the oldest entries.
+    /// Lets the next sweep begin with the oldest entries.
     pub(crate) fn end_round(&mut self) {
         self.swept = 0;
         self.renew_sealed_min();
@@ -393,7 +393,7 @@ impl Log {
         (self.sealed, self.older, self.swept, self.sealed_min) = (0, 0, 0, u64::MAX);
     }
 
-    /// The memory that it holds, in bytes, its reserve included.
+    /// Returns the memory that it holds, in bytes, its reserve included.
     pub(crate) fn held_bytes(&self) -> usize {
         let tail = usize::from(!self.tail.places.is_empty());
         let memory = (tail + self.blocks.len()) * BLOCK * size_of::<Entry>();

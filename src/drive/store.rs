@@ -30,7 +30,7 @@ pub(crate) trait TimerStore {
     /// A timer that has fired.
     type Fired;
 
-    /// Whether an entry stands for a pending timer.
+    /// Returns whether an entry stands for a pending timer.
     fn is_live(&self, entry: &Entry) -> bool;
 
     /// Announces that it will be asked for soon.
@@ -39,6 +39,6 @@ pub(crate) trait TimerStore {
     /// Decides about an entry that is due at `now`.
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
 
-    /// Timers pending.
+    /// Returns the number of pending timers.
     fn pending(&self) -> u64;
 }

@@ -35,7 +35,7 @@ impl TurnState {
         }
     }
 
-    /// Whether the turn belongs to the driver with this token. Until a handler has run there can be no other.
+    /// Returns whether the turn belongs to the driver with this token. Until a handler has run there can be no other.
     #[inline]
     pub(super) fn belongs_to(&self, token: &Token) -> bool {
         self.token.as_ref().is_none_or(|own| Arc::ptr_eq(&own.0, &token.0))
@@ -47,7 +47,7 @@ impl TurnState {
 pub(super) struct Token(Arc<()>);
 
 impl Token {
-    /// Whether a turn holds it.
+    /// Returns whether a turn holds it.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         Arc::strong_count(&self.0) > 1

@@ -74,7 +74,7 @@ impl<T: Send + 'static> Submitter<'_, T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// Ticks and payloads of a batch; starts the engine if need be.
+    /// Returns the ticks and payloads of a batch; starts the engine if need be.
     fn prepare_batch<W: Into<When>>(
         &self,
         timers: impl IntoIterator<Item = (W, T)>,
@@ -93,7 +93,7 @@ impl<T: Send + 'static> Inner<T> {
         Ok(timers)
     }
 
-    /// Of a batch `refused` timers were refused; one of them has been counted.
+    /// Counts `refused` timers of a batch as rejected; one of them has been counted.
     fn count_rejected(&self, refused: usize) {
         // Addition wraps: where there was memory for no timer, none of them was refused.
         // ORDERING: Relaxed: a statistic.

@@ -200,8 +200,8 @@ impl<T: Send + 'static> Inner<T> {
         }
     }
 
-    /// A turn by hand or of a `DrivenShard` is over. The shard ends if the engine has been told to end meanwhile, or
-    /// goes to a worker.
+    /// Gives a shard back after a turn by hand or of a `DrivenShard`. The shard ends if the engine has been told to
+    /// end meanwhile, or goes to a worker.
     fn give_back(&self, shard: ShardWorker<T>) {
         let mut state = self.lifecycle.lock();
         let phase = self.phase();

@@ -61,7 +61,7 @@ pub trait Executor<T>: Send + Sync + 'static {
     /// The expired timer itself, if the executor does not take it.
     fn execute(&self, expired: Expired<T>) -> Result<(), Expired<T>>;
 
-    /// Called on the worker with a timer that [`execute`](Self::execute) gave back, so that its payload
+    /// Takes a timer that [`execute`](Self::execute) gave back, on the worker, so that its payload
     /// is never lost: run it here, store it, schedule it again.
     fn rejected(&self, expired: Expired<T>);
 }
@@ -129,7 +129,7 @@ where
     }
 }
 
-/// A handler that hands over to an executor.
+/// Returns a handler that hands over to an executor.
 pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> Handler<T> {
     Box::new(move |engine, expired| {
         let shard = expired.shard;

@@ -15,7 +15,7 @@ thread_local! {
     static INSIDE: Cell<[u64; DEPTH]> = const { Cell::new([NONE; DEPTH]) };
 }
 
-/// Whether a handler of the engine runs on this thread.
+/// Returns whether a handler of the engine runs on this thread.
 pub(super) fn is_inside(engine: u64) -> bool {
     // Where the system's thread-locals all have destructors it may be gone: then no handler runs.
     INSIDE.try_with(|inside| inside.get().contains(&engine)).unwrap_or(false)

@@ -18,14 +18,14 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// The retired engines of this process, of any payload.
+/// Returns the retired engines of this process, of any payload.
 #[cfg(not(tickwheel_loom))]
 fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
     static ALL: RetiredEngines<Box<dyn Retired + Send>> = RetiredEngines::new();
     &ALL
 }
 
-/// Loom's atomics belong to one execution.
+/// Returns a new list, because loom's atomics belong to one execution.
 #[cfg(tickwheel_loom)]
 fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
     Box::leak(Box::new(RetiredEngines::new()))
@@ -101,7 +101,7 @@ impl<T> Drop for RetiredEngine<T> {
     }
 }
 
-/// Called once, when the last `EngineOwner` of the engine goes.
+/// Retires an engine; called once, when its last `EngineOwner` goes.
 pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
     retired_engines().collect(Some(Box::new(RetiredEngine(engine))));
 }
@@ -116,13 +116,13 @@ unsafe impl<T: Send> Send for TimerRef<T> {}
 unsafe impl<T: Send> Sync for TimerRef<T> {}
 
 impl<T> TimerRef<T> {
-    /// One more, unless the engine has none left.
+    /// Returns one more, unless the engine has none left.
     pub(super) fn upgrade(hold: &Weak<EngineOwner<T>>) -> Option<Self> {
         let hold = hold.upgrade()?;
         hold.timers.add_to_others().then(|| Self(hold.0))
     }
 
-    /// One that is not counted, to be used while a worker holds the engine.
+    /// Returns one that is not counted, to be used while a worker holds the engine.
     ///
     /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has a
     /// `EngineOwner` behind it.
@@ -133,7 +133,7 @@ impl<T> TimerRef<T> {
 }
 
 impl<T> Inner<T> {
-    /// Another share in the memory; `None` if it is being given up.
+    /// Returns another share in the memory; `None` if it is being given up.
     pub(super) fn hold(&self) -> Option<Arc<EngineOwner<T>>> {
         self.hold.upgrade()
     }

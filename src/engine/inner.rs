@@ -106,13 +106,13 @@ impl<T> Inner<T> {
         self.source.now()
     }
 
-    /// The tick of a timer that is set now.
+    /// Returns the tick of a timer that is set now.
     #[inline(always)] // see `When::deadline`
     pub(super) fn tick(&self, when: impl Into<When>) -> u64 {
         self.source.deadline(&self.rate, when.into()).tick
     }
 
-    /// The shard that a key names, if it can be one of this engine's.
+    /// Returns the shard that a key names, if it can be one of this engine's.
     #[inline]
     pub(super) fn handle(&self, key: Key<T>) -> Option<&ShardHandle<T>> {
         self.handles.get(key.shard()).map(|handle| &**handle)
@@ -133,7 +133,7 @@ impl<T> Inner<T> {
         error
     }
 
-    /// Why a shard takes no timers any more: its worker has failed, or the engine is stopped.
+    /// Returns why a shard takes no timers any more: its worker has failed, or the engine is stopped.
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
         match self.status.failure(shard) {

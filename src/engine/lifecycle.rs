@@ -130,7 +130,7 @@ impl<T> Inner<T> {
         contain::drop_each("a timer's payload", unfired);
     }
 
-    /// An engine that has been told to end is stopped when its last shard has ended.
+    /// Stops an engine that has been told to end, if its last shard has ended.
     fn stop_if_ended(&self, state: &State<T>) {
         if self.phase() > Phase::Started
             && state.answered.iter().all(|answered| *answered == u64::MAX)
@@ -223,7 +223,7 @@ impl<T> Inner<T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// The whole life of a worker's thread, but for what its handlers have left in thread-locals.
+    /// Runs a worker's thread from its start to its end, but for what its handlers have left in thread-locals.
     fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
         // To the thread's very end: what its thread-locals drop is inside, too.
         std::mem::forget(HandlerScope::enter(engine.id));

@@ -72,7 +72,7 @@ impl Starvation {
     /// So many sleeps in time make up for a late one: 4 late ones of 4000 leave a worker where it is.
     const FORGIVEN_AFTER: u32 = 1000;
 
-    /// A core that the user has named is the user's decision.
+    /// Watches workers whose cores the user has not named.
     pub(crate) fn of(pinning: &Pinning) -> Self {
         Self { watched: *pinning == Pinning::Cores, late: 0, on_time: 0 }
     }
@@ -96,7 +96,7 @@ const CORE_LIMIT: usize = 1024;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CORE_LIMIT: usize = usize::BITS as usize;
 
-/// The core for each worker of a new engine, or `None` where it is not to be pinned.
+/// Returns the core for each worker of a new engine, or `None` where it is not to be pinned.
 pub(crate) fn deal(pinning: &Pinning, cores: &Cores, shards: usize) -> Vec<Option<usize>> {
     let (from, first) = match pinning {
         Pinning::Cores if cores.are_ours() => (cores.allowed(), cores::take_turn(shards)),

@@ -55,7 +55,7 @@ impl Router {
         Self { policy, shards, next: AtomicU32::new(0), homes: Segments::new() }
     }
 
-    /// The shard for the next timer of the thread that holds `slot`. O(1), no shared writes.
+    /// Returns the shard for the next timer of the thread that holds `slot`. O(1), no shared writes.
     #[inline]
     pub(super) fn route(&self, slot: u32) -> usize {
         if self.shards == 1 {

@@ -17,7 +17,7 @@ use crate::types::{Budget, Expired, Unfired};
 const FIRES_PER_CLOCK_READ: usize = 64;
 
 impl<T> ShardWorker<T> {
-    /// One turn at the clock's current time, with the handler's panics caught and counted.
+    /// Returns one turn at the clock's current time, with the handler's panics caught and counted.
     pub(super) fn turn(&mut self, inner: &Inner<T>) -> Turn {
         let now = inner.now();
         self.turn_at(inner, now, inner.rate.current(now), &inner.budget, false)
@@ -96,7 +96,7 @@ impl<T> ShardWorker<T> {
         turn
     }
 
-    /// A timer that has fired, as its handler sees it.
+    /// Returns a timer that has fired, as its handler sees it.
     #[inline]
     fn expired(&self, inner: &Inner<T>, fired: Fired<T>, now: Time) -> Expired<T> {
         let Fired { payload, key, deadline, .. } = fired;

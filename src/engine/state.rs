@@ -149,13 +149,13 @@ impl EngineStatus {
         }
     }
 
-    /// The calling process is the one whose threads the workers are.
+    /// Notes that the workers are threads of the calling process.
     pub(super) fn live_here(&self) {
         // ORDERING: Release: a thread that sees that there are workers sees where. [P12]
         self.home.store(u64::from(forks::count()) + 1, Ordering::Release);
     }
 
-    /// Whether the workers are another process's threads.
+    /// Returns whether the workers are another process's threads.
     pub(super) fn is_forked(&self) -> bool {
         // ORDERING: Acquire pairs with `live_here`. [P12]
         let home = self.home.load(Ordering::Acquire);
@@ -169,7 +169,7 @@ impl EngineStatus {
         }
     }
 
-    /// Why a shard has ended before its time, if it has.
+    /// Returns why a shard has ended before its time, if it has.
     pub(super) fn failure(&self, shard: usize) -> Option<&String> {
         self.failures.get(shard)?.get()
     }

@@ -62,7 +62,7 @@ struct Vtable {
     waits: bool,
 }
 
-/// Whether a closure of this type lies in the task itself.
+/// Returns whether a closure of this type lies in the task itself.
 const fn is_small<F>() -> bool {
     size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>()
 }
@@ -142,7 +142,7 @@ unsafe fn wake(storage: *mut Storage) {
 }
 
 impl TimerTask {
-    /// A task that wakes: when it runs, and when it is dropped.
+    /// Creates a task that wakes: when it runs, and when it is dropped.
     #[inline]
     pub(crate) fn waking(waker: Waker) -> Self {
         const { assert!(is_small::<Waker>()) };
@@ -150,7 +150,7 @@ impl TimerTask {
         unsafe { Self::store(waker, WAITING) }
     }
 
-    /// The waker of a task that waits.
+    /// Returns the waker of a task that waits.
     #[inline]
     pub(crate) fn waker(&self) -> Option<&Waker> {
         // SAFETY: the storage of a task that waits holds a waker, which lives as long as the task.

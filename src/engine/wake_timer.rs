@@ -90,14 +90,14 @@ impl WakeTimer {
         if self.counted { when } else { when.with_usual_slack() }
     }
 
-    /// The deadline of a timer that is set now, before it is rounded to a tick.
+    /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
     #[inline]
     pub(crate) fn time(&self, when: When) -> Time {
         // A sleep of zero is ready at once, so its deadline must not lie ahead of the clock, as the quick one may.
         if when.is_now() { self.now() } else { self.engine.source.time(self.with_slack(when)) }
     }
 
-    /// Never ahead of the clock.
+    /// Returns the time, never ahead of the clock.
     pub(crate) fn now(&self) -> Time {
         self.engine.now()
     }
@@ -155,7 +155,7 @@ impl WakeTimer {
         }
     }
 
-    /// Whether the timer is armed and has fired.
+    /// Returns whether the timer is armed and has fired.
     pub(crate) fn has_fired(&self) -> bool {
         self.armed.is_some_and(|key| self.engine.phase_of(key) == Phase::Fired)
     }
@@ -236,7 +236,7 @@ impl Drop for WakeTimer {
 }
 
 impl Inner<TimerTask> {
-    /// Where the timer behind a key stands, whose node the caller holds.
+    /// Returns the phase of the timer behind a key, whose node the caller holds.
     #[inline]
     fn phase_of(&self, key: Key<TimerTask>) -> Phase {
         let state = self.handle(key).and_then(|handle| handle.state(key));

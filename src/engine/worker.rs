@@ -55,7 +55,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     }
 }
 
-/// One turn of a driven shard. Returns how long to wait before the next one, `None` for ever.
+/// Returns one turn of a driven shard. Returns how long to wait before the next one, `None` for ever.
 pub(super) fn turn_driven<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> Option<Duration> {
     wake_up(shard);
     let Turn { more, next, .. } = shard.turn(inner);
@@ -74,7 +74,7 @@ fn wake_up<T>(shard: &mut ShardWorker<T>) {
     }
 }
 
-/// Whether a shard that drains has come to its end.
+/// Returns whether a shard that drains has come to its end.
 fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
     inner.now() >= inner.drain_until() || shard.owner.handle().pending() == 0
 }
@@ -188,7 +188,7 @@ fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration>
     }
 }
 
-/// The worker has waited for its core too often while it could have run on another.
+/// Unpins a worker that has waited for its core too often while it could have run on another.
 #[cold]
 fn leave_core<T>(shard: &mut ShardWorker<T>) {
     let Some(core) = shard.core.take() else { return };

@@ -156,7 +156,7 @@ impl<T: Send + 'static> Remote<T> {
         ShardStats::of(&self.shard, &self.rate, self.source.now())
     }
 
-    /// The deadline of a timer that is set now.
+    /// Returns the deadline of a timer that is set now.
     #[inline(always)] // see `When::deadline`
     pub(crate) fn deadline_now(&self, when: When) -> Deadline {
         self.source.deadline(&self.rate, when)

@@ -150,7 +150,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.owner.schedule(tick, payload)
     }
 
-    /// The deadline of a timer that is set at `now`.
+    /// Returns the deadline of a timer that is set at `now`.
     #[inline(always)] // see `When::deadline`
     fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
         let Self { rate, latest, source, .. } = self;
@@ -220,8 +220,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         self.budget = budget.at_least_one();
     }
 
-    /// Bytes that nodes and wheel hold, as of the last poll. What other threads have sent since then is not in it: 16
-    /// bytes for each message that [`ShardStats::inbox`] counts.
+    /// Returns the bytes that nodes and wheel hold, as of the last poll. What other threads have sent since then is
+    /// not in it: 16 bytes for each message that [`ShardStats::inbox`] counts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
@@ -352,7 +352,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         Expired { payload: fired.payload, key: fired.key, deadline, lateness, shard: 0 }
     }
 
-    /// A call of a periodic timer has ended, unless its handler has put another timer in this one's place.
+    /// Ends the call of a periodic timer, unless its handler has put another timer in this one's place.
     #[cold]
     #[inline(never)]
     fn end_call(&mut self, poll: &Poll) {

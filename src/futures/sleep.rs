@@ -139,7 +139,7 @@ pub fn replace_shared(timer: Option<Timer>) -> Option<Timer> {
     STAND_IN.replace(timer)
 }
 
-/// The shared engine.
+/// Returns the shared engine.
 #[inline]
 pub(super) fn shared() -> WakeTimer {
     #[cfg(feature = "test-util")]

@@ -45,7 +45,7 @@ impl Slot {
         self.word.store(message.word | lap, Ordering::Release);
     }
 
-    /// The message of this lap, if it is published. The reader's alone.
+    /// Returns the message of this lap, if it is published. The reader's alone.
     #[inline(always)]
     pub(super) fn read(&self, lap: u64) -> Option<Message> {
         // ORDERING: Acquire pairs with `write`. [P6]
@@ -81,7 +81,7 @@ pub(super) enum Progress {
 }
 
 impl Block {
-    /// A block with this many slots, in its first lap; `None` if there is no memory.
+    /// Returns a block with this many slots, in its first lap; `None` if there is no memory.
     pub(super) fn new(slots: usize) -> Option<Box<Self>> {
         let mut row = Vec::new();
         row.try_reserve_exact(slots).ok()?;
@@ -138,7 +138,7 @@ impl Block {
         unsafe { pages::empty(&*self.slots) };
     }
 
-    /// Whether a block that was read to its end can serve again: a large one that is not spent.
+    /// Returns whether a block that was read to its end can serve again: a large one that is not spent.
     pub(super) fn serves_again(&self) -> bool {
         // ORDERING: Relaxed: the caller alone has the block.
         self.at.load(Ordering::Relaxed) == SLOTS

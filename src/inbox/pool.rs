@@ -29,7 +29,7 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
         }
     }
 
-    /// A box that was put, as it was then.
+    /// Returns a box that was put, as it was then.
     pub(crate) fn take(&self) -> Option<Box<T>> {
         // ORDERING: Relaxed, also in what follows: hints where to try.
         let top = self.top.load(Ordering::Relaxed);

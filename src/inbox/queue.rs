@@ -24,7 +24,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// An inbox, with the empty block that its reader begins with.
+    /// Creates an inbox, with the empty block that its reader begins with.
     pub(super) fn new() -> Self {
         let Some(dummy) = Block::new(0) else {
             std::alloc::handle_alloc_error(std::alloc::Layout::new::<Block>())
@@ -114,20 +114,20 @@ impl Inbox {
         self.handed.load(Ordering::Relaxed)
     }
 
-    /// The reader knows of so many slots now.
+    /// Notes that the reader knows of `slots` slots now.
     pub(super) fn note_known(&self, slots: u64) {
         // ORDERING: Relaxed: an estimate.
         self.known.store(slots, Ordering::Relaxed);
     }
 
-    /// Reader: the block at which a drain begins.
+    /// Returns the block at which the reader begins a drain.
     pub(super) fn first(&self) -> NonNull<Block> {
         // ORDERING: Relaxed: only the reader writes it, and a new one is given it with the inbox.
         // SAFETY: never null: `new` made the first one of a box, and `leave_out` stores no null.
         unsafe { NonNull::new_unchecked(self.first.load(Ordering::Relaxed)) }
     }
 
-    /// Reader: lets `next` follow `before` in what it reads, or come first.
+    /// Lets `next` follow `before` in the reader's list, or come first.
     pub(super) fn leave_out(&self, before: Option<NonNull<Block>>, next: NonNull<Block>) {
         // SAFETY: the reader has not put it to rest.
         let link = before.as_ref().map_or(&self.first, |before| unsafe { &before.as_ref().next });

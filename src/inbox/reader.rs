@@ -27,7 +27,7 @@ pub(crate) struct Drained {
 }
 
 impl Reader {
-    /// An inbox, and its one reader.
+    /// Creates an inbox, and its one reader.
     pub(crate) fn new() -> Self {
         let inbox = Arc::new(Inbox::new());
         let head = inbox.first();

@@ -72,7 +72,8 @@ impl AtRest {
         }
     }
 
-    /// A block that serves again, if one is wanted and there is one. Retires what has been put, if that is enough.
+    /// Returns a block that serves again, if one is wanted and there is one. Retires what has been put, if that is
+    /// enough.
     pub(super) fn take(&self, guard: &Guard, is_wanted: bool) -> Option<Box<Block>> {
         let rested = if is_wanted { self.pool.take() } else { None };
         // Each time takes the epoch a bag, which it allocates: so several blocks together, but under loom.

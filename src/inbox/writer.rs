@@ -31,14 +31,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Whether a message can be written at once.
+    /// Returns whether a message can be written at once.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         // ORDERING: Relaxed throughout this file: only the slot's holder looks at its writer.
         self.state.load(Ordering::Relaxed) & LEFT != 0
     }
 
-    /// The size of the open block, or of the last one; 0 before the first.
+    /// Returns the size of the open block, or of the last one; 0 before the first.
     pub(super) fn size(&self) -> usize {
         // ORDERING: Relaxed: as in `is_ready`.
         ((self.state.load(Ordering::Relaxed) & !LAP) >> SIZE_SHIFT) as usize
@@ -84,7 +84,7 @@ impl Writer {
         unsafe { NonNull::new_unchecked(block) }
     }
 
-    /// Whether [`pin`](Self::pin) needs no memory.
+    /// Returns whether [`pin`](Self::pin) needs no memory.
     pub(super) fn participates(&self) -> bool {
         // ORDERING: Relaxed: as in `is_ready`.
         !self.participant.load(Ordering::Relaxed).is_null()
@@ -103,7 +103,7 @@ impl Writer {
         unsafe { &*participant }.pin()
     }
 
-    /// A block that was opened and never written to, if there is one: no other thread knows it.
+    /// Returns a block that was opened and never written to, if there is one: no other thread knows it.
     pub(super) fn take_fresh(&self) -> Option<Box<Block>> {
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);

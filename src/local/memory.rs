@@ -87,7 +87,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.table.shrink_to_fit();
     }
 
-    /// Bytes held for nodes and wheel, reserves included.
+    /// Returns the bytes held for nodes and wheel, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.table.held_bytes() + self.driver.held_bytes()

@@ -28,7 +28,7 @@ pub(super) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    /// A node that has never been armed: its first timer is in the generation after `generation`.
+    /// Creates a node that has never been armed: its first timer is in the generation after `generation`.
     pub(super) fn free(next: u32, generation: u64) -> Self {
         Self {
             state: State::unarmed(generation),
@@ -42,7 +42,7 @@ impl<T> Node<T> {
         self.state
     }
 
-    /// The deadline of a pending node.
+    /// Returns the deadline of a pending node.
     #[inline]
     pub(super) const fn deadline(&self) -> u64 {
         self.deadline
@@ -119,7 +119,7 @@ impl<T> Node<T> {
         self.state
     }
 
-    /// The payload of a pending node.
+    /// Returns the payload of a pending node.
     #[inline]
     pub(super) fn payload(&self) -> Option<&T> {
         if let Some(repeat) = self.repeat() {
@@ -129,7 +129,7 @@ impl<T> Node<T> {
         self.state.is_live().then(|| unsafe { &*self.load.single })
     }
 
-    /// The payload of a pending node, to be changed.
+    /// Returns the payload of a pending node, to be changed.
     #[inline]
     pub(super) fn payload_mut(&mut self) -> Option<&mut T> {
         if !self.state.is_live() {

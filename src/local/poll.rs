@@ -86,7 +86,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         Expirations::begin(self, now)
     }
 
-    /// The pause of the timer that was handled last begins, if it has not begun.
+    /// Begins the pause of the timer that was handled last, if it has not begun.
     #[inline]
     fn rest(&mut self, ended: Time) {
         if let Some(key) = self.resting.take() {

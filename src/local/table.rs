@@ -266,7 +266,7 @@ impl<T, W: Wheel> Table<T, W> {
         }
     }
 
-    /// A clone of a periodic timer's payload.
+    /// Returns a clone of a periodic timer's payload.
     pub(super) fn clone_payload(&self, key: Key<T>) -> Option<T> {
         let repeat = self.node(key)?.repeat()?;
         Some((repeat.clone)(&repeat.payload))
@@ -287,7 +287,7 @@ impl<T, W: Wheel> Table<T, W> {
         self.node_mut(key)?.payload_mut()
     }
 
-    /// All pending timers, in no particular order.
+    /// Returns all pending timers, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key<T>, u64, &T)> {
         self.nodes.iter().zip(0..).filter_map(|(node, index)| {
             let payload = node.payload()?;
@@ -305,7 +305,7 @@ impl<T, W: Wheel> Table<T, W> {
         Some((key, deadline, self.end(key, Phase::Returned)?))
     }
 
-    /// Whether the timer of this node is pending and the entry is its current one.
+    /// Returns whether the timer of this node is pending and the entry is its current one.
     #[inline(always)]
     fn is_current(node: &Node<T>, entry: &Entry) -> bool {
         let names_it = !W::IN_ORDER || node.deadline() == entry.deadline;

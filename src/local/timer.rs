@@ -149,7 +149,7 @@ impl<T> LocalTimer<T> {
         self.schedule_at(tick, payload)
     }
 
-    /// The deadline of a timer that is set at `now`; an instant counts on the machine's clock.
+    /// Returns the deadline of a timer that is set at `now`; an instant counts on the machine's clock.
     #[inline(always)]
     fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
         let Self { rate, latest, .. } = self;
@@ -419,7 +419,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.driver.make_room(Entry { deadline, index, mark }, &self.table)
     }
 
-    /// The timer that `key` names has left its entry behind.
+    /// Counts the entry that the timer of `key` has left behind.
     #[inline]
     pub(super) fn count_zombie(&mut self, key: Key<T>) {
         let Self { driver, table, .. } = self;

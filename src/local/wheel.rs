@@ -51,7 +51,7 @@ impl LocalWheel for Fifo {
         Time::from_nanos(tick)
     }
 
-    /// A timer at the end of the scale never fires.
+    /// Returns a timer at the end of the scale never fires.
     #[inline(always)]
     fn tick_of(_: &TickRate, now: Time) -> u64 {
         now.as_nanos().min(u64::MAX - 1)

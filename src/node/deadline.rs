@@ -31,7 +31,7 @@ pub(super) struct Deadline(AtomicU64);
 pub(super) struct Seen(u64);
 
 impl Seen {
-    /// `u64::MAX` for never.
+    /// Returns the tick, `u64::MAX` for never.
     #[inline]
     pub(super) const fn tick(self) -> u64 {
         let tick = self.0 & NEVER;
@@ -43,7 +43,7 @@ impl Seen {
     }
 }
 
-/// A tick as it is stored. Those from 2^63 on are as far away as never.
+/// Returns a tick as it is stored. Those from 2^63 on are as far away as never.
 #[inline]
 const fn stored(tick: u64) -> u64 {
     if tick < NEVER { tick } else { NEVER }
@@ -70,7 +70,7 @@ impl Deadline {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// The deadline of a timer that may have ended: to be confirmed by a look at the state after this.
+    /// Returns the deadline of a timer that may have ended: to be confirmed by a look at the state after this.
     pub(super) fn load_of_any(&self) -> Seen {
         // ORDERING: Acquire pairs with `set`: if this is the next timer's, the state read next is not the last one's.
         // [P23]
@@ -106,12 +106,12 @@ impl Deadline {
         }
     }
 
-    /// Owner: marks what it has seen as settled; false if a thread has moved it since.
+    /// Marks what the owner has seen as settled; false if a thread has moved the deadline since.
     pub(super) fn settle(&self, seen: Seen) -> bool {
         self.replace(seen, seen.0 | SETTLED)
     }
 
-    /// Owner of a periodic timer: shows its next deadline, unless a mover asks for another one.
+    /// Shows the next deadline of the owner's periodic timer, unless a mover asks for another one.
     pub(super) fn show(&self, tick: u64) {
         let seen = self.load();
         if seen.is_settled() {

@@ -98,7 +98,7 @@ impl Depot {
         }
     }
 
-    /// One past the highest node number that was ever handed out.
+    /// Returns one past the highest node number that was ever handed out.
     pub(crate) fn end(&self) -> u64 {
         // ORDERING: Relaxed: a thread that knows a node finds its number below the end, because what told it
         // comes after the counter's growth; a close by its fence. Nothing is read through it.
@@ -109,7 +109,7 @@ impl Depot {
         self.magazines.allocated_bytes() + self.regions.allocated_bytes()
     }
 
-    /// `None` if there is no memory.
+    /// Takes an empty magazine; `None` if there is no memory.
     fn empty_magazine(&self) -> Option<u32> {
         self.empty.pop(&self.magazines).or_else(|| self.fresh_magazine())
     }
@@ -129,7 +129,7 @@ impl Depot {
         }
     }
 
-    /// Whether every node that may exist has been handed out once.
+    /// Returns whether every node that may exist has been handed out once.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.end() == self.limit
     }
@@ -151,7 +151,7 @@ impl Depot {
         count
     }
 
-    /// Nodes that were never used: the first one, and how many.
+    /// Takes nodes that were never used: the first one, and how many.
     fn take_fresh(&self) -> (u32, u32) {
         // ORDERING: Relaxed, as in `end`: the number alone is the result.
         let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::Relaxed);
@@ -180,8 +180,8 @@ pub(crate) struct ThreadCache {
 }
 
 impl ThreadCache {
-    /// A free node for the caller alone, or `None` if the table is full, or there is no memory for a magazine. `renew`
-    /// as in [`Depot::fill`].
+    /// Returns a free node for the caller alone, or `None` if the table is full, or there is no memory for a
+    /// magazine. `renew` as in [`Depot::fill`].
     #[inline]
     pub(crate) fn take(&self, depot: &Depot, renew: impl FnMut(u32, u64)) -> Option<u32> {
         // ORDERING: Relaxed throughout: only the thread cache's holder calls this (see the table above).

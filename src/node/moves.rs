@@ -58,7 +58,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Owner: what to insert for an entry that has just arrived with `mark` for `tick`, if anything: tick and mark.
+    /// Decides, as the owner, what to insert for an entry that has just arrived with `mark` for `tick`: its tick and
+    /// mark.
     #[inline]
     pub(crate) fn arrive(&self, index: u32, mark: u32, tick: u64) -> Option<(u64, u32)> {
         let node = self.node(index)?;
@@ -76,7 +77,7 @@ mod tests {
     use crate::drive::{Fate, Fired};
     use crate::node::table::Armed;
 
-    /// A table with one timer for tick 10, and the state of a move that has begun and not ended.
+    /// Returns a table with one timer for tick 10, and the state of a move that has begun and not ended.
     fn with_a_stopped_mover(cache: &ThreadCache) -> (Table<u32>, Armed) {
         let table = Table::new(0, u64::MAX);
         let timer = table.arm(cache, 10, 7, false, || ()).unwrap();

@@ -92,7 +92,8 @@ impl<T> Table<T> {
         inserted.map_or(Fate::Drop, |(tick, _)| Fate::Reinsert(tick.max(now.saturating_add(1))))
     }
 
-    /// Directly before the handler of a periodic timer is called, which has `fired` at the tick `now`.
+    /// Confirms the call of a periodic timer, which has `fired` at the tick `now`, directly before its handler is
+    /// called.
     pub(crate) fn confirm_call(
         &self,
         cache: &ThreadCache,
@@ -127,8 +128,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// The handler of a periodic timer has returned at `now`: the next entry to be inserted, and its tick, if it goes
-    /// on.
+    /// Returns the handler of a periodic timer has returned at `now`: the next entry to be inserted, and its tick, if
+    /// it goes on.
     pub(crate) fn finish_call(
         &self,
         cache: &ThreadCache,
@@ -214,7 +215,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The owner lets go of a timer that has ended.
+    /// Releases, as the owner, a timer that has ended.
     ///
     /// # Safety
     ///
@@ -243,7 +244,7 @@ impl<T> Table<T> {
         kept
     }
 
-    /// After a winner has let go of a timer that was busy.
+    /// Frees the state of a timer that was busy, if the winner is the last that used it.
     ///
     /// # Safety
     ///

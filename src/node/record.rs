@@ -91,7 +91,7 @@ impl<T> Node<T> {
         })
     }
 
-    /// The periodic state of a periodic timer.
+    /// Returns the periodic state of a periodic timer.
     ///
     /// # Safety
     ///

@@ -67,28 +67,28 @@ impl Regions {
         }
     }
 
-    /// Nodes of one region.
+    /// Returns the number of nodes in a region.
     pub(super) const fn len(&self) -> u32 {
         1 << self.bits
     }
 
-    /// The region of a node.
+    /// Returns the region of a node.
     pub(crate) const fn region_of(&self, index: u32) -> u32 {
         place_of(index) >> self.bits
     }
 
-    /// The first node of a region other than 0, which no node begins.
+    /// Returns the first node of a region other than 0, which no node begins.
     pub(super) const fn first_of(&self, region: u32) -> u32 {
         index_of(region << self.bits)
     }
 
-    /// Nodes whose memory the system has.
+    /// Returns the number of nodes whose memory the system has.
     pub(super) fn nodes(&self) -> u64 {
         // ORDERING: Relaxed, in the whole file: a number for reports and estimates.
         self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Bytes allocated for what is remembered of regions.
+    /// Returns the bytes allocated for what is remembered of regions.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.regions.allocated_bytes()
     }

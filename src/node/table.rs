@@ -30,7 +30,7 @@ pub(crate) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// The table of a shard, of at most `limit` nodes (fewer than 2^32 in any case).
+    /// Creates the table of a shard, with at most `limit` nodes (fewer than 2^32 in any case).
     pub(crate) fn new(shard: u16, limit: u64) -> Self {
         Self {
             nodes: Segments::new(),
@@ -41,13 +41,13 @@ impl<T> Table<T> {
         }
     }
 
-    /// The name of one of this table's timers.
+    /// Returns the name of one of this table's timers.
     #[inline]
     pub(crate) const fn key(&self, index: u32, generation: u64) -> Key<T> {
         Key::new(self.shard, index, generation ^ self.seed)
     }
 
-    /// The generation that a key names.
+    /// Returns the generation that a key names.
     #[inline]
     pub(crate) const fn generation(&self, key: Key<T>) -> u64 {
         key.generation() ^ self.seed
@@ -83,7 +83,7 @@ impl<T> Table<T> {
         Ok(Self::arm_node((index, node), Phase::Pending, deadline, load, held, count))
     }
 
-    /// A free node for the caller alone.
+    /// Returns a free node for the caller alone.
     #[inline]
     pub(super) fn take_node(&self, cache: &ThreadCache) -> Option<(u32, &Node<T>)> {
         let index = cache.take(&self.depot, |index, generation| self.renew(index, generation))?;
@@ -94,14 +94,14 @@ impl<T> Table<T> {
         Some((index, node?))
     }
 
-    /// A node whose memory was given back begins anew, in a generation that no key names.
+    /// Restarts a node whose memory was given back, in a generation that no key names.
     fn renew(&self, index: u32, generation: u64) {
         if let Some(node) = self.nodes.get(index) {
             node.state.restart_after(generation);
         }
     }
 
-    /// Whether the table can never have more nodes; if it gives none all the same, there is no memory.
+    /// Returns whether the table can never have more nodes; if it gives none all the same, there is no memory.
     #[cold]
     pub(crate) fn is_full(&self) -> bool {
         self.depot.is_exhausted()
@@ -149,13 +149,13 @@ impl<T> Table<T> {
         self.collect(cache, index, node, node.state.cancel_held())
     }
 
-    /// The state of a held node, which is that of the timer it is held for.
+    /// Returns the state of a held node, which is that of the timer it is held for.
     #[inline]
     pub(crate) fn held_state(&self, index: u32) -> State {
         self.nodes.get(index).map_or_else(State::default, |node| node.state.load())
     }
 
-    /// A `TimerHandle` lets go of its node.
+    /// Releases the node of a `TimerHandle`.
     #[inline]
     pub(crate) fn release(&self, cache: &ThreadCache, index: u32) {
         if self.nodes.get(index).is_some_and(|node| node.state.release_handle()) {
@@ -163,8 +163,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Owner: what becomes of an entry at `now`. `count` is called with true if a timer has fired that fires once, and
-    /// with false if the `Clone` of a periodic one's payload has panicked.
+    /// Decides, as the owner, about an entry at `now`. `count` is called with true if a timer has fired that fires
+    /// once, and with false if the `Clone` of a periodic one's payload has panicked.
     #[inline(always)] // as `Driver::next`
     pub(crate) fn due(
         &self,
@@ -259,7 +259,7 @@ impl<T> Table<T> {
         unsafe { node.take_single() }
     }
 
-    /// Winner: has read the payload while other references to the node exist.
+    /// Releases a node whose payload the winner has read while other references to the node exist.
     #[inline]
     fn release_taking(&self, cache: &ThreadCache, index: u32, node: &Node<T>, was: State) {
         // SAFETY: the winner has not let go yet, and the timer was periodic if its owner was busy with it.
@@ -279,7 +279,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Whether an entry stands for a pending timer. A hint, unless the answer is no.
+    /// Returns whether an entry stands for a pending timer. A hint, unless the answer is no.
     #[inline]
     pub(crate) fn is_live(&self, index: u32, mark: u32) -> bool {
         self.nodes.get(index).is_some_and(|node| node.state.is_live(mark))
@@ -296,14 +296,14 @@ impl<T> Table<T> {
         }
     }
 
-    /// The state of the node that a key names, if the node still belongs to that timer.
+    /// Returns the state of the node that a key names, if the node still belongs to that timer.
     #[inline]
     pub(crate) fn state(&self, index: u32, generation: u64) -> Option<State> {
         let state = self.nodes.get(index)?.state.load();
         (state.generation() == generation).then_some(state)
     }
 
-    /// The deadline of the timer that a key names, if it lives.
+    /// Returns the deadline of the timer that a key names, if it lives.
     pub(crate) fn deadline_of(&self, index: u32, generation: u64) -> Option<u64> {
         let node = self.nodes.get(index)?;
         // First, or it may be an earlier timer's: keys come on ways that order nothing.
@@ -316,7 +316,7 @@ impl<T> Table<T> {
         node.state.load().is_named(generation).then_some(deadline)
     }
 
-    /// The deadline of the timer behind a held node.
+    /// Returns the deadline of the timer behind a held node.
     pub(crate) fn deadline(&self, index: u32) -> u64 {
         self.nodes.get(index).map_or(u64::MAX, |node| node.deadline.load().tick())
     }

@@ -52,7 +52,7 @@ const AT_ONCE: u32 = 32;
 /// The count of a region that was released.
 const RELEASED: u16 = u16::MAX;
 
-/// Free nodes kept for any population. None under loom.
+/// Returns the number of free nodes kept for any population; 0 under loom.
 const fn kept<T>() -> u64 {
     match KEPT_BYTES / size_of::<Node<T>>() as u64 {
         _ if cfg!(tickwheel_loom) => 0,
@@ -62,7 +62,7 @@ const fn kept<T>() -> u64 {
     }
 }
 
-/// Whether so many nodes are free that it pays to give their memory back.
+/// Returns whether so many nodes are free that it pays to give their memory back.
 fn has_much_free<T>(table: &Table<T>, in_use: u64) -> bool {
     table.resident() > in_use.saturating_mul(3).saturating_add(kept::<T>())
 }
@@ -129,19 +129,19 @@ impl<T> Table<T> {
         self.nodes().reserve(self.depot().end().saturating_add(timers));
     }
 
-    /// Nodes that have served and whose memory the system does not have.
+    /// Returns the number of nodes that have served and whose memory the system does not have.
     fn resident(&self) -> u64 {
         self.depot().end().saturating_sub(self.depot().regions.nodes())
     }
 
-    /// Bytes of nodes that have served, less those whose memory the system has, and of magazines.
+    /// Returns the bytes of nodes that have served, less those whose memory the system has, and of magazines.
     pub(crate) fn held_bytes(&self) -> usize {
         self.resident() as usize * size_of::<Node<T>>() + self.depot().allocated_bytes()
     }
 }
 
 impl Trim {
-    /// Whether it is under way.
+    /// Returns whether it is under way.
     pub(crate) fn is_at_work(&self) -> bool {
         self.stage != Stage::Idle
     }
@@ -177,7 +177,7 @@ impl Trim {
         }
     }
 
-    /// One step, of about so many nodes; whether there is more to do.
+    /// Returns one step, of about so many nodes; whether there is more to do.
     #[cold]
     pub(crate) fn step<T>(&mut self, table: &Table<T>, cache: &ThreadCache, nodes: usize) -> bool {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
@@ -212,7 +212,7 @@ impl Trim {
         }
     }
 
-    /// The first region behind those that stay.
+    /// Returns the first region behind those that stay.
     fn first_to_release<T>(&self, table: &Table<T>) -> u32 {
         let (mut region, mut to_keep) = (1, self.in_use + kept::<T>() / 2);
         while to_keep > 0 && (region as usize) < self.counts.len() {
@@ -224,7 +224,7 @@ impl Trim {
         region
     }
 
-    /// Whether all nodes of a region are in the pile, and their memory can be given back.
+    /// Returns whether all nodes of a region are in the pile, and their memory can be given back.
     fn is_whole<T>(&self, table: &Table<T>, region: u32) -> bool {
         let regions = &table.depot().regions;
         self.counts.get(region as usize).is_some_and(|count| u32::from(*count) == regions.len())

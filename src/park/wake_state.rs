@@ -74,7 +74,8 @@ impl WakeState {
         Self { words: CachePadded::new(words) }
     }
 
-    /// Producer: a message for `tick` has been published. Any thread, wait-free but for the lowering of the word.
+    /// Notifies the owner, as a producer that has published a message for `tick`. Any thread, wait-free but for the
+    /// lowering of the word.
     #[inline]
     pub(crate) fn notify(&self, tick: u64) -> Announced {
         let closed = self.fence_after_push() & CLOSED != 0;
@@ -86,7 +87,8 @@ impl WakeState {
         Announced { wake: self.request_wake(tick), closed }
     }
 
-    /// The producer's side of two handshakes: with a drain, by `inbox_due`, and with a close, by the mode itself.
+    /// Returns the producer's side of two handshakes: with a drain, by `inbox_due`, and with a close, by the mode
+    /// itself.
     #[inline(always)]
     fn fence_after_push(&self) -> u32 {
         // The message comes before the look at the mode, and that before what follows: where the fence is the owner's
@@ -129,13 +131,14 @@ impl WakeState {
         Wake::Needed(Call(sleep))
     }
 
-    /// Producer: the wake that `notify` asked for has succeeded, so other producers may rely on it.
+    /// Notes, as the producer that called, that the wake which `notify` asked for has succeeded: other producers may
+    /// rely on it.
     pub(crate) fn called(&self, call: Call) {
         // ORDERING: Relaxed: as in `request_wake`.
         self.words.called.store(call.0, Ordering::Relaxed);
     }
 
-    /// Any thread: makes the owner take a turn now.
+    /// Makes the owner take a turn now. Any thread.
     pub(crate) fn request_turn(&self) -> Wake {
         self.notify(0).wake
     }
@@ -147,15 +150,15 @@ impl WakeState {
         self.words.inbox_due.fetch_min(tick, Ordering::AcqRel) > tick
     }
 
-    /// Owner: the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
+    /// Returns, to the owner, the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
     #[inline]
     pub(crate) fn inbox_due(&self) -> u64 {
         // ORDERING: Relaxed: a message that is missed here raises the alarm by itself.
         self.words.inbox_due.load(Ordering::Relaxed)
     }
 
-    /// Owner: every message pushed before this call, and not drained yet, will be seen by the drain that
-    /// follows; every other one notifies itself anew.
+    /// Begins a drain, as the owner: every message pushed before this call, and not drained yet, will be seen by the
+    /// drain that follows; every other one notifies itself anew.
     #[inline]
     pub(crate) fn begin_drain(&self) {
         // ORDERING: Acquire pairs with `lower` [P8].
@@ -168,7 +171,8 @@ impl WakeState {
         fence(Ordering::SeqCst);
     }
 
-    /// Owner: a producer that finds the shard open from now on has armed its timer where the caller will see it.
+    /// Closes the shard, as the owner: a producer that finds it open from now on has armed its timer where the caller
+    /// will see it.
     pub(crate) fn close(&self) {
         // ORDERING: Relaxed, both: the owner's own word, ordered by the fence.
         let mode = self.words.mode.load(Ordering::Relaxed);
@@ -177,13 +181,14 @@ impl WakeState {
         fence::heavy();
     }
 
-    /// Any thread: whether the shard is closed. A hint, unless the answer is yes.
+    /// Any thread: returns whether the shard is closed. A hint, unless the answer is yes.
     pub(crate) fn is_closed(&self) -> bool {
         // ORDERING: Relaxed: nothing is read through it.
         self.words.mode.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Owner: notifies a sleep until `tick`. False if the inbox needs it earlier: then it is still awake.
+    /// Announces, as the owner, a sleep until `tick`; returns false if the inbox needs the owner earlier: then it is
+    /// still awake.
     pub(crate) fn begin_sleep(&self, tick: u64) -> bool {
         // ORDERING: Relaxed, both: the owner's own word, published by the next store.
         let sleep = self.words.sleep.load(Ordering::Relaxed) + 1;
@@ -200,14 +205,14 @@ impl WakeState {
         true
     }
 
-    /// A look that orders nothing, for a model.
+    /// Returns a look that orders nothing, for a model.
     #[cfg(test)]
     pub(crate) fn seems_asleep(&self) -> bool {
         // ORDERING: Relaxed: as said.
         self.words.wake_at.load(Ordering::Relaxed) != AWAKE
     }
 
-    /// Owner: the sleep is over; true if a producer has set out to end it.
+    /// Ends the owner's sleep; returns whether a producer has set out to end it.
     #[inline]
     pub(crate) fn end_sleep(&self) -> bool {
         // ORDERING: Relaxed, all: producers that still read the old value wake an owner that is awake, which is

@@ -11,9 +11,9 @@ use crate::time::Time;
 use crate::wheel::Entry;
 
 impl<T> Owner<T> {
-    /// Directly before the handler is called for a periodic timer that fired; nothing if another thread has ended it
-    /// since, or moved it. Nothing of the user's may run between this and the handler. Timers that fire once need
-    /// none of this.
+    /// Confirms, directly before the handler is called, a periodic timer that fired; `None` if another thread has
+    /// ended it since, or moved it. Nothing of the user's may run between this and the handler. Timers that fire once
+    /// need none of this.
     #[cold]
     #[inline(never)]
     #[must_use]
@@ -42,14 +42,14 @@ impl<T> Owner<T> {
         None
     }
 
-    /// Whether a periodic timer is at a call.
+    /// Returns whether a periodic timer is at a call.
     #[inline]
     pub(crate) fn is_calling(&self) -> bool {
         self.calling.is_some()
     }
 
-    /// The handler has returned, or has panicked: sends a periodic timer on to its next deadline, counted from
-    /// `now`. Does nothing after a timer that fires once, and does not ask for the time then.
+    /// Ends a call whose handler has returned, or has panicked: sends a periodic timer on to its next deadline,
+    /// counted from `now`. Does nothing after a timer that fires once, and does not ask for the time then.
     #[inline]
     pub(crate) fn finish_call(&mut self, now: impl FnOnce() -> Time) {
         if self.calling.is_some() {

@@ -29,8 +29,8 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Those that have not ended. Exact when nothing is going on; otherwise it may count timers that ended while the
-    /// sums were taken.
+    /// Returns the number of timers that have not ended. Exact when nothing is going on; otherwise it may count
+    /// timers that ended while the sums were taken.
     pub(crate) const fn pending(self) -> u64 {
         self.scheduled.saturating_sub(self.fired + self.cancelled + self.returned)
     }
@@ -76,14 +76,14 @@ impl<T> ShardHandle<T> {
         }
     }
 
-    /// Whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
+    /// Returns whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
     #[inline]
     pub(crate) fn owns(&self, key: Key<T>) -> bool {
         key.shard() == usize::from(self.id)
     }
 
-    /// The way to this shard of the thread that holds `slot`. Ends the process if there is no memory for it, which only
-    /// threads beyond the first ones need: where nothing can be refused.
+    /// Returns the way to this shard of the thread that holds `slot`. Ends the process if there is no memory for it,
+    /// which only threads beyond the first ones need: where nothing can be refused.
     #[inline]
     pub(crate) fn producer(&self, slot: u32) -> Producer<'_, T> {
         self.try_producer(slot).unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
@@ -100,7 +100,7 @@ impl<T> ShardHandle<T> {
         Some(Producer { shard: self, thread })
     }
 
-    /// The owner's way to its own shard.
+    /// Returns the owner's way to its own shard.
     #[inline]
     pub(super) fn of_owner(&self) -> Producer<'_, T> {
         Producer { shard: self, thread: &self.owner }
@@ -114,19 +114,19 @@ impl<T> ShardHandle<T> {
         self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
     }
 
-    /// The key of the timer that a node is held for.
+    /// Returns the key of the timer that a node is held for.
     #[inline]
     pub(crate) fn held_key(&self, index: u32) -> Key<T> {
         self.table.key(index, self.table.held_state(index).generation())
     }
 
-    /// The state behind a key, if it is not stale.
+    /// Returns the state behind a key, if it is not stale.
     #[inline]
     pub(crate) fn state(&self, key: Key<T>) -> Option<State> {
         self.table.state(key.index(), self.table.generation(key))
     }
 
-    /// The deadline of the timer that a key names, if it has not ended.
+    /// Returns the deadline of the timer that a key names, if it has not ended.
     pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
         self.table.deadline_of(key.index(), self.table.generation(key))
     }
@@ -171,7 +171,7 @@ impl<T> ShardHandle<T> {
         &self.counters
     }
 
-    /// Sum of one counter over all threads. O(threads).
+    /// Returns the sum of one counter over all threads. O(threads).
     fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
         let mut sum = 0u64;
         // ORDERING: Relaxed: a reader that has seen an end of a timer, or that no more handles are made, is behind
@@ -182,12 +182,12 @@ impl<T> ShardHandle<T> {
         sum
     }
 
-    /// Timers accepted so far. O(threads).
+    /// Returns the number of timers accepted so far. O(threads).
     fn scheduled(&self) -> u64 {
         self.threads_sum(|thread| thread.scheduled.get()) + self.owner.scheduled.get()
     }
 
-    /// Timers cancelled so far. O(threads).
+    /// Returns the number of timers cancelled so far. O(threads).
     fn cancelled(&self) -> u64 {
         self.threads_sum(|thread| thread.cancelled.get()) + self.owner.cancelled.get()
     }
@@ -205,7 +205,7 @@ impl<T> ShardHandle<T> {
         Sums { fired, returned, cancelled, scheduled: self.scheduled() }
     }
 
-    /// Timers that have been accepted and have not ended. O(threads).
+    /// Returns the number of timers that have been accepted and have not ended. O(threads).
     pub(crate) fn pending(&self) -> u64 {
         self.sums().pending()
     }
@@ -217,7 +217,7 @@ impl<T> ShardHandle<T> {
         sent.saturating_sub(drained)
     }
 
-    /// The earliest tick that the owner, as of its last turn, or the inbox knows of; `u64::MAX` for none.
+    /// Returns the earliest tick that the owner, as of its last turn, or the inbox knows of; `u64::MAX` for none.
     pub(super) fn earliest(&self) -> u64 {
         if self.wake_state.is_closed() {
             return u64::MAX;
@@ -227,13 +227,14 @@ impl<T> ShardHandle<T> {
         inbox_due.min(!self.counters.next.get())
     }
 
-    /// Owned handles made and not dropped. Exact once no more are made; before that it may be too large. O(threads).
+    /// Returns the number of owned handles made and not dropped. Exact once no more are made; before that it may be
+    /// too large. O(threads).
     pub(crate) fn handles_left(&self) -> u64 {
         let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
         self.threads_sum(|thread| thread.handles_made.get()).wrapping_sub(dropped)
     }
 
-    /// Bytes held by nodes, magazines and, as of the last turn, the wheel.
+    /// Returns the bytes held by nodes, magazines and, as of the last turn, the wheel.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.table.held_bytes() as u64 + self.counters.wheel_bytes.get()
     }

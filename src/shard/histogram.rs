@@ -28,7 +28,7 @@ const LAST: usize = BUCKETS - 1;
 // The range holds an hour, the longest tick.
 const _: () = assert!(cfg!(tickwheel_loom) || 1_u64 << RANGE_BITS > 3_600_000_000_000);
 
-/// The bucket that holds `ns`.
+/// Returns the bucket that holds `ns`.
 #[inline]
 const fn bucket_of(ns: u64) -> usize {
     if ns < SUBS as u64 {
@@ -39,7 +39,7 @@ const fn bucket_of(ns: u64) -> usize {
     if bucket < LAST { bucket } else { LAST }
 }
 
-/// The largest value that `bucket` holds.
+/// Returns the largest value that `bucket` holds.
 const fn upper_ns(bucket: usize) -> u64 {
     if bucket < SUBS {
         return bucket as u64;
@@ -91,7 +91,7 @@ impl Recorder {
         count.store(counted, Ordering::Release);
     }
 
-    /// A copy of the counts as they are now. Any thread; O(buckets), about 320 loads.
+    /// Returns a copy of the counts as they are now. Any thread; O(buckets), about 320 loads.
     pub(crate) fn snapshot(&self) -> DurationHistogram {
         let load = |count: &AtomicU64| {
             // ORDERING: Acquire pairs with the Release in `record` [P15], so the maximum and the sum read

@@ -36,7 +36,7 @@ impl Limit {
         self.free.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Why there was no permit.
+    /// Returns why there was no permit.
     #[cold]
     pub(crate) fn refusal(&self) -> ScheduleErrorKind {
         ScheduleErrorKind::TooManyPending { pending: self.max, max_pending: self.max }

@@ -55,7 +55,7 @@ pub(crate) struct Owner<T> {
 }
 
 impl<T> Owner<T> {
-    /// A shard: the owner's half, which leads to the other one.
+    /// Creates a shard: the owner's half, which leads to the other one.
     pub(crate) fn new(
         id: u16,
         wheel: AnyWheel,
@@ -82,7 +82,7 @@ impl<T> Owner<T> {
         &self.handle
     }
 
-    /// One step: drain the inbox if something in it may be due, fire what is due, sweep zombies if there
+    /// Returns one step: drain the inbox if something in it may be due, fire what is due, sweep zombies if there
     /// are too many, all within `budget`.
     ///
     /// If `fire` panics, the timer it was called for counts as fired, and the shard stays as it should be:
@@ -104,7 +104,7 @@ impl<T> Owner<T> {
         self.finish_turn(turn, budget)
     }
 
-    /// The first part of a turn: take the tick, drain the inbox. `None` if a handler of this shard is running.
+    /// Returns the first part of a turn: take the tick, drain the inbox. `None` if a handler of this shard is running.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
         let turn = self.driver.begin(now, budget.fire)?;
         self.handle.counters.turns.bump();
@@ -124,8 +124,8 @@ impl<T> Owner<T> {
         Some(turn)
     }
 
-    /// The second part: the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is
-    /// handled. The turn must be this shard's: see [`Owner::owns`].
+    /// Returns the second part: the next timer that fires in this turn, if any; a periodic one is to be confirmed
+    /// before it is handled. The turn must be this shard's: see [`Owner::owns`].
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
     pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
         debug_assert!(self.calling.is_none(), "a call is finished before the next one");
@@ -136,18 +136,18 @@ impl<T> Owner<T> {
         Some(fired)
     }
 
-    /// Whether a turn is this shard's, and not that of another one that a handler has put in its place.
+    /// Returns whether a turn is this shard's, and not that of another one that a handler has put in its place.
     #[inline]
     pub(crate) fn owns(&self, turn: &TurnState) -> bool {
         self.driver.owns(turn)
     }
 
-    /// Whether a handler is running, or panicking.
+    /// Returns whether a handler is running, or panicking.
     pub(crate) fn is_turning(&mut self) -> bool {
         self.driver.is_turning()
     }
 
-    /// The last part: sweep, give memory back, report, look ahead.
+    /// Returns the last part: sweep, give memory back, report, look ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
         let TurnState { now, fired, cut_short, .. } = turn;
         self.driver.finish(turn);
@@ -185,7 +185,7 @@ impl<T> Owner<T> {
         true
     }
 
-    /// The earliest tick at which there is something to do.
+    /// Returns the earliest tick at which there is something to do.
     pub(crate) fn next_tick(&self) -> u64 {
         // A periodic timer that is at a call, or whose call its handler has left over, has no entry.
         if self.draining || self.calling.is_some() {
@@ -208,7 +208,7 @@ impl<T> Owner<T> {
         Some(payload)
     }
 
-    /// The owner's cancels alone keep the bound: it must hold for loops, too, that seldom turn.
+    /// Sweeps if there are too many zombies, so that the bound holds for loops, too, that seldom turn.
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
@@ -249,14 +249,14 @@ impl<T> Owner<T> {
         asleep
     }
 
-    /// The sleep is over.
+    /// Ends the sleep.
     pub(crate) fn end_sleep(&self) {
         if self.handle.wake_state.end_sleep() {
             self.handle.counters.wakes.bump();
         }
     }
 
-    /// Whether the inbox asks for a turn at `now`; cheap, for owners that spin.
+    /// Returns whether the inbox asks for a turn at `now`; cheap, for owners that spin.
     pub(crate) fn is_called(&self, now: u64) -> bool {
         self.handle.wake_state.inbox_due() <= now
     }

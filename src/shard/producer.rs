@@ -29,13 +29,13 @@ const CANCELS_PER_LOOK: u64 = 4096;
 /// ten thousand, and 256 KiB of messages is as much as should lie around.
 const MOST_UNREAD: u64 = bounded(16 * 1024, 4);
 
-/// An entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
+/// Returns an entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
 #[inline]
 fn pack(index: u32, mark: u32) -> u64 {
     u64::from(mark >> 1) << 32 | u64::from(index)
 }
 
-/// Index and mark of a message's word.
+/// Returns the index and mark in a message's word.
 #[inline]
 pub(super) fn unpack(word: u64) -> (u32, u32) {
     (word as u32, ((word >> 31) | 1) as u32)
@@ -74,14 +74,15 @@ impl<T> Producer<'_, T> {
         Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
-    /// The second part of a schedule: tells the owner of the timer. The payload, if the shard is closed and `stop` has
-    /// not found the timer and returned it, which means that it was accepted.
+    /// Returns the second part of a schedule: tells the owner of the timer. The payload, if the shard is closed and
+    /// `stop` has not found the timer and returned it, which means that it was accepted.
     #[inline(always)]
     fn announce(self, tick: u64, armed: Armed, held: bool) -> Option<T> {
         if self.send(tick, armed.index, armed.mark) { None } else { self.take_back(armed, held) }
     }
 
-    /// The first part of a schedule: there is a timer and, if one is to be sent, a slot for its message to the owner.
+    /// Returns the first part of a schedule: there is a timer and, if one is to be sent, a slot for its message to
+    /// the owner.
     #[inline(always)]
     pub(super) fn arm(
         self,
@@ -102,7 +103,7 @@ impl<T> Producer<'_, T> {
             .map_err(|payload| self.no_node(payload))
     }
 
-    /// There was no node for a timer; gives its permit back.
+    /// Gives back the permit of a timer for which there was no node.
     #[cold]
     fn no_node(self, payload: T) -> ScheduleError<T> {
         self.shard.release_permit();
@@ -113,7 +114,7 @@ impl<T> Producer<'_, T> {
         ScheduleError::new(ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
     }
 
-    /// The shard is closed: take the timer's payload back, unless `stop` has returned it already.
+    /// Returns the shard is closed: take the timer's payload back, unless `stop` has returned it already.
     #[cold]
     pub(super) fn take_back(self, armed: Armed, held: bool) -> Option<T> {
         let payload = if held {
@@ -185,7 +186,7 @@ impl<T> Producer<'_, T> {
         }
     }
 
-    /// The owner may sleep for an hour while everything it holds is cancelled: call it before that.
+    /// Wakes the owner if there are too many zombies: it may sleep for an hour while everything it holds is cancelled.
     #[cold]
     fn look_at_zombies(self) {
         let pending = self.shard.pending();
@@ -230,7 +231,7 @@ impl<T> Producer<'_, T> {
         Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
-    /// `send`: a message is to follow, for which there must be a slot.
+    /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.
     pub(super) fn arm_periodic(
         self,
         repeat: Repeat<T>,
@@ -270,8 +271,8 @@ impl<T> Producer<'_, T> {
         self.fetch_block().inspect_err(|_| self.shard.release_permit())
     }
 
-    /// The thread state's next block. The blocks of a closed shard are never emptied: a producer that goes on trying
-    /// must not fill one after the other.
+    /// Returns the thread state's next block. The blocks of a closed shard are never emptied: a producer that goes on
+    /// trying must not fill one after the other.
     fn fetch_block(self) -> Result<(), ScheduleErrorKind> {
         if self.shard.wake_state.is_closed() {
             return Err(ScheduleErrorKind::Stopped);
@@ -287,8 +288,8 @@ impl<T> Producer<'_, T> {
         self.tell(self.publish(tick, index, mark))
     }
 
-    /// The first half of [`send`](Self::send): writes the message. What comes back is to be told, at once or together
-    /// with later messages of the same thread, whichever is the lowest.
+    /// Returns the first half of [`send`](Self::send): writes the message. What comes back is to be told, at once or
+    /// together with later messages of the same thread, whichever is the lowest.
     #[inline(always)]
     pub(super) fn publish(self, tick: u64, index: u32, mark: u32) -> u64 {
         match self.thread.writer.write(Message { tick, word: pack(index, mark) }) {
@@ -300,7 +301,7 @@ impl<T> Producer<'_, T> {
         }
     }
 
-    /// The second half: one fence, one look at whether the shard is closed, one decision about a wake.
+    /// Returns the second half: one fence, one look at whether the shard is closed, one decision about a wake.
     #[inline(always)]
     pub(super) fn tell(self, alarm: u64) -> bool {
         let Announced { wake, closed } = self.shard.wake_state.notify(alarm);

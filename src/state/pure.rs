@@ -98,7 +98,7 @@ pub(crate) enum Phase {
 pub(crate) struct State(pub(super) u64);
 
 impl State {
-    /// A node that was never armed; its first timer has the generation after this one.
+    /// Returns the state of a node that was never armed; its first timer has the generation after this one.
     #[inline]
     pub(crate) const fn unarmed(generation: u64) -> Self {
         Self(generation << GENERATION_SHIFT)
@@ -129,55 +129,55 @@ impl State {
         (self.0 >> MARK_SHIFT) as u32
     }
 
-    /// Whether the timer has not ended.
+    /// Returns whether the timer has not ended.
     #[inline]
     pub(crate) const fn is_live(self) -> bool {
         self.has(LIVE)
     }
 
-    /// Whether a timer that lives is periodic. Meaningless once it has ended.
+    /// Returns whether a timer that lives is periodic. Meaningless once it has ended.
     #[inline]
     pub(crate) const fn is_periodic(self) -> bool {
         self.has(STAGE_MASK)
     }
 
-    /// Whether the timer lives and this is its generation.
+    /// Returns whether the timer lives and this is its generation.
     #[inline]
     pub(crate) const fn is_named(self, generation: u64) -> bool {
         self.is_live() && (self.0 ^ generation << GENERATION_SHIFT) < GENERATION_ONE
     }
 
-    /// Whether an entry with this mark, which was taken when the timer lived, stands for a living timer.
+    /// Returns whether an entry with this mark, which was taken when the timer lived, stands for a living timer.
     #[inline]
     pub(crate) const fn is_current(self, mark: u32) -> bool {
         self.mark() == mark
     }
 
-    /// Whether the owner is at a call.
+    /// Returns whether the owner is at a call.
     #[inline]
     pub(crate) const fn is_busy(self) -> bool {
         self.has(OWNER_REF)
     }
 
-    /// Whether a timer that fires once lives and its payload is being exchanged.
+    /// Returns whether a timer that fires once lives and its payload is being exchanged.
     #[inline]
     pub(crate) const fn is_exchanged(self) -> bool {
         self.0 & (PHASE_MASK | OWNER_REF) == Phase::Pending as u64 | OWNER_REF
     }
 
-    /// Whether a thread is changing the deadline.
+    /// Returns whether a thread is changing the deadline.
     #[inline]
     pub(crate) const fn is_moving(self) -> bool {
         self.has(MOVERS)
     }
 
-    /// Whether as many are as can be counted.
+    /// Returns whether as many are as can be counted.
     #[inline]
     pub(super) const fn has_most_movers(self) -> bool {
         self.0 & MOVERS == MOVERS
     }
 
-    /// Whether an entry must be inserted as soon as a message says so.
+    /// Returns whether an entry must be inserted as soon as a message says so.
     #[inline]
     pub(super) const fn is_pulled(self) -> bool {
         self.has(PULLED)
@@ -188,13 +188,13 @@ impl State {
         self.has(MOVED)
     }
 
-    /// Whether a winner has not read the payload yet.
+    /// Returns whether a winner has not read the payload yet.
     #[inline]
     pub(crate) const fn payload_unread(self) -> bool {
         self.has(READING_PAYLOAD)
     }
 
-    /// Whether the timer has ended and no reference to the node is left.
+    /// Returns whether the timer has ended and no reference to the node is left.
     #[inline]
     pub(crate) const fn is_free(self) -> bool {
         self.0 & (LIVE | HOLDS) == 0
@@ -218,36 +218,36 @@ impl State {
         Self(self.0 & !PHASE_MASK | phase as u64)
     }
 
-    /// Alive, in the next generation, without references.
+    /// Returns the state alive, in the next generation, without references.
     #[inline]
     #[must_use]
     pub(crate) const fn armed(self, phase: Phase) -> Self {
         Self((self.0 & GENERATION_MASK).wrapping_add(GENERATION_ONE) | phase as u64)
     }
 
-    /// Ended. The holds stay.
+    /// Returns the state ended. The references stay.
     #[inline]
     #[must_use]
     pub(crate) const fn ended(self, phase: Phase) -> Self {
         self.in_phase(phase)
     }
 
-    /// As before, with a mark that no entry carries yet: those that are inserted are zombies. `PULLED` goes, because
-    /// the next entry lies where it belongs.
+    /// Returns the state with a mark that no entry carries yet: those that are inserted are zombies. `PULLED` goes,
+    /// because the next entry lies where it belongs.
     #[inline]
     #[must_use]
     pub(crate) const fn with_new_mark(self) -> Self {
         Self(self.0 & !(HINT_MASK | PULLED) | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
     }
 
-    /// One more thread moves the timer.
+    /// Returns the state with one more thread that moves the timer.
     #[must_use]
     pub(super) const fn moving(self) -> Self {
         Self(self.0 + MOVER)
     }
 
-    /// One of those that move the timer has done so. Whether the owner is to be told: if the deadline was pulled in, or
-    /// may have been by another thread whose message has not arrived.
+    /// Returns one of those that move the timer has done so. Whether the owner is to be told: if the deadline was
+    /// pulled in, or may have been by another thread whose message has not arrived.
     pub(super) const fn moved(self, earlier: bool) -> (Self, bool) {
         let left = Self(self.0 - MOVER);
         // Who is at a call looks at the deadline after it.
@@ -255,19 +255,20 @@ impl State {
         (left.with(if tell { MOVED | PULLED } else { MOVED }), tell)
     }
 
-    /// One of those that move the timer has given up.
+    /// Returns the state after one of those that move the timer has given up.
     #[must_use]
     pub(super) const fn move_abandoned(self) -> Self {
         Self(self.0 - MOVER)
     }
 
-    /// The owner begins with a call of a periodic timer.
+    /// Returns the state in which the owner begins a call of a periodic timer.
     #[must_use]
     pub(super) const fn preparing(self) -> Self {
         self.in_phase(Phase::Preparing).with(OWNER_REF)
     }
 
-    /// The owner is done with a periodic timer, which goes on; `called`: its handler was called.
+    /// Returns the state in which the owner is done with a periodic timer, which resumes; `called`: its handler was
+    /// called.
     #[must_use]
     pub(super) const fn waiting(self, called: bool) -> Self {
         let waiting = self.in_phase(Phase::Waiting).without(OWNER_REF);

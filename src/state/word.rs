@@ -90,7 +90,7 @@ impl StateWord {
         State(self.0.load(Ordering::Acquire))
     }
 
-    /// Idle or ended -> alive, next generation. The caller owns the node alone and has written it.
+    /// Arms the node: idle or ended -> alive, next generation. The caller owns the node alone and has written it.
     #[inline]
     pub(crate) fn arm(&self, phase: Phase, held: bool) -> State {
         // ORDERING: Relaxed, because the caller alone holds the node; the magazine ordered it.
@@ -127,7 +127,7 @@ impl StateWord {
         self.end_while(|seen| seen.is_named(generation), phase, false)
     }
 
-    /// The `TimerHandle` itself, whose own hold keeps the node, cancels its timer.
+    /// Returns the `TimerHandle` itself, whose own hold keeps the node, cancels its timer.
     #[inline]
     pub(crate) fn cancel_held(&self) -> Ending {
         self.end_while(State::is_live, Phase::Cancelled, true)
@@ -146,7 +146,7 @@ impl StateWord {
         Ending::Lost
     }
 
-    /// One attempt to end a timer that was seen alive.
+    /// Returns one attempt to end a timer that was seen alive.
     #[inline]
     pub(crate) fn try_end(
         &self,
@@ -179,7 +179,7 @@ impl StateWord {
         self.release(READING_PAYLOAD)
     }
 
-    /// A `TimerHandle` lets go: of an ended timer, or of one that runs on without it. True: recycle the node.
+    /// Returns a `TimerHandle` lets go: of an ended timer, or of one that runs on without it. True: recycle the node.
     #[inline]
     pub(crate) fn release_handle(&self) -> bool {
         // No other hold, and none can begin on an ended timer: no need for a read-modify-write.
@@ -194,9 +194,9 @@ impl StateWord {
         State(self.0.fetch_and(!hold, Ordering::AcqRel)).without(hold)
     }
 
-    /// Handle: claims the payload of the pending timer that `generation` names, to put another one in its place; false
-    /// if the timer has ended. Until [`end_exchange`](Self::end_exchange) no thread fires the timer or takes from the
-    /// node.
+    /// Claims, for a handle, the payload of the pending timer that `generation` names, to put another one in its
+    /// place; false if the timer has ended. Until [`end_exchange`](Self::end_exchange) no thread fires the timer or
+    /// takes from the node.
     pub(crate) fn begin_exchange(&self, generation: u64) -> bool {
         let mut seen = self.load();
         while seen.is_named(generation) && !seen.is_periodic() && !seen.is_busy() {
@@ -208,15 +208,15 @@ impl StateWord {
         false
     }
 
-    /// Handle: the other payload is in its place. False if the timer has been ended meanwhile: then what the node
-    /// carries is the caller's.
+    /// Ends a handle's swap: the other payload is in its place. False if the timer has been ended meanwhile: then
+    /// what the node carries is the caller's.
     pub(crate) fn end_exchange(&self) -> bool {
         // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
         // who has ended it meanwhile has touched nothing but this word.
         State(self.0.fetch_and(!OWNER_REF, Ordering::Release)).is_live()
     }
 
-    /// Owner: notes that it knows of the moves so far. To be called before it reads the deadline, so that a later
+    /// Notes that the owner knows of the moves so far. To be called before it reads the deadline, so that a later
     /// move cannot go unnoticed.
     pub(crate) fn acknowledge_move(&self, seen: State) -> Result<State, State> {
         self.step(seen, seen.without(MOVED))
@@ -272,7 +272,7 @@ impl StateWord {
         State(self.0.fetch_sub(MOVER, Ordering::AcqRel)).move_abandoned().is_free()
     }
 
-    /// Owner: what an entry with this mark, which has just arrived, stands for.
+    /// Decides, as the owner, about an entry with this mark, which has just arrived.
     #[inline]
     pub(crate) fn arrive(&self, mark: u32) -> Arrival {
         // ORDERING: Relaxed: a hint as in `is_live`; and the message that brought the entry orders the state that its
@@ -308,7 +308,7 @@ impl StateWord {
         }
     }
 
-    /// Owner: begins with a call of the waiting timer behind an entry; `None` if the entry is dead.
+    /// Begins, as the owner, a call of the waiting timer behind an entry; `None` if the entry is dead.
     ///
     /// From here until [`finish_call`](Self::finish_call) or [`let_go`](Self::let_go) the node is kept.
     pub(crate) fn begin_call(&self, mark: u32) -> Option<State> {
@@ -324,7 +324,7 @@ impl StateWord {
         }
     }
 
-    /// Owner: directly before the handler is called.
+    /// Confirms a call, as the owner, directly before the handler is called.
     pub(crate) fn confirm_call(&self) -> Confirmed {
         let mut seen = self.load();
         while seen.is_live() {
@@ -339,7 +339,7 @@ impl StateWord {
         Confirmed::Ended
     }
 
-    /// Owner: is done with a periodic timer, and lets go of it if it goes on. `called`: its handler was called.
+    /// Ends the owner's work on a periodic timer, and releases it if it resumes. `called`: its handler was called.
     pub(crate) fn finish_call(&self, called: bool) -> Finished {
         let mut seen = self.load();
         loop {
@@ -356,12 +356,12 @@ impl StateWord {
         }
     }
 
-    /// Owner: releases a periodic timer that another thread has ended; returns the remaining state.
+    /// Releases, as the owner, a periodic timer that another thread has ended; returns the remaining state.
     pub(crate) fn let_go(&self) -> State {
         self.release(OWNER_REF)
     }
 
-    /// Whether an entry with this mark still stands for a living timer.
+    /// Returns whether an entry with this mark still stands for a living timer.
     #[inline]
     pub(crate) fn is_live(&self, mark: u32) -> bool {
         // ORDERING: Relaxed: a hint. Callers act on the answer through a compare-and-swap.

@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 pub(crate) struct Place<T>(Box<MaybeUninit<T>>);
 
 impl<T> Place<T> {
-    /// `None` if there is no memory.
+    /// Allocates a place; `None` if there is no memory.
     pub(crate) fn new() -> Option<Self> {
         const { assert!(size_of::<T>() > 0) };
         // SAFETY: the layout has a size.
@@ -17,7 +17,7 @@ impl<T> Place<T> {
         (!place.is_null()).then(|| Self(unsafe { Box::from_raw(place) }))
     }
 
-    /// The box, with its value.
+    /// Returns the box, with its value.
     pub(crate) fn put(mut self, value: T) -> Box<T> {
         self.0.write(value);
         // SAFETY: just written.

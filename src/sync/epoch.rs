@@ -18,8 +18,8 @@ pub(crate) use super::explored::stand_in::{
 #[cfg(not(tickwheel_epoch_stand_in))]
 pub(crate) use crossbeam_epoch::{Collector as Domain, Guard, LocalHandle as Participant};
 
-/// Whether there is memory for what the epoch asks of the allocator at a time, a participant or a bag of what was
-/// retired: it has no way to say that there is none.
+/// Returns whether there is memory for what the epoch asks of the allocator at a time, a participant or a bag of what
+/// was retired: it has no way to say that there is none.
 pub(crate) fn has_memory() -> bool {
     Place::<[u64; 512]>::new().is_some()
 }
@@ -40,12 +40,12 @@ pub(crate) unsafe fn retire<T: Send + 'static>(
     unsafe { guard.defer_unchecked(move || heir(Box::from_raw(retired))) };
 }
 
-/// A place where the stand-in checks that `_reached` may be looked at under the guard.
+/// Lets the stand-in check that `_reached` may be looked at under the guard.
 #[cfg(not(tickwheel_epoch_stand_in))]
 #[inline(always)]
 pub(crate) fn check<T>(_guard: &Guard, _reached: *const T) {}
 
-/// A place where the stand-in is told that a box serves again.
+/// Tells the stand-in that a box serves again.
 #[cfg(not(tickwheel_epoch_stand_in))]
 #[inline(always)]
 pub(crate) fn serves_again<T>(_domain: &Domain, _served: *const T) {}

@@ -14,7 +14,7 @@
 
 use super::atomic::{Ordering, fence};
 
-/// The rare side's fence, which orders for both. Up to a few microseconds.
+/// Executes the rare side's fence, which orders for both. Up to a few microseconds.
 pub(crate) fn heavy() {
     // ORDERING: SeqCst for the caller itself; where the system can, for all other threads as well. [F1]
     fence(Ordering::SeqCst);
@@ -31,7 +31,7 @@ pub(crate) fn compiler() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// Whether [`heavy`] orders for a thread that executes no instruction for it. The first call decides.
+/// Returns whether [`heavy`] orders for a thread that executes no instruction for it. The first call decides.
 pub(crate) fn is_asymmetric() -> bool {
     decision::is_asymmetric()
 }
@@ -56,7 +56,8 @@ mod decision {
         }
     }
 
-    /// It has worked before: a child after `fork` is not registered, and a filter may have been set since.
+    /// Fences once more. It has worked before: a child after `fork` is not registered, and a filter may have been set
+    /// since.
     #[cold]
     fn again() {
         let _ = membarrier(MembarrierCommand::RegisterPrivateExpedited);

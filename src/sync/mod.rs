@@ -69,7 +69,7 @@ pub(crate) mod process {
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
 
-/// A size in production, and the one that models explore: small, so that they cross its border.
+/// Returns a size in production, and the one that models explore: small, so that they cross its border.
 pub(crate) const fn bounded<T: Copy>(real: T, explored: T) -> T {
     if cfg!(tickwheel_loom) { explored } else { real }
 }

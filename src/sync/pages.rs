@@ -17,19 +17,19 @@ const LARGE: usize = 16 * 1024;
 #[cfg(target_os = "linux")]
 const HUGE: usize = 2 * 1024 * 1024;
 
-/// Whether a piece with this layout consists of whole pages, from which some can be given back.
+/// Returns whether a piece with this layout consists of whole pages, from which some can be given back.
 #[cfg(target_os = "linux")]
 pub(crate) fn can_be_given_back(layout: Layout) -> bool {
     layout.size() >= LARGE && layout.align() <= size()
 }
 
-/// As its twin: there is no way.
+/// Returns false: there is no way here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) const fn can_be_given_back(_: Layout) -> bool {
     false
 }
 
-/// Bytes of a page, a power of two.
+/// Returns the bytes of a page, a power of two.
 #[cfg(target_os = "linux")]
 pub(crate) fn size() -> usize {
     rustix::param::page_size()
@@ -41,7 +41,7 @@ pub(crate) const fn size() -> usize {
     4096
 }
 
-/// Zeroed memory; `None` if there is none.
+/// Allocates zeroed memory; `None` if there is none.
 ///
 /// # Safety
 ///
@@ -69,7 +69,7 @@ pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// A new mapping of zeroes; `None` if there is no memory.
+/// Returns a new mapping of zeroes; `None` if there is no memory.
 #[cfg(target_os = "linux")]
 pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};

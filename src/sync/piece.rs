@@ -34,13 +34,13 @@ unsafe impl<T: ?Sized + Send> Send for Piece<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for Piece<T> {}
 
-/// Whether pages of the system serve for such a piece.
+/// Returns whether pages of the system serve for such a piece.
 fn is_mapped(layout: Layout) -> bool {
     layout.size() >= pages::size() && layout.align() <= pages::size()
 }
 
 impl<T: Copy> Piece<[T]> {
-    /// A row of `len` times the same value; `None` if there is no memory.
+    /// Returns a row of `len` times the same value; `None` if there is no memory.
     pub(crate) fn filled(len: usize, value: T) -> Option<Self> {
         let layout = Layout::array::<T>(len).ok()?;
         let place: NonNull<T> = if layout.size() == 0 {
@@ -58,7 +58,7 @@ impl<T: Copy> Piece<[T]> {
         Some(Self(NonNull::slice_from_raw_parts(place, len)))
     }
 
-    /// The same row with its length in the type; `None` if that is another one.
+    /// Returns the same row with its length in the type; `None` if that is another one.
     pub(crate) fn into_array<const N: usize>(self) -> Option<Piece<[T; N]>> {
         let place = (self.len() == N).then_some(self.0.cast())?;
         core::mem::forget(self);

@@ -34,14 +34,14 @@ pub(crate) unsafe trait Zeroable: Default {
     fn make_idle(&self) {}
 }
 
-/// A slot's place in the row of all segments, in which segment `k` begins at `BASE << k`: never 0.
+/// Returns a slot's place in the row of all segments, in which segment `k` begins at `BASE << k`: never 0.
 #[inline]
 pub(crate) const fn place_of(index: u32) -> u32 {
     // Below 2^32, because the table has no more slots.
     index + (1 << BASE_BITS)
 }
 
-/// The slot at a place.
+/// Returns the slot at a place.
 #[inline]
 pub(crate) const fn index_of(place: u32) -> u32 {
     place - (1 << BASE_BITS)
@@ -59,7 +59,7 @@ unsafe impl<T: Send + Sync> Send for Segments<T> {}
 // SAFETY: as above; segments are installed by compare-and-swap.
 unsafe impl<T: Send + Sync> Sync for Segments<T> {}
 
-/// The segment and the offset of a slot.
+/// Returns the segment and the offset of a slot.
 #[inline]
 const fn locate(index: u32) -> (usize, usize) {
     let shifted = index as u64 + (1 << BASE_BITS);
@@ -77,7 +77,7 @@ impl<T: Zeroable> Segments<T> {
         Self { segments: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
     }
 
-    /// The slot with this number, if its segment exists. O(1).
+    /// Returns the slot with this number, if its segment exists. O(1).
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (segment, offset) = locate(index);
@@ -87,8 +87,8 @@ impl<T: Zeroable> Segments<T> {
         Some(unsafe { base.add(offset).as_ref() })
     }
 
-    /// The slot with this number, allocating its segment if need be. `index < MAX_SLOTS`. Aborts if there is no memory:
-    /// only for what is small and happens seldom.
+    /// Returns the slot with this number, allocating its segment if need be. `index < MAX_SLOTS`. Aborts if there is
+    /// no memory: only for what is small and happens seldom.
     #[inline]
     pub(crate) fn get_or_alloc(&self, index: u32) -> &T {
         self.try_get_or_alloc(index)
@@ -129,7 +129,7 @@ impl<T: Zeroable> Segments<T> {
         }
     }
 
-    /// Whether the memory of this slot can be given back.
+    /// Returns whether the memory of this slot can be given back.
     pub(crate) fn can_give_back(&self, index: u32) -> bool {
         let layout = Layout::array::<T>(segment_len(locate(index).0));
         cfg!(tickwheel_loom) || layout.is_ok_and(pages::can_be_given_back)
@@ -187,7 +187,7 @@ impl<T: Zeroable> Segments<T> {
         self.segments[segment..].iter().all(|s| s.load(Ordering::Relaxed).is_null())
     }
 
-    /// Bytes allocated for slots, used or not.
+    /// Returns the bytes allocated for slots, used or not.
     pub(crate) fn allocated_bytes(&self) -> usize {
         (0..SEGMENTS)
             // ORDERING: Relaxed: only null is asked for.

@@ -8,7 +8,7 @@ use super::segments::{Segments, Zeroable};
 
 /// A slot that can lie in a stack, in one at a time.
 pub(crate) trait Linked: Zeroable {
-    /// The number of the slot below this one, plus one; 0 for none.
+    /// Returns the number of the slot below this one, plus one; 0 for none.
     fn link(&self) -> &AtomicU32;
 }
 

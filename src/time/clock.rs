@@ -54,11 +54,11 @@ use core::time::Duration;
     note = "use `MonotonicClock`, a `ManualClock` for tests, or implement `Clock` for your own"
 )]
 pub trait Clock: Send + Sync + 'static {
-    /// The current time, in nanoseconds since this clock's origin.
+    /// Returns the current time, in nanoseconds since this clock's origin.
     fn now(&self) -> Time;
 
-    /// How long a worker, or a loop that asks for its timeout, may sleep before it reads this clock again; `None` for
-    /// as long as there is nothing to do. Asked once, when a timer is built.
+    /// Returns how long a worker, or a loop that asks for its timeout, may sleep before it reads this clock again;
+    /// `None` for as long as there is nothing to do. Asked once, when a timer is built.
     ///
     /// For clocks whose time may run on faster than that by which the operating system sleeps, as a
     /// clock's does that counts a suspended machine's time.
@@ -66,7 +66,7 @@ pub trait Clock: Send + Sync + 'static {
         None
     }
 
-    /// True where time moves only by hand. Asked once, when a timer is built.
+    /// Returns whether time moves only by hand. Asked once, when a timer is built.
     ///
     /// Workers of such a clock sleep without a timeout and rely on the hooks to learn that time
     /// moved.
@@ -106,8 +106,8 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The time, beside a panic that may be under way: a clock that panics as well is logged, and answers `None`. Without
-/// the standard library there is no net: it ends the process then.
+/// Returns the time, beside a panic that may be under way: a clock that panics as well is logged, and answers `None`.
+/// Without the standard library there is no net: it ends the process then.
 pub(crate) fn read_quietly(clock: &(impl Clock + ?Sized)) -> Option<Time> {
     #[cfg(feature = "std")]
     return crate::contain::catch_and_log("a clock", || clock.now());

@@ -9,13 +9,13 @@ pub(crate) struct MonotonicNow(Time);
 impl MonotonicNow {
     pub(crate) const NONE: Self = Self(Time::ZERO);
 
-    /// The present of a call that is told `now`.
+    /// Returns the present of a call that is told `now`.
     #[inline]
     pub(crate) fn present(self, now: Time) -> Time {
         self.0.max(now)
     }
 
-    /// The tick of a point in time in a call that is told `now`: rounded up, unless it has passed.
+    /// Returns the tick of a point in time in a call that is told `now`: rounded up, unless it has passed.
     #[inline(always)] // the usual case is a comparison
     pub(crate) fn tick_of(&mut self, rate: &TickRate, now: Time, point: Time) -> u64 {
         let present = self.present(now);
@@ -37,7 +37,7 @@ impl MonotonicNow {
         tick
     }
 
-    /// A poll begins at this present.
+    /// Notes that a poll begins at this present.
     #[inline]
     pub(crate) fn advance_to(&mut self, present: Time) {
         self.0 = present;

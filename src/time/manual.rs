@@ -147,13 +147,13 @@ mod tests {
         hook
     }
 
-    /// The clock in a hook of its own.
+    /// Returns the clock in a hook of its own.
     fn weakly(clock: &ManualClock) -> impl Fn() -> ManualClock + use<> {
         let shared = Arc::downgrade(&clock.shared);
         move || ManualClock { shared: shared.upgrade().expect("it is being moved") }
     }
 
-    /// A hook that notes the time it was called at.
+    /// Returns a hook that notes the time it was called at.
     fn note(clock: &ManualClock) -> (Arc<Mutex<Vec<Time>>>, Kept) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (inside, reader) = (Arc::clone(&seen), weakly(clock));

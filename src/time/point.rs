@@ -52,14 +52,14 @@ impl Time {
         self.0
     }
 
-    /// This time plus `duration`, or [`Time::MAX`] where the sum leaves the scale.
+    /// Returns this time plus `duration`, or [`Time::MAX`] where the sum leaves the scale.
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(saturating_ns(duration)))
     }
 
-    /// This time less `duration`, or [`Time::ZERO`] where the difference leaves the scale.
+    /// Returns this time less `duration`, or [`Time::ZERO`] where the difference leaves the scale.
     #[inline]
     #[must_use]
     pub const fn saturating_sub(self, duration: Duration) -> Self {
@@ -73,7 +73,7 @@ impl Time {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whether a clock that stands at `now` has come to this time. The end of the scale never passes.
+    /// Returns whether a clock that stands at `now` has come to this time. The end of the scale never passes.
     #[inline]
     pub(crate) const fn has_passed(self, now: Self) -> bool {
         self.0 <= now.0 && self.0 < Self::MAX.0
@@ -127,7 +127,7 @@ impl fmt::Debug for Time {
     }
 }
 
-/// A duration in nanoseconds, `u64::MAX` where it is longer than 584 years.
+/// Returns a duration in nanoseconds, `u64::MAX` where it is longer than 584 years.
 ///
 /// Goes by seconds and remainder: `Duration::as_nanos` would multiply in 128 bits.
 #[inline]

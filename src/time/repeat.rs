@@ -27,12 +27,12 @@ impl Recurrence {
         Self { period, coming: first, rate, rests: false }
     }
 
-    /// The tick of the coming deadline.
+    /// Returns the tick of the coming deadline.
     pub(crate) const fn tick(&self) -> u64 {
         self.coming.tick
     }
 
-    /// Whether the coming deadline is to be counted anew from the end of the call.
+    /// Returns whether the coming deadline is to be counted anew from the end of the call.
     pub(crate) const fn rests(&self) -> bool {
         self.rests
     }
@@ -43,7 +43,7 @@ impl Recurrence {
         self.rests = self.period.is_fixed_delay();
     }
 
-    /// The time at which a tick begins.
+    /// Returns the time at which a tick begins.
     #[cfg(feature = "threads")]
     pub(crate) const fn start_of(&self, tick: u64) -> Time {
         self.rate.start_of(tick)
@@ -53,7 +53,7 @@ impl Recurrence {
         self.coming = Deadline { nominal, tick: self.rate.deadline_at(nominal) };
     }
 
-    /// The coming deadline has been moved; the later ones are counted from it.
+    /// Moves the coming deadline; the later ones are counted from it.
     pub(crate) const fn move_to(&mut self, deadline: Deadline) {
         self.coming = deadline;
         self.rests = false;

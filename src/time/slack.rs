@@ -12,8 +12,8 @@ impl Grid {
     /// Every nanosecond: no slack was asked for.
     pub(crate) const EXACT: Self = Self(0);
 
-    /// The coarsest grid whose points lie no further apart than `slack`; for none a grid of every nanosecond that is
-    /// not [`EXACT`](Self::EXACT).
+    /// Returns the coarsest grid whose points lie no further apart than `slack`; for none a grid of every nanosecond
+    /// that is not [`EXACT`](Self::EXACT).
     #[inline]
     pub(crate) const fn within(slack: Duration) -> Self {
         match saturating_ns(slack).checked_ilog2() {
@@ -22,7 +22,7 @@ impl Grid {
         }
     }
 
-    /// The first point at or after `time`; [`Time::MAX`] beyond the scale.
+    /// Returns the first point at or after `time`; [`Time::MAX`] beyond the scale.
     #[inline]
     pub(crate) const fn round_up(self, time: Time) -> Time {
         let Some(step) = 1u64.checked_shl(self.0 as u32) else { return time };
@@ -35,8 +35,8 @@ impl Grid {
 }
 
 impl TickRate {
-    /// Until when to sleep if the next deadline is at `next`: until the last tick that begins at most `slack`
-    /// after it, or until `next` itself.
+    /// Returns when a sleep should end if the next deadline is at `next`: until the last tick that begins at most
+    /// `slack` after it, or until `next` itself.
     #[inline]
     pub(crate) fn with_slack(&self, next: Time, slack: Duration) -> Time {
         if next == Time::MAX {

@@ -30,7 +30,7 @@ pub(crate) enum TimeSource {
 }
 
 impl TimeSource {
-    /// The user's clock, or the machine's.
+    /// Takes the user's clock, or the machine's.
     pub(crate) fn of(clock: Option<AnyClock>) -> Self {
         let Some(clock) = clock else {
             let clock = MonotonicClock::new();
@@ -62,7 +62,7 @@ impl TimeSource {
         }
     }
 
-    /// The time that a delay counts from: now, or a little later.
+    /// Returns the time that a delay counts from: now, or a little later.
     #[inline]
     pub(crate) fn start_of_delay(&self) -> Time {
         match self {
@@ -71,7 +71,7 @@ impl TimeSource {
         }
     }
 
-    /// The time of `instant` on this clock: exact on the machine's own, on another one as far from its present
+    /// Returns the time of `instant` on this clock: exact on the machine's own, on another one as far from its present
     /// as it is from the machine's, or later by as long as reading both takes.
     #[inline]
     pub(crate) fn time_of(&self, instant: Instant) -> Time {
@@ -87,8 +87,8 @@ impl TimeSource {
         }
     }
 
-    /// The present on the machine's clock and on this one, read in this order: what passes between the two readings
-    /// makes a timer later, never earlier.
+    /// Returns the present on the machine's clock and on this one, read in this order: what passes between the two
+    /// readings makes a timer later, never earlier.
     fn present(&self) -> (Instant, Time) {
         (Instant::now(), self.now())
     }
@@ -101,20 +101,20 @@ impl TimeSource {
         }
     }
 
-    /// The deadline of a timer that is set now, before it is rounded to a tick.
+    /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
     pub(crate) fn time(&self, when: When) -> Time {
         when.time(|| self.start_of_delay(), |instant| self.time_of(instant))
     }
 
-    /// The deadline of a timer that is set now, and its tick.
+    /// Returns the deadline of a timer that is set now, and its tick.
     #[inline(always)] // see `When::deadline`
     pub(crate) fn deadline(&self, rate: &TickRate, when: When) -> Deadline {
         let tick_of = |point| Self::tick_of(rate, point, || self.now());
         when.deadline(rate, || self.start_of_delay(), |instant| self.time_of(instant), tick_of)
     }
 
-    /// The tick of a point in time: rounded up, unless ticks are coarse and it has passed. The present is not the start
-    /// of a delay, which may be a little later.
+    /// Returns the tick of a point in time: rounded up, unless ticks are coarse and it has passed. The present is not
+    /// the start of a delay, which may be a little later.
     #[inline(always)] // see `When::deadline`
     fn tick_of(rate: &TickRate, point: Time, present: impl FnOnce() -> Time) -> u64 {
         if rate.is_coarse() {
@@ -130,9 +130,9 @@ impl TimeSource {
         rate.due(point, present())
     }
 
-    /// Ticks and payloads of many timers that are set now; the clock is read once for delays and once for points, if it
-    /// is needed, and after `timers` has been gone through: that is the user's code and may take long, and a delay
-    /// counted from before it would end early by that time.
+    /// Returns the ticks and payloads of many timers that are set now; the clock is read once for delays and once for
+    /// points, if it is needed, and after `timers` has been gone through: that is the user's code and may take long,
+    /// and a delay counted from before it would end early by that time.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl TimeSource {
         }
     }
 
-    /// A sleep of `sleep` by this clock, or the part of it after which the clock is to be read again.
+    /// Returns a sleep of `sleep` by this clock, or the part of it after which the clock is to be read again.
     pub(crate) fn bounded(&self, sleep: Duration) -> Duration {
         match self {
             Self::Custom { longest_sleep: Some(longest), .. } => sleep.min(*longest),

@@ -37,7 +37,7 @@ pub struct TickRate {
 }
 
 impl TickRate {
-    /// A rate of one tick per `tick_ns` nanoseconds.
+    /// Creates a rate of one tick per `tick_ns` nanoseconds.
     ///
     /// The builder has checked the tick long before; a length below 2 ns, for which the reciprocal
     /// does not exist, is taken as 2 ns so that no input can make this panic.
@@ -50,26 +50,26 @@ impl TickRate {
         Self { tick_ns, magic, shift: bits - 1 }
     }
 
-    /// The length of one tick.
+    /// Returns the length of one tick.
     #[inline]
     pub(crate) const fn tick(&self) -> Duration {
         Duration::from_nanos(self.tick_ns)
     }
 
-    /// `floor(ns / tick)`.
+    /// Returns `floor(ns / tick)`.
     #[inline]
     const fn floor(&self, ns: u64) -> u64 {
         let high = ((self.magic as u128 * ns as u128) >> 64) as u64;
         (high + ((ns - high) >> 1)) >> self.shift
     }
 
-    /// The tick that `now` lies in.
+    /// Returns the tick that `now` lies in.
     #[inline]
     pub(crate) const fn current(&self, now: Time) -> u64 {
         self.floor(now.as_nanos())
     }
 
-    /// The tick at which a timer of `delay` set at `now` may fire.
+    /// Returns the tick at which a timer of `delay` set at `now` may fire.
     ///
     /// Rounds up: the tick begins at `now + delay` or later. A zero delay gives the current tick,
     /// which is due at once. A sum beyond the scale gives [`NEVER`], at the end of the scale as well.
@@ -82,7 +82,7 @@ impl TickRate {
         if delay.is_zero() { self.current(now) } else { Self::never() }
     }
 
-    /// The tick at which a timer for the time `deadline` may fire: rounds up, whether or not that
+    /// Returns the tick at which a timer for the time `deadline` may fire: rounds up, whether or not that
     /// time has passed. [`Time::MAX`] gives [`NEVER`].
     #[inline]
     pub(crate) const fn deadline_at(&self, deadline: Time) -> u64 {
@@ -92,36 +92,36 @@ impl TickRate {
         }
     }
 
-    /// The tick of a timer for the time `deadline` that is set at `present`: rounded up, unless that time has passed.
-    /// Then it is no later than the present one, and so due at once, however long a tick is.
+    /// Returns the tick of a timer for the time `deadline` that is set at `present`: rounded up, unless that time has
+    /// passed. Then it is no later than the present one, and so due at once, however long a tick is.
     #[inline]
     pub(crate) fn due(&self, deadline: Time, present: Time) -> u64 {
         let tick = self.deadline_at(deadline);
         if deadline.has_passed(present) { tick.min(self.current(present)) } else { tick }
     }
 
-    /// Whether a timer for a point in time that has passed is to be due at once at the price of a clock reading. With a
-    /// shorter tick it waits for the next one, less than 10 ms.
+    /// Returns whether a timer for a point in time that has passed is to be due at once at the price of a clock
+    /// reading. With a shorter tick it waits for the next one, less than 10 ms.
     #[inline]
     pub(crate) const fn is_coarse(&self) -> bool {
         self.tick_ns >= COARSE_NS
     }
 
-    /// `ceil(ns / tick)` for `ns >= 1`, but [`NEVER`] for the end of the scale.
+    /// Returns `ceil(ns / tick)` for `ns >= 1`, but [`NEVER`] for the end of the scale.
     #[inline]
     const fn ceil(&self, ns: u64) -> u64 {
         // For n >= 1, ceil(n / d) = floor((n - 1) / d) + 1.
         if ns == u64::MAX { Self::never() } else { self.floor(ns - 1) + 1 }
     }
 
-    /// Apart, so that the usual case has no jump.
+    /// Returns [`NEVER`]. Apart, so that the usual case has no jump.
     #[cold]
     #[inline(never)]
     const fn never() -> u64 {
         NEVER
     }
 
-    /// The first instant of `tick`; [`Time::MAX`] for [`NEVER`] and for every tick beyond the
+    /// Returns the first instant of `tick`; [`Time::MAX`] for [`NEVER`] and for every tick beyond the
     /// scale.
     #[inline]
     pub(crate) const fn start_of(&self, tick: u64) -> Time {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// A timeout in whole milliseconds for `epoll_wait` and `poll`: rounded up; -1 for ever.
+/// Returns a timeout in whole milliseconds for `epoll_wait` and `poll`: rounded up; -1 for ever.
 pub(crate) fn whole_ms(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |timeout| {
         i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)

@@ -143,8 +143,8 @@ impl When {
         }
     }
 
-    /// The deadline, and its tick. `start` gives what a delay counts from, `time_of` translates an instant, `tick_of`
-    /// gives the tick of a point in time: see [`TickRate::due`].
+    /// Returns the deadline, and its tick. `start` gives what a delay counts from, `time_of` translates an instant,
+    /// `tick_of` gives the tick of a point in time: see [`TickRate::due`].
     #[inline(always)] // so that the usual kind, which is known at compile time, costs no branch
     pub(crate) fn deadline(
         self,
@@ -169,7 +169,7 @@ impl When {
         Deadline { nominal: point, tick: tick_of(point) }
     }
 
-    /// The deadline before it is rounded to a tick.
+    /// Returns the deadline before it is rounded to a tick.
     #[inline(always)]
     pub(crate) fn time(
         self,
@@ -183,13 +183,13 @@ impl When {
         }
     }
 
-    /// Whether this is a delay of zero: due at once at any time.
+    /// Returns whether this is a delay of zero: due at once at any time.
     #[cfg(feature = "futures")]
     pub(crate) fn is_now(self) -> bool {
         matches!(self.0, Kind::After(_, Duration::ZERO))
     }
 
-    /// Whether this is a point in time, which may have passed.
+    /// Returns whether this is a point in time, which may have passed.
     #[cfg(feature = "futures")]
     pub(crate) const fn is_point(self) -> bool {
         !matches!(self.0, Kind::After(..))

@@ -50,7 +50,7 @@ impl<T> BatchError<T> {
         Self { kind, accepted, refused: Exclusive::new(refused) }
     }
 
-    /// Of timers that came with their ticks.
+    /// Creates an error from the ticks of the refused timers.
     pub(crate) fn of_ticks(
         kind: ScheduleErrorKind,
         accepted: Vec<Key<T>>,
@@ -61,7 +61,7 @@ impl<T> BatchError<T> {
         Self::new(kind, accepted, refused.into_iter().map(with_time).collect())
     }
 
-    /// There is no memory, and no timer of the batch was accepted.
+    /// Creates the error of a batch of which no timer was accepted, because there is no memory.
     #[cold]
     pub(crate) fn no_memory(refused: Vec<(u64, T)>, rate: &TickRate) -> Self {
         Self::of_ticks(ScheduleErrorKind::OutOfMemory, Vec::new(), refused, rate)

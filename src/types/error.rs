@@ -219,7 +219,7 @@ impl<T> ScheduleError<T> {
         Self { kind, payload: Exclusive::new(payload) }
     }
 
-    /// There is no memory for the timer.
+    /// Creates the error of a timer for which there is no memory.
     #[cold]
     pub(crate) const fn no_memory(payload: T) -> Self {
         Self::new(ScheduleErrorKind::OutOfMemory, payload)

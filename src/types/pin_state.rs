@@ -38,7 +38,7 @@ impl PinState {
         }
     }
 
-    /// As one number, for a gauge.
+    /// Packs the state into one number, for a gauge.
     pub(crate) const fn pack(self) -> u64 {
         match self {
             Self::Unpinned => 0,

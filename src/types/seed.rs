@@ -3,7 +3,7 @@
 use super::GENERATION_BITS;
 use crate::sync::process::{AtomicUsize, Ordering};
 
-/// A number of 48 random bits, to begin a table's generations with.
+/// Returns a number of 48 random bits, to begin a table's generations with.
 ///
 /// It need not be secret, only different from table to table: a key that is shown to another table then meets a
 /// generation that it does not name.
@@ -12,7 +12,7 @@ pub(crate) fn generation_seed() -> u64 {
     if cfg!(tickwheel_loom) { 0 } else { random() & ((1 << GENERATION_BITS) - 1) }
 }
 
-/// A count, well mixed, from a place that the operating system chooses where there is one.
+/// Returns a count, well mixed, from a place that the operating system chooses where there is one.
 fn random() -> u64 {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     // The step and the mixing are those of SplitMix64 (Steele, Lea and Flood, 2014).

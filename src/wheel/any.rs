@@ -26,7 +26,7 @@ macro_rules! either {
 }
 
 impl AnyWheel {
-    /// The wheel of a kind.
+    /// Returns the wheel of a kind.
     pub(crate) fn new(kind: WheelKind) -> Result<Self, BuildError> {
         Ok(match kind {
             WheelKind::Hierarchical => Self::Hierarchical(Hierarchical::new()),

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// The earlier of two ticks that may be there.
+/// Returns the earlier of two ticks that may be there.
 #[inline]
 pub(super) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
@@ -11,7 +11,7 @@ pub(super) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The lowest set bit of `word` at position `from` or above.
+/// Returns the lowest set bit of `word` at position `from` or above.
 #[inline]
 pub(super) fn next_set(word: u64, from: usize) -> Option<usize> {
     if from >= u64::BITS as usize {
@@ -39,7 +39,7 @@ impl BitSet {
         Some(())
     }
 
-    /// There must be [room](Self::try_reserve) for it.
+    /// Inserts a number, for which there must be [room](Self::try_reserve).
     pub(super) fn insert(&mut self, number: usize) {
         let word = number / 64;
         self.words[word] |= 1 << (number % 64);
@@ -50,7 +50,7 @@ impl BitSet {
         self.words[number / 64] &= !(1 << (number % 64));
     }
 
-    /// The smallest member.
+    /// Returns the smallest member.
     pub(super) fn first(&mut self) -> Option<usize> {
         while let Some(&word) = self.words.get(self.low) {
             if word != 0 {

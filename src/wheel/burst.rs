@@ -22,12 +22,12 @@ pub(super) struct RunLimiter {
 }
 
 impl RunLimiter {
-    /// A row that is full with `limit` entries; at least one.
+    /// Creates a limiter whose runs are full with `limit` entries; at least one.
     pub(super) const fn of_at_most(limit: usize) -> Self {
         Self { limit: if limit == 0 { 1 } else { limit }, of: 0, came: 0 }
     }
 
-    /// How many more entries of the row `of` may come. Another row begins anew.
+    /// Returns how many more entries of the run `of` may be yielded. Another run begins anew.
     #[inline]
     pub(super) const fn rest(&mut self, of: u64) -> usize {
         if self.of != of {

@@ -49,7 +49,7 @@ impl<const N: usize> Chunk<N> {
         Self { next: NIL, len: 0, entries: [Entry { deadline: 0, index: 0, mark: 0 }; N] }
     };
 
-    /// The filled part.
+    /// Returns the filled part.
     #[inline]
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries[..self.len as usize]
@@ -84,7 +84,7 @@ impl Bucket {
         self.head == NIL
     }
 
-    /// The lower bound of its deadlines, `None` when it holds nothing.
+    /// Returns the lower bound of its deadlines, `None` when it holds nothing.
     #[inline]
     pub(super) fn earliest(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.min)
@@ -117,7 +117,7 @@ impl<const N: usize> Chunks<N> {
         self.used
     }
 
-    /// Bytes that the pool holds, used or not.
+    /// Returns the bytes that the pool holds, used or not.
     pub(super) fn held_bytes(&self) -> usize {
         (self.used + self.free) * size_of::<Chunk<N>>()
             + self.segments.capacity() * size_of::<Segment<N>>()
@@ -273,7 +273,7 @@ impl<const N: usize> Chunks<N> {
         &mut chunks[id as usize % SEGMENT_CHUNKS]
     }
 
-    /// A free chunk from the lowest segment that has one; `None` if there is no memory.
+    /// Returns a free chunk from the lowest segment that has one; `None` if there is no memory.
     fn allocate(&mut self) -> Option<u32> {
         let number = self.with_room.first().or_else(|| self.grow())?;
         let segment = &mut self.segments[number];

@@ -55,7 +55,7 @@ pub trait Wheel {
         }
     }
 
-    /// The earliest deadline of all entries, `None` when there are none. O(1).
+    /// Returns the earliest deadline of all entries, `None` when there are none. O(1).
     ///
     /// Exact as long as no sweep has removed an entry; after that it may be earlier than the
     /// earliest entry (never later) until the sweep has finished the bucket of the removed one. It is at or
@@ -87,7 +87,7 @@ pub trait Wheel {
         let _ = (limit, due);
     }
 
-    /// Whether there are entries that were set aside.
+    /// Returns whether there are entries that were set aside.
     fn has_backlog(&self) -> bool {
         false
     }
@@ -100,7 +100,7 @@ pub trait Wheel {
     /// belongs to an unfinished advance. The order of what remains does not change.
     fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep;
 
-    /// [`sweep_batches`](Self::sweep_batches) with a question per entry.
+    /// Sweeps like [`sweep_batches`](Self::sweep_batches), with a question per entry.
     fn sweep(&mut self, budget: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> Sweep {
         self.sweep_batches(budget, &mut |entries| {
             let dead = |(place, entry): (usize, &Entry)| u64::from(is_dead(*entry)) << place;
@@ -111,18 +111,18 @@ pub trait Wheel {
     /// Takes every entry out, in no particular order. The hand stays where it is.
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry));
 
-    /// The entries inserted, dead ones included.
+    /// Returns the number of entries inserted, dead ones included.
     fn len(&self) -> usize;
 
-    /// Whether no entry is inserted.
+    /// Returns whether no entry is inserted.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The last tick of which every entry has been yielded; 0 at first.
+    /// Returns the last tick of which every entry has been yielded; 0 at first.
     fn hand(&self) -> u64;
 
-    /// The memory that the wheel holds, in bytes, its reserves included.
+    /// Returns the memory that the wheel holds, in bytes, its reserves included.
     fn held_bytes(&self) -> usize;
 }
 

@@ -42,7 +42,7 @@ impl Fifo {
         }
     }
 
-    /// The entry that is due first.
+    /// Returns the entry that is due first.
     #[inline]
     pub(crate) fn front(&self) -> Option<&Entry> {
         if self.bucket.is_empty() {

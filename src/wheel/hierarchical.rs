@@ -119,7 +119,7 @@ impl Hierarchical {
         self
     }
 
-    /// The tick of the earliest recent entry.
+    /// Returns the tick of the earliest recent entry.
     #[inline]
     fn next_recent(&self) -> Option<u64> {
         let next = self.hand.wrapping_add(1);
@@ -127,7 +127,7 @@ impl Hierarchical {
         (ahead != 0).then(|| next + u64::from(ahead.trailing_zeros()))
     }
 
-    /// The earliest deadline in the rings, or an earlier one after a sweep; `first` is their first bucket.
+    /// Returns the earliest deadline in the rings, or an earlier one after a sweep; `first` is their first bucket.
     #[inline]
     fn next_of_rings(&self, first: Option<Place>) -> Option<u64> {
         let next = first.map(|first| self.rings.buckets[first.bucket].min);
@@ -144,7 +144,7 @@ impl Hierarchical {
         }
     }
 
-    /// The bucket with the earliest entry, as long as no cascade is unfinished.
+    /// Returns the bucket with the earliest entry, as long as no cascade is unfinished.
     #[inline]
     fn first(&self) -> Option<Place> {
         let bucket = self.rings.first()?;
@@ -193,7 +193,7 @@ impl Hierarchical {
         all
     }
 
-    /// The same of the recent entries at `tick`, when the rings hold nothing that is due by then.
+    /// Returns the same of the recent entries at `tick`, when the rings hold nothing that is due by then.
     fn yield_recent(&mut self, tick: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
         let at = recent_bucket_of(tick);
         self.sweeper.disturb(positions::of(at));
@@ -206,7 +206,7 @@ impl Hierarchical {
         all
     }
 
-    /// The hand follows to `tick`, of which a bucket has yielded `all` or not, and of which the ring with `others`
+    /// Moves the hand to `tick`, of which a bucket has yielded `all` or not, and of which the ring with `others`
     /// may hold more. It stays one tick behind until the tick is complete, so that an entry inserted for it is not
     /// taken for overdue and does not overtake.
     #[inline]

@@ -22,12 +22,12 @@ pub(super) struct Pass {
 impl Pass {
     pub(super) const START: Self = Self { packed: NIL, min: u64::MAX };
 
-    /// Whether nothing of the bucket has been kept yet, so that the next step looks at its head.
+    /// Returns whether nothing of the bucket has been kept yet, so that the next step looks at its head.
     pub(super) const fn is_at_head(&self) -> bool {
         self.packed == NIL
     }
 
-    /// Whether the chunk is the one that the pass fills at the moment.
+    /// Returns whether the chunk is the one that the pass fills at the moment.
     pub(super) const fn stands_on(&self, chunk: u32) -> bool {
         self.packed == chunk
     }

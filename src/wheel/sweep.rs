@@ -23,13 +23,13 @@ pub(super) struct Sweeper {
 
 /// A wheel as the sweeper sees it.
 pub(super) trait Sweepable<const N: usize> {
-    /// The first position at or after `position` whose bucket holds entries.
+    /// Returns the first position at or after `position` whose bucket holds entries.
     fn occupied_from(&self, position: usize) -> Option<usize>;
-    /// The bucket at a position, with the pool of its chunks.
+    /// Returns the bucket at a position, with the pool of its chunks.
     fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<N>);
-    /// Another pass is under way in this bucket; the sweep waits there for a later call.
+    /// Returns whether another pass is under way in this bucket: the sweep waits there for a later call.
     fn is_busy(&self, position: usize) -> bool;
-    /// A pass through the bucket ended: its emptiness and its `min` may have changed.
+    /// Notes that a pass through the bucket has ended: its emptiness and its `min` may have changed.
     fn update_occupancy(&mut self, position: usize);
 }
 

@@ -25,7 +25,7 @@ impl Cores {
         Self { allowed: process_mask(), quota: process_quota() }
     }
 
-    /// As if the system had said so.
+    /// Creates limits for a test.
     #[cfg(test)]
     pub(super) fn with<const N: usize>(allowed: [usize; N], quota: Option<f64>) -> Self {
         Self { allowed: allowed.to_vec(), quota }
@@ -35,13 +35,13 @@ impl Cores {
         &self.allowed
     }
 
-    /// One shard for each core, not more than the quota's whole cores, and at least one.
+    /// Returns one shard for each core, not more than the quota's whole cores, and at least one.
     pub(crate) fn default_shards(&self) -> usize {
         let cores = self.allowed.len();
         self.quota.map_or(cores, |quota| cores.min(quota as usize)).clamp(1, MAX_SHARDS)
     }
 
-    /// Whether all of the cores are ours all of the time, as far as the quota goes.
+    /// Returns whether all of the cores are ours all of the time, as far as the quota goes.
     pub(super) fn are_ours(&self) -> bool {
         self.quota.is_none_or(|quota| quota as usize >= self.allowed.len())
     }
@@ -58,7 +58,7 @@ fn main_thread() -> Option<rustix::thread::Pid> {
     i32::try_from(std::process::id()).ok().and_then(rustix::thread::Pid::from_raw)
 }
 
-/// The cores of the main thread and those of the calling one, in rising order.
+/// Returns the cores of the main thread and those of the calling one, in rising order.
 #[cfg(target_os = "linux")]
 fn process_mask() -> Vec<usize> {
     let mut cores = mask(main_thread());
@@ -68,7 +68,7 @@ fn process_mask() -> Vec<usize> {
     if cores.is_empty() { counted() } else { cores }
 }
 
-/// The cores of one thread, the calling one if none is named; none if the system does not tell.
+/// Returns the cores of one thread, the calling one if none is named; none if the system does not tell.
 #[cfg(target_os = "linux")]
 pub(super) fn mask(thread: Option<rustix::thread::Pid>) -> Vec<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity};
@@ -104,7 +104,7 @@ fn process_mask() -> Vec<usize> {
     if cores.is_empty() { counted() } else { cores }
 }
 
-/// As many as the standard library counts.
+/// Returns as many cores as the standard library counts.
 fn counted() -> Vec<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
@@ -117,7 +117,7 @@ fn process_quota() -> Option<f64> {
     quota_of(Path::new("/sys/fs/cgroup"), &groups)
 }
 
-/// The least quota of the groups that `/proc/self/cgroup` lists, below the place where groups are mounted.
+/// Returns the least quota of the groups that `/proc/self/cgroup` lists, below the place where groups are mounted.
 fn quota_of(mounted: &Path, groups: &str) -> Option<f64> {
     let quotas = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -133,7 +133,7 @@ fn quota_of(mounted: &Path, groups: &str) -> Option<f64> {
     quotas.reduce(f64::min)
 }
 
-/// The least quota of a group and those above it. A container may see a path that is not below its mount.
+/// Returns the least quota of a group and those above it. A container may see a path that is not below its mount.
 fn least(mount: &Path, path: &str, quota: fn(&Path) -> Option<f64>) -> Option<f64> {
     let path = Path::new(path.trim_start_matches('/'));
     let inside = !path.components().any(|part| part == std::path::Component::ParentDir);
@@ -142,14 +142,14 @@ fn least(mount: &Path, path: &str, quota: fn(&Path) -> Option<f64>) -> Option<f6
     groups.filter_map(quota).reduce(f64::min)
 }
 
-/// `cpu.max`: time (or `max`) and period.
+/// Reads `cpu.max`: time (or `max`) and period.
 fn quota_v2(group: &Path) -> Option<f64> {
     let text = std::fs::read_to_string(group.join("cpu.max")).ok()?;
     let (time, period) = text.trim().split_once(' ')?;
     ratio(time, period)
 }
 
-/// `cpu.cfs_quota_us` (-1 for none) and `cpu.cfs_period_us`.
+/// Reads `cpu.cfs_quota_us` (-1 for none) and `cpu.cfs_period_us`.
 fn quota_v1(group: &Path) -> Option<f64> {
     let read = |name| std::fs::read_to_string(group.join(name)).ok();
     let (time, period) = (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?);

@@ -46,7 +46,7 @@ impl Unparker {
 }
 
 impl Parker {
-    /// A parker and its other end.
+    /// Returns a parker and its other end.
     pub(crate) fn new() -> (Self, Unparker) {
         let token = Arc::new(AtomicU32::new(IDLE));
         (Self { token: Arc::clone(&token), precise: false }, Unparker { token })

@@ -52,7 +52,7 @@ impl Unparker {
 }
 
 impl Parker {
-    /// A parker and its other end.
+    /// Returns a parker and its other end.
     pub(crate) fn new() -> (Self, Unparker) {
         let shared = Arc::new(Shared { called: AtomicBool::new(false), owner: OnceLock::new() });
         (Self { shared: Arc::clone(&shared) }, Unparker { shared })

@@ -36,9 +36,9 @@ pub(super) const AHEAD_NS: u64 = SLACK_NS + WINDOW_NS * 2 / 5 + 100;
 
 /// Where time comes from.
 pub(super) trait Source {
-    /// The processor's counter.
+    /// Returns the processor's counter.
     fn counter(&self) -> u64;
-    /// The clock, in nanoseconds.
+    /// Returns the clock, in nanoseconds.
     fn nanos(&self) -> u64;
 }
 
@@ -78,7 +78,7 @@ impl Calibration {
         Self { start: OnceLock::new(), rate: AtomicU64::new(UNKNOWN) }
     }
 
-    /// The time: not before that of the call, and ahead by little.
+    /// Returns the time: not before that of the call, and ahead by little.
     #[inline(always)]
     pub(super) fn now(&self, anchor: &Cell<Anchor>, source: &impl Source) -> u64 {
         let Anchor { counter: from, nanos, rate, window } = anchor.get();
@@ -108,7 +108,7 @@ impl Calibration {
         nanos
     }
 
-    /// The rate, which is measured here if it is unknown and enough time has passed since the start.
+    /// Returns the rate, which is measured here if it is unknown and enough time has passed since the start.
     fn rate(&self, counts: u64, passed: u64) -> u64 {
         // ORDERING: Relaxed, here and below: one word that stands for itself.
         let rate = self.rate.load(Ordering::Relaxed);

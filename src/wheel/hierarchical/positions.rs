@@ -7,14 +7,14 @@ use super::super::chunks::{Bucket, Chunks};
 use super::super::sweep::Sweepable;
 use super::{BACKLOG, BUCKETS, CHUNK_ENTRIES, Hierarchical, OVERDUE};
 
-/// The position of a bucket of the rings, and the bucket at a position.
+/// Returns the position of a bucket of the rings, and the bucket at a position.
 #[inline]
 pub(super) const fn of(bucket: usize) -> usize {
     BUCKETS - 1 - bucket
 }
 
 impl Hierarchical {
-    /// There was no memory for an entry, which was counted already.
+    /// Takes an entry out of the count, because there was no memory for it.
     #[cold]
     #[inline(never)]
     pub(super) fn not_filed(&mut self) -> bool {
@@ -45,7 +45,7 @@ impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
         (bucket, &mut self.chunks)
     }
 
-    /// A cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.
+    /// Returns a cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.
     fn is_busy(&self, _position: usize) -> bool {
         false
     }

@@ -56,7 +56,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// The ring that resolves bit `bit` of a deadline.
+    /// Returns the ring that resolves bit `bit` of a deadline.
     const fn of_bit(bit: u32) -> Self {
         let (mut first, mut shift, mut ring) = (FIRST, 0, 0);
         while bit >= shift + WIDTHS[ring] {
@@ -79,8 +79,8 @@ static RING_OF_BIT: [Ring; u64::BITS as usize] = {
     rings
 };
 
-/// The bucket in which `deadline` is inserted when the rings are anchored at `base`: in the ring of the highest digit
-/// in which the two differ. Equal ticks belong to the lowest ring.
+/// Returns the bucket in which `deadline` is inserted when the rings are anchored at `base`: in the ring of the
+/// highest digit in which the two differ. Equal ticks belong to the lowest ring.
 #[inline(always)]
 pub(super) fn bucket_of(base: u64, deadline: u64) -> usize {
     // The lowest bit never changes the answer unless the ticks are equal, whose digit is the lowest.
@@ -88,7 +88,7 @@ pub(super) fn bucket_of(base: u64, deadline: u64) -> usize {
     usize::from(ring.first) + ((deadline >> ring.shift) as usize & usize::from(ring.mask))
 }
 
-/// The bucket of a recent entry.
+/// Returns the bucket of a recent entry.
 #[inline(always)]
 pub(super) const fn recent_bucket_of(deadline: u64) -> usize {
     deadline as usize % RECENT_BUCKETS
@@ -110,13 +110,13 @@ static RING_OF_WORD: [Ring; WORDS] = {
     rings
 };
 
-/// Whether all entries of a bucket are of one tick.
+/// Returns whether all entries of a bucket are of one tick.
 #[inline]
 pub(super) const fn is_tick(bucket: usize) -> bool {
     bucket < FIRST + (1 << WIDTHS[0])
 }
 
-/// The first tick of a bucket beyond those of the recent entries, in the revolution that contains `base`.
+/// Returns the first tick of a bucket beyond those of the recent entries, in the revolution that contains `base`.
 #[inline]
 pub(super) fn start_of(base: u64, bucket: usize) -> u64 {
     let ring = RING_OF_WORD[bucket / WORD_BUCKETS];
@@ -182,20 +182,20 @@ impl Rings {
         }
     }
 
-    /// The bits of the recent entries' buckets.
+    /// Returns the bits of the recent entries' buckets.
     #[inline]
     pub(super) const fn recent(&self) -> u64 {
         self.occupied[0]
     }
 
-    /// The first occupied bucket of the rings.
+    /// Returns the first occupied bucket of the rings.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
         let word = next_set(self.words, FIRST / WORD_BUCKETS)?;
         Some(word * WORD_BUCKETS + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// The last occupied bucket at or before `bucket`, those of the recent entries included.
+    /// Returns the last occupied bucket at or before `bucket`, those of the recent entries included.
     pub(super) fn last_to(&self, bucket: usize) -> Option<usize> {
         let word = bucket / WORD_BUCKETS;
         let within = self.occupied[word] & u64::MAX >> (WORD_BUCKETS - 1 - bucket % WORD_BUCKETS);
