@@ -45,7 +45,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "src/node/periodic_state.rs",
         "what a periodic node carries is shared by its owner and its winner, part by part",
     ),
-    ("src/node/exchange.rs", "a payload moves out and another in while the state word says so"),
+    ("src/node/swap.rs", "a payload moves out and another in while the state word says so"),
     ("src/node/periodic.rs", "the owner's part of a cycle is used while the state word says busy"),
     ("src/node/regions.rs", "what is remembered of regions is zeroed memory"),
     ("src/node/record.rs", "what a node carries is told by its state, without a tag"),

@@ -34,8 +34,6 @@ mod stop;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod clock;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
-mod exchange;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod histogram;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod limit;
@@ -53,6 +51,8 @@ mod retired;
 mod state;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
 mod status;
+#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+mod swap;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;
 #[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]

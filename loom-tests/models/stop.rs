@@ -184,7 +184,7 @@ fn stop_or_cancel() {
 /// A future changes its waker while the engine stops: whoever has the timer's payload in the end, its end is counted
 /// once, and its place is free.
 #[test]
-fn stop_or_exchange() {
+fn stop_or_swap() {
     explore(TWO_THREADS, || {
         let mut engine = Engine::new();
         let (handle, ledger) = engine.handle();
@@ -192,9 +192,9 @@ fn stop_or_exchange() {
         let other = ledger.payload(2);
         let future = spawn(move || {
             let producer = handle.producer(1);
-            let exchanged = producer.exchange(key, other);
-            let left = exchanged.as_ref().is_err_and(|not| not.left.is_some());
-            let returns = if exchanged.is_ok() { vec![2] } else { vec![1] };
+            let swapped = producer.swap(key, other);
+            let left = swapped.as_ref().is_err_and(|not| not.left.is_some());
+            let returns = if swapped.is_ok() { vec![2] } else { vec![1] };
             producer.release(key.index());
             if left { vec![] } else { returns }
         });

@@ -7,7 +7,7 @@
 //! | the future | meanwhile the timer fires or is returned |
 //! |---|---|
 //! | sees it pending, with the waker it was polled with | the waker is woken, and the future is polled again |
-//! | exchanges the waker | the owner looks again a tick later; `stop` leaves the waker, and the future sees the end |
+//! | swaps the waker | the owner looks again a tick later; `stop` leaves the waker, and the future sees the end |
 //! | moves it | the move counts; if it comes too late, one compare-and-swap decides who takes the waker and wakes it |
 //! | drops it | one compare-and-swap decides who takes the waker |
 //!
@@ -21,7 +21,7 @@ use super::inner::Inner;
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
-use crate::node::exchange::NotExchanged;
+use crate::node::swap::NotSwapped;
 use crate::state::{Phase, State};
 use crate::sync::slot;
 use crate::time::{Deadline, Time, When};
@@ -132,7 +132,7 @@ impl WakeTimer {
             if self.engine.phase() == super::state::Phase::Init {
                 return self.poll_in_a_fork(waker);
             }
-            if self.waker == identity(waker) || self.exchange(key, waker) {
+            if self.waker == identity(waker) || self.swap(key, waker) {
                 return Poll::Pending;
             }
             phase = self.engine.phase_of(key);
@@ -162,20 +162,20 @@ impl WakeTimer {
 
     /// Puts another waker in the place of the one that the node carries; false if the timer has ended.
     #[cold]
-    fn exchange(&mut self, key: Key<TimerTask>, waker: &Waker) -> bool {
+    fn swap(&mut self, key: Key<TimerTask>, waker: &Waker) -> bool {
         // Of the user's, and before anything is done.
         let waker = waker.clone();
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
-        let exchanged = self.engine.on_shard(key, |producer| producer.exchange(key, task));
-        match exchanged {
+        let swapped = self.engine.on_shard(key, |producer| producer.swap(key, task));
+        match swapped {
             Some(Ok(before)) => {
                 // Before the old one goes, whose destructor may do anything.
                 self.waker = identity;
                 forget(before);
                 true
             }
-            Some(Err(NotExchanged { refused, left })) => {
+            Some(Err(NotSwapped { refused, left })) => {
                 forget(refused);
                 left.into_iter().for_each(forget);
                 false

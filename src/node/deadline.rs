@@ -83,11 +83,11 @@ impl Deadline {
         Seen(self.0.load(Ordering::Relaxed))
     }
 
-    /// Exchanges the deadline, unless it is settled and `final_when_settled`; the tick that stood there before.
+    /// Replaces the deadline, unless it is settled and `final_when_settled`; returns the tick that stood there before.
     ///
     /// The caller keeps the node.
     #[inline]
-    pub(super) fn exchange(&self, tick: u64, final_when_settled: bool) -> Option<u64> {
+    pub(super) fn move_to(&self, tick: u64, final_when_settled: bool) -> Option<u64> {
         let mut seen = self.load();
         loop {
             if final_when_settled && seen.is_settled() {
@@ -148,11 +148,11 @@ mod tests {
         let deadline = Deadline::default();
         deadline.set(5);
         let stale = deadline.load();
-        assert_eq!(deadline.exchange(7, true), Some(5));
+        assert_eq!(deadline.move_to(7, true), Some(5));
         assert!(!deadline.settle(stale), "it was moved since");
         assert!(deadline.settle(deadline.load()));
-        assert_eq!(deadline.exchange(9, true), None);
-        assert_eq!(deadline.exchange(9, false), Some(7));
+        assert_eq!(deadline.move_to(9, true), None);
+        assert_eq!(deadline.move_to(9, false), Some(7));
         assert!(!deadline.load().is_settled());
     }
 
@@ -162,7 +162,7 @@ mod tests {
         deadline.set_settled(10);
         deadline.show(20);
         assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, true));
-        assert_eq!(deadline.exchange(20, false), Some(20));
+        assert_eq!(deadline.move_to(20, false), Some(20));
         deadline.show(30);
         assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, false));
     }

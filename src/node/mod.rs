@@ -6,10 +6,10 @@
 //! | field | free (in a magazine) | pending | pending, `MOVERS` | ended, held | may be read stale by |
 //! |---|---|---|---|---|---|
 //! | state | holder of the magazine arms it | any thread, by the transitions | same | holders release | any thread |
-//! | deadline | the armer writes it | owner reads | movers exchange it | `TimerHandle` reads | owner (the state decides) |
+//! | deadline | the armer writes it | owner reads | movers replace it | `TimerHandle` reads | owner (the state decides) |
 //! | payload | the armer writes it | - | - | the winner takes it, once | - |
 //!
-//! Of a pending timer that fires once the handle may exchange the payload (`exchange`), which is its own meanwhile.
+//! Of a pending timer that fires once the handle may swap the payload (`swap`), which is its own meanwhile.
 //!
 //! Ordering: the armer's writes are published by the Release in `StateWord::arm` and seen through the
 //! Acquire of every later transition [P1]; between two lives of a node the magazine (and the depot's
@@ -19,12 +19,12 @@
 //! compare-and-swap finds the line where the producer left it.
 
 mod deadline;
-pub(crate) mod exchange;
 pub(crate) mod magazine;
 pub(crate) mod moves;
 pub(crate) mod periodic;
 mod periodic_state;
 mod record;
 pub(crate) mod regions;
+pub(crate) mod swap;
 pub(crate) mod table;
 pub(crate) mod trim;

@@ -39,7 +39,7 @@ impl<T> Table<T> {
         let Some(begun) = node.state.begin_move(generation) else {
             return Rescheduled::Gone;
         };
-        let Some(old) = node.deadline.exchange(deadline, !begun.is_periodic()) else {
+        let Some(old) = node.deadline.move_to(deadline, !begun.is_periodic()) else {
             // It is being fired right now.
             if node.state.give_up_move() {
                 cache.give(self.depot(), index);
@@ -99,7 +99,7 @@ mod tests {
         let (table, timer) = with_a_stopped_mover(&cache);
         assert_eq!(fired(table.due(&cache, timer.index, timer.mark, 10, |_| ())), (7, 10));
         let node = table.node(timer.index).unwrap();
-        assert_eq!(node.deadline.exchange(5, true), None, "who comes to move it is too late");
+        assert_eq!(node.deadline.move_to(5, true), None, "who comes to move it is too late");
         assert!(node.state.give_up_move(), "the mover held the node last");
     }
 
@@ -108,7 +108,7 @@ mod tests {
         for (to, looks) in [(5, &[10][..]), (30, &[10, 30])] {
             let cache = ThreadCache::default();
             let (table, timer) = with_a_stopped_mover(&cache);
-            assert_eq!(table.node(timer.index).unwrap().deadline.exchange(to, true), Some(10));
+            assert_eq!(table.node(timer.index).unwrap().deadline.move_to(to, true), Some(10));
             let (last, before) = looks.split_last().unwrap();
             for &now in before {
                 let fate = table.due(&cache, timer.index, timer.mark, now, |_| ());

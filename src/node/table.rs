@@ -186,7 +186,7 @@ impl<T> Table<T> {
                 return self.due_periodic(cache, index, node, mark, now, || count(false));
             }
             // At the end of time there is no later tick: the timer has fired, and the payload stays with the handle.
-            if seen.is_exchanged() && now < u64::MAX {
+            if seen.is_swapping() && now < u64::MAX {
                 return Fate::Reinsert(now.saturating_add(1));
             }
             if seen.is_moved() {

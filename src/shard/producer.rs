@@ -8,8 +8,8 @@ use super::thread_state::ThreadState;
 use crate::contain;
 use crate::drive::{Fate, Fired, TimerStore, too_many};
 use crate::inbox::Message;
-use crate::node::exchange::NotExchanged;
 use crate::node::moves::Rescheduled;
+use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
 use crate::park::{Announced, Call, Wake};
 use crate::state::Phase;
@@ -162,14 +162,13 @@ impl<T> Producer<'_, T> {
     }
 
     /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
-    pub(crate) fn exchange(self, key: Key<T>, payload: T) -> Result<T, NotExchanged<T>> {
-        let exchanged =
-            self.shard.table.exchange(key.index(), self.shard.table.generation(key), payload);
-        if let Err(NotExchanged { left: Some(_), .. }) = &exchanged {
+    pub(crate) fn swap(self, key: Key<T>, payload: T) -> Result<T, NotSwapped<T>> {
+        let swapped = self.shard.table.swap(key.index(), self.shard.table.generation(key), payload);
+        if let Err(NotSwapped { left: Some(_), .. }) = &swapped {
             // The thread that ended the timer got nothing for it: its end is counted here.
             self.cancelled();
         }
-        exchanged
+        swapped
     }
 
     /// Counts a cancelled timer and releases its permit; how many this thread has cancelled.

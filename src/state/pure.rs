@@ -28,7 +28,7 @@
 //! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts the
 //!   threads that are changing the deadline, `OWNER_REF` to the owner that is at a call of a periodic timer,
 //!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. Of a timer that fires
-//!   once `OWNER_REF` says that its handle is exchanging the payload, which the handle owns meanwhile. The last
+//!   once `OWNER_REF` says that its handle is swapping the payload, which the handle owns meanwhile. The last
 //!   reference to go recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
@@ -159,9 +159,9 @@ impl State {
         self.has(OWNER_REF)
     }
 
-    /// Returns whether a timer that fires once lives and its payload is being exchanged.
+    /// Returns whether a timer that fires once lives and its payload is being swapped.
     #[inline]
-    pub(crate) const fn is_exchanged(self) -> bool {
+    pub(crate) const fn is_swapping(self) -> bool {
         self.0 & (PHASE_MASK | OWNER_REF) == Phase::Pending as u64 | OWNER_REF
     }
 

@@ -18,7 +18,7 @@ pub(crate) enum Ending {
     Shared(State),
     /// The caller won; its own hold keeps the node.
     Held(State),
-    /// The caller won, but the payload is in the hands of the handle that is exchanging it, which keeps it and the
+    /// The caller won, but the payload is in the hands of the handle that is swapping it, which keeps it and the
     /// node.
     PayloadWithHandle,
     /// The timer has ended before, or the key is stale.
@@ -154,7 +154,7 @@ impl StateWord {
         phase: Phase,
         by_handle: bool,
     ) -> Result<Ending, State> {
-        if seen.is_exchanged() {
+        if seen.is_swapping() {
             self.step(seen, seen.ended(phase))?;
             return Ok(Ending::PayloadWithHandle);
         }
@@ -195,9 +195,9 @@ impl StateWord {
     }
 
     /// Claims, for a handle, the payload of the pending timer that `generation` names, to put another one in its
-    /// place; false if the timer has ended. Until [`end_exchange`](Self::end_exchange) no thread fires the timer or
+    /// place; false if the timer has ended. Until [`end_swap`](Self::end_swap) no thread fires the timer or
     /// takes from the node.
-    pub(crate) fn begin_exchange(&self, generation: u64) -> bool {
+    pub(crate) fn begin_swap(&self, generation: u64) -> bool {
         let mut seen = self.load();
         while seen.is_named(generation) && !seen.is_periodic() && !seen.is_busy() {
             match self.step(seen, seen.with(OWNER_REF)) {
@@ -210,7 +210,7 @@ impl StateWord {
 
     /// Ends a handle's swap: the other payload is in its place. False if the timer has been ended meanwhile: then
     /// what the node carries is the caller's.
-    pub(crate) fn end_exchange(&self) -> bool {
+    pub(crate) fn end_swap(&self) -> bool {
         // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
         // who has ended it meanwhile has touched nothing but this word.
         State(self.0.fetch_and(!OWNER_REF, Ordering::Release)).is_live()

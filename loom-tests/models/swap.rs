@@ -1,4 +1,4 @@
-//! A handle exchanges what its timer carries, as a future does with its waker, against everything else.
+//! A handle swaps what its timer carries, as a future does with its waker, against everything else.
 //!
 //! A payload stands for a waker: what fires or is returned is woken. So a future is woken if the payload that it left
 //! in its timer is the one that comes out.
@@ -6,8 +6,8 @@
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn_with};
 use super::world::World;
 use crate::drive::Fate;
-use crate::node::exchange::NotExchanged;
 use crate::node::moves::Rescheduled;
+use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
 use crate::state::Phase;
 
@@ -29,12 +29,12 @@ enum Polled {
 }
 
 fn poll(world: &World, timer: Armed) -> Polled {
-    match world.table.exchange(timer.index, timer.generation, world.payload(SECOND)) {
+    match world.table.swap(timer.index, timer.generation, world.payload(SECOND)) {
         Ok(before) => {
             assert_eq!(before.id(), FIRST);
             Polled::Waits
         }
-        Err(NotExchanged { refused, left }) => {
+        Err(NotSwapped { refused, left }) => {
             assert_eq!(refused.id(), SECOND);
             let state = world.table.state(timer.index, timer.generation);
             assert!(state.is_some_and(|state| !state.is_live()), "refused while it is pending");
@@ -63,7 +63,7 @@ impl Look {
             Self::Again => match look(world, timer, DUE + 1) {
                 Self::Wakes(waker) => Some(waker),
                 Self::Dead => None,
-                Self::Again => panic!("nobody exchanges any more"),
+                Self::Again => panic!("nobody swaps any more"),
             },
         }
     }
@@ -97,7 +97,7 @@ fn drop_it(world: &World, thread: usize, timer: Armed) -> Option<u64> {
 
 /// The waker of the last poll is the one that is woken.
 #[test]
-fn exchange_or_fire() {
+fn swap_or_fire() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
@@ -118,9 +118,9 @@ fn exchange_or_fire() {
     });
 }
 
-/// A stop returns the payload of the last exchange; a payload that it left with the handle is not taken for a firing.
+/// A stop returns the payload of the last swap; a payload that it left with the handle is not taken for a firing.
 #[test]
-fn exchange_or_stop() {
+fn swap_or_stop() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
@@ -139,10 +139,10 @@ fn exchange_or_stop() {
     });
 }
 
-/// At the end of time, when all timers fire, the owner does not wait for an exchange: the timer ends once, and the
-/// handle keeps the payload that it was exchanging.
+/// At the end of time, when all timers fire, the owner does not wait for a swap: the timer ends once, and the
+/// handle keeps the payload that it was swapping.
 #[test]
-fn exchange_or_fire_all() {
+fn swap_or_fire_all() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
@@ -169,9 +169,9 @@ fn exchange_or_fire_all() {
 }
 
 /// The same for a timer that was moved before, of which the owner does not know yet: the payload that is being
-/// exchanged is left alone all the same.
+/// swapped is left alone all the same.
 #[test]
-fn exchange_of_a_moved_timer_or_stop() {
+fn swap_of_a_moved_timer_or_stop() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
@@ -191,7 +191,7 @@ fn exchange_of_a_moved_timer_or_stop() {
 
 /// Such a timer comes due: it ends once, and counts once.
 #[test]
-fn exchange_of_a_moved_timer_or_fire() {
+fn swap_of_a_moved_timer_or_fire() {
     explore(UNBOUNDED, || {
         let world = World::new();
         let timer = world.arm(0, DUE - 5, FIRST, true);
@@ -218,7 +218,7 @@ fn exchange_of_a_moved_timer_or_fire() {
 
 /// The future is polled with another waker, then dropped, while its timer fires.
 #[test]
-fn exchange_and_drop_or_fire() {
+fn swap_and_drop_or_fire() {
     explore(bounded_when_quick(3), || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
@@ -240,7 +240,7 @@ fn exchange_and_drop_or_fire() {
 
 /// The same while its timer is returned, and the node serves the next timer.
 #[test]
-fn exchange_and_drop_or_stop() {
+fn swap_and_drop_or_stop() {
     explore(bounded(4, 3), || {
         let world = World::new();
         let timer = world.arm(0, DUE, FIRST, true);
