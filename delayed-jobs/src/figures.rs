@@ -45,6 +45,7 @@ pub(crate) async fn figures(settings: &FigureSettings, program: &Path) -> Result
     for pause in [Duration::from_millis(100), Duration::from_secs(1)] {
         rows.push(polling::measure(&work, pause).await?);
     }
+    rows.push(ours::measure_http(&work, program).await?);
     if let Some(folder) = &settings.peers {
         rows.extend(foreign::measure(&work, folder).await?);
     }

@@ -310,7 +310,7 @@ async fn health(State(shared): Shares) -> Response {
         "redis": redis,
         "append_only_file": log,
         "partitions": shared.held(),
-        "of": shared.store.settings().partitions,
+        "of": shared.store.partitions(),
     });
     (status, Json(body)).into_response()
 }

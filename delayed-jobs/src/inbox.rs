@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use crate::error::StoreError;
+use crate::settings::MOST_PARTITIONS;
 use crate::store::{Delivery, Store};
 
 /// How often all partitions are asked though no notice has come: jobs whose consumer has died send none.
@@ -45,10 +46,13 @@ impl News {
         self.changed.notify_one();
     }
 
-    fn flagged(&self) -> Vec<u16> {
+    fn flagged(&self, partitions: u16) -> Vec<u16> {
         // ORDERING: see `all`.
-        let flagged =
-            self.maybe.iter().zip(0..).filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
+        let flagged = self
+            .maybe
+            .iter()
+            .zip(0..partitions)
+            .filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
         flagged.map(|(_, partition)| partition).collect()
     }
 }
@@ -72,8 +76,7 @@ pub(crate) struct Arrived {
 
 impl Inbox {
     pub(crate) fn open(store: Store) -> Self {
-        let count = store.settings().partitions;
-        let maybe = (0..count).map(|_| AtomicBool::new(true)).collect();
+        let maybe = (0..MOST_PARTITIONS).map(|_| AtomicBool::new(true)).collect();
         let news = Arc::new(News { maybe, changed: Notify::new(), closed: AtomicBool::new(false) });
         let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&news)));
         Self { store, news, hearing }
@@ -105,7 +108,7 @@ impl Inbox {
     }
 
     async fn take_now(&self, most: usize, hold: Duration) -> Result<Arrived, StoreError> {
-        let mut flagged = self.news.flagged();
+        let mut flagged = self.news.flagged(self.store.partitions());
         // A request for few jobs asks few partitions; the others are left to other tasks.
         fastrand::shuffle(&mut flagged);
         let others = flagged.split_off(flagged.len().min(most));
@@ -194,13 +197,19 @@ async fn hear_on(store: &Store, news: &News) -> Result<(), redis::RedisError> {
     loop {
         tokio::select! {
             notice = notices.next() => match notice {
-                Some(notice) => match notice.get_payload::<usize>() {
-                    Ok(partition) => news.one(partition),
+                Some(notice) => match notice.get_payload::<u16>() {
+                    Ok(partition) => {
+                        store.learn(partition.saturating_add(1));
+                        news.one(partition.into());
+                    }
                     Err(_) => news.all(),
                 },
                 None => return Ok(()),
             },
-            _ = sweep.tick() => news.all(),
+            _ = sweep.tick() => {
+                let _ = store.refresh().await;
+                news.all();
+            }
         }
     }
 }

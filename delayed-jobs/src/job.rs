@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{duration, millis};
+use crate::settings::{MOST_PARTITIONS, duration, millis};
 
 /// The farthest a job can be ahead: ten years.
 pub(crate) const FARTHEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -49,7 +49,10 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('-').and_then(|(partition, rest)| {
             let digits = rest.len() == 16 && rest.bytes().all(|b| b"0123456789abcdef".contains(&b));
-            let number = partition.parse().ok().filter(|n: &u16| n.to_string() == partition);
+            let number = partition
+                .parse()
+                .ok()
+                .filter(|n: &u16| *n < MOST_PARTITIONS && n.to_string() == partition);
             number.filter(|_| digits)
         });
         match parts {

@@ -21,7 +21,7 @@ use self::tenure::{Moment, Partition};
 use crate::error::StoreError;
 use crate::http::guard::{self, Fill, Tokens};
 use crate::metrics::Metrics;
-use crate::settings::Settings;
+use crate::settings::{MOST_PARTITIONS, Settings};
 use crate::store::Store;
 
 mod clock;
@@ -48,15 +48,15 @@ impl Node {
     pub async fn start(mut settings: Settings) -> Result<Self, StoreError> {
         // Whoever waits for an answer for longer than a lease has lost it.
         settings.patience = settings.patience.min(settings.lease / 2);
-        let (count, tick) = (settings.partitions, settings.tick);
+        let tick = settings.tick;
         let (tokens, limited) =
             (Tokens::new(settings.tokens.clone()), settings.max_pending.or(settings.max_unread));
         let store = Store::open(settings).await?;
         if store.durability().await.is_ok_and(|d| d.word() == "none") {
             tracing::warn!("Redis keeps no append-only file: jobs end with its process");
         }
-        let partitions: Arc<[Partition]> = (0..count).map(Partition::new).collect();
-        let of_handler = Arc::clone(&partitions);
+        let possible: Arc<[Partition]> = (0..MOST_PARTITIONS).map(Partition::new).collect();
+        let of_handler = Arc::clone(&possible);
         let timer = Builder::new()
             .shards(1)
             .tick(tick)
@@ -73,7 +73,7 @@ impl Node {
             store,
             metrics: Metrics::new(),
             address: Mutex::new(String::new()),
-            partitions,
+            possible,
             timer,
             clock: RedisClock::new(),
             wishes,
@@ -90,9 +90,6 @@ impl Node {
             tasks.spawn(guard::watch_fill(Arc::clone(&shared)));
         }
         tasks.spawn(window::hear(Arc::clone(&shared), heard));
-        for number in 0..count {
-            tasks.spawn(firing::fire_when_due(Arc::clone(&shared), number));
-        }
         Ok(Self { shared, end, tasks })
     }
 
@@ -128,7 +125,7 @@ impl Node {
     pub async fn stop(mut self) {
         let _ = self.end.send(true);
         let give_back = async {
-            for partition in &*self.shared.partitions {
+            for partition in self.shared.partitions() {
                 if let Some(lease) = partition.lease() {
                     keeper::release(&self.shared, partition, &lease).await;
                 }

@@ -1,4 +1,4 @@
-//! What a node is made of. All nodes of one namespace must agree on partitions and window.
+//! What a node is made of. All nodes of one namespace must agree on the window.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,6 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::job::Retry;
+
+/// The most partitions that a namespace can have.
+pub(crate) const MOST_PARTITIONS: u16 = 4096;
 
 /// Settings of a [`Store`](crate::Store) and of a [`Node`](crate::Node).
 #[derive(Clone, Debug, Args)]
@@ -41,8 +44,8 @@ pub struct Settings {
     /// Begins every key, so that several systems can share a server
     #[arg(long, default_value = "jobs", value_name = "NAME")]
     pub namespace: String,
-    /// Into how many parts the jobs are divided, 1 to 4096; the same on all nodes, and the most of them that can
-    /// share the work
+    /// Into how many parts the jobs are divided, 1 to 4096: the most nodes that can share the work. A namespace that
+    /// has fewer gets more; it never has fewer than before
     #[arg(long, default_value = "16", value_name = "N")]
     pub partitions: u16,
     /// How long a partition stays with a node that is silent, at least 100 ms
@@ -119,7 +122,7 @@ impl Settings {
                 self.namespace
             ));
         }
-        if !(1..=4096).contains(&self.partitions) {
+        if !(1..=MOST_PARTITIONS).contains(&self.partitions) {
             return Err(format!("{} partitions are not possible; use 1 to 4096", self.partitions));
         }
         if self.lease < Duration::from_millis(100) {

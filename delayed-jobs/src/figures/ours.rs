@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::work::{Contestant, Row, Work, now_us};
+use crate::client::Client;
 use crate::consumer::Consumer;
 use crate::failure::Failure;
 use crate::job::{NewJob, When};
@@ -48,6 +49,42 @@ pub(super) async fn measure(work: &Work, program: &Path) -> Result<Row, Failure>
         }
     });
     let row = work.measure("delayed-jobs, one node", &Ours(store), &mut arrivals).await;
+    consuming.abort();
+    row
+}
+
+impl Contestant for Client {
+    async fn accept(&self, number: u64, due_ms: u64) -> Result<(), String> {
+        let accepted = self.create(number.into(), When::At(due_ms), None).await;
+        accepted.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// The same with a request over HTTP for each job, and one for up to 256 that are taken or acknowledged.
+pub(super) async fn measure_http(work: &Work, program: &Path) -> Result<Row, Failure> {
+    let redis = RedisProcess::start(&[]).await?;
+    let settings = Settings { redis: redis.url(), ..Settings::default() };
+    let node = NodeProcess::start(program, &settings, "127.0.0.1:0").await?;
+    held_by(&Store::open(settings).await?, 1).await?;
+    let client = || {
+        let client = Client::new(vec![node.address().to_owned()], Duration::from_secs(30));
+        client.map_err(|error| Failure::System(error.to_string()))
+    };
+    let (arrived, mut arrivals) = mpsc::unbounded_channel();
+    let consumer = client()?;
+    let consuming = tokio::spawn(async move {
+        loop {
+            let (wait, hold) = (Duration::from_secs(5), Duration::from_secs(120));
+            let Ok(batch) = consumer.take(256, wait, hold).await else { continue };
+            let now = now_us();
+            for number in batch.iter().filter_map(|one| one.payload.as_u64()) {
+                let _ = arrived.send((number, now));
+            }
+            let receipts: Vec<String> = batch.into_iter().map(|one| one.receipt).collect();
+            let _ = consumer.acknowledge(&receipts).await;
+        }
+    });
+    let row = work.measure("delayed-jobs over HTTP", &client()?, &mut arrivals).await;
     consuming.abort();
     row
 }

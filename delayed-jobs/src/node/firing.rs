@@ -15,7 +15,7 @@ const RETRY: Duration = Duration::from_millis(20);
 
 /// Runs for as long as the node does.
 pub(super) async fn fire_when_due(shared: Arc<Shared>, number: u16) {
-    let partition = &shared.partitions[usize::from(number)];
+    let partition = &shared.possible[usize::from(number)];
     loop {
         partition.due.notified().await;
         while let Some(lease) = partition.lease() {

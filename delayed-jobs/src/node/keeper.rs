@@ -7,17 +7,23 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use super::firing::fire_when_due;
 use super::news::ACQUIRED;
 use super::shared::Shared;
 use super::tenure::Partition;
 use super::window;
 use crate::store::Acquired;
 
-/// Beats until the node is told to end.
+/// Beats until the node is told to end, and fires what is due meanwhile.
 pub(super) async fn keep(shared: Arc<Shared>, mut end: watch::Receiver<bool>) {
+    let mut firing = JoinSet::new();
     while !*end.borrow() {
         let started = Instant::now();
+        for partition in &shared.partitions()[firing.len()..] {
+            firing.spawn(fire_when_due(Arc::clone(&shared), partition.number));
+        }
         let wait = beat(&shared).await;
         shared.news.flush();
         let left = wait.saturating_sub(started.elapsed());
@@ -32,7 +38,16 @@ pub(super) async fn keep(shared: Arc<Shared>, mut end: watch::Receiver<bool>) {
 async fn beat(shared: &Arc<Shared>) -> Duration {
     let pause = shared.store.settings().lease / 3;
     let said = serde_json::to_string(&shared.view()).unwrap_or_default();
-    let (alive, ()) = tokio::join!(shared.store.beat(&shared.name, &said), renew_all(shared));
+    let (alive, grown, ()) = tokio::join!(
+        shared.store.beat(&shared.name, &said),
+        shared.store.refresh(),
+        renew_all(shared)
+    );
+    if matches!(grown, Ok(true)) {
+        tracing::info!(partitions = shared.store.partitions(), "partitions added");
+        // Those have no task yet: the next beat takes them.
+        return Duration::ZERO;
+    }
     let alive = match alive {
         Ok(alive) => {
             shared.reached();
@@ -45,10 +60,10 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
             return pause;
         }
     };
-    let share = shared.partitions.len().div_ceil(alive);
+    let share = shared.partitions().len().div_ceil(alive);
     give_back(shared, share).await;
     let soonest = take(shared, share).await;
-    for partition in &*shared.partitions {
+    for partition in shared.partitions() {
         window::read_if_needed(shared, partition);
     }
     // A lease that nobody prolongs is taken as soon as it ends.
@@ -56,7 +71,7 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
 }
 
 async fn renew_all(shared: &Shared) {
-    join_all(shared.partitions.iter().map(|partition| renew(shared, partition))).await;
+    join_all(shared.partitions().iter().map(|partition| renew(shared, partition))).await;
 }
 
 async fn renew(shared: &Shared, partition: &Partition) {
@@ -86,7 +101,7 @@ async fn renew(shared: &Shared, partition: &Partition) {
 
 /// Gives back what is above the share, so that others find it free.
 async fn give_back(shared: &Shared, share: usize) {
-    let held = shared.partitions.iter().filter_map(|one| Some((one, one.lease()?)));
+    let held = shared.partitions().iter().filter_map(|one| Some((one, one.lease()?)));
     let surplus: Vec<_> = held.skip(share).collect();
     join_all(surplus.iter().map(|(partition, lease)| release(shared, partition, lease))).await;
 }
@@ -107,10 +122,10 @@ async fn take(shared: &Arc<Shared>, share: usize) -> Option<Duration> {
     // Nodes begin at different places, so that they do not all want the same ones.
     let mut hasher = DefaultHasher::new();
     shared.name.hash(&mut hasher);
-    let count = shared.partitions.len();
+    let count = shared.partitions().len();
     let first = usize::try_from(hasher.finish() % count as u64).unwrap_or(0);
     let order: Vec<&Partition> =
-        (0..count).map(|step| &shared.partitions[(first + step) % count]).collect();
+        (0..count).map(|step| &shared.partitions()[(first + step) % count]).collect();
     let mut free = order.into_iter().filter(|one| one.lease().is_none());
     while held < share {
         let wanted: Vec<&Partition> = free.by_ref().take(share - held).collect();

@@ -23,7 +23,8 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) metrics: Arc<Metrics>,
     pub(super) address: Mutex<String>,
-    pub(super) partitions: Arc<[Partition]>,
+    /// As many as a namespace can have.
+    pub(super) possible: Arc<[Partition]>,
     pub(super) timer: Timer<Moment>,
     pub(super) clock: RedisClock,
     pub(super) wishes: mpsc::UnboundedSender<Wish>,
@@ -36,8 +37,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Those that the namespace has now.
+    pub(super) fn partitions(&self) -> &[Partition] {
+        &self.possible[..usize::from(self.store.partitions())]
+    }
+
     pub(crate) fn held(&self) -> usize {
-        self.partitions.iter().filter(|one| one.lease().is_some()).count()
+        self.partitions().iter().filter(|one| one.lease().is_some()).count()
     }
 
     /// What the node says of itself.
@@ -52,7 +58,7 @@ impl Shared {
     }
 
     pub(crate) fn armed(&self) -> usize {
-        self.partitions.iter().map(Partition::armed).sum()
+        self.partitions().iter().map(Partition::armed).sum()
     }
 
     /// Where its HTTP server listens.

@@ -43,7 +43,7 @@ pub(super) fn read_if_needed(shared: &Arc<Shared>, partition: &Partition) {
 
 /// Arms every moment after `after`, or every one there is.
 async fn read(shared: &Shared, number: u16, lease: &str, mut after: Option<u64>) {
-    let partition = &shared.partitions[usize::from(number)];
+    let partition = &shared.possible[usize::from(number)];
     let everything = after.is_none();
     if everything {
         // First hear, then read: what comes in between is met twice, not missed.
@@ -99,7 +99,7 @@ pub(super) async fn hear(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceive
             Err(error) => tracing::debug!("no notices: {error}"),
         }
         // What was said meanwhile is not heard.
-        for partition in &*shared.partitions {
+        for partition in shared.partitions() {
             partition.with_any(|tenure| tenure.gap = true);
         }
         // Wishes of this time are granted by reading again.
@@ -114,7 +114,7 @@ async fn hear_on(
     wishes: &mut mpsc::UnboundedReceiver<Wish>,
 ) -> Result<(), redis::RedisError> {
     let (mut sink, mut notices) = connection.split();
-    for partition in shared.partitions.iter().filter(|one| one.lease().is_some()) {
+    for partition in shared.partitions().iter().filter(|one| one.lease().is_some()) {
         sink.subscribe(format!("{}:near", shared.store.base(partition.number))).await?;
     }
     loop {
@@ -140,7 +140,7 @@ fn heard(shared: &Arc<Shared>, notice: &redis::Msg) {
     let channel = notice.get_channel_name();
     let number = channel.rsplit_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let number = number.and_then(|(number, _)| number.parse::<usize>().ok());
-    let Some(partition) = number.and_then(|number| shared.partitions.get(number)) else { return };
+    let Some(partition) = number.and_then(|number| shared.possible.get(number)) else { return };
     let text: String = notice.get_payload().unwrap_or_default();
     let numbers: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
     let Ok([count, moments @ ..]) = numbers.as_deref() else {

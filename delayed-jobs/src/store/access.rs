@@ -1,14 +1,15 @@
 //! Access to a namespace: the connection, the names of keys, how a script is run.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
-use redis::{FromRedisValue, ScriptInvocation};
+use redis::{AsyncCommands, FromRedisValue, ScriptInvocation};
 
-use super::create::Creates;
+use super::create::{Creates, spread};
 use crate::error::StoreError;
 use crate::link::Link;
-use crate::settings::Settings;
+use crate::settings::{MOST_PARTITIONS, Settings};
 
 /// Names a script, which `common.lua` begins. A full Redis refuses the one that accepts jobs, before it
 /// begins; what fires, ends and gives memory back goes on.
@@ -38,6 +39,9 @@ pub struct Store {
     pub(super) settings: Arc<Settings>,
     pub(super) link: Arc<Link>,
     pub(super) creates: Arc<Creates>,
+    partitions: Arc<AtomicU16>,
+    /// Keys lead to the first so many partitions, however many are added.
+    pub(super) key_partitions: u16,
 }
 
 /// What a script said, and when the question went out and the answer came.
@@ -50,13 +54,45 @@ pub(crate) struct Timed<T> {
 impl Store {
     pub(super) fn new(settings: Settings, link: Link) -> Self {
         let (settings, link) = (Arc::new(settings), Arc::new(link));
-        Self { settings, link, creates: Arc::new(Creates::new()) }
+        let (partitions, key_partitions) = (Arc::new(AtomicU16::new(1)), 1);
+        Self { settings, link, creates: Arc::new(Creates::new()), partitions, key_partitions }
     }
 
     /// The settings it was opened with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// How many partitions the namespace has, as far as this process knows.
+    #[must_use]
+    pub fn partitions(&self) -> u16 {
+        // ORDERING: Relaxed, here and below; nothing else is read by it.
+        self.partitions.load(Ordering::Relaxed)
+    }
+
+    /// Notes that there are at least so many partitions; whether that is news.
+    pub(crate) fn learn(&self, partitions: u16) -> bool {
+        let partitions = partitions.min(MOST_PARTITIONS);
+        // ORDERING: see `partitions`.
+        self.partitions.fetch_max(partitions, Ordering::Relaxed) < partitions
+    }
+
+    /// Asks how many partitions there are now; whether they have become more.
+    pub(crate) async fn refresh(&self) -> Result<bool, StoreError> {
+        let mut loan = self.link.loan().await?;
+        let noted: Option<u16> = loan.connection.hget(self.noted(), "partitions").await?;
+        Ok(self.learn(noted.unwrap_or(0)))
+    }
+
+    /// The partition that a key leads to.
+    pub(super) fn partition_of_key(&self, key: &str) -> u16 {
+        u16::try_from(spread(key) % u64::from(self.key_partitions)).unwrap_or(0)
+    }
+
+    /// The key of what all nodes of the namespace agree on.
+    pub(super) fn noted(&self) -> String {
+        format!("{}:settings", self.settings.namespace)
     }
 
     /// What the names of all keys of a partition begin with. The part in braces decides the hash slot.

@@ -88,8 +88,7 @@ impl Store {
     /// The partition that a job's idempotency key leads to: the same key always leads to the same
     /// script's memory.
     fn partition_of(&self, job: &NewJob) -> Option<u16> {
-        let key = job.idempotency_key.as_deref()?;
-        u16::try_from(spread(key) % u64::from(self.settings.partitions)).ok()
+        job.idempotency_key.as_deref().map(|key| self.partition_of_key(key))
     }
 
     /// Accepts what waits in a lane until nothing does.
@@ -116,7 +115,7 @@ impl Store {
 
     /// Runs the script; one answer for each job.
     async fn accept(&self, lane: Option<u16>, jobs: &[NewJob]) -> Vec<Answer> {
-        let partition = lane.unwrap_or_else(|| fastrand::u16(..self.settings.partitions));
+        let partition = lane.unwrap_or_else(|| fastrand::u16(..self.partitions()));
         let mut call = script!("create").key(self.base(partition));
         call.arg(self.settings.window_ms());
         for job in jobs {

@@ -34,8 +34,9 @@ impl Store {
 
     async fn resolve(&self, script: &Script, ids: Option<&[JobId]>) -> Result<u64, StoreError> {
         let Some(ids) = ids else {
+            self.refresh().await?;
             let mut count = 0;
-            for partition in 0..self.settings().partitions {
+            for partition in 0..self.partitions() {
                 // Jobs that die meanwhile are left to the next request.
                 let ids = self.range("dead", partition, 0, usize::MAX).await?;
                 for ids in ids.chunks(AT_ONCE) {
@@ -45,7 +46,7 @@ impl Store {
             return Ok(count);
         };
         let mut parts: HashMap<u16, Vec<String>> = HashMap::new();
-        for id in ids.iter().filter(|id| self.own(id).is_ok()) {
+        for id in ids {
             parts.entry(id.partition()).or_default().push(id.to_string());
         }
         let mut count = 0;
@@ -103,8 +104,9 @@ impl Store {
                     StoreError::Unfit(format!("`{text}` is not the end of a page of this list"))
                 })?,
         };
+        self.refresh().await?;
         let mut members = Vec::new();
-        while partition < self.settings().partitions && members.len() < limit {
+        while partition < self.partitions() && members.len() < limit {
             let found = self.range(set, partition, skip, limit - members.len()).await?;
             skip += found.len();
             if found.is_empty() {
@@ -112,7 +114,7 @@ impl Store {
             }
             members.extend(found);
         }
-        let next = partition < self.settings().partitions;
+        let next = partition < self.partitions();
         Ok((members, next.then(|| format!("{partition}.{skip}"))))
     }
 

@@ -177,9 +177,7 @@ impl Store {
     ) -> Result<Vec<T>, StoreError> {
         let mut parts: HashMap<u16, Vec<usize>> = HashMap::new();
         for (at, receipt) in receipts.iter().enumerate() {
-            if self.own(&receipt.id).is_ok() {
-                parts.entry(receipt.id.partition()).or_default().push(at);
-            }
+            parts.entry(receipt.id.partition()).or_default().push(at);
         }
         let calls = parts.into_iter().map(|(partition, places)| {
             let mut call = of(partition);

@@ -5,7 +5,6 @@ use redis::AsyncCommands;
 use serde::Serialize;
 
 use super::access::{Store, script};
-use super::create::spread;
 use crate::error::StoreError;
 use crate::job::{JobId, Retry, most_attempts};
 use crate::recurrence::Recurrence;
@@ -73,7 +72,7 @@ impl Store {
             let said = "a schedule's name has 1 to 200 letters, digits, `-`, `_`, `.` and `:`";
             return Err(StoreError::Unfit(said.to_owned()));
         }
-        let partition = self.partition_of_schedule(&new.name);
+        let partition = self.partition_of_key(&new.name);
         let now = self.now_ms().await?;
         let Some(first) = new.recurrence.next(None, now) else {
             return Err(StoreError::Unfit(format!("`{}` never comes", new.recurrence)));
@@ -98,7 +97,7 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn unschedule(&self, name: &str) -> Result<(), StoreError> {
-        let mut call = script!("unschedule").key(self.base(self.partition_of_schedule(name)));
+        let mut call = script!("unschedule").key(self.base(self.partition_of_key(name)));
         call.arg(name);
         match self.call::<u64>(&call).await?.value {
             0 => Err(StoreError::Unknown(name.to_owned())),
@@ -112,7 +111,7 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn get_schedule(&self, name: &str) -> Result<Schedule, StoreError> {
-        let base = self.base(self.partition_of_schedule(name));
+        let base = self.base(self.partition_of_key(name));
         let mut loan = self.link.loan().await?;
         type Fields = (Option<String>, Option<String>, Option<String>, Option<String>);
         let fields = ["recurrence", "payload", "policy", "job"];
@@ -166,10 +165,6 @@ impl Store {
         call.arg(&passed.name).arg(passed.at_ms).arg(next);
         call.arg(JobId::random(partition).as_str()).arg(now_ms + self.settings.window_ms());
         self.call::<u8>(&call).await.map(drop)
-    }
-
-    fn partition_of_schedule(&self, name: &str) -> u16 {
-        u16::try_from(spread(name) % u64::from(self.settings.partitions)).unwrap_or(0)
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

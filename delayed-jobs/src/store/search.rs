@@ -4,7 +4,6 @@ use futures_util::future::join_all;
 use redis::AsyncCommands;
 
 use super::access::Store;
-use super::create::spread;
 use super::view::Page;
 use crate::error::StoreError;
 use crate::job::{JobId, State};
@@ -68,8 +67,7 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn by_key(&self, key: &str) -> Result<JobId, StoreError> {
-        let partition = spread(key) % u64::from(self.settings().partitions);
-        let base = self.base(u16::try_from(partition).unwrap_or(0));
+        let base = self.base(self.partition_of_key(key));
         let mut loan = self.link().loan().await?;
         let id: Option<String> = loan.connection.hget(format!("{base}:once:{key}"), "id").await?;
         let id = id.and_then(|id| id.parse().ok());
@@ -82,10 +80,11 @@ impl Store {
         from: Option<&str>,
         limit: usize,
     ) -> Result<Page, StoreError> {
+        self.refresh().await?;
         let begin = (0, search.after_ms, 0);
         let (mut partition, mut score, mut skip) = place(from, begin)?;
         let mut ids: Vec<(String, u64)> = Vec::new();
-        while partition < self.settings().partitions && ids.len() < limit {
+        while partition < self.partitions() && ids.len() < limit {
             let mut loan = self.link().loan().await?;
             let found: Vec<(String, u64)> = redis::cmd("ZRANGEBYSCORE")
                 .arg(format!("{}:due", self.base(partition)))
@@ -108,17 +107,18 @@ impl Store {
                 None => (partition, score, skip) = (partition + 1, search.after_ms, 0),
             }
         }
-        let next = (ids.len() == limit && partition < self.settings().partitions)
+        let next = (ids.len() == limit && partition < self.partitions())
             .then(|| format!("{partition}.{score}.{skip}"));
         self.page(ids.into_iter().map(|(id, _)| id), next).await
     }
 
     /// Those that wait for a consumer come first in each partition, then those that consumers hold.
     async fn fired(&self, from: Option<&str>, limit: usize) -> Result<Page, StoreError> {
+        self.refresh().await?;
         let (mut partition, _, mut skip) = place(from, (0, 0, 0))?;
         let mut ids: Vec<String> = Vec::new();
         let index = |n: usize| isize::try_from(n).unwrap_or(isize::MAX);
-        while partition < self.settings().partitions && ids.len() < limit {
+        while partition < self.partitions() && ids.len() < limit {
             let mut loan = self.link().loan().await?;
             let (ready, held) = (self.base(partition) + ":ready", self.base(partition) + ":held");
             let waiting: usize = loan.connection.llen(&ready).await?;
@@ -136,8 +136,7 @@ impl Store {
             skip += found.len();
             ids.extend(found.iter().filter_map(|item| Some(item.split(' ').next()?.to_owned())));
         }
-        let next =
-            (partition < self.settings().partitions).then(|| format!("{partition}.0.{skip}"));
+        let next = (partition < self.partitions()).then(|| format!("{partition}.0.{skip}"));
         self.page(ids.into_iter(), next).await
     }
 

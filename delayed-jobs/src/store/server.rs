@@ -2,7 +2,7 @@
 
 use redis::AsyncCommands;
 
-use super::access::Store;
+use super::access::{Store, script};
 use crate::error::StoreError;
 use crate::link::Link;
 use crate::settings::Settings;
@@ -49,7 +49,7 @@ impl Store {
         settings.check().map_err(StoreError::Unfit)?;
         let unfit = |error| StoreError::Unfit(format!("the address of Redis: {error}"));
         let link = Link::new(settings.clone()).map_err(unfit)?;
-        let store = Self::new(settings, link);
+        let mut store = Self::new(settings, link);
         store.check_server().await?;
         store.prepare().await?;
         Ok(store)
@@ -75,15 +75,11 @@ impl Store {
         Ok(())
     }
 
-    /// Notes layout, partitions and window, or compares them with what was noted.
-    async fn prepare(&self) -> Result<(), StoreError> {
+    /// Notes layout and window, or compares them with what was noted, and adds partitions that are missing.
+    async fn prepare(&mut self) -> Result<(), StoreError> {
         let mut loan = self.link.loan().await?;
-        let key = format!("{}:settings", self.settings.namespace);
-        let ours = [
-            ("layout", LAYOUT),
-            ("partitions", u64::from(self.settings.partitions)),
-            ("window_ms", self.settings.window_ms()),
-        ];
+        let key = self.noted();
+        let ours = [("layout", LAYOUT), ("window_ms", self.settings.window_ms())];
         for (name, value) in ours {
             let mut noted: Option<u64> = loan.connection.hget(&key, name).await?;
             // Nothing is written if it is there, so a node comes up on a full Redis.
@@ -99,6 +95,12 @@ impl Store {
                 )));
             }
         }
+        drop(loan);
+        let mut call = script!("partitions").key(key);
+        call.arg(self.settings.partitions);
+        let (partitions, key_partitions) = self.call(&call).await?.value;
+        self.learn(partitions);
+        self.key_partitions = key_partitions;
         Ok(())
     }
 

@@ -12,7 +12,6 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn cancel(&self, id: &JobId) -> Result<Found, StoreError> {
-        self.own(id)?;
         let mut call = script!("cancel").key(self.base(id.partition()));
         call.arg(id.as_str()).arg(millis(self.settings.retention));
         found(id, self.call(&call).await?.value)
@@ -29,7 +28,6 @@ impl Store {
         when: When,
         idempotency_key: Option<&str>,
     ) -> Result<Found, StoreError> {
-        self.own(id)?;
         let (due, delay) = parts(when);
         let mut call = script!("reschedule").key(self.base(id.partition()));
         call.arg(id.as_str()).arg(due).arg(delay).arg(idempotency_key.unwrap_or(""));
@@ -43,7 +41,6 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn get(&self, id: &JobId) -> Result<Job, StoreError> {
-        self.own(id)?;
         let mut call = script!("get").key(self.base(id.partition()));
         call.arg(id.as_str());
         type Fields = (
@@ -74,12 +71,6 @@ impl Store {
             reason,
             payload: payload.unwrap_or_default(),
         })
-    }
-
-    /// A partition that is not ours has no jobs.
-    pub(super) fn own(&self, id: &JobId) -> Result<(), StoreError> {
-        let ours = id.partition() < self.settings.partitions;
-        if ours { Ok(()) } else { Err(StoreError::Unknown(id.to_string())) }
     }
 }
 

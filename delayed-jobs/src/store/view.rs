@@ -93,7 +93,8 @@ impl Store {
     ///
     /// [`StoreError::Away`].
     pub async fn overview(&self) -> Result<Overview, StoreError> {
-        let partitions = 0..self.settings().partitions;
+        self.refresh().await?;
+        let partitions = 0..self.partitions();
         let views = try_join_all(partitions.map(|partition| self.view(partition))).await?;
         let mut ahead = vec![0; SECONDS_AHEAD];
         for (_, of_one) in &views {

@@ -140,3 +140,54 @@ async fn a_notice_that_is_lost_is_noticed() {
     assert!(late < 400, "it was found before it was due, and not by chance after: {late} ms late");
     node.stop().await;
 }
+
+/// Partitions are added while jobs come and fire: nodes, consumers and stores that were there before learn of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_added_under_load_and_keys_stay_where_they_were() {
+    let redis = redis().await;
+    let few = settings(&redis);
+    let store = Store::open(few.clone()).await.unwrap();
+    let one = Node::start(few.clone()).await.unwrap();
+    let keyed = |n: usize| NewJob {
+        idempotency_key: Some(format!("order {n}")),
+        ..job("of a key", 3_000 * MS)
+    };
+    let mut listening = consumer(&few).await;
+    let mut kept = Vec::new();
+    for n in 0..40 {
+        kept.push(store.create(keyed(n)).await.unwrap().id);
+    }
+    let (before, load) = (store.clone(), few.clone());
+    let load = tokio::spawn(async move {
+        let mut ids = fill(&before, 200, 2_000 * MS).await;
+        // A store without a node learns of them when it is asked for lists.
+        until("the first store learns", 10_000 * MS, || async {
+            before.overview().await.unwrap().partitions.len() == 12
+        })
+        .await;
+        ids.extend(fill(&before, 400, 2_000 * MS).await);
+        (ids, load)
+    });
+    let many = Settings { partitions: 12, ..few.clone() };
+    let two = Node::start(many.clone()).await.unwrap();
+    let newer = Store::open(few.clone()).await.unwrap();
+    assert_eq!(newer.partitions(), 12, "a namespace keeps what it was given");
+    until("both nodes hold all", 10_000 * MS, || async { one.held() + two.held() == 12 }).await;
+    assert_eq!((one.held(), two.held()), (6, 6));
+    for (n, id) in kept.iter().enumerate() {
+        for from in [&store, &newer] {
+            assert_eq!(from.create(keyed(n)).await.unwrap().id, *id, "made once");
+            assert_eq!(from.by_key(&format!("order {n}")).await.unwrap(), *id);
+        }
+        assert!(id.partition() < 4);
+    }
+    let (mut ids, _) = load.await.unwrap();
+    assert!(ids.iter().any(|id| id.partition() >= 4), "new jobs lie in the new partitions, too");
+    let far = ids.iter().find(|id| id.partition() >= 4).unwrap();
+    assert!(one.store().get(far).await.is_ok(), "any store finds them");
+    ids.extend(kept);
+    let got = collect(&mut listening, &ids, 20_000 * MS).await;
+    assert!(got.values().all(|deliveries| deliveries.len() == 1), "each came once");
+    one.stop().await;
+    two.stop().await;
+}

@@ -104,7 +104,7 @@ pub(crate) async fn holders(store: &Store) -> HashMap<String, usize> {
 
 /// Waits until all partitions are held by exactly so many nodes.
 pub(crate) async fn shared_by(store: &Store, nodes: usize) {
-    let partitions = usize::from(store.settings().partitions);
+    let partitions = usize::from(store.partitions());
     until(&format!("{nodes} nodes hold all partitions"), 10_000 * MS, || async {
         let holders = holders(store).await;
         holders.len() == nodes && holders.values().sum::<usize>() == partitions
