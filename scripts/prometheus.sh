@@ -22,4 +22,6 @@ if [[ -z $PROMETHEUS ]]; then
 fi
 export PROMETHEUS
 "$PROMETHEUS" --version 2>&1 | head -n 1
+promtool=$(dirname "$PROMETHEUS")/promtool
+[[ ! -x $promtool ]] || "$promtool" check rules delayed-jobs/operations/alerts.yml
 cargo test --quiet --package tickwheel-benches --test observability -- --ignored
