@@ -1,5 +1,5 @@
 //! `delayed-jobs demo`: a Redis, three nodes, producers and consumers, while nodes are killed and paused at
-//! random; then a verdict from books that know nothing of Redis.
+//! random and Sentinel promotes a replica; then a verdict from books that know nothing of Redis.
 //!
 //! * `books` - what was promised and what came
 //! * `load` - producers and consumers; `trouble` - kills and pauses
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use self::books::Books;
 use self::trouble::{Crew, Troubles};
 use crate::client::Client;
-use crate::local::RedisProcess;
+use crate::local::RedisGroup;
 use crate::settings::{Settings, duration, millis, rate};
 
 mod books;
@@ -97,17 +97,16 @@ pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool
 
 async fn run(settings: &DemoSettings, program: &Path) -> Result<Report, Failure> {
     let system = |error: std::io::Error| Failure::System(error.to_string());
-    let redis = RedisProcess::start(&[]).await.map_err(system)?;
+    let mut progress = Progress::new(millis(settings.duration), settings.quiet);
+    progress.phase("starting Redis and nodes");
+    let mut group = RedisGroup::start().await.map_err(system)?;
     let of_nodes = Settings {
-        redis: redis.url(),
         partitions: settings.partitions,
         lease: settings.lease,
         patience: settings.lease / 3,
         window: Duration::from_secs(3),
-        ..Settings::default()
+        ..group.settings()
     };
-    let mut progress = Progress::new(millis(settings.duration), settings.quiet);
-    progress.phase("starting Redis and nodes");
     let crew =
         Crew::start(program, &of_nodes, usize::from(settings.nodes)).await.map_err(system)?;
     let client = Client::new(crew.addresses(), PATIENCE);
@@ -133,9 +132,17 @@ async fn run(settings: &DemoSettings, program: &Path) -> Result<Report, Failure>
         .collect();
     let trouble =
         tokio::spawn(crew.trouble(Arc::clone(&books), settings.seed, settings.lease, end));
+    let (told, half) = (Arc::clone(&books), settings.duration / 2);
+    let failover = tokio::spawn(async move {
+        tokio::time::sleep(half).await;
+        told.tell("Redis killed, its replica promoted".to_owned());
+        group.fail_over().await.map(|()| group)
+    });
     let seconds = watched(&books, &mut progress, started, end).await;
     progress.phase("waiting for what is still to come");
     let troubles: Troubles = trouble.await.map_err(|e| Failure::System(e.to_string()))??;
+    let failed_over = failover.await.map_err(|error| Failure::System(error.to_string()))?;
+    let _group = failed_over.map_err(system)?;
     for producer in producers {
         producer.await.map_err(|error| Failure::System(error.to_string()))?;
     }

@@ -137,6 +137,118 @@ impl RedisProcess {
     }
 }
 
+/// The name by which the sentinel of a [`RedisGroup`] knows the master.
+const MASTER: &str = "master";
+
+/// A master's answer to `ROLE`: what it is, its offset, and address, port and offset of each replica.
+type Role = (String, u64, Vec<(String, String, u64)>);
+
+/// A Redis, its replica, and a sentinel that promotes the replica when the Redis is gone.
+#[derive(Debug)]
+pub struct RedisGroup {
+    master: RedisProcess,
+    replica: RedisProcess,
+    sentinel: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl RedisGroup {
+    /// Starts all three, and waits until the sentinel knows the replica.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_REDIS`], or what the system or a server says.
+    pub async fn start() -> io::Result<Self> {
+        let master = RedisProcess::start(&[]).await?;
+        let of = master.port().to_string();
+        let replica = RedisProcess::start(&["--replicaof", "127.0.0.1", &of]).await?;
+        let (folder, port) = (tempfile::tempdir()?, free_port()?);
+        let file = folder.path().join("sentinel.conf");
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {of} 1\n\
+             sentinel down-after-milliseconds {MASTER} 600\nsentinel failover-timeout {MASTER} 3000\n"
+        );
+        std::fs::write(&file, text)?;
+        let program = redis_program().unwrap_or_default();
+        let mut sentinel = Command::new(program);
+        sentinel.arg(file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null());
+        let sentinel = sentinel.kill_on_drop(true).spawn()?;
+        let group = Self { master, replica, sentinel, port, _folder: folder };
+        let known = || async {
+            let mut command = redis::cmd("SENTINEL");
+            let replicas: Result<Vec<redis::Value>, _> =
+                ask(group.port, command.arg("REPLICAS").arg(MASTER)).await;
+            // Of the replicas the master names those that have all that was there before them.
+            replicas.is_ok_and(|known| known.len() == 1)
+                && ask::<Role>(group.master.port(), &redis::cmd("ROLE"))
+                    .await
+                    .is_ok_and(|role| role.2.len() == 1)
+        };
+        let start = Instant::now();
+        while !known().await {
+            if start.elapsed() > START {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no sentinel answers"));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(group)
+    }
+
+    /// Settings that lead to whoever is master; the first sentinel that they name does not exist.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings {
+            redis: format!("redis://127.0.0.1:1,redis://127.0.0.1:{}", self.port),
+            redis_sentinel: Some(MASTER.to_owned()),
+            ..Settings::default()
+        }
+    }
+
+    /// Kills the master once the replica has all that was accepted; the sentinel does the rest.
+    ///
+    /// # Errors
+    ///
+    /// What the system or the server says.
+    pub async fn fail_over(&mut self) -> io::Result<()> {
+        let port = self.master.port();
+        let mut pause = redis::cmd("CLIENT");
+        let _: () = ask(port, pause.arg("PAUSE").arg(5000).arg("WRITE")).await?;
+        let start = Instant::now();
+        loop {
+            let (_, written, replicas): Role = ask(port, &redis::cmd("ROLE")).await?;
+            if replicas.iter().any(|replica| replica.2 >= written) {
+                break;
+            }
+            if start.elapsed() > Duration::from_secs(4) {
+                return Err(io::Error::other("the replica does not keep up"));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.master.kill().await
+    }
+
+    /// The server that is the replica until [`fail_over`](Self::fail_over).
+    #[must_use]
+    pub fn replica(&self) -> &RedisProcess {
+        &self.replica
+    }
+
+    /// Whether the sentinel runs.
+    pub fn is_watched(&mut self) -> bool {
+        self.sentinel.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+}
+
+/// Asks a server of this machine.
+async fn ask<T: redis::FromRedisValue>(port: u16, command: &redis::Cmd) -> io::Result<T> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}"));
+    let client = client.map_err(io::Error::other)?;
+    let connection = client.get_multiplexed_async_connection().await;
+    let mut connection = connection.map_err(io::Error::other)?;
+    command.query_async(&mut connection).await.map_err(io::Error::other)
+}
+
 /// A node in a process of its own.
 #[derive(Debug)]
 pub struct NodeProcess {

@@ -46,8 +46,8 @@ pub(super) fn report(
         interrupted: false,
         phases: vec![phase],
         notes: vec![
-            "Redis, nodes, producers and consumers share this machine, and nodes are killed and paused: \
-             the lateness includes leases that had to run out."
+            "Redis, nodes, producers and consumers share this machine, nodes are killed and paused, and \
+             half-way Redis is killed and its replica promoted: the lateness includes all of that."
                 .to_owned(),
             "Duplicates are what at-least-once means: consumers die before they acknowledge. They \
              are told by the job's id."

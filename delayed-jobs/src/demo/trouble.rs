@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use tickwheel_loadtest::parts::Failure;
 
+use super::PATIENCE;
 use super::books::Books;
 use crate::local::NodeProcess;
 use crate::settings::Settings;
@@ -99,12 +100,20 @@ impl Crew {
         }
     }
 
-    /// On the same port, where clients look for it.
+    /// Starts it on the same port, where clients look for it; again and again while Redis is away, as systemd does.
     async fn restart(&mut self, victim: usize) -> Result<(), Failure> {
         let address = self.nodes[victim].address().trim_start_matches("http://").to_owned();
-        let node = NodeProcess::start(&self.program, &self.settings, &address).await;
-        self.nodes[victim] = node.map_err(system)?;
-        Ok(())
+        let start = Instant::now();
+        loop {
+            match NodeProcess::start(&self.program, &self.settings, &address).await {
+                Ok(node) => {
+                    self.nodes[victim] = node;
+                    return Ok(());
+                }
+                Err(error) if start.elapsed() > PATIENCE => return Err(system(error)),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use delayed_jobs::local::{NodeProcess, RedisProcess, redis_program};
+use delayed_jobs::local::{NodeProcess, RedisGroup, RedisProcess};
 use delayed_jobs::{Client, Settings, Store, StoreError, When};
 use serde_json::{Value, json};
 
@@ -202,64 +202,25 @@ async fn cluster_server() -> RedisProcess {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_by_sentinel_is_followed() {
-    let mut master = redis().await;
-    let of = master.port().to_string();
-    let replica = RedisProcess::start(&["--replicaof", "127.0.0.1", &of]).await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let port = replica.port() + 1;
-    let text = format!(
-        "port {port}\nbind 127.0.0.1\nsentinel monitor mine 127.0.0.1 {of} 1\n\
-         sentinel down-after-milliseconds mine 600\nsentinel failover-timeout mine 3000\n"
-    );
-    std::fs::write(folder.path().join("sentinel.conf"), text).unwrap();
-    let mut sentinel = Sentinel(
-        Command::new(redis_program().unwrap())
-            .arg(folder.path().join("sentinel.conf"))
-            .arg("--sentinel")
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let mut group = RedisGroup::start().await.unwrap();
     let settings = Settings {
-        redis_sentinel: Some("mine".to_owned()),
-        ..settings_of(format!("redis://127.0.0.1:1,redis://127.0.0.1:{port}"))
+        redis: group.settings().redis,
+        redis_sentinel: group.settings().redis_sentinel,
+        ..settings_of(String::new())
     };
-    until("the sentinel knows the replica", 20_000 * MS, || async {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
-        let Ok(mut connection) = client.get_multiplexed_async_connection().await else {
-            return false;
-        };
-        let known: Result<Vec<redis::Value>, _> =
-            redis::cmd("SENTINEL").arg("REPLICAS").arg("mine").query_async(&mut connection).await;
-        known.is_ok_and(|known| known.len() == 1) && Store::open(settings.clone()).await.is_ok()
-    })
-    .await;
     let node = node(&settings).await;
     works(&settings, &node).await;
     let store = Store::open(settings.clone()).await.unwrap();
     let ids = fill(&store, 100, 6_000 * MS).await;
-    until("the replica has them", 5_000 * MS, || async {
-        say(&master, "WAIT 1 100").await == Ok(redis::Value::Int(1))
-    })
-    .await;
-    master.kill().await.unwrap();
+    group.fail_over().await.unwrap();
     until("jobs are accepted by the new master", 30_000 * MS, || async {
         create(&node).await.0 == 201
     })
     .await;
-    let role = say(&replica, "ROLE").await.unwrap();
+    let role = say(group.replica(), "ROLE").await.unwrap();
     assert!(format!("{role:?}").contains("master"), "{role:?}");
     collect(&mut consumer(&settings).await, &ids, 20_000 * MS).await;
-    assert!(sentinel.0.try_wait().unwrap().is_none(), "the sentinel runs");
-}
-
-struct Sentinel(std::process::Child);
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    assert!(group.is_watched(), "the sentinel runs");
 }
 
 #[tokio::test(flavor = "multi_thread")]
