@@ -130,7 +130,7 @@ fn a_batch_wakes_a_sleeping_loop_once_and_all_of_it_fires_in_order() {
 }
 
 #[test]
-fn what_a_limit_refuses_comes_back_with_its_deadline() {
+fn a_batch_beyond_the_limit_returns_payloads_and_deadlines() {
     fn is_shared<E: std::error::Error + Send + Sync + 'static>(_: &E) {}
     const _: fn(&BatchError<tickwheel::TimerTask>) = is_shared;
     let timer = quiet(by_hand().clock(ManualClock::new()).max_pending(3));

@@ -212,7 +212,7 @@ fn a_small_budget_changes_the_bound_by_as_much() {
 }
 
 #[test]
-fn what_waits_in_a_backlog_can_be_cancelled_and_moved() {
+fn timers_in_the_backlog_can_be_cancelled_and_moved() {
     let (mut front, meter, clock) = local(1000);
     let keys: Vec<_> = (0..MANY).map(|payload| front.schedule(100 * MS, payload)).collect();
     clock.set(Time::ZERO + 110 * MS);

@@ -289,7 +289,7 @@ macro_rules! on_every_loop_front {
 }
 
 #[test]
-fn what_is_due_can_be_pulled_and_left_at_any_time() {
+fn expirations_can_be_dropped_at_any_point() {
     macro_rules! pulled {
         ($timer:ident, [$($delay:expr)?]) => {{
             let then = NOW + HOUR;

@@ -90,7 +90,7 @@ fn a_body_may_take_longer_than_its_pauses() {
 }
 
 #[test]
-fn who_reads_slowly_is_not_cut_off() {
+fn a_slow_reader_is_not_cut_off() {
     on_one_thread(async {
         let mut body = ask(&IdleBodyLayer::new(LIMIT / 4), &[Some(Duration::ZERO); 3]).await;
         let mut length = 0;

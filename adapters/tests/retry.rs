@@ -65,7 +65,7 @@ async fn the_last_answer_counts_when_the_tries_are_used_up() {
 }
 
 #[tokio::test]
-async fn what_no_retry_helps_is_passed_on() {
+async fn permanent_errors_are_not_retried() {
     let (address, asked) = moody_server(u32::MAX).await;
     let never = RetryLayer::new(Backoff::new(FIRST, FIRST, 2), |_: &io::Result<u8>| false);
     assert!(never.layer(service_fn(ask)).oneshot(address).await.is_err());

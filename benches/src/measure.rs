@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_child_prints_is_understood() {
+    fn the_output_of_a_child_is_parsed() {
         let text = "ns/pair\t8.25\nnoise of a library\nbytes/timer\t48\n";
         let expected = [("ns/pair".to_owned(), 8.25), ("bytes/timer".to_owned(), 48.0)];
         assert_eq!(parse(text), expected);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn text_that_is_no_id_is_refused() {
         let long = format!("1-{}", "a".repeat(500));
         for text in [
             "",

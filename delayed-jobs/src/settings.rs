@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn a_bad_setting_is_named_with_its_range() {
         assert_eq!(Settings::default().check(), Ok(()));
         let bad = [
             (Settings { namespace: "a b".to_owned(), ..Settings::default() }, "letters"),

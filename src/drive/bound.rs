@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_live_and_a_floor_are_not_too_many() {
+    fn twice_the_pending_entries_and_a_floor_are_not_too_many() {
         assert!(!too_many(ZOMBIE_FLOOR, || 0) && too_many(ZOMBIE_FLOOR + 1, || 0));
         let live = || ZOMBIE_FLOOR;
         assert!(!too_many(3 * ZOMBIE_FLOOR, live) && too_many(3 * ZOMBIE_FLOOR + 1, live));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_start_over_when_cores_run_out_and_engines_go_on_where_the_last_one_ended() {
+    fn workers_reuse_cores_and_engines_continue_the_round() {
         let three = Cores::with([2, 3, 7], None);
         let deal = |pinning: &Pinning, shards| deal(pinning, &three, shards);
         assert_eq!(deal(&Pinning::List(vec![7, 2]), 3), [Some(7), Some(2), Some(7)]);

@@ -146,7 +146,7 @@ fn a_dead_thread_leaves_its_block_to_its_heir() {
 /// Everything that can be left behind: blocks in the queue, open ones, the head itself open or read to its end, a block
 /// that was prepared and never used; and the order of the drops. The sanitizers see what is freed twice or never.
 #[test]
-fn whatever_is_left_is_freed_once() {
+fn an_inbox_frees_its_blocks_once() {
     for written in [0, 1, 7, 8, 9, 40, 41, 200] {
         for (drains, reader_first) in [(0, true), (1, true), (1, false), (2, false)] {
             let mut reader = Reader::new();

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_is_moved_only_where_that_is_not_the_end() {
+    fn a_settled_deadline_moves_only_if_it_is_not_final() {
         let deadline = Deadline::default();
         deadline.set(5);
         let stale = deadline.load();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_ask_for_is_not_overwritten() {
+    fn the_owner_keeps_a_movers_deadline() {
         let deadline = Deadline::default();
         deadline.set_settled(10);
         deadline.show(20);

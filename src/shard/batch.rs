@@ -83,7 +83,7 @@ mod tests {
     use crate::wheel::{AnyWheel, Hierarchical};
 
     #[test]
-    fn what_a_stop_has_left_of_a_batch_comes_back_in_the_order_in_which_it_came() {
+    fn a_stop_returns_the_rest_of_a_batch_in_order() {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| true));
         let (producer, rate) = (owner.handle().producer(0), TickRate::new(1_000_000));

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_relies_on_a_wake_that_has_failed() {
+    fn producers_do_not_rely_on_a_failed_wake() {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
         let owner = sleeping(move || counted.fetch_add(1, Ordering::SeqCst) >= 2);

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_relies_on_another_movers_message() {
+    fn movers_do_not_rely_on_each_others_message() {
         let mut moving = State::default().armed(Phase::Pending);
         while !moving.has_most_movers() {
             moving = moving.moving();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emptied_takes_nothing_of_its_neighbours_along() {
+    fn emptying_a_piece_leaves_its_neighbours() {
         let taken = takes_pages_back();
         // Neighbours in the allocator's heap, no piece of which begins or ends with a page.
         let piece = || (0..3000).map(|_| AtomicU64::new(7)).collect();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_reads_as_zero_and_serves_again() {
+    fn returned_memory_reads_as_zero_and_serves_again() {
         if !takes_pages_back() {
             return;
         }

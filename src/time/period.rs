@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_in_time_or_late_by_less_than_a_period_goes_on_from_the_nominal_deadline() {
+    fn a_period_less_than_one_late_counts_from_its_nominal_deadline() {
         for missed in ALL {
             for now in [100, 101, 109] {
                 assert_eq!(rate(10, missed).next(time(100), time(now)), time(110), "{missed:?}");

@@ -61,7 +61,7 @@ fn an_engine_without_handles_is_freed_with_its_last_timer() {
 }
 
 #[test]
-fn an_engine_with_handles_is_freed_by_the_next_build_or_retirement_after_the_last_one() {
+fn the_next_build_or_retirement_frees_an_engine_without_handles() {
     for by_a_build in [false, true] {
         let (probe, other) = (Probe::new(), by_hand(&Probe::new()));
         let timer = by_hand(&probe);

@@ -247,7 +247,7 @@ fn ten_years_of_a_server_are_exact_to_the_tick_on_the_hashed_wheel() {
 }
 
 #[test]
-fn a_server_that_starts_shortly_before_a_boundary_is_exact_with_a_far_timer_present() {
+fn a_start_shortly_before_a_boundary_is_exact_beside_a_far_timer() {
     for power in [30_u64, 31, 32, 36, 42] {
         for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 64 }] {
             let boundary = 1_u64 << power;

@@ -7,7 +7,7 @@ use tickwheel::{
 };
 
 #[test]
-fn what_has_passed_is_due_at_once_whatever_the_tick() {
+fn past_deadlines_are_due_immediately_for_any_tick() {
     macro_rules! passed {
         ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
             let past = NOW - 4000 * MS;
@@ -71,7 +71,7 @@ fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
 }
 
 #[test]
-fn what_has_passed_is_due_at_once_in_batches_and_through_handles() {
+fn past_deadlines_are_due_immediately_in_batches_and_handles() {
     let past = NOW - 4000 * MS;
     let instant = Instant::now().checked_sub(MS).expect("the machine runs for longer");
     let mixed = || {
@@ -96,7 +96,7 @@ fn what_has_passed_is_due_at_once_in_batches_and_through_handles() {
 }
 
 #[test]
-fn what_has_passed_by_the_machines_clock_is_due_at_once() {
+fn an_instant_in_the_past_is_due_immediately() {
     let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     for round in 0..1000 {
@@ -111,7 +111,7 @@ fn what_has_passed_by_the_machines_clock_is_due_at_once() {
 
 /// 9 s are said to be now, so a poll that is told of an earlier time counts as one at 9 s.
 #[test]
-fn what_has_passed_is_not_early_if_a_loops_time_goes_back() {
+fn no_timer_is_early_when_a_loops_time_goes_back() {
     let mut timer = event_loop_of(HOUR, standing());
     timer.schedule(NOW, NOW - MS, 1).unwrap();
     let mut lateness = None;

@@ -11,7 +11,7 @@ use tickwheel::{
 };
 
 #[test]
-fn what_is_ready_in_time_has_its_output() {
+fn a_future_that_is_ready_in_time_returns_its_output() {
     let rig = Rig::new();
     let bell = Bell::new();
     assert_eq!(poll(&mut rig.timer.timeout(ms(5), ready(7)), &bell), Poll::Ready(Ok(7)));
@@ -29,7 +29,7 @@ fn what_is_ready_in_time_has_its_output() {
 }
 
 #[test]
-fn what_is_not_ready_has_elapsed() {
+fn a_future_that_is_not_ready_elapses() {
     let rig = Rig::new();
     let bell = Bell::new();
     let mut timed = rig.timer.timeout(ms(5), pending::<()>());
@@ -50,7 +50,7 @@ fn what_is_not_ready_has_elapsed() {
 }
 
 #[test]
-fn what_has_elapsed_is_not_polled_again_until_it_has_more_time() {
+fn an_elapsed_timeout_polls_its_future_only_after_a_reset() {
     let rig = Rig::new();
     let (bell, mut polls) = (Bell::new(), 0);
     let mut timed = rig.timer.timeout(

@@ -41,7 +41,7 @@ fn the_deadline_counts_from_the_making() {
 }
 
 #[test]
-fn what_is_ready_at_the_first_poll_costs_no_timer() {
+fn a_ready_future_costs_no_timer() {
     let rig = Rig::new();
     rig.clock.advance(secs(10));
     let now = rig.timer.now();

@@ -82,7 +82,7 @@ impl Wake for Slow {
 }
 
 #[test]
-fn where_slow_handlers_are_looked_for_lateness_counts_wakers_too() {
+fn lateness_counts_wakers_beside_a_slow_handler_hook() {
     let clock = ManualClock::new();
     let builder = Builder::new().shards(1).drive(Drive::Manual).clock(clock.clone());
     let timer: Timer = builder.on_slow_handler(ms(1000), |_| ()).build().unwrap();

@@ -377,7 +377,7 @@ fn the_smallest_budget_makes_headway_beside_a_log_that_fills_and_empties() {
 /// A regression: with a far timer in the log, what a handler scheduled for now was kept back there, too, and
 /// fired in the same poll.
 #[test]
-fn what_a_handler_schedules_for_now_waits_while_a_far_timer_is_young() {
+fn a_handlers_timer_for_now_waits_beside_a_young_far_timer() {
     for mut timer in timers() {
         timer.schedule(ms(0), for_ms(100_000), ()).unwrap();
         timer.schedule(ms(0), for_ms(10), ()).unwrap();

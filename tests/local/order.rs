@@ -61,7 +61,7 @@ fn few_timers_that_never_leave_the_log_together() {
 }
 
 #[test]
-fn as_many_timers_as_a_log_grows_for() {
+fn a_log_grows_for_its_timers() {
     run(WheelKind::Hierarchical, 1_500, 3_000, 3);
 }
 

@@ -202,7 +202,7 @@ fn a_thread_without_a_place_gets_its_timer_back() {
 
 /// What answers no error finds its place among those that the build has made.
 #[test]
-fn what_cannot_be_refused_needs_no_memory() {
+fn calls_that_return_no_error_need_no_memory() {
     if crate::in_a_process_of_its_own() {
         return;
     }

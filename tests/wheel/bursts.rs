@@ -62,7 +62,7 @@ fn a_tick_that_is_no_burst_keeps_its_order() {
 }
 
 #[test]
-fn what_was_filed_for_the_tick_of_a_burst_shortly_before_it_comes_in_time() {
+fn a_late_entry_for_the_tick_of_a_burst_is_yielded_in_time() {
     for tick in [300, 5_000, 300_000] {
         let mut wheel = Hierarchical::new();
         (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));

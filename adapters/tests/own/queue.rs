@@ -58,7 +58,7 @@ fn items_come_out_in_the_order_of_their_deadlines_and_never_early() {
 }
 
 #[test]
-fn what_has_passed_comes_out_at_once_whatever_the_tick() {
+fn past_deadlines_are_yielded_immediately_for_any_tick() {
     let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
     let rig = Rig::with(|builder| builder.tick(HOUR));
     let bell = Bell::new();
@@ -137,7 +137,7 @@ fn an_item_in_front_of_all_others_moves_the_one_timer() {
 }
 
 #[test]
-fn who_found_it_empty_is_woken_by_the_next_item_and_who_waits_by_the_last_ones_end() {
+fn a_waiting_stream_is_woken_by_an_item_or_the_end() {
     let rig = Rig::new();
     let bell = Bell::new();
     let mut queue = DelayQueue::on(&rig.timer);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_time_is_said() {
+    fn an_invalid_time_is_explained() {
         for (text, hint) in [
             ("{}", "exactly one"),
             (r#"{"delay_ms": 1, "due_ms": 1}"#, "exactly one"),

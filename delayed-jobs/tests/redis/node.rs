@@ -42,7 +42,7 @@ async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_due_while_no_node_was_there_fires_at_once() {
+async fn jobs_due_without_a_node_fire_when_one_starts() {
     let redis = redis().await;
     let settings = settings(&redis);
     let store = Store::open(settings.clone()).await.unwrap();
@@ -84,7 +84,7 @@ async fn nodes_share_the_partitions_and_give_them_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_consumer_does_not_acknowledge_comes_again_to_another() {
+async fn an_unacknowledged_job_is_delivered_to_another_consumer() {
     let redis = redis().await;
     let settings = settings(&redis);
     let node = Node::start(settings.clone()).await.unwrap();

@@ -160,7 +160,7 @@ impl Wheel {
 /// Steps of a timer's owner at random: what is inserted of each tick comes in the order of arrival, all that lives
 /// comes once and in time, and nothing is forgotten after any sealing, inserting and sweeping in between.
 #[test]
-fn what_is_sealed_is_filed_in_order_and_in_time() {
+fn sealed_entries_are_inserted_in_order_and_in_time() {
     let (mut sealed, mut swept, mut dropped, mut in_time) = (0, 0, 0, 0);
     for (seed, shortest, dying) in [(1, 600, 4), (2, 5_000, 2), (3, 1, 3), (4, 600, 1)] {
         let mut random = seed;
@@ -232,7 +232,7 @@ fn what_is_sealed_is_filed_in_order_and_in_time() {
 }
 
 #[test]
-fn what_is_sealed_is_not_overtaken_at_short_notice() {
+fn sealed_entries_are_not_overtaken_at_short_notice() {
     let mut log = Log::default();
     for index in 0..LARGEST as u32 {
         insert(&mut log, &vec![false; LARGEST], &mut Vec::new(), entry(index, 600));
@@ -293,7 +293,7 @@ fn sealed(count: usize) -> Log {
 }
 
 #[test]
-fn what_finds_no_room_in_the_wheel_stays_in_order() {
+fn entries_without_room_in_the_wheel_stay_in_order() {
     let mut log = sealed(6_000);
     let mut inserted = Vec::new();
     insert(&mut log, &[false; 6_001], &mut Vec::new(), entry(6_000, 11_000));

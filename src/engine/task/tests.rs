@@ -59,7 +59,7 @@ fn closures_of_every_size_and_alignment_run_or_drop_once() {
 }
 
 #[test]
-fn what_is_small_is_decided_by_size_and_alignment() {
+fn size_and_alignment_decide_what_is_stored_inline() {
     const { assert!(is_small::<[usize; 3]>() && is_small::<()>()) };
     const { assert!(!is_small::<[usize; 4]>() && !is_small::<Aligned>()) };
 }

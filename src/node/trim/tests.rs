@@ -49,7 +49,7 @@ impl Scene {
 }
 
 #[test]
-fn what_is_kept_counts_in_nodes_if_they_are_small_and_in_bytes_if_not() {
+fn the_kept_reserve_is_in_nodes_or_bytes_by_their_size() {
     const { assert!(KEPT == KEPT_NODES && kept::<[u8; 100]>() == KEPT_NODES) };
     const { assert!(kept::<[u8; 4096]>() == KEPT_BYTES / 4112) };
     const { assert!(kept::<[u8; 1 << 20]>() == LEAST_KEPT) };
@@ -92,7 +92,7 @@ fn scattered_timers_keep_a_trim_from_beginning_until_they_end() {
 
 /// Timers that live in the midst of a burst stay, and every node serves again, in a generation of its own.
 #[test]
-fn nobody_loses_a_node_and_no_generation_comes_twice() {
+fn no_node_is_lost_and_no_generation_repeats() {
     if !takes_pages_back() {
         return;
     }
@@ -120,7 +120,7 @@ fn nobody_loses_a_node_and_no_generation_comes_twice() {
 
 /// Nodes that are not given back pass through the magazines and come out again, to the last one.
 #[test]
-fn all_that_is_kept_serves_again() {
+fn kept_nodes_serve_again() {
     if !takes_pages_back() {
         return;
     }

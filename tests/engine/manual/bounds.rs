@@ -66,7 +66,7 @@ fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
 }
 
 #[test]
-fn what_the_engine_holds_is_told_whether_or_not_it_has_turned() {
+fn held_bytes_are_reported_before_and_after_a_turn() {
     const TIMERS: u64 = 50_000;
     let at = Setup::by_hand();
     let (timer, _fired) = at.recording();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tickwheel::{Clock, Drive, Expired, Key, ManualClock, StopError, Time, Timer, TurnError};
 
 #[test]
-fn what_a_handler_schedules_fires_in_a_later_turn() {
+fn timers_that_a_handler_schedules_fire_in_a_later_turn() {
     let at = Setup::by_hand();
     let (fired, log) = Fired::pair();
     let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
@@ -155,7 +155,7 @@ fn stuck(at: &Setup) -> (Timer<u64>, Receiver<()>, Sender<()>, Fired) {
 }
 
 #[test]
-fn nobody_waits_for_a_handler_that_hangs() {
+fn a_hanging_handler_delays_no_caller() {
     each_setup(|at| {
         let (timer, is_in, let_go, fired) = stuck(at);
         timer.schedule(Duration::ZERO, 0).unwrap();

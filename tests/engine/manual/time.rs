@@ -237,7 +237,7 @@ fn a_clock_that_goes_back_fires_nothing_early() {
 }
 
 #[test]
-fn what_fires_together_is_complete() {
+fn timers_that_fire_together_all_fire() {
     each_recording(|at, timer, fired| {
         for id in 0..10_000 {
             timer.schedule(us(id), id).unwrap();

@@ -185,7 +185,7 @@ fn a_waker_that_panics_harms_no_caller() {
 }
 
 #[test]
-fn what_cannot_be_driven_says_why() {
+fn a_shard_that_cannot_be_driven_says_why() {
     let timer: Timer = one_shard().shards(2).build().unwrap();
     assert_eq!(timer.drive_shard(2).unwrap_err(), TurnError::NoShard { shard: 2, shards: 2 });
     let mut first = timer.drive_shard(0).unwrap();

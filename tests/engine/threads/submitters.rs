@@ -66,7 +66,7 @@ fn submitters_of_many_threads_race_with_a_stop() {
 /// A submitter in a thread-local lives on when the thread's number would have been given back.
 #[test]
 #[cfg_attr(windows, ignore = "no thread begins there while another one destroys its thread-locals")]
-fn a_submitter_that_outlives_its_threads_other_locals_shares_its_place_with_nobody() {
+fn a_submitter_that_outlives_other_locals_keeps_its_slot() {
     struct Late(Submitter<'static, u64>);
     impl Drop for Late {
         fn drop(&mut self) {

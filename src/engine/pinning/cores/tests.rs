@@ -84,7 +84,7 @@ fn version_one_and_the_mixture_of_both_are_read() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_quota() {
+fn an_unreadable_file_sets_no_quota() {
     let groups = Groups::new("odd");
     for text in ["", "max", "100000", "x 100000", "100000 0", "1 2 3"] {
         groups.write("odd", &[("cpu.max", text)]);
