@@ -137,7 +137,7 @@ fn push_behind_an_earlier_message_or_drain() {
 /// The same where the producer's fence is the owner's `membarrier`.
 #[test]
 fn light_push_behind_an_earlier_message_or_drain() {
-    explore(bounded_when_quick(3), || push_or_drain(true));
+    explore(bounded(4, 3), || push_or_drain(true));
 }
 
 fn push_or_drain(is_light: bool) {
