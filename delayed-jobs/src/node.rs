@@ -52,6 +52,7 @@ impl Node {
         let (tokens, limited) =
             (Tokens::new(settings.tokens.clone()), settings.max_pending.or(settings.max_unread));
         let store = Store::open(settings).await?;
+        store.grow().await?;
         if store.durability().await.is_ok_and(|d| d.word() == "none") {
             tracing::warn!("Redis keeps no append-only file: jobs end with its process");
         }

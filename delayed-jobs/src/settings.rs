@@ -44,8 +44,8 @@ pub struct Settings {
     /// Begins every key, so that several systems can share a server
     #[arg(long, default_value = "jobs", value_name = "NAME")]
     pub namespace: String,
-    /// Into how many parts the jobs are divided, 1 to 4096: the most nodes that can share the work. A namespace that
-    /// has fewer gets more; it never has fewer than before
+    /// Into how many parts the jobs are divided, 1 to 4096: the most nodes that can share the work. A node adds some to
+    /// a namespace that has fewer; it never has fewer than before
     #[arg(long, default_value = "16", value_name = "N")]
     pub partitions: u16,
     /// How long a partition stays with a node that is silent, at least 100 ms

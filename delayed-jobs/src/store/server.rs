@@ -75,7 +75,7 @@ impl Store {
         Ok(())
     }
 
-    /// Notes layout and window, or compares them with what was noted, and adds partitions that are missing.
+    /// Notes layout, window and partitions, or compares the first two with what was noted.
     async fn prepare(&mut self) -> Result<(), StoreError> {
         let mut loan = self.link.loan().await?;
         let key = self.noted();
@@ -96,12 +96,26 @@ impl Store {
             }
         }
         drop(loan);
-        let mut call = script!("partitions").key(key);
-        call.arg(self.settings.partitions);
+        self.key_partitions = self.count_partitions(false).await?;
+        Ok(())
+    }
+
+    /// Adds partitions if the namespace has fewer than the settings want.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] and its like.
+    pub(crate) async fn grow(&self) -> Result<(), StoreError> {
+        self.count_partitions(true).await.map(drop)
+    }
+
+    /// Learns how many partitions there are; how many of them keys lead to.
+    async fn count_partitions(&self, grow: bool) -> Result<u16, StoreError> {
+        let mut call = script!("partitions").key(self.noted());
+        call.arg(self.settings.partitions).arg(u8::from(grow));
         let (partitions, key_partitions) = self.call(&call).await?.value;
         self.learn(partitions);
-        self.key_partitions = key_partitions;
-        Ok(())
+        Ok(key_partitions)
     }
 
     /// Asks for nothing, the way a job is accepted.

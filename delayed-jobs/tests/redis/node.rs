@@ -169,6 +169,7 @@ async fn partitions_are_added_under_load_and_keys_stay_where_they_were() {
         (ids, load)
     });
     let many = Settings { partitions: 12, ..few.clone() };
+    assert_eq!(Store::open(many.clone()).await.unwrap().partitions(), 4, "only nodes add some");
     let two = Node::start(many.clone()).await.unwrap();
     let newer = Store::open(few.clone()).await.unwrap();
     assert_eq!(newer.partitions(), 12, "a namespace keeps what it was given");
