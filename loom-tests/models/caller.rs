@@ -3,8 +3,8 @@
 use super::harness::Payload;
 use super::world::World;
 use crate::drive::Fate;
-use crate::node::moves::Rescheduled;
 use crate::node::periodic::Call;
+use crate::node::record::Rescheduled;
 use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, spawn_with};
 use super::world::{Decided, World};
-use crate::node::moves::Rescheduled;
+use crate::node::record::Rescheduled;
 use std::sync::Arc;
 
 /// After a confirmed move out the timer does not fire at its old deadline.

@@ -5,7 +5,7 @@
 
 use super::harness::{Probe, UNBOUNDED, bounded, explore, spawn};
 use crate::engine::retired::{Retired, RetiredEngines, TimerCount};
-use crate::shard::thread_state::ThreadState;
+use crate::shard::handle::ThreadState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Plain;
 

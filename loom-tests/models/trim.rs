@@ -6,7 +6,7 @@
 
 use super::harness::{Ledger, Payload, bounded, bounded_when_quick, explore, spawn_with};
 use crate::node::magazine::{CAPACITY, ThreadCache};
-use crate::node::moves::Rescheduled;
+use crate::node::record::Rescheduled;
 use crate::node::regions::{Regions, Run};
 use crate::node::table::{Armed, Table};
 use crate::node::trim::Trim;

@@ -7,7 +7,7 @@
 use super::harness::{Ledger, Payload};
 use crate::drive::Fate;
 use crate::node::magazine::{CAPACITY, ThreadCache};
-use crate::node::moves::Rescheduled;
+use crate::node::record::Rescheduled;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
 use std::collections::HashSet;

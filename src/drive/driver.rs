@@ -4,8 +4,8 @@
 //! timer again, and a handler that panics leaves nothing half done.
 
 use super::bound::{SWEEP_PER_LOOK, SealPolicy, ZombieBound};
-use super::deferred::Deferred;
 use super::log::Log;
+use super::turn::Deferred;
 use super::turn::Token;
 use super::{Fate, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Wheel, no_memory};

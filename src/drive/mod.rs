@@ -9,13 +9,11 @@
 //! | `store` | [`TimerStore`]: what the driver asks about an entry |
 //! | `driver` | [`Driver`]: one turn after the other |
 //! | `bound` | [`ZombieBound`](bound::ZombieBound): the sweep that keeps zombies few |
-//! | `deferred` | entries that wait for the next turn |
-//! | `turn` | [`TurnState`]: a turn under way |
+//! | `turn` | [`TurnState`]: a turn under way, and the entries that wait for the next one |
 //! | `log`, `block` | [`Log`](log::Log): where entries wait before they are inserted |
 
 mod block;
 mod bound;
-mod deferred;
 mod driver;
 mod log;
 mod store;

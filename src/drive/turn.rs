@@ -1,6 +1,9 @@
-//! A turn under way.
+//! A turn under way, and the entries that wait for the next one.
 
+use super::{TimerStore, ZOMBIE_FLOOR};
+use crate::wheel::{Entry, Wheel};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// A turn under way: what it is about and what it may still do.
 ///
@@ -51,5 +54,56 @@ impl Token {
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         Arc::strong_count(&self.0) > 1
+    }
+}
+
+/// Entries inserted during a turn that are due already: they wait for the next turn, so that a handler that schedules
+/// zero delays for ever cannot keep a turn going.
+pub(super) struct Deferred {
+    pub(super) entries: Vec<Entry>,
+    /// Entries at which the dead among them are looked for.
+    limit: usize,
+}
+
+impl Default for Deferred {
+    fn default() -> Self {
+        Self { entries: Vec::new(), limit: ZOMBIE_FLOOR as usize }
+    }
+}
+
+impl Deferred {
+    /// Appends an entry; false if there is no memory.
+    pub(super) fn push(&mut self, entry: Entry) -> bool {
+        let has_room = self.entries.try_reserve(1).is_ok();
+        if has_room {
+            self.entries.push(entry);
+        }
+        has_room
+    }
+
+    /// Inserts all of them.
+    #[inline]
+    pub(super) fn insert(&mut self, wheel: &mut impl Wheel) {
+        if !self.entries.is_empty() {
+            self.insert_some(wheel);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert_some(&mut self, wheel: &mut impl Wheel) {
+        self.entries.drain(..).for_each(|entry| wheel.insert(entry));
+        // What one turn with very many of them took goes back.
+        self.entries.shrink_to(ZOMBIE_FLOOR as usize);
+    }
+
+    /// Removes the dead if there are many, as a handler leaves them that moves timers to and fro for long; how many.
+    pub(super) fn remove_dead(&mut self, store: &impl TimerStore) -> usize {
+        let before = self.entries.len();
+        if before >= self.limit {
+            self.entries.retain(|entry| store.is_live(entry));
+            self.limit = (2 * self.entries.len()).max(ZOMBIE_FLOOR as usize);
+        }
+        before - self.entries.len()
     }
 }

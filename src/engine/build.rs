@@ -2,14 +2,14 @@
 
 use super::builder::Builder;
 use super::driven::Seat;
-use super::handler::{self, Executor, through_executor};
 use super::hold;
+use super::inner::EngineStatus;
 use super::inner::{EngineOwner, Handler, Inner, ShardWorker};
 use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
 use super::settings::IdleStrategy;
-use super::state::EngineStatus;
+use super::shard_worker::{self, Executor, through_executor};
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain::Contained;
@@ -172,7 +172,7 @@ impl Builder {
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };
             let handler = Contained::new("a handler", handler);
             let starvation = pinning::Starvation::of(&self.pinning);
-            let wake_batch = handler::wake_batch::<T>();
+            let wake_batch = shard_worker::wake_batch::<T>();
             workers.push(ShardWorker {
                 owner,
                 parker,
@@ -228,8 +228,12 @@ impl Builder {
             timers: CachePadded::default(),
             hold,
             retire: hold::retire,
-            waker_of: handler::if_tasks::<fn(&TimerTask) -> Option<&Waker>, _>(TimerTask::waker),
-            take_waker: handler::if_tasks::<fn(_) -> Result<_, _>, _>(TimerTask::try_into_waker),
+            waker_of: shard_worker::if_tasks::<fn(&TimerTask) -> Option<&Waker>, _>(
+                TimerTask::waker,
+            ),
+            take_waker: shard_worker::if_tasks::<fn(_) -> Result<_, _>, _>(
+                TimerTask::try_into_waker,
+            ),
         })
     }
 }

@@ -4,10 +4,10 @@
 //! Between two turns the shard lies idle in the `lifecycle`. So a stop finds it there and waits for no task, and a
 //! worker can take it over when the task is gone.
 
-use super::handler_scope::{self, HandlerScope};
+use super::inner::Phase;
 use super::inner::{EngineOwner, Inner, ShardWorker};
 use super::settings::Drive;
-use super::state::Phase;
+use super::shard_worker::{HandlerScope, is_inside};
 use super::timer::Timer;
 use super::worker;
 use crate::contain;
@@ -145,7 +145,7 @@ impl<T: Send + 'static> DrivenShard<T> {
 impl<T: Send + 'static> Inner<T> {
     /// Says why the calling thread cannot drive a shard. Takes no lock: a fork may have copied it in other hands.
     fn may_drive(&self) -> Result<(), TurnError> {
-        if handler_scope::is_inside(self.id) {
+        if is_inside(self.id) {
             return Err(TurnError::InsideHandler);
         }
         if self.status.is_forked() { Err(TurnError::Stopped) } else { Ok(()) }
@@ -162,7 +162,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Turns every shard until nothing more is due now; returns how many timers fired.
     pub(super) fn turn(&self) -> Result<usize, TurnError> {
-        if self.drive != Drive::Manual {
+        if !matches!(self.drive, Drive::Manual) {
             return Err(TurnError::DrivenByWorkers);
         }
         self.may_drive()?;
@@ -205,7 +205,8 @@ impl<T: Send + 'static> Inner<T> {
     fn give_back(&self, shard: ShardWorker<T>) {
         let mut state = self.lifecycle.lock();
         let phase = self.phase();
-        if phase == Phase::Stopped || self.drive == Drive::Manual && phase > Phase::Started {
+        if phase == Phase::Stopped || matches!(self.drive, Drive::Manual) && phase > Phase::Started
+        {
             drop(state);
             return self.end_here(shard);
         }

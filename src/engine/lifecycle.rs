@@ -5,11 +5,11 @@
 //! for any reason. `stop` waits until no shard is alive.
 
 use super::events;
-use super::handler_scope::{self, HandlerScope};
 use super::hooks::{self, WorkerFailure};
 use super::inner::{EngineOwner, Inner, ShardWorker};
+use super::inner::{Phase, Shutdown};
 use super::settings::Drive;
-use super::state::{Phase, Shutdown};
+use super::shard_worker::{HandlerScope, is_inside};
 use super::worker;
 use crate::contain;
 use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
@@ -206,7 +206,7 @@ impl<T> Inner<T> {
     }
 
     pub(super) fn wait_idle(&self) {
-        if self.drive == Drive::Manual || handler_scope::is_inside(self.id) {
+        if matches!(self.drive, Drive::Manual) || is_inside(self.id) {
             return;
         }
         if !matches!(self.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
@@ -249,7 +249,7 @@ impl<T: Send + 'static> Inner<T> {
         mode: Shutdown,
         limit: Option<Duration>,
     ) -> Result<Vec<Unfired<T>>, StopError> {
-        if handler_scope::is_inside(self.id) {
+        if is_inside(self.id) {
             return Err(StopError::InsideHandler);
         }
         if self.status.is_forked() {

@@ -11,15 +11,12 @@
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |
 //! | `build` | from these to an engine |
-//! | `inner` | what timers, timeouts and workers share: the types that name each other |
+//! | `inner` | what timers, timeouts and workers share: the types that name each other; where the engine stands |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
-//! | `state` | where the engine stands, which shards have failed, and the ways in which it ends |
 //! | `lifecycle` | start and end |
-//! | `handler_scope` | which engines' handlers run on the calling thread |
-//! | `shard_worker` | what drives one shard, on whichever thread |
+//! | `shard_worker` | what drives one shard, on whichever thread, and what it calls: handlers, executors, wakers |
 //! | `driven` | shards that their callers turn: by hand, or as a [`DrivenShard`] |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
-//! | `handler` | what is called when a timer fires: handlers, executors, wakers |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
 //! | `events` | what an operator is told as it happens |
 //! | `task` | [`TimerTask`]: a closure as a payload |
@@ -34,18 +31,16 @@ mod driven;
 mod events;
 mod global;
 mod handle;
-mod handler;
-mod handler_scope;
 mod hold;
 mod hooks;
-mod inner;
+pub(crate) mod inner;
 mod lifecycle;
 pub(crate) mod pinning;
 pub(crate) mod retired;
 mod routing;
 mod settings;
 mod shard_worker;
-pub(crate) mod state;
+
 mod stats;
 mod submitter;
 mod task;
@@ -59,12 +54,12 @@ pub use builder::Builder;
 pub use driven::DrivenShard;
 pub use global::global;
 pub use handle::{TimerGuard, TimerHandle, TimerState};
-pub use handler::{Executor, executor_fn};
 pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
+pub use inner::{EngineState, Shutdown};
 pub use pinning::{Pinning, unpin_current_thread};
 pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
-pub use state::{EngineState, Shutdown};
+pub use shard_worker::{Executor, executor_fn};
 pub use stats::Stats;
 pub use submitter::Submitter;
 pub use task::TimerTask;

@@ -3,7 +3,7 @@
 use super::handle::TimerHandle;
 use super::hold::TimerRef;
 use super::inner::Inner;
-use super::state::{EngineState, Shutdown};
+use super::inner::{EngineState, Shutdown};
 use super::stats::Stats;
 use super::task::TimerTask;
 use crate::state::State;

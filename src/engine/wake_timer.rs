@@ -129,7 +129,7 @@ impl WakeTimer {
         let Some(key) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
         let mut phase = self.engine.phase_of(key);
         if phase == Phase::Pending {
-            if self.engine.phase() == super::state::Phase::Init {
+            if self.engine.phase() == super::inner::Phase::Init {
                 return self.poll_in_a_fork(waker);
             }
             if self.waker == identity(waker) || self.swap(key, waker) {

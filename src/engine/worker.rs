@@ -1,9 +1,9 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
+use super::inner::Phase;
 use super::inner::{Inner, ShardWorker};
 use super::pinning;
 use super::settings::IdleStrategy;
-use super::state::Phase;
 use crate::contain;
 use crate::park::parker::ParkEnd;
 use crate::shard::Turn;

@@ -28,7 +28,7 @@
 //! * **Hand over** (`queue`, any thread, lock-free, once per block): with its first message a block goes into the
 //!   outer queue, which the epoch protects: a producer looks at the queue's last block, which another thread's reader
 //!   may be done with.
-//! * **Drain** (`reader`, the owner alone): first takes every block that was handed over; then reads each open block,
+//! * **Drain** (`queue`, the owner alone): first takes every block that was handed over; then reads each open block,
 //!   in the order of their hand-overs, up to what is published. A block that is read to its end leaves the row and goes
 //!   on a stack (`rest`). The reader follows links that it alone rewrites, so it never pins, and calls no allocator.
 //! * **Retire** (`rest`, any thread that prepares a block): a slow producer may still look at the link of such a block,
@@ -50,18 +50,16 @@
 //! rest (736 KiB), plus one open block per thread: of 8 slots at first, of 32, 128 and 512 then, and of 2048 for
 //! threads that have sent more. What a backlog leaves is freed as producers go on; the system has its pages before.
 
-mod block;
 pub(crate) mod pool;
 mod queue;
-mod reader;
 mod rest;
 mod writer;
 
 #[cfg(test)]
-pub(crate) use block::FIRST;
-pub(crate) use block::Message;
+pub(crate) use queue::FIRST;
 pub(crate) use queue::Inbox;
-pub(crate) use reader::Reader;
+pub(crate) use queue::Message;
+pub(crate) use queue::Reader;
 pub(crate) use writer::Writer;
 
 #[cfg(all(test, not(tickwheel_loom)))]

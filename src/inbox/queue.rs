@@ -1,12 +1,170 @@
-//! The outer queue: blocks in a row, after Michael and Scott (1996). Threads append theirs, the reader takes them.
+//! The blocks of the inbox and their outer queue, after Michael and Scott (1996).
+//!
+//! A block is a row of slots that one thread writes and the reader reads. Threads append their blocks to the queue;
+//! the [`Reader`] takes them from it and reads them.
 
-use super::block::{Block, SLOTS};
 use super::rest::AtRest;
 use super::writer::Writer;
-use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::boxed::Place;
+use crate::sync::cell::Tracked;
 use crate::sync::epoch::{self, Domain};
+use crate::sync::{bounded, pages};
 use crossbeam_utils::CachePadded;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// Slots in the blocks of a busy thread: 32 KiB of messages, so that fewer than one schedule in 1000 begins one.
+/// Two under loom, so that models cross it.
+pub(crate) const SLOTS: usize = bounded(2048, 2);
+
+/// Slots in a thread's first block, and how many times more the next one has, up to [`SLOTS`]. A thousand threads
+/// that each set a timer now and then hold little.
+pub(crate) const FIRST: usize = bounded(8, 2);
+const GROWTH: usize = 4;
+
+/// In a slot's word: the lap of the block in which it was written.
+pub(super) const LAP: u64 = 1 << 63;
+
+/// A producer's message: a tick, and a word of the shard's making below 2^63.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Message {
+    pub(crate) tick: u64,
+    pub(crate) word: u64,
+}
+
+/// One message's place. Aligned, so that none lies in two cache lines.
+#[derive(Debug)]
+#[repr(align(16))]
+pub(super) struct Slot {
+    tick: AtomicU64,
+    word: AtomicU64,
+}
+
+impl Slot {
+    /// Writes and publishes a message. The writer's alone, once per lap.
+    #[inline(always)]
+    pub(super) fn write(&self, message: Message, lap: u64) {
+        debug_assert!(message.word < LAP);
+        // ORDERING: Relaxed: published by the next store.
+        self.tick.store(message.tick, Ordering::Relaxed);
+        // ORDERING: Release pairs with the Acquire in `read`: the tick, and everything the producer did before. [P6]
+        self.word.store(message.word | lap, Ordering::Release);
+    }
+
+    /// Returns the message of this lap, if it is published. The reader's alone.
+    #[inline(always)]
+    pub(super) fn read(&self, lap: u64) -> Option<Message> {
+        // ORDERING: Acquire pairs with `write`. [P6]
+        let word = self.word.load(Ordering::Acquire);
+        // ORDERING: Relaxed: published with the word.
+        (word & LAP == lap)
+            .then(|| Message { tick: self.tick.load(Ordering::Relaxed), word: word & !LAP })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// The block that was handed over after this one. Once the queue's tail has left this one, the link is the
+    /// reader's, which leaves out blocks that are read.
+    pub(super) next: AtomicPtr<Block>,
+    /// The block below this one in the stack of those that are read to their end.
+    pub(super) below: AtomicPtr<Block>,
+    /// Bit 63 of the words of this lap. Every slot is written in each lap, so the other value means a
+    /// message of the lap before, which the reader has read. Written before the block is handed over.
+    lap: AtomicU64,
+    /// The slot to be read next. The reader's.
+    at: AtomicUsize,
+    slots: Box<[Slot]>,
+    _tracked: Tracked,
+}
+
+/// How far a block is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    UpToDate,
+    Finished,
+    OutOfBudget,
+}
+
+impl Block {
+    /// Returns a block with this many slots, in its first lap; `None` if there is no memory.
+    pub(super) fn new(slots: usize) -> Option<Box<Self>> {
+        let mut row = Vec::new();
+        row.try_reserve_exact(slots).ok()?;
+        row.resize_with(slots, || Slot { tick: AtomicU64::new(0), word: AtomicU64::new(0) });
+        let place = Place::new()?;
+        Some(place.put(Self {
+            next: AtomicPtr::new(ptr::null_mut()),
+            below: AtomicPtr::new(ptr::null_mut()),
+            lap: AtomicU64::new(LAP),
+            at: AtomicUsize::new(0),
+            slots: row.into_boxed_slice(),
+            _tracked: Tracked::new(),
+        }))
+    }
+
+    /// Makes a block that was read to its end ready for its next lap.
+    pub(super) fn renew(&mut self) {
+        // ORDERING: Relaxed: no other thread has the block; its hand-over publishes all of it.
+        self.next.store(ptr::null_mut(), Ordering::Relaxed);
+        self.lap.store(self.lap() ^ LAP, Ordering::Relaxed);
+        self.at.store(0, Ordering::Relaxed);
+    }
+
+    /// Reads what is published, `left` messages at most. The reader's alone.
+    #[inline]
+    pub(super) fn read(&self, left: &mut usize, take: &mut impl FnMut(Message)) -> Progress {
+        // ORDERING: Relaxed: only the reader looks at it, and what its thread has written came with the hand-over.
+        let from = self.at.load(Ordering::Relaxed);
+        let lap = self.lap();
+        let mut at = from;
+        let progress = loop {
+            let Some(slot) = self.slots.get(at) else { break Progress::Finished };
+            if *left == 0 {
+                break Progress::OutOfBudget;
+            }
+            let Some(message) = slot.read(lap) else { break Progress::UpToDate };
+            at += 1;
+            *left -= 1;
+            take(message);
+        };
+        if at != from {
+            // ORDERING: Relaxed: as above.
+            self.at.store(at, Ordering::Relaxed);
+        }
+        progress
+    }
+
+    /// Gives the pages of a block's slots back to the system. The reader's, of a block that is read to its end.
+    pub(super) fn spend(&self) {
+        // ORDERING: Relaxed: as in `read`; published with the block.
+        self.at.store(0, Ordering::Relaxed);
+        // SAFETY: the slots are plain atomics. Their thread and the reader are done with them, and no thread uses
+        // them again: through the queue a thread reaches the link only.
+        unsafe { pages::empty(&*self.slots) };
+    }
+
+    /// Returns whether a block that was read to its end can serve again: a large one that is not spent.
+    pub(super) fn serves_again(&self) -> bool {
+        // ORDERING: Relaxed: the caller alone has the block.
+        self.at.load(Ordering::Relaxed) == SLOTS
+    }
+
+    pub(super) fn lap(&self) -> u64 {
+        // ORDERING: Relaxed: the hand-over (or being alone with the block) orders it after `renew`.
+        self.lap.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// Slots of the block that follows one with this many, or none, at a writer.
+    pub(super) fn next_size(slots: usize) -> usize {
+        if slots == 0 { FIRST } else { (slots * GROWTH).min(SLOTS) }
+    }
+}
 
 /// The part of the inbox that all producers share.
 #[derive(Debug)]
@@ -146,5 +304,97 @@ impl Drop for Inbox {
             let left = unsafe { Box::from_raw(block) };
             block = left.next.load(Ordering::Relaxed);
         }
+    }
+}
+
+/// One per inbox; held by the shard's owner. Neither allocates nor frees anything, and never pins: the blocks from the
+/// first to the head are its own to read, and only the reader gives one of them up.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    inbox: Arc<Inbox>,
+    /// The block that was taken last, whose link leads to the next one.
+    head: NonNull<Block>,
+}
+
+// SAFETY: the links that it follows are its own; it may move between threads as a whole.
+unsafe impl Send for Reader {}
+
+/// The result of a drain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Drained {
+    pub(crate) taken: usize,
+    /// The limit ended the drain: readable messages may be left.
+    pub(crate) more: bool,
+}
+
+impl Reader {
+    /// Creates an inbox, and its one reader.
+    pub(crate) fn new() -> Self {
+        let inbox = Arc::new(Inbox::new());
+        let head = inbox.first();
+        Self { inbox, head }
+    }
+
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Takes up to `limit` messages, in order per producer.
+    ///
+    /// Returns after everything that was written (and handed over) before the call, unless the limit ends it.
+    pub(crate) fn drain(&mut self, limit: usize, mut take: impl FnMut(Message)) -> Drained {
+        // Before the first look into a block: what is handed over later may follow something that a look has missed.
+        let mut more = !self.take_blocks(limit);
+        let mut left = limit;
+        let (mut before, mut at) = (None, self.inbox.first());
+        loop {
+            // SAFETY: from the first block to the head none is put to rest but here, where the list leaves it out.
+            let block = unsafe { at.as_ref() };
+            let progress = block.read(&mut left, &mut take);
+            more |= progress == Progress::OutOfBudget;
+            // ORDERING: Relaxed: the reader has looked at the links up to the head before, or has written them.
+            let next = NonNull::new(block.next.load(Ordering::Relaxed));
+            let (false, Some(next)) = (at == self.head, next) else { break };
+            if progress == Progress::Finished {
+                self.inbox.leave_out(before, next);
+                // SAFETY: read to its end, and so written to its end; the head has moved on, hence the tail, too; the
+                // list has just left it out.
+                unsafe { self.inbox.at_rest.put(at) };
+            } else {
+                before = Some(at);
+            }
+            at = next;
+        }
+        Drained { taken: limit - left, more }
+    }
+
+    /// Takes blocks from the queue, `most` at most; false if there may be more.
+    fn take_blocks(&mut self, most: usize) -> bool {
+        let handed = self.inbox.handed();
+        for _ in 0..most {
+            // SAFETY: the head is put to rest only when it is the head no more.
+            let head = unsafe { self.head.as_ref() };
+            // ORDERING: Acquire pairs with the link in `Inbox::link`: the block, its first message, and all that its
+            // thread has written before. [P7]
+            let Some(next) = NonNull::new(head.next.load(Ordering::Acquire)) else {
+                self.inbox.note_known(handed);
+                return true;
+            };
+            // The tail must have left a block before that is retired, so that no producer that pins from now on can
+            // reach it.
+            self.inbox.advance(self.head.as_ptr(), next.as_ptr());
+            self.head = next;
+        }
+        false
+    }
+
+    #[cfg(all(test, not(tickwheel_loom)))]
+    pub(super) fn open_blocks(&self) -> usize {
+        let next = |block: &NonNull<Block>| {
+            // SAFETY: as in `drain`.
+            // ORDERING: Relaxed: the reader's own links.
+            NonNull::new(unsafe { block.as_ref() }.next.load(Ordering::Relaxed))
+        };
+        std::iter::successors(Some(self.inbox.first()), next).count()
     }
 }

@@ -18,12 +18,10 @@
 //! The owner of the shard writes no part of a node while it files the node's entry: the canceller's
 //! compare-and-swap finds the line where the producer left it.
 
-mod deadline;
 pub(crate) mod magazine;
-pub(crate) mod moves;
 pub(crate) mod periodic;
 mod periodic_state;
-mod record;
+pub(crate) mod record;
 pub(crate) mod regions;
 pub(crate) mod swap;
 pub(crate) mod table;

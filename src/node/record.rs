@@ -1,8 +1,10 @@
-//! The record of one timer.
+//! The record of one timer, and its deadline, which threads move.
 
-use super::deadline::Deadline;
+use super::magazine::ThreadCache;
 use super::periodic_state::Link;
-use crate::state::StateWord;
+use super::table::Table;
+use crate::state::{Arrival, Moved, StateWord};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::segments::Zeroable;
 use std::mem::ManuallyDrop;
@@ -102,5 +104,296 @@ impl<T> Node<T> {
             // the caller lets go.
             unsafe { (*load).periodic }
         })
+    }
+}
+
+const SETTLED: u64 = 1 << 63;
+const NEVER: u64 = SETTLED - 1;
+
+/// The tick at or after which a timer may fire. Entries may name an earlier tick, never a later one, unless a message
+/// is under way.
+///
+/// ```text
+///   63      62 .. 0
+///   settled tick (all ones: never)
+/// ```
+///
+/// A move is over when its exchange here has succeeded; the state word only tells the owner to look. So it does not
+/// matter where a mover stops: the value here is always a complete deadline. The node is kept
+/// meanwhile (`MOVERS`), so that a slow exchange cannot meet the node's next timer.
+///
+/// The owner sets the highest bit where it acts on the value while another thread may be moving it:
+///
+/// * of a timer that fires once, directly before it ends it: who comes to move it now is too late;
+/// * of a periodic timer always: the bit says that this is the owner's word, which shows when the coming call is
+///   due. A move clears it, and the owner sets it again when it takes the new deadline over. So it takes none over
+///   twice, and it never overwrites a mover's request.
+#[derive(Debug, Default)]
+pub(super) struct Deadline(AtomicU64);
+
+/// The value at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Seen(u64);
+
+impl Seen {
+    /// Returns the tick, `u64::MAX` for never.
+    #[inline]
+    pub(super) const fn tick(self) -> u64 {
+        let tick = self.0 & NEVER;
+        if tick == NEVER { u64::MAX } else { tick }
+    }
+
+    pub(super) const fn is_settled(self) -> bool {
+        self.0 & SETTLED != 0
+    }
+}
+
+/// Returns a tick as it is stored. Those from 2^63 on are as far away as never.
+#[inline]
+const fn stored(tick: u64) -> u64 {
+    if tick < NEVER { tick } else { NEVER }
+}
+
+impl Deadline {
+    /// Sets the deadline of a timer that no other thread knows.
+    #[inline]
+    pub(super) fn set(&self, tick: u64) {
+        // ORDERING: Release: a reader, even with an old key, sees that the timer before has ended. [P23]
+        // With the state it is published by the Release in `arm` [P1].
+        self.0.store(stored(tick), Ordering::Release);
+    }
+
+    /// Like [`set`](Self::set), but settled: for a periodic timer.
+    pub(super) fn set_settled(&self, tick: u64) {
+        // ORDERING: Release: as in `set`. [P23] [P1]
+        self.0.store(stored(tick) | SETTLED, Ordering::Release);
+    }
+
+    /// Clears it because the node's memory is given back.
+    pub(super) fn forget(&self) {
+        // ORDERING: Relaxed: the system orders nothing.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the deadline of a timer that may have ended: to be confirmed by a look at the state after this.
+    pub(super) fn load_of_any(&self) -> Seen {
+        // ORDERING: Acquire pairs with `set`: if this is the next timer's, the state read next is not the last one's.
+        // [P23]
+        Seen(self.0.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn load(&self) -> Seen {
+        // ORDERING: Relaxed: who acts on it has the state word's Acquire before [P3], and a compare-and-swap after.
+        Seen(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Replaces the deadline, unless it is settled and `final_when_settled`; returns the tick that stood there before.
+    ///
+    /// The caller keeps the node.
+    #[inline]
+    pub(super) fn move_to(&self, tick: u64, final_when_settled: bool) -> Option<u64> {
+        let mut seen = self.load();
+        loop {
+            if final_when_settled && seen.is_settled() {
+                return None;
+            }
+            // ORDERING: Relaxed, both: the state word publishes it, and the owner's mark excludes it otherwise.
+            match self.0.compare_exchange(
+                seen.0,
+                stored(tick),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(seen.tick()),
+                Err(now) => seen = Seen(now),
+            }
+        }
+    }
+
+    /// Marks what the owner has seen as settled; false if a thread has moved the deadline since.
+    pub(super) fn settle(&self, seen: Seen) -> bool {
+        self.replace(seen, seen.0 | SETTLED)
+    }
+
+    /// Shows the next deadline of the owner's periodic timer, unless a mover asks for another one.
+    pub(super) fn show(&self, tick: u64) {
+        let seen = self.load();
+        if seen.is_settled() {
+            let _ = self.replace(seen, stored(tick) | SETTLED);
+        }
+    }
+
+    fn replace(&self, seen: Seen, new: u64) -> bool {
+        // ORDERING: Relaxed: only the one order of this word's exchanges matters.
+        let order = Ordering::Relaxed;
+        seen.0 == new || self.0.compare_exchange(seen.0, new, order, order).is_ok()
+    }
+}
+
+/// The result of a reschedule.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rescheduled {
+    /// Done; the entry that is already inserted finds the new deadline when it comes due.
+    Later,
+    /// Done; the owner must be told by an entry with this mark, because an earlier deadline than what is inserted may
+    /// hold.
+    Earlier { mark: u32 },
+    /// Done, and the timer has ended since.
+    Overtaken,
+    /// The timer has ended, or the key is stale.
+    Gone,
+}
+
+// Any thread moves a deadline; the owner learns of it when the entry that is inserted comes due, or, if that would be
+// too late, by a message. Wherever a mover stops, the timer fires at its old deadline at the latest, and other
+// threads may move it as if the mover were not there.
+impl<T> Table<T> {
+    /// Moves a living timer's deadline.
+    #[inline]
+    pub(crate) fn reschedule(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        generation: u64,
+        deadline: u64,
+    ) -> Rescheduled {
+        let Some(node) = self.node(index) else {
+            return Rescheduled::Gone;
+        };
+        let Some(begun) = node.state.begin_move(generation) else {
+            return Rescheduled::Gone;
+        };
+        let Some(old) = node.deadline.move_to(deadline, !begun.is_periodic()) else {
+            // It is being fired right now.
+            if node.state.give_up_move() {
+                cache.give(self.depot(), index);
+            }
+            return Rescheduled::Gone;
+        };
+        match node.state.finish_move(begun, deadline < old) {
+            Moved::Tell { mark } => Rescheduled::Earlier { mark },
+            Moved::Noted => Rescheduled::Later,
+            Moved::Ended { recycle } => {
+                if recycle {
+                    cache.give(self.depot(), index);
+                }
+                Rescheduled::Overtaken
+            }
+        }
+    }
+
+    /// Decides, as the owner, what to insert for an entry that has just arrived with `mark` for `tick`: its tick and
+    /// mark.
+    #[inline]
+    pub(crate) fn arrive(&self, index: u32, mark: u32, tick: u64) -> Option<(u64, u32)> {
+        let node = self.node(index)?;
+        match node.state.arrive(mark) {
+            Arrival::Current => Some((tick, mark)),
+            Arrival::Pulled { mark } => Some((node.deadline.load().tick(), mark)),
+            Arrival::Dead => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::drive::{Fate, Fired};
+    use crate::node::table::Armed;
+
+    /// Returns a table with one timer for tick 10, and the state of a move that has begun and not ended.
+    fn with_a_stopped_mover(cache: &ThreadCache) -> (Table<u32>, Armed) {
+        let table = Table::new(0, u64::MAX);
+        let timer = table.arm(cache, 10, 7, false, || ()).unwrap();
+        assert!(table.node(timer.index).unwrap().state.begin_move(timer.generation).is_some());
+        (table, timer)
+    }
+
+    fn fired(fate: Fate<Fired<u32>>) -> (u32, u64) {
+        match fate {
+            Fate::Fire(fired) => (fired.payload, fired.deadline),
+            Fate::Reinsert(tick) => panic!("to be looked at again at {tick}"),
+            Fate::Drop => panic!("the entry stands for nobody"),
+        }
+    }
+
+    #[test]
+    fn a_mover_that_has_not_moved_anything_keeps_no_timer_waiting() {
+        let cache = ThreadCache::default();
+        let (table, timer) = with_a_stopped_mover(&cache);
+        assert_eq!(fired(table.due(&cache, timer.index, timer.mark, 10, |_| ())), (7, 10));
+        let node = table.node(timer.index).unwrap();
+        assert_eq!(node.deadline.move_to(5, true), None, "who comes to move it is too late");
+        assert!(node.state.give_up_move(), "the mover held the node last");
+    }
+
+    #[test]
+    fn a_mover_that_has_not_told_anybody_keeps_no_timer_waiting() {
+        for (to, looks) in [(5, &[10][..]), (30, &[10, 30])] {
+            let cache = ThreadCache::default();
+            let (table, timer) = with_a_stopped_mover(&cache);
+            assert_eq!(table.node(timer.index).unwrap().deadline.move_to(to, true), Some(10));
+            let (last, before) = looks.split_last().unwrap();
+            for &now in before {
+                let fate = table.due(&cache, timer.index, timer.mark, now, |_| ());
+                assert!(
+                    matches!(fate, Fate::Reinsert(tick) if tick == to),
+                    "one look per deadline"
+                );
+            }
+            let fate = table.due(&cache, timer.index, timer.mark, *last, |_| ());
+            assert_eq!(fired(fate), (7, to));
+        }
+    }
+
+    #[test]
+    fn a_stopped_mover_keeps_no_other_mover_waiting() {
+        let cache = ThreadCache::default();
+        let (table, timer) = with_a_stopped_mover(&cache);
+        let moved = table.reschedule(&cache, timer.index, timer.generation, 20);
+        let Rescheduled::Earlier { mark } = moved else { panic!("{moved:?}") };
+        // The owner is told, because the other one may have pulled the deadline in.
+        let Some((20, mark)) = table.arrive(timer.index, mark, 20) else { panic!("not inserted") };
+        assert!(matches!(table.due(&cache, timer.index, timer.mark, 10, |_| ()), Fate::Drop));
+        assert_eq!(fired(table.due(&cache, timer.index, mark, 20, |_| ())), (7, 20));
+    }
+
+    #[test]
+    fn the_far_end_of_time_is_never() {
+        let deadline = Deadline::default();
+        for (tick, kept) in
+            [(0, 0), (NEVER - 1, NEVER - 1), (NEVER, u64::MAX), (u64::MAX, u64::MAX)]
+        {
+            deadline.set(tick);
+            assert_eq!(deadline.load().tick(), kept);
+            assert!(deadline.settle(deadline.load()));
+            assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (kept, true));
+        }
+    }
+
+    #[test]
+    fn a_settled_deadline_moves_only_if_it_is_not_final() {
+        let deadline = Deadline::default();
+        deadline.set(5);
+        let stale = deadline.load();
+        assert_eq!(deadline.move_to(7, true), Some(5));
+        assert!(!deadline.settle(stale), "it was moved since");
+        assert!(deadline.settle(deadline.load()));
+        assert_eq!(deadline.move_to(9, true), None);
+        assert_eq!(deadline.move_to(9, false), Some(7));
+        assert!(!deadline.load().is_settled());
+    }
+
+    #[test]
+    fn the_owner_keeps_a_movers_deadline() {
+        let deadline = Deadline::default();
+        deadline.set_settled(10);
+        deadline.show(20);
+        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, true));
+        assert_eq!(deadline.move_to(20, false), Some(20));
+        deadline.show(30);
+        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, false));
     }
 }

@@ -9,24 +9,22 @@
 //!
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
-//! `thread_state` is the part of a shard that belongs to one thread: its free nodes, its block of the inbox and its
-//! counters. `batch` schedules many timers at once, `calls` are those of periodic timers. `limit` is the bound on
-//! pending timers. `counters` are the owner's, `histogram` its counts of durations, `stats` a snapshot of all of it.
+//! `handle` also has the thread state, the part of a shard that belongs to one thread: its free nodes, its block of the
+//! inbox and its counters. `batch` schedules many timers at once, `calls` are those of periodic timers. `limit` is the bound on
+//! pending timers. `counters` are the owner's, with its counts of durations, `stats` a snapshot of all of it.
 
 mod batch;
 mod calls;
 pub(crate) mod counters;
 pub(crate) mod handle;
-pub(crate) mod histogram;
 pub(crate) mod limit;
 pub(crate) mod owner;
 pub(crate) mod producer;
 mod stats;
-pub(crate) mod thread_state;
 
 pub(crate) use crate::drive::Fired;
+pub use counters::DurationHistogram;
 pub(crate) use handle::ShardHandle;
-pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
 pub(crate) use producer::Producer;

@@ -4,11 +4,11 @@
 //! by the place of their timer. The owner has one, too, for its own timers.
 
 use super::handle::ShardHandle;
-use super::thread_state::ThreadState;
+use super::handle::ThreadState;
 use crate::contain;
 use crate::drive::{Fate, Fired, TimerStore, too_many};
 use crate::inbox::Message;
-use crate::node::moves::Rescheduled;
+use crate::node::record::Rescheduled;
 use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
 use crate::park::{Announced, Call, Wake};

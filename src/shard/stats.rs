@@ -1,7 +1,7 @@
 //! A snapshot of what a shard has counted.
 
+use super::counters::DurationHistogram;
 use super::handle::ShardHandle;
-use super::histogram::DurationHistogram;
 use crate::time::{TickRate, Time};
 use crate::types::PinState;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `point` | [`Time`]: a point on the scale |
+//! | `point` | [`Time`], a point on the scale, and [`Clock`], the contract of a clock |
 //! | `tick` | ticks, and the only rounding of durations to them |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
@@ -13,7 +13,6 @@
 //! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
 //! | `latest` | the present of a timer that is told the time |
 //! | `slack` | how long an owner may sleep, and where a deadline may move to, if being late is no harm |
-//! | `clock` | [`Clock`], the contract of a clock |
 //! | `monotonic` | the machine's clock |
 //! | `boot` | a clock that counts the time of a suspended machine |
 //! | `quick` | the same for schedule calls: cheaper, and never behind |
@@ -22,7 +21,6 @@
 
 #[cfg(feature = "threads")]
 mod boot;
-mod clock;
 mod latest;
 #[cfg(feature = "std")]
 mod manual;
@@ -42,16 +40,14 @@ mod when;
 
 #[cfg(feature = "threads")]
 pub use boot::BootClock;
-pub use clock::Clock;
-pub(crate) use clock::read_quietly;
 pub(crate) use latest::MonotonicNow;
 #[cfg(feature = "std")]
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
-pub use point::Time;
-pub(crate) use point::saturating_ns;
+pub use point::{Clock, Time};
+pub(crate) use point::{read_quietly, saturating_ns};
 #[cfg(feature = "threads")]
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Recurrence, Repeat};

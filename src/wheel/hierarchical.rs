@@ -21,7 +21,6 @@
 //!   `base` is the tick before that start until the bucket is empty, so a new entry in its range is
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
 
-mod positions;
 mod rings;
 
 use alloc::boxed::Box;
@@ -29,12 +28,13 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 
 use super::bits::earlier;
-use super::burst::{BURST, RunLimiter};
 use super::chunks::{Bucket, Chunks};
 use super::contract::no_memory;
-use super::sweep::{Sweepable, Sweeper};
+use super::sweep::{BURST, RunLimiter, Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
-use rings::{BUCKETS, RECENT_BUCKETS, Rings, bucket_of, is_tick, recent_bucket_of, start_of};
+use rings::{
+    BUCKETS, RECENT_BUCKETS, Rings, bucket_of, is_tick, position_of, recent_bucket_of, start_of,
+};
 
 /// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
 const MOVES_PER_YIELD: usize = 4;
@@ -154,7 +154,7 @@ impl Hierarchical {
     /// Inserts entries of the bucket at `from` into lower rings until it is empty or `moves` are used
     /// up, and says whether it is empty. Full chunks of one tick, of which bursts are made, move as they are.
     fn cascade(&mut self, from: Place, moves: &mut usize) -> bool {
-        self.sweeper.disturb(positions::of(from.bucket));
+        self.sweeper.disturb(position_of(from.bucket));
         while *moves > 0 {
             let bucket = &mut self.rings.buckets[from.bucket];
             let cost = if let Some((tick, mut whole)) = self.chunks.pop_uniform(bucket) {
@@ -182,7 +182,7 @@ impl Hierarchical {
     /// Yields what the budget allows of the lowest ring's bucket at `tick`, and says whether that
     /// was all of it.
     fn yield_tick(&mut self, tick: Place, left: &mut usize, due: &mut Vec<Entry>) -> bool {
-        self.sweeper.disturb(positions::of(tick.bucket));
+        self.sweeper.disturb(position_of(tick.bucket));
         let Self { chunks, rings, backlog, tick_row, .. } = self;
         let bucket = &mut rings.buckets[tick.bucket];
         tick_row.give(tick.start, chunks, bucket, backlog, left, due);
@@ -196,7 +196,7 @@ impl Hierarchical {
     /// Returns the same of the recent entries at `tick`, when the rings hold nothing that is due by then.
     fn yield_recent(&mut self, tick: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
         let at = recent_bucket_of(tick);
-        self.sweeper.disturb(positions::of(at));
+        self.sweeper.disturb(position_of(at));
         let Self { chunks, rings, backlog, tick_row, .. } = self;
         let bucket = &mut rings.buckets[at];
         tick_row.give(tick, chunks, bucket, backlog, left, due);

@@ -20,11 +20,10 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `contract` | [`Wheel`], the trait; [`Entry`] |
-//! | `burst` | how many entries of a tick come before later ticks have their turn |
 //! | `bits` | bit searches, sets of numbers |
 //! | `chunks` | pooled memory of entries, bucket chains |
 //! | `pass` | filtering one bucket, a chunk at a time |
-//! | `sweep` | the cursor that goes round all buckets and drops the dead |
+//! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
 //! | `hierarchical` | rings of growing span; the default |
 //! | `hashed` | one power-of-two ring with rounds |
 //! | `fifo` | a single bucket, for timers that are due in the order in which they are inserted |
@@ -32,7 +31,6 @@
 
 mod any;
 mod bits;
-mod burst;
 mod chunks;
 mod contract;
 mod fifo;
@@ -42,9 +40,9 @@ mod pass;
 mod sweep;
 
 pub use any::AnyWheel;
-pub use burst::BURST;
 pub(crate) use contract::no_memory;
 pub use contract::{DeadMask, Entry, Sweep, Wheel};
 pub use fifo::Fifo;
 pub use hashed::Hashed;
 pub use hierarchical::Hierarchical;
+pub use sweep::BURST;

@@ -1,4 +1,4 @@
-//! Wakers of one turn, one of which panics.
+//! Wakers of one turn, one of which panics; engines whose handlers run inside of each other's.
 
 use super::*;
 use crate::{Builder, Drive, Time, Timer};
@@ -48,4 +48,24 @@ fn a_full_wake_batch_is_called_before_the_next_waker() {
     let (shard, wakers) = with_wakers(&timer, WAKE_BATCH + 1);
     assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (1, WAKE_BATCH));
     shard.close(&timer.inner);
+}
+
+#[test]
+fn engines_inside_each_other_are_left_in_turn() {
+    let within = || [1, 2, 3, 4].map(is_inside);
+    for _ in 0..2 {
+        let outer = HandlerScope::enter(3);
+        assert_eq!(within(), [false, false, true, false]);
+        let (second, third) = (HandlerScope::enter(1), HandlerScope::enter(4));
+        assert_eq!(within(), [true, false, true, true]);
+        drop(third);
+        assert_eq!(within(), [true, false, true, false]);
+        // The same one once more.
+        drop(HandlerScope::enter(3));
+        assert!(is_inside(3));
+        drop(second);
+        assert_eq!(within(), [false, false, true, false]);
+        drop(outer);
+        assert_eq!(within(), [false; 4]);
+    }
 }
