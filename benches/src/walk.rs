@@ -142,6 +142,9 @@ fn perform(walk: Walk) {
     // Once before, so that what happens only the first time does not count.
     let key = timer.schedule_key(MS, 1).expect("there is room");
     assert!(timer.cancel(key).won());
+    timer.schedule_key(MS, 1).expect("there is room");
+    clock.advance(2 * MS);
+    assert_eq!(timer.turn(), Ok(1));
     match walk {
         Walk::ScheduleKey => _ = walked(|| timer.schedule_key(MS, 2)),
         Walk::Cancel => {
