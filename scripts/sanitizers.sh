@@ -53,9 +53,8 @@ thread() {
   fi
   [[ -e $place ]] || ln -s "$runtime" "$place"
   (
-    # The sanitizer must see pages come and go, or it takes their next owner for a second one: by libc's calls.
     export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
-    export RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc"
+    export RUSTFLAGS="-Zsanitizer=thread"
     export CARGO_TARGET_DIR=$TARGET_DIR/tsan
     local symbolizer
     symbolizer=$(ls /usr/bin/llvm-symbolizer /usr/bin/llvm-symbolizer-* 2>/dev/null | tail -n 1 || true)

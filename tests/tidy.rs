@@ -54,6 +54,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/sync/pages.rs", "pages are mapped, given back and unmapped"),
     ("src/sync/prefetch.rs", "the processor is told what will be needed"),
     ("src/sync/forks.rs", "a handler of forks is registered"),
+    ("src/sync/system.rs", "the system is called through libc"),
 ];
 
 /// What a folder or file may import of the crate; everything above it is missing from its list.

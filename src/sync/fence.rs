@@ -39,19 +39,19 @@ pub(crate) fn is_asymmetric() -> bool {
 #[cfg(all(target_os = "linux", not(tickwheel_loom), not(miri)))]
 mod decision {
     use crate::contain;
-    use rustix::thread::{MembarrierCommand, membarrier};
+    use crate::sync::system::membarrier;
     use std::sync::OnceLock;
 
     pub(super) fn is_asymmetric() -> bool {
         static DECIDED: OnceLock<bool> = OnceLock::new();
         *DECIDED.get_or_init(|| {
-            let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited);
-            registered.and_then(|()| membarrier(MembarrierCommand::PrivateExpedited)).is_ok()
+            let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+            registered.and_then(|()| membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)).is_ok()
         })
     }
 
     pub(super) fn fence_all_threads() {
-        if membarrier(MembarrierCommand::PrivateExpedited).is_err() {
+        if membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED).is_err() {
             again();
         }
     }
@@ -60,10 +60,10 @@ mod decision {
     /// since.
     #[cold]
     fn again() {
-        let _ = membarrier(MembarrierCommand::RegisterPrivateExpedited);
+        let _ = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
         // The global form needs no registration, and takes milliseconds.
-        let fenced = membarrier(MembarrierCommand::PrivateExpedited)
-            .or_else(|_| membarrier(MembarrierCommand::Global));
+        let fenced = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+            .or_else(|_| membarrier(libc::MEMBARRIER_CMD_GLOBAL));
         if let Err(error) = fenced {
             // Producers rely on it already, and there is no way to reach them. What a processor has written becomes
             // visible within nanoseconds, if nothing asks for more.

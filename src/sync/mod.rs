@@ -9,7 +9,7 @@
 //! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
 //! system can take back for a while), `piece` (memory past the allocator), `prefetch` (a hint to the processor),
 //! `segments` (tables whose slots never move), `slot` (small dense numbers for threads, std only), `stack` (lock-free
-//! stacks of such slots), `forks` (a count of forks).
+//! stacks of such slots), `forks` (a count of forks), `system` (calls of Linux).
 
 pub(crate) mod boxed;
 #[cfg(feature = "threads")]
@@ -34,6 +34,8 @@ pub(crate) mod segments;
 pub(crate) mod slot;
 #[cfg(feature = "threads")]
 pub(crate) mod stack;
+#[cfg(all(feature = "threads", target_os = "linux"))]
+pub(crate) mod system;
 
 #[cfg(all(feature = "std", not(tickwheel_loom)))]
 pub(crate) mod atomic {

@@ -32,7 +32,7 @@ pub(crate) const fn can_be_given_back(_: Layout) -> bool {
 /// Returns the bytes of a page, a power of two.
 #[cfg(target_os = "linux")]
 pub(crate) fn size() -> usize {
-    rustix::param::page_size()
+    super::system::page_size()
 }
 
 /// Like its twin; no page is given back here.
@@ -69,16 +69,8 @@ pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// Returns a new mapping of zeroes; `None` if there is no memory.
 #[cfg(target_os = "linux")]
-pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new private mapping at a place of the kernel's choice disturbs no other memory.
-    let place =
-        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
-    NonNull::new(place.ok()?.cast())
-}
+pub(super) use super::system::{map, unmap};
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn map(_: usize) -> Option<NonNull<u8>> {
@@ -87,14 +79,7 @@ pub(super) fn map(_: usize) -> Option<NonNull<u8>> {
 
 /// # Safety
 ///
-/// `place` is a mapping of this many bytes, which no thread uses any more.
-#[cfg(target_os = "linux")]
-pub(super) unsafe fn unmap(place: NonNull<u8>, bytes: usize) {
-    // SAFETY: the function's contract. It fails only if the kernel has no memory to split a mapping; then the pages
-    // stay, which is a leak and nothing worse.
-    let _ = unsafe { rustix::mm::munmap(place.as_ptr().cast(), bytes) };
-}
-
+/// None is needed: there are no mappings.
 #[cfg(not(target_os = "linux"))]
 pub(super) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 
@@ -108,9 +93,8 @@ pub(super) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
     #[cfg(target_os = "linux")]
     {
-        use rustix::mm::{Advice, madvise};
         // SAFETY: pages of ours (the function's contract): they are replaced by zeroed ones and nothing else happens.
-        unsafe { madvise(place.as_ptr().cast(), bytes, Advice::LinuxDontNeed) }.is_ok()
+        unsafe { super::system::advise(place.as_ptr(), bytes, libc::MADV_DONTNEED) }
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -127,12 +111,11 @@ pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
 pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= HUGE {
-        use rustix::mm::{Advice, madvise};
         let before = place.addr() % size();
-        let start = place.wrapping_sub(before).cast_mut().cast();
+        let start = place.wrapping_sub(before).cast_mut();
         let whole = (before + bytes).next_multiple_of(size());
         // SAFETY: an advice: the contents stay as they are. It fails where the kernel knows no huge pages.
-        let _ = unsafe { madvise(start, whole, Advice::LinuxHugepage) };
+        unsafe { super::system::advise(start, whole, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (place, bytes);

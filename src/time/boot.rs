@@ -61,12 +61,7 @@ impl Clock for BootClock {
 
 #[cfg(target_os = "linux")]
 fn now() -> Time {
-    use rustix::time::{ClockId, clock_gettime};
-    let since_boot = clock_gettime(ClockId::Boottime);
-    // Neither is negative: the clock begins at zero.
-    let seconds = u64::try_from(since_boot.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(since_boot.tv_nsec).unwrap_or(0);
-    Time::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    Time::ZERO + crate::sync::system::since_boot()
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -5,6 +5,8 @@
 //! beyond that. The quota is that of the nearest limit on the way up the control groups, both versions.
 
 use crate::sync::process::{AtomicUsize, Ordering};
+#[cfg(target_os = "linux")]
+use crate::sync::system::{CoreSet, MOST_CORES, affinity, is_in, set_affinity};
 use crate::types::limits::MAX_SHARDS;
 use std::path::Path;
 
@@ -53,42 +55,27 @@ pub(super) fn take_turn(workers: usize) -> usize {
     NEXT.fetch_add(workers, Ordering::Relaxed)
 }
 
+/// The masks of the main thread and of the calling one.
 #[cfg(target_os = "linux")]
-fn main_thread() -> Option<rustix::thread::Pid> {
-    i32::try_from(std::process::id()).ok().and_then(rustix::thread::Pid::from_raw)
+fn masks() -> [Option<CoreSet>; 2] {
+    [libc::pid_t::try_from(std::process::id()).unwrap_or(0), 0].map(affinity)
 }
 
 /// Returns the cores of the main thread and those of the calling one, in rising order.
 #[cfg(target_os = "linux")]
 fn process_mask() -> Vec<usize> {
-    let mut cores = mask(main_thread());
-    cores.extend(mask(None));
-    cores.sort_unstable();
-    cores.dedup();
+    let masks = masks();
+    let is_allowed = |&core: &usize| masks.iter().flatten().any(|mask| is_in(mask, core));
+    let cores: Vec<usize> = (0..MOST_CORES).filter(is_allowed).collect();
     if cores.is_empty() { counted() } else { cores }
-}
-
-/// Returns the cores of one thread, the calling one if none is named; none if the system does not tell.
-#[cfg(target_os = "linux")]
-pub(super) fn mask(thread: Option<rustix::thread::Pid>) -> Vec<usize> {
-    use rustix::thread::{CpuSet, sched_getaffinity};
-    let mask = sched_getaffinity(thread).ok();
-    mask.map_or_else(Vec::new, |mask| (0..CpuSet::MAX_CPU).filter(|&it| mask.is_set(it)).collect())
 }
 
 /// Lets the calling thread use what the process may use.
 #[cfg(target_os = "linux")]
 pub(super) fn widen_current_thread() -> bool {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     // Without a list: a worker that leaves its core calls no allocator.
-    let masks = [main_thread(), None].map(|thread| sched_getaffinity(thread).ok());
-    let mut mask = CpuSet::new();
-    for core in 0..CpuSet::MAX_CPU {
-        if masks.iter().flatten().any(|mask| mask.is_set(core)) {
-            mask.set(core);
-        }
-    }
-    sched_setaffinity(None, &mask).is_ok()
+    let [main, own] = masks().map(Option::unwrap_or_default);
+    set_affinity(&std::array::from_fn(|word| main[word] | own[word]))
 }
 
 #[cfg(not(target_os = "linux"))]

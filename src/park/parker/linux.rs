@@ -6,9 +6,7 @@
 
 use super::end::{LONGEST, ParkEnd};
 use crate::sync::atomic::{AtomicU32, Ordering};
-use rustix::thread::{Timespec, futex, set_current_timer_slack};
-
-use std::num::NonZeroU64;
+use crate::sync::system;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +37,7 @@ impl Unparker {
     pub(crate) fn wake(&self) {
         // ORDERING: Release pairs with the Acquire in `sleep`: the owner sees what led to the wake. [P40]
         if self.token.swap(CALLED, Ordering::Release) == ASLEEP {
-            // No known error: the address is valid as long as `self` lives.
-            let _ = futex::wake(&self.token, futex::Flags::PRIVATE, 1);
+            system::wake(&self.token);
         }
     }
 }
@@ -61,17 +58,12 @@ impl Parker {
             return ParkEnd::Timeout;
         }
         if !std::mem::replace(&mut self.precise, true) {
-            // A system that refuses lets sleeps overrun by up to 50 us, which is late, never early.
-            let _ = set_current_timer_slack(NonZeroU64::new(1));
+            system::set_least_timer_slack();
         }
         // ORDERING: Relaxed, both: what a call was made for is acquired below.
         if self.token.compare_exchange(IDLE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            let timeout = timeout.map(|timeout| timeout.min(LONGEST)).map(|timeout| Timespec {
-                tv_sec: timeout.as_secs() as _,
-                tv_nsec: timeout.subsec_nanos() as _,
-            });
             // Woken, timed out, interrupted, or called before the kernel looked: the token tells.
-            let _ = futex::wait(&self.token, futex::Flags::PRIVATE, ASLEEP, timeout.as_ref());
+            system::wait(&self.token, ASLEEP, timeout.map(|timeout| timeout.min(LONGEST)));
         }
         // ORDERING: Acquire pairs with the Release in `wake`. [P40]
         match self.token.swap(IDLE, Ordering::Acquire) {

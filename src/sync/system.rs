@@ -1,0 +1,118 @@
+//! The calls of Linux that the library makes beside those of std, each as a small function.
+//!
+//! They go through libc, which valgrind and the sanitizers can follow. Any thread; none of them allocates, and none
+//! blocks but [`wait`].
+
+use crate::sync::atomic::AtomicU32;
+use libc::{c_int, c_long, c_ulong};
+use std::io;
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+/// Bits of a word of a [`CoreSet`].
+const WORD: usize = c_ulong::BITS as usize;
+
+/// Cores that a [`CoreSet`] can hold.
+pub(crate) const MOST_CORES: usize = 1024;
+
+/// A set of cores, one bit for each.
+pub(crate) type CoreSet = [c_ulong; MOST_CORES / WORD];
+
+/// Returns the cores on which a thread may run; the calling thread is 0. `None` if the system does not tell.
+pub(crate) fn affinity(thread: c_int) -> Option<CoreSet> {
+    let mut set = CoreSet::default();
+    // SAFETY: the kernel writes at most the bytes of the set.
+    let result = unsafe {
+        libc::sched_getaffinity(thread, size_of_val(&set), ptr::from_mut(&mut set).cast())
+    };
+    (result == 0).then_some(set)
+}
+
+/// Lets the calling thread run on these cores only.
+pub(crate) fn set_affinity(set: &CoreSet) -> bool {
+    // SAFETY: the kernel reads the bytes of the set.
+    unsafe { libc::sched_setaffinity(0, size_of_val(set), ptr::from_ref(set).cast()) == 0 }
+}
+
+/// Returns whether a core is in the set.
+pub(crate) fn is_in(set: &CoreSet, core: usize) -> bool {
+    set[core / WORD] >> (core % WORD) & 1 == 1
+}
+
+/// Lets sleeps of the calling thread overrun by at most 1 ns, as far as that is the kernel's doing. A system that
+/// refuses lets them overrun by up to 50 us, which is late, never early.
+pub(crate) fn set_least_timer_slack() {
+    // SAFETY: changes a number of the calling thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as c_ulong) };
+}
+
+/// Sleeps while `word` is `value`, for `timeout` at most. May end at any time, for example on a signal.
+pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
+    let timeout =
+        timeout.map(|it| [it.as_secs() as c_long, c_long::from(it.subsec_nanos() as i32)]);
+    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let call = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word and the time, seconds and nanoseconds, live as long as the call.
+    unsafe { libc::syscall(libc::SYS_futex, ptr::from_ref(word), call, value, timeout) };
+}
+
+/// Wakes a thread that sleeps on `word`.
+pub(crate) fn wake(word: &AtomicU32) {
+    let call = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word lives as long as the call.
+    unsafe { libc::syscall(libc::SYS_futex, ptr::from_ref(word), call, 1) };
+}
+
+/// Calls `membarrier(2)`.
+pub(crate) fn membarrier(command: c_int) -> io::Result<()> {
+    // SAFETY: reads and writes no memory of the process.
+    match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the time since the machine was started, while it was suspended included.
+pub(crate) fn since_boot() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the time there.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    // Neither is negative: the clock begins at zero.
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Returns the bytes of a page.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: reads a number of the system's.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Returns a new mapping of zeroes; `None` if there is no memory.
+pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new private mapping at a place of the kernel's choice disturbs no other memory.
+    let place = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
+    NonNull::new(place.cast()).filter(|_| place != libc::MAP_FAILED)
+}
+
+/// Ends a mapping. That fails only if the kernel has no memory to split one; then the pages stay, which is a leak and
+/// nothing worse.
+///
+/// # Safety
+///
+/// `place` is a mapping of this many bytes, which no thread uses any more.
+pub(crate) unsafe fn unmap(place: NonNull<u8>, bytes: usize) {
+    // SAFETY: the function's contract.
+    unsafe { libc::munmap(place.as_ptr().cast(), bytes) };
+}
+
+/// Gives the kernel an advice about whole pages, and returns whether it takes it.
+///
+/// # Safety
+///
+/// No thread minds what the advice does to the contents.
+pub(crate) unsafe fn advise(start: *mut u8, bytes: usize, advice: c_int) -> bool {
+    // SAFETY: the function's contract.
+    unsafe { libc::madvise(start.cast(), bytes, advice) == 0 }
+}
