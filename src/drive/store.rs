@@ -15,7 +15,6 @@ pub(crate) enum Fate<F> {
 }
 
 /// A timer that has fired, or that `stop` has returned, on its way out.
-#[derive(Debug)]
 pub(crate) struct Fired<T> {
     pub(crate) payload: T,
     pub(crate) key: Key<T>,

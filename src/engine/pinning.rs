@@ -56,7 +56,6 @@ pub enum Pinning {
 }
 
 /// Watches whether a pinned worker runs when its sleep is over.
-#[derive(Debug)]
 pub(crate) struct Starvation {
     watched: bool,
     late: u32,

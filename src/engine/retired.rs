@@ -14,7 +14,7 @@ use crate::sync::lock::Mutex;
 use std::sync::PoisonError;
 
 /// Counts the `Timer`s of an engine: it ends with the last one, after all that was done through earlier ones. [P21]
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct TimerCount(AtomicUsize);
 
 impl TimerCount {

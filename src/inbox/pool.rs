@@ -14,7 +14,6 @@ use std::ptr;
 const LOOKS: usize = 16;
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Pool<T, const PLACES: usize> {
     /// Where the next box may find a place; those before it may hold one.
     top: AtomicUsize,

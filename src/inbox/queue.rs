@@ -34,7 +34,6 @@ pub(crate) struct Message {
 }
 
 /// One message's place. Aligned, so that none lies in two cache lines.
-#[derive(Debug)]
 #[repr(align(16))]
 pub(super) struct Slot {
     tick: AtomicU64,
@@ -63,7 +62,6 @@ impl Slot {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Block {
     /// The block that was handed over after this one. Once the queue's tail has left this one, the link is the
     /// reader's, which leaves out blocks that are read.
@@ -167,7 +165,6 @@ impl Block {
 }
 
 /// The part of the inbox that all producers share.
-#[derive(Debug)]
 pub(crate) struct Inbox {
     /// The block that the next one is linked to, or one before it; never behind a block that has been retired.
     tail: CachePadded<AtomicPtr<Block>>,
@@ -309,7 +306,6 @@ impl Drop for Inbox {
 
 /// One per inbox; held by the shard's owner. Neither allocates nor frees anything, and never pins: the blocks from the
 /// first to the head are its own to read, and only the reader gives one of them up.
-#[derive(Debug)]
 pub(crate) struct Reader {
     inbox: Arc<Inbox>,
     /// The block that was taken last, whose link leads to the next one.
@@ -320,7 +316,7 @@ pub(crate) struct Reader {
 unsafe impl Send for Reader {}
 
 /// The result of a drain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Drained {
     pub(crate) taken: usize,
     /// The limit ended the drain: readable messages may be left.

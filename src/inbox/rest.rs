@@ -25,7 +25,6 @@ const AT_REST: usize = bounded(16, 2);
 const MANY: usize = 48;
 
 /// See the module.
-#[derive(Debug)]
 pub(super) struct AtRest {
     /// The stack's top: the block that was read last.
     read: AtomicPtr<Block>,

@@ -19,7 +19,7 @@ const LEFT: u64 = FRESH - 1;
 const SIZE_SHIFT: u32 = 32;
 
 /// See the module. All bytes zero: a writer without a block.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Writer {
     /// The slot that the next message goes to, if there is one left.
     slot: AtomicPtr<Slot>,

@@ -31,7 +31,6 @@ use std::ptr;
 pub(crate) const CAPACITY: u32 = bounded(62, 2);
 
 /// A batch of free node numbers; `len` lies in the thread cache, or is `CAPACITY` in the depot's full stack.
-#[derive(Debug)]
 pub(crate) struct Magazine {
     /// The magazine below this one in a stack, plus one; 0 for none.
     next: AtomicU32,
@@ -48,7 +47,7 @@ impl Default for Magazine {
 }
 
 /// A magazine's number plus one, so that 0 (and a zeroed thread cache) means none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Link(u32);
 
 impl Link {
@@ -70,7 +69,6 @@ impl Linked for Magazine {
 }
 
 /// The exchange of magazines, and the source of nodes that are in none.
-#[derive(Debug)]
 pub(crate) struct Depot {
     pub(super) full: CachePadded<Stack>,
     pub(super) empty: CachePadded<Stack>,
@@ -168,7 +166,7 @@ impl Depot {
 ///
 /// Two, so that a thread that takes and gives around a magazine's border does not go to the depot each
 /// time. Everything in it is atomic only so that the type is `Sync`; it has one writer, the holder.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ThreadCache {
     /// Where the loaded magazine lies, so that it need not be looked up; null if there is none.
     place: AtomicPtr<Magazine>,

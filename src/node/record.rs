@@ -128,11 +128,11 @@ const NEVER: u64 = SETTLED - 1;
 /// * of a periodic timer always: the bit says that this is the owner's word, which shows when the coming call is
 ///   due. A move clears it, and the owner sets it again when it takes the new deadline over. So it takes none over
 ///   twice, and it never overwrites a mover's request.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Deadline(AtomicU64);
 
 /// The value at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen(u64);
 
 impl Seen {

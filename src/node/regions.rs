@@ -23,7 +23,7 @@ use crate::sync::{bounded, pages};
 use crossbeam_utils::CachePadded;
 
 /// The part of a region that the table remembers for ever.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Region {
     /// The place of the next node in the stack after this region's, or 0.
     below: AtomicU32,
@@ -35,7 +35,7 @@ pub(super) struct Region {
 unsafe impl Zeroable for Region {}
 
 /// Neighbouring nodes for the taker alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) first: u32,
     pub(crate) count: u32,
@@ -44,7 +44,6 @@ pub(crate) struct Run {
 }
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Regions {
     /// A tag against reuse above, the place of the next node below; 0 for none.
     head: CachePadded<AtomicU64>,

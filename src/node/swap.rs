@@ -14,7 +14,6 @@ use super::record::NodePayload;
 use super::table::Table;
 
 /// A timer has ended before its payload was swapped.
-#[derive(Debug)]
 pub(crate) struct NotSwapped<T> {
     /// The other payload, which the timer did not take.
     pub(crate) refused: T,

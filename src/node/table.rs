@@ -11,7 +11,7 @@ use crate::sync::segments::Segments;
 use crate::types::{Key, generation_seed};
 
 /// A freshly armed timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Armed {
     pub(crate) index: u32,
     pub(crate) generation: u64,
@@ -362,5 +362,3 @@ impl<T> Drop for Table<T> {
         self.return_all(&cache, |returned| contain::drop_payload(returned.payload));
     }
 }
-
-debug_fields!([T] Table<T>, "Table", it, held_bytes: it.held_bytes());

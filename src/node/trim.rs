@@ -68,7 +68,7 @@ fn has_much_free<T>(table: &Table<T>, in_use: u64) -> bool {
 }
 
 /// The owner's present step; see the module.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
     #[default]
     Idle,
@@ -81,7 +81,7 @@ enum Stage {
 }
 
 /// How far the owner has got.
-#[derive(Default, Debug)]
+#[derive(Default)]
 pub(crate) struct Trim {
     stage: Stage,
     /// The magazines that it has taken.

@@ -18,7 +18,7 @@ const FULL: u32 = 2;
 
 /// Whether a producer has to end the owner's sleep.
 #[must_use = "a producer that gets `Needed` must wake the owner"]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// Wake the owner, then tell with [`WakeState::called`] that it is done.
     Needed(Call),
@@ -26,12 +26,12 @@ pub(crate) enum Wake {
 }
 
 /// The sleep that a producer is about to end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Call(pub(super) u64);
 
 /// The answer to a producer.
 #[must_use = "the owner may have to be woken, and a closed shard takes no timers"]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Announced {
     pub(crate) wake: Wake,
     /// The shard takes no timers any more: what was armed before may be found by `stop` or not.
@@ -39,12 +39,10 @@ pub(crate) struct Announced {
 }
 
 /// See the module. Producers read the first three words on every message, so they share a line; they write rarely.
-#[derive(Debug)]
 pub(crate) struct WakeState {
     words: CachePadded<Words>,
 }
 
-#[derive(Debug)]
 struct Words {
     /// The earliest tick among the messages announced since the last drain began; `NOTHING` if none.
     inbox_due: AtomicU64,

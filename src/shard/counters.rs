@@ -17,7 +17,7 @@ use crossbeam_utils::CachePadded;
 use std::time::Duration;
 
 /// All counters of a shard.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) fired: CachePadded<Counter>,
     /// Timers that `stop` returned.
@@ -52,7 +52,7 @@ pub(crate) struct Counters {
 }
 
 /// A value with one writer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Gauge(crate::sync::atomic::AtomicU64);
 
 impl Gauge {
@@ -163,8 +163,6 @@ impl Recorder {
         }
     }
 }
-
-debug_fields!([] Recorder, "Recorder", it, snapshot: it.snapshot());
 
 /// Durations, counted by their length: how late timers fired, how long handlers ran.
 ///

@@ -241,7 +241,7 @@ impl<T> ShardHandle<T> {
 }
 
 /// A counter with one writer and any number of readers.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
@@ -280,7 +280,7 @@ impl Counter {
 /// writer: its counters need no read-modify-write, its thread cache and its writer no synchronisation. A thread
 /// state whose thread has ended is inherited, nodes, open block, counts and all, by the next thread with that
 /// slot.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ThreadState {
     pub(crate) cache: ThreadCache,
     /// Its open block of the inbox.

@@ -8,7 +8,6 @@ use crate::types::ScheduleErrorKind;
 use crossbeam_utils::CachePadded;
 
 /// Hands out permits; never more than `max`.
-#[derive(Debug)]
 pub(crate) struct Limit {
     free: CachePadded<AtomicU64>,
     pub(crate) max: usize,

@@ -24,7 +24,7 @@ const SWEPT_PER_INSERTED: usize = 4;
 
 /// The result of a turn.
 #[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// Timers fired.
     pub(crate) fired: usize,

@@ -10,7 +10,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
 #[must_use = "the winner owns the payload and may have to release or recycle the node"]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The caller won and holds the only reference: it takes the payload, then recycles the node.
     Sole(State),
@@ -27,7 +27,7 @@ pub(crate) enum Ending {
 
 /// The answer to the end of a move.
 #[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
     /// The owner is to be told, by a message with this mark.
     Tell { mark: u32 },
@@ -39,7 +39,7 @@ pub(crate) enum Moved {
 
 /// The owner's answer to an entry that has just arrived.
 #[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// File it as it is.
     Current,
@@ -51,7 +51,7 @@ pub(crate) enum Arrival {
 
 /// The state of a periodic timer after its owner's call.
 #[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
     /// It waits for its next call, to be inserted with this mark.
     Waits { mark: u32 },
@@ -63,7 +63,7 @@ pub(crate) enum Finished {
 
 /// The fate of a call of a periodic timer that its owner was about to begin.
 #[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Confirmed {
     Begins,
     /// Another thread has moved the timer: the owner takes the deadline over and checks again.
@@ -73,7 +73,6 @@ pub(crate) enum Confirmed {
 }
 
 /// The atomic state of one node.
-#[derive(Debug)]
 pub(crate) struct StateWord(AtomicU64);
 
 impl Default for StateWord {

@@ -4,7 +4,6 @@
 pub(crate) use super::explored::{Tracked, UnsafeCell};
 
 #[cfg(not(tickwheel_loom))]
-#[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -29,7 +28,6 @@ impl<T> UnsafeCell<T> {
 
 /// Part of an allocation that loom must see freed exactly once in each execution; nothing otherwise.
 #[cfg(not(tickwheel_loom))]
-#[derive(Debug)]
 pub(crate) struct Tracked;
 
 #[cfg(not(tickwheel_loom))]

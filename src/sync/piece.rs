@@ -66,8 +66,6 @@ impl<T: Copy> Piece<[T]> {
     }
 }
 
-debug_fields!([T: ?Sized] Piece<T>, "Piece", _it);
-
 impl<T> Default for Piece<[T]> {
     fn default() -> Self {
         Self(NonNull::slice_from_raw_parts(NonNull::dangling(), 0))

@@ -49,7 +49,6 @@ pub(crate) const fn index_of(place: u32) -> u32 {
 const _: () = assert!(MAX_SLOTS + (1 << BASE_BITS) <= 1 << u32::BITS);
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Segments<T> {
     segments: [AtomicPtr<T>; SEGMENTS],
 }

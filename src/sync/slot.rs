@@ -113,7 +113,6 @@ fn with_slow<R>(f: impl FnOnce(u32) -> R) -> R {
 
 /// The calling thread's slot, which no other thread gets as long as this lives, even if the thread's other
 /// thread-locals have been destroyed. Belongs to its thread.
-#[derive(Debug)]
 pub(crate) struct Kept {
     slot: u32,
     _of_this_thread: PhantomData<*const ()>,

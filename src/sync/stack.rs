@@ -13,7 +13,7 @@ pub(crate) trait Linked: Zeroable {
 }
 
 /// See the module. The top's number plus one below (0 for none), a tag against reuse above.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Stack(AtomicU64);
 
 impl Stack {

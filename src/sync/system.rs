@@ -3,6 +3,7 @@
 //! They go through libc, which valgrind and the sanitizers can follow. Any thread; none of them allocates, and none
 //! blocks but [`wait`].
 
+#[cfg(not(tickwheel_loom))]
 use crate::sync::atomic::AtomicU32;
 use libc::{c_int, c_long, c_ulong};
 use std::io;
@@ -41,12 +42,14 @@ pub(crate) fn is_in(set: &CoreSet, core: usize) -> bool {
 
 /// Lets sleeps of the calling thread overrun by at most 1 ns, as far as that is the kernel's doing. A system that
 /// refuses lets them overrun by up to 50 us, which is late, never early.
+#[cfg(not(tickwheel_loom))]
 pub(crate) fn set_least_timer_slack() {
     // SAFETY: changes a number of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as c_ulong) };
 }
 
 /// Sleeps while `word` is `value`, for `timeout` at most. May end at any time, for example on a signal.
+#[cfg(not(tickwheel_loom))]
 pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
     let timeout =
         timeout.map(|it| [it.as_secs() as c_long, c_long::from(it.subsec_nanos() as i32)]);
@@ -57,6 +60,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
 }
 
 /// Wakes a thread that sleeps on `word`.
+#[cfg(not(tickwheel_loom))]
 pub(crate) fn wake(word: &AtomicU32) {
     let call = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word lives as long as the call.

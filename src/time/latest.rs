@@ -3,7 +3,7 @@
 use super::{TickRate, Time};
 
 /// The latest time that a timer was told: its present, if it reads no clock of its own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct MonotonicNow(Time);
 
 impl MonotonicNow {

@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// See the module. Any thread; reads share no memory that is written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct QuickClock {
     clock: MonotonicClock,
     trusted: bool,

@@ -12,7 +12,7 @@ pub(crate) struct Repeat<T> {
 }
 
 /// The course of a periodic timer: from one deadline to the next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Recurrence {
     period: Period,
     /// The next ones are counted from it before it is rounded to a tick, so that nothing drifts.

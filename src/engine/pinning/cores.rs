@@ -14,7 +14,7 @@ use std::path::Path;
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Cores {
     /// In rising order; never empty.
     allowed: Vec<usize>,

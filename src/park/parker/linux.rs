@@ -18,7 +18,6 @@ const CALLED: u32 = 1;
 const ASLEEP: u32 = 2;
 
 /// The owner's end; see the module.
-#[derive(Debug)]
 pub(crate) struct Parker {
     token: Arc<AtomicU32>,
     /// The slack belongs to the thread, so it is set by the first sleep.
@@ -26,7 +25,7 @@ pub(crate) struct Parker {
 }
 
 /// The other end; see the module.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Unparker {
     token: Arc<AtomicU32>,
 }

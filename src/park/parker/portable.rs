@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 /// One slice of the remainder below a millisecond: the longest that a wake may go unnoticed there.
 const SLICE: Duration = Duration::from_micros(50);
 
-#[derive(Debug)]
 struct Shared {
     /// A wake has come that no sleep has taken yet.
     called: AtomicBool,
@@ -26,13 +25,12 @@ struct Shared {
 }
 
 /// The owner's end; see the module.
-#[derive(Debug)]
 pub(crate) struct Parker {
     shared: Arc<Shared>,
 }
 
 /// The other end; see the module.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Unparker {
     shared: Arc<Shared>,
 }
