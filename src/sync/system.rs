@@ -5,7 +5,8 @@
 
 #[cfg(not(tickwheel_loom))]
 use crate::sync::atomic::AtomicU32;
-use libc::{c_int, c_long, c_ulong};
+use libc::{c_int, c_ulong};
+#[cfg(not(tickwheel_loom))]
 use std::io;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub(crate) fn set_least_timer_slack() {
 #[cfg(not(tickwheel_loom))]
 pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
     let timeout =
-        timeout.map(|it| [it.as_secs() as c_long, c_long::from(it.subsec_nanos() as i32)]);
+        timeout.map(|it| [it.as_secs() as libc::c_long, libc::c_long::from(it.subsec_nanos() as i32)]);
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     let call = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word and the time, seconds and nanoseconds, live as long as the call.
@@ -68,6 +69,7 @@ pub(crate) fn wake(word: &AtomicU32) {
 }
 
 /// Calls `membarrier(2)`.
+#[cfg(not(tickwheel_loom))]
 pub(crate) fn membarrier(command: c_int) -> io::Result<()> {
     // SAFETY: reads and writes no memory of the process.
     match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
