@@ -33,8 +33,9 @@ impl PackedEntry {
     }
 }
 
-/// Empty blocks that are kept, next to as many as there are full ones: as many as the zombies that are always tolerated
-/// take, so that a steady state allocates nothing.
+/// Empty blocks that are kept beside two for every full one: as many as the zombies that are always tolerated take, so
+/// that a steady state allocates nothing. With one for every full one, producers that run far ahead of a sweep made it
+/// unmap thousands of blocks and map them again.
 pub(super) const RESERVE: usize = 32;
 
 /// Memory of blocks without entries, for later.
@@ -56,7 +57,7 @@ impl BlockPool {
         if !block.places.is_empty() && self.0.try_reserve(1).is_ok() {
             self.0.push(block.places);
         }
-        let kept = self.0.len().min(full + RESERVE);
+        let kept = self.0.len().min(2 * full + RESERVE);
         self.0.truncate(kept);
     }
 
