@@ -52,8 +52,9 @@ pub(crate) fn set_least_timer_slack() {
 /// Sleeps while `word` is `value`, for `timeout` at most. May end at any time, for example on a signal.
 #[cfg(not(tickwheel_loom))]
 pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
-    let timeout = timeout
-        .map(|it| [it.as_secs() as libc::c_long, libc::c_long::from(it.subsec_nanos() as i32)]);
+    // More seconds than the word holds would be a negative time, which the kernel refuses at once.
+    let seconds = |it: Duration| it.as_secs().try_into().unwrap_or(libc::c_long::MAX);
+    let timeout = timeout.map(|it| [seconds(it), it.subsec_nanos() as libc::c_long]);
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     let call = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word and the time, seconds and nanoseconds, live as long as the call.
