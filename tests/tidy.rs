@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/budget.rs"]
 mod budget;
-#[path = "tidy/columns.rs"]
-mod columns;
 #[path = "tidy/models.rs"]
 mod models;
 #[path = "tidy/names.rs"]
@@ -145,8 +143,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every file below a folder with one of these extensions, in order. Left out is what is built or found, not written.
-fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
+/// Every Rust file below a folder, in order. Left out is what is built or found, not written.
+fn files_below(folder: &str) -> Vec<String> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
         for path in entries.map(|entry| entry.unwrap().path()) {
@@ -164,7 +162,7 @@ fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
     let relative =
         |path: &PathBuf| path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
     let mut found: Vec<String> = found.iter().map(relative).collect();
-    found.retain(|path| extensions.iter().any(|it| path.ends_with(&format!(".{it}"))));
+    found.retain(|path| path.ends_with(".rs"));
     found.sort();
     assert!(!found.is_empty(), "{folder} is empty");
     found
@@ -177,11 +175,6 @@ fn is_looms(path: &str) -> bool {
 
 fn is_source(path: &str) -> bool {
     path.starts_with("src/") || is_looms(path)
-}
-
-/// Every Rust file below a folder, in order.
-fn files_below(folder: &str) -> Vec<String> {
-    files(folder, &["rs"])
 }
 
 /// Whether a file below `src` holds nothing but unit tests.
