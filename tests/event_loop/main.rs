@@ -72,98 +72,6 @@ fn fires_in_order_never_early_and_says_how_late() {
     }
 }
 
-#[test]
-fn the_timeout_is_exact_and_its_milliseconds_are_rounded_up() {
-    let (mut timer, _clock, _) = manual::<u8>();
-    assert_eq!(timer.poll_timeout(Time::ZERO), None);
-    assert_eq!(timer.poll_timeout_ms(Time::ZERO), -1);
-    let key = timer.schedule(Time::ZERO, 5 * MS, 1u8).unwrap();
-    assert_eq!(timer.next_deadline(), Some(Time::ZERO + 5 * MS));
-    let now = Time::from_nanos(700_000);
-    assert_eq!(timer.poll_timeout(now), Some(Duration::from_micros(4300)));
-    assert_eq!(timer.poll_timeout_ms(now), 5);
-    assert_eq!(timer.poll_timeout(Time::ZERO + 5 * MS), Some(Duration::ZERO));
-    assert_eq!(timer.cancel(key).into_payload(), Some(1));
-    assert_eq!(timer.pending(), 0);
-    // The entry is a zombie: one look at it, at most.
-    assert_eq!(fire_all(&mut timer, Time::ZERO + 5 * MS), []);
-    assert_eq!(timer.poll_timeout(Time::ZERO + 5 * MS), None);
-}
-
-#[test]
-fn a_timer_moved_later_and_earlier_fires_at_the_last_deadline_only() {
-    let (mut timer, _clock, _) = manual::<u8>();
-    let key = timer.schedule(Time::ZERO, 10 * MS, 1u8).unwrap();
-    assert_eq!(timer.reschedule(Time::ZERO, key, 30 * MS), Reschedule::Moved);
-    assert_eq!(fire_all(&mut timer, Time::ZERO + 29 * MS), []);
-    assert!(timer.is_pending(key));
-    assert_eq!(timer.reschedule(Time::ZERO, key, 100 * MS), Reschedule::Moved);
-    assert_eq!(timer.reschedule(Time::ZERO, key, Time::ZERO + 40 * MS), Reschedule::Moved);
-    assert_eq!(timer.next_deadline(), Some(Time::ZERO + 30 * MS), "earlier, never later");
-    assert_eq!(fire_all(&mut timer, Time::ZERO + 39 * MS), []);
-    assert_eq!(fire_all(&mut timer, Time::ZERO + 40 * MS), [1]);
-    assert_eq!(timer.reschedule(Time::ZERO, key, MS), Reschedule::Gone);
-    assert_eq!(fire_all(&mut timer, Time::ZERO + 200 * MS), [], "no second entry fires it again");
-}
-
-#[test]
-fn handlers_schedule_cancel_neighbours_and_fire_them_in_a_later_poll() {
-    let (mut timer, _clock, _) = manual::<u32>();
-    let keys: Vec<_> = (0..11).map(|n| timer.schedule(Time::ZERO, 5 * MS, n).unwrap()).collect();
-    let now = Time::ZERO + 5 * MS;
-    let mut fired = Vec::new();
-    let polled = timer.poll_with(now, |timer, expired| {
-        fired.push(expired.payload);
-        for key in &keys[1..] {
-            timer.cancel(*key);
-        }
-        timer.schedule(now, Duration::ZERO, 100u32).unwrap();
-    });
-    assert_eq!((fired, polled.fired, polled.more), (vec![0], 1, false));
-    assert_eq!(timer.pending(), 1);
-    assert_eq!(
-        timer.poll_timeout(now),
-        Some(Duration::ZERO),
-        "the new one waits for the next poll"
-    );
-    assert_eq!(fire_all(&mut timer, now), [100]);
-}
-
-#[test]
-fn a_handler_that_schedules_zero_delays_for_ever_does_not_keep_the_loop() {
-    let (mut timer, _clock, _) = manual::<u32>();
-    timer.schedule(Time::ZERO, Duration::ZERO, 0u32).unwrap();
-    for round in 0..100 {
-        let polled = timer.poll_with(Time::ZERO, |timer, expired| {
-            timer.schedule(Time::ZERO, Duration::ZERO, expired.payload + 1).unwrap();
-        });
-        assert_eq!(polled.fired, 1, "round {round}");
-    }
-}
-
-#[test]
-fn the_budget_returns_to_the_loop_and_says_that_more_is_due() {
-    let budget = Budget::new().fire(10);
-    let mut timer: EventLoopTimer<u32> =
-        Settings::new().budget(budget).build_with_waker(|| ()).unwrap();
-    for n in 0..95 {
-        timer.schedule(Time::ZERO, MS, n).unwrap();
-    }
-    let now = Time::ZERO + MS;
-    let mut sizes = Vec::new();
-    let mut fired = Vec::new();
-    loop {
-        let polled = timer.poll(now, |expired| fired.push(expired.payload));
-        sizes.push(polled.fired);
-        if !polled.more {
-            break;
-        }
-        assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO));
-    }
-    assert!(sizes.iter().all(|size| *size <= 10), "{sizes:?}");
-    assert_eq!(fired, (0..95).collect::<Vec<_>>());
-}
-
 /// Found by the fuzzer: the word with the earliest unread tick stayed low, which cost one empty poll.
 #[test]
 fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
@@ -282,40 +190,6 @@ fn dropping_the_timer_drops_every_payload_once() {
     drop(timer);
     assert_eq!(Arc::strong_count(&payload), 1);
     assert!(remote.schedule(MS, payload).is_err());
-}
-
-#[test]
-fn the_limit_is_exact_and_the_payload_comes_back() {
-    let mut timer: EventLoopTimer<u8> =
-        Settings::new().max_pending(2).build_with_waker(|| ()).unwrap();
-    let remote = timer.remote();
-    let first = timer.schedule(Time::ZERO, MS, 1u8).unwrap();
-    remote.schedule(MS, 2u8).unwrap();
-    let full = ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 };
-    let refused = timer.schedule(Time::ZERO, MS, 3u8).unwrap_err();
-    assert_eq!((refused.kind(), refused.payload()), (&full, &3));
-    assert_eq!(remote.schedule(MS, 4u8).unwrap_err().kind(), &full);
-    assert!(timer.cancel(first).won());
-    timer.schedule(Time::ZERO, MS, 5u8).unwrap();
-}
-
-#[test]
-fn zombies_of_long_timeouts_stay_bounded() {
-    let (mut timer, _clock, _) = manual::<u64>();
-    for n in 0..1_000_000u64 {
-        let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), n).unwrap();
-        assert!(timer.cancel(key).won());
-        if n % 1000 == 0 {
-            timer.poll(Time::ZERO, |_| ());
-        }
-    }
-    let mut rounds = 0;
-    while timer.poll(Time::ZERO, |_| ()).more {
-        rounds += 1;
-        assert!(rounds < 1000);
-    }
-    let debug = timer.held_bytes();
-    assert!(debug < 2 << 20, "a million dead timers hold {debug} bytes");
 }
 
 /// Producers on other threads schedule, cancel and move while the loop sleeps in its own poll; every timer ends

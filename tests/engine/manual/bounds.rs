@@ -1,6 +1,5 @@
 //! What is bounded: zombies, the work of a turn; and that the counters add up.
 
-use crate::support::ledger::{Ledger, Payload};
 use crate::support::setup::{
     HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
 };
@@ -13,25 +12,6 @@ use tickwheel::{Budget, Key, MissedTicks, Period, Routing, Timer};
 fn file_all(at: &Setup, timer: &Timer<u64>) {
     timer.schedule(Duration::ZERO, u64::MAX).unwrap();
     at.wait_idle(timer);
-}
-
-#[test]
-fn a_cancelled_payload_is_in_the_cancellers_hands_at_once() {
-    each_setup(|at| {
-        let ledger = Ledger::of_payloads();
-        let timer = at.builder().build_with(|_: tickwheel::Expired<Payload>| ()).unwrap();
-        let key = timer.schedule_key(HOUR, ledger.payload(0)).unwrap();
-        let owned = timer.schedule(HOUR, ledger.payload(0)).unwrap();
-        at.wait_idle(&timer);
-        let payload = timer.cancel(key).into_payload().unwrap();
-        assert_eq!(ledger.alive(), 2);
-        drop(payload);
-        assert_eq!(ledger.alive(), 1);
-        owned.cancel();
-        assert_eq!(ledger.alive(), 0);
-        assert_eq!(timer.pending(), 0);
-        timer.stop().unwrap();
-    });
 }
 
 #[test]

@@ -109,37 +109,6 @@ fn a_panicking_hook_is_survived_too() {
 }
 
 #[test]
-fn a_stale_key_never_touches_another_timer() {
-    each_recording(|at, timer, fired| {
-        let mut stale = Vec::new();
-        // The same few nodes are used again and again.
-        for round in 0..200 {
-            let key = timer.schedule_key(ms(5), round).unwrap();
-            if round % 2 == 0 {
-                assert_eq!(timer.cancel(key).into_payload(), Some(round));
-            } else {
-                at.advance(&timer, ms(5));
-            }
-            stale.push(key);
-        }
-        fired.ids();
-        let live: Vec<_> =
-            (0..400).map(|id| timer.schedule_key(ms(50), 1000 + id).unwrap()).collect();
-        for key in &stale {
-            assert!(!timer.is_pending(*key));
-            assert!(!timer.cancel(*key).won());
-            assert!(!timer.reschedule(*key, Duration::ZERO).moved());
-        }
-        assert!(live.iter().all(|key| timer.is_pending(*key)));
-        at.advance(&timer, ms(49));
-        assert!(fired.ids().is_empty());
-        at.advance(&timer, ms(1));
-        assert_eq!(sorted(fired.ids()), (1000..1400).collect::<Vec<_>>());
-        timer.stop().unwrap();
-    });
-}
-
-#[test]
 fn a_key_of_a_larger_engine_is_gone_not_a_crash() {
     let (small, _) = recording(one_shard().drive(Drive::Manual));
     let (large, _) = recording(one_shard().shards(64).routing(tickwheel::Routing::Spread));

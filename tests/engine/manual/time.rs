@@ -3,10 +3,8 @@
 use crate::support::setup::{
     HOUR, Setup, each_recording, each_setup_from, ms, one_shard, secs, sorted, us,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tickwheel::{Clock, Drive, ManualClock, Time, Timer};
+use tickwheel::{ManualClock, Time};
 
 const NANO: Duration = Duration::from_nanos(1);
 
@@ -95,56 +93,6 @@ fn timers_of_one_tick_and_one_thread_fire_in_the_order_they_came() {
     });
 }
 
-/// Uptimes at which other wheels have wrapped, in milliseconds.
-const BOUNDARIES: [u32; 5] = [30, 31, 32, 36, 42];
-
-#[test]
-fn an_engine_that_is_built_late_starts_where_the_clock_stands() {
-    for power in BOUNDARIES {
-        each_setup_from(Time::ZERO + ms(1 << power), |at| {
-            let (timer, fired) = at.recording();
-            timer.schedule(ms(1), 1).unwrap();
-            timer.schedule(ms(64), 2).unwrap();
-            timer.schedule(ms(4096), 3).unwrap();
-            at.wait_idle(&timer);
-            assert!(fired.ids().is_empty());
-            at.advance(&timer, ms(1));
-            assert_eq!(fired.ids(), [1]);
-            at.advance(&timer, ms(63));
-            assert_eq!(fired.ids(), [2]);
-            at.advance(&timer, ms(4031));
-            assert!(fired.ids().is_empty());
-            at.advance(&timer, ms(1));
-            assert_eq!(fired.ids(), [3]);
-            timer.stop().unwrap();
-        });
-    }
-}
-
-#[test]
-fn a_moved_timer_fires_at_its_new_deadline_only() {
-    each_recording(|at, timer, fired| {
-        let later = timer.schedule(ms(10), 1).unwrap();
-        let earlier = timer.schedule(HOUR, 2).unwrap();
-        let wandering = timer.schedule(ms(50), 3).unwrap();
-        at.wait_idle(&timer);
-        assert!(later.reschedule(ms(30)).moved());
-        assert!(earlier.reschedule(ms(20)).moved());
-        for step in [90, 5, 80, 7, 70, 8, 60, 40] {
-            assert!(wandering.reschedule(ms(step)).moved());
-        }
-        assert_eq!(wandering.deadline(), Time::ZERO + ms(40));
-        let mut at_ms = Vec::new();
-        for now in 1..=100 {
-            at.advance(&timer, ms(1));
-            at_ms.extend(fired.ids().into_iter().map(|id| (id, now)));
-        }
-        assert_eq!(at_ms, [(2, 20), (1, 30), (3, 40)]);
-        assert_eq!(timer.pending(), 0);
-        timer.stop().unwrap();
-    });
-}
-
 #[test]
 fn a_timer_may_be_moved_more_often_than_its_hint_can_count() {
     each_recording(|at, timer, fired| {
@@ -197,43 +145,6 @@ fn every_shard_is_idle_before_wait_idle_returns() {
         }
     }
     assert!(timer.stop().unwrap().is_empty());
-}
-
-/// A clock that breaks its contract: it may be set back.
-#[derive(Clone, Default)]
-struct Unsteady(Arc<AtomicU64>);
-
-impl Clock for Unsteady {
-    fn now(&self) -> Time {
-        Time::from_nanos(self.0.load(Ordering::SeqCst) * 1_000_000)
-    }
-}
-
-impl Unsteady {
-    fn set_ms(&self, now: u64) {
-        self.0.store(now, Ordering::SeqCst);
-    }
-}
-
-fn on_unsteady_clock() -> (Unsteady, Timer<u64>, crate::support::setup::Fired) {
-    let clock = Unsteady::default();
-    let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
-    let (timer, fired) = crate::support::setup::recording(builder);
-    (clock, timer, fired)
-}
-
-#[test]
-fn a_clock_that_goes_back_fires_nothing_early() {
-    let (clock, timer, fired) = on_unsteady_clock();
-    clock.set_ms(100);
-    assert_eq!(timer.turn(), Ok(0));
-    clock.set_ms(50);
-    timer.schedule(ms(10), 1).unwrap();
-    assert_eq!(timer.turn(), Ok(0), "10 ms have not passed on any reading of this clock");
-    clock.set_ms(110);
-    assert_eq!(timer.turn(), Ok(1));
-    assert_eq!(fired.ids(), [1]);
-    timer.stop().unwrap();
 }
 
 #[test]
