@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
-# Lets a real Prometheus, unpacked from Debian's package below target/, scrape what an engine reports.
-# Exits with 3 where the package cannot be had.
+# Lets Prometheus' own tool, unpacked from Debian's package below target/, read what an engine reports and the alerts of
+# delayed jobs. Exits with 3 where the package cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [[ -z ${PROMETHEUS-} ]]; then
-  PROMETHEUS=$(command -v prometheus || true)
-fi
-if [[ -z $PROMETHEUS ]]; then
+PROMTOOL=${PROMTOOL:-$(command -v promtool || true)}
+if [[ -z $PROMTOOL ]]; then
   folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/prometheus
-  PROMETHEUS=$folder/usr/bin/prometheus
-  if [[ ! -x $PROMETHEUS ]]; then
+  PROMTOOL=$folder/usr/bin/promtool
+  if [[ ! -x $PROMTOOL ]]; then
     mkdir -p "$folder"
     (
       cd "$folder" &&
@@ -20,8 +18,7 @@ if [[ -z $PROMETHEUS ]]; then
     ) || { echo "Prometheus is not to be had here (Debian's package prometheus)"; exit 3; }
   fi
 fi
-export PROMETHEUS
-"$PROMETHEUS" --version 2>&1 | head -n 1
-promtool=$(dirname "$PROMETHEUS")/promtool
-[[ ! -x $promtool ]] || "$promtool" check rules delayed-jobs/operations/alerts.yml
+export PROMTOOL
+"$PROMTOOL" --version 2>&1 | head -n 1
+"$PROMTOOL" check rules delayed-jobs/operations/alerts.yml
 cargo test --quiet --package tickwheel-benches --test observability -- --ignored
