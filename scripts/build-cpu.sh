@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 rounds=${1:-3} top=$PWD work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset CARGO_TARGET_DIR RUSTFLAGS
+# As a dependency from a registry is built; cargo would build a path incrementally, tokio not.
+export CARGO_INCREMENTAL=0
 
 program() { # name, dependency
   mkdir -p "$work/$1/src"
