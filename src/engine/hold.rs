@@ -25,7 +25,7 @@ fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
     &ALL
 }
 
-/// Returns a new list, because loom's atomics belong to one execution.
+/// Returns a new list each time, because loom's atomics belong to one execution.
 #[cfg(tickwheel_loom)]
 fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
     Box::leak(Box::new(RetiredEngines::new()))
@@ -116,13 +116,13 @@ unsafe impl<T: Send> Send for TimerRef<T> {}
 unsafe impl<T: Send> Sync for TimerRef<T> {}
 
 impl<T> TimerRef<T> {
-    /// Returns one more, unless the engine has none left.
+    /// Counts one more and returns it, unless the engine has none left.
     pub(super) fn upgrade(hold: &Weak<EngineOwner<T>>) -> Option<Self> {
         let hold = hold.upgrade()?;
         hold.timers.add_to_others().then(|| Self(hold.0))
     }
 
-    /// Returns one that is not counted, to be used while a worker holds the engine.
+    /// Returns a reference that is not counted, to be used while a worker holds the engine.
     ///
     /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has a
     /// `EngineOwner` behind it.

@@ -4,7 +4,7 @@
 //! followed by [`ShardWorker::close`], which returns the pending timers. So the clock is read only while no timer is
 //! in hand.
 //!
-//! It handles timers that have fired: handlers, executors, wakers, and what a panic comes to.
+//! A timer that has fired goes to a handler, an executor or a waker, and their panics are counted and told.
 //!
 //! A turn gathers wakers in a *wake batch* and calls them together. A waker's first step is an atomic instruction on
 //! its task, which lies anywhere: a cache miss each. So the task is prefetched when the timer fires, and woken some
@@ -32,7 +32,7 @@ use std::task::Waker;
 const FIRES_PER_CLOCK_READ: usize = 64;
 
 impl<T> ShardWorker<T> {
-    /// Returns one turn at the clock's current time, with the handler's panics caught and counted.
+    /// Runs one turn at the clock's current time; catches and counts the handler's panics.
     pub(super) fn turn(&mut self, inner: &Inner<T>) -> Turn {
         let now = inner.now();
         self.turn_at(inner, now, inner.rate.current(now), &inner.budget, false)
@@ -218,7 +218,7 @@ impl<T, E: Executor<T> + ?Sized> Executor<T> for Arc<E> {
     }
 }
 
-/// Makes an executor made of two closures: one that takes expired timers or gives them back, one that gets what was
+/// Makes an executor of two closures: one that takes expired timers or gives them back, one that gets what was
 /// given back.
 ///
 /// ```

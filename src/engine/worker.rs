@@ -55,7 +55,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     }
 }
 
-/// Returns one turn of a driven shard. Returns how long to wait before the next one, `None` for ever.
+/// Runs one turn of a driven shard. Returns how long to wait before the next one, `None` for ever.
 pub(super) fn turn_driven<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> Option<Duration> {
     wake_up(shard);
     let Turn { more, next, .. } = shard.turn(inner);

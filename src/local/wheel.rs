@@ -51,7 +51,7 @@ impl LocalWheel for Fifo {
         Time::from_nanos(tick)
     }
 
-    /// Returns a timer at the end of the scale never fires.
+    /// Returns at most the last tick but one: a timer at the end of the scale never fires.
     #[inline(always)]
     fn tick_of(_: &TickRate, now: Time) -> u64 {
         now.as_nanos().min(u64::MAX - 1)

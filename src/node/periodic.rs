@@ -128,8 +128,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Returns the handler of a periodic timer has returned at `now`: the next entry to be inserted, and its tick, if
-    /// it goes on.
+    /// Notes that the handler of a periodic timer has returned at `now`. Returns the next entry to be inserted, and its
+    /// tick, if the timer goes on.
     pub(crate) fn finish_call(
         &self,
         cache: &ThreadCache,

@@ -321,9 +321,9 @@ impl<T> Table<T> {
         self.nodes.get(index).map_or(u64::MAX, |node| node.deadline.load().tick())
     }
 
-    /// Returns every living timer; for `stop`, when no further one can be accepted.
+    /// Ends every living timer and gives it to `take`; for `stop`, when no further one can be accepted.
     ///
-    /// Nodes armed by producers that are about to be refused are returned as well; those producers
+    /// Nodes armed by producers that are about to be refused are given as well; those producers
     /// then lose the race for their own node and report the timer as accepted.
     pub(crate) fn return_all(&self, cache: &ThreadCache, mut take: impl FnMut(Fired<T>)) {
         self.nodes.for_each(self.depot.end(), |index, node| {

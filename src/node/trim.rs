@@ -177,7 +177,7 @@ impl Trim {
         }
     }
 
-    /// Returns one step, of about so many nodes; whether there is more to do.
+    /// Takes one step, of about so many nodes, and returns whether there is more to do.
     #[cold]
     pub(crate) fn step<T>(&mut self, table: &Table<T>, cache: &ThreadCache, nodes: usize) -> bool {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);

@@ -85,7 +85,7 @@ impl WakeState {
         Announced { wake: self.request_wake(tick), closed }
     }
 
-    /// Returns the producer's side of two handshakes: with a drain, by `inbox_due`, and with a close, by the mode
+    /// Executes the producer's side of two handshakes: with a drain, by `inbox_due`, and with a close, by the mode
     /// itself.
     #[inline(always)]
     fn fence_after_push(&self) -> u32 {
@@ -203,7 +203,7 @@ impl WakeState {
         true
     }
 
-    /// Returns a look that orders nothing, for a model.
+    /// Looks without ordering anything, for a model.
     #[cfg(test)]
     pub(crate) fn seems_asleep(&self) -> bool {
         // ORDERING: Relaxed: as said.

@@ -47,8 +47,8 @@ impl<T> Producer<'_, T> {
         }
     }
 
-    /// Returns the shard is closed: takes the timers of a batch back that `stop` has not returned already. All of
-    /// them are accepted if it has returned each.
+    /// Takes back, because the shard is closed, the timers of a batch that `stop` has not returned already. All of them
+    /// are accepted if it has returned each.
     #[cold]
     fn withdraw(
         self,

@@ -82,8 +82,8 @@ impl<T> Owner<T> {
         &self.handle
     }
 
-    /// Returns one step: drain the inbox if something in it may be due, fire what is due, sweep zombies if there
-    /// are too many, all within `budget`.
+    /// Runs one turn: drains the inbox if something in it may be due, fires what is due, sweeps zombies if there are
+    /// too many, all within `budget`.
     ///
     /// If `fire` panics, the timer it was called for counts as fired, and the shard stays as it should be:
     /// the next turn goes on with the next timer.
@@ -104,7 +104,7 @@ impl<T> Owner<T> {
         self.finish_turn(turn, budget)
     }
 
-    /// Returns the first part of a turn: take the tick, drain the inbox. `None` if a handler of this shard is running.
+    /// Begins a turn: takes the tick, drains the inbox. `None` if a handler of this shard is running.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
         let turn = self.driver.begin(now, budget.fire)?;
         self.handle.counters.turns.bump();
@@ -124,8 +124,8 @@ impl<T> Owner<T> {
         Some(turn)
     }
 
-    /// Returns the second part: the next timer that fires in this turn, if any; a periodic one is to be confirmed
-    /// before it is handled. The turn must be this shard's: see [`Owner::owns`].
+    /// Returns the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is handled.
+    /// The turn must be this shard's: see [`Owner::owns`].
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
     pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
         debug_assert!(self.calling.is_none(), "a call is finished before the next one");
@@ -147,7 +147,7 @@ impl<T> Owner<T> {
         self.driver.is_turning()
     }
 
-    /// Returns the last part: sweep, give memory back, report, look ahead.
+    /// Ends a turn: sweeps, gives memory back, reports, looks ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
         let TurnState { now, fired, cut_short, .. } = turn;
         self.driver.finish(turn);

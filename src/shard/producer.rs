@@ -74,15 +74,14 @@ impl<T> Producer<'_, T> {
         Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
-    /// Returns the second part of a schedule: tells the owner of the timer. The payload, if the shard is closed and
-    /// `stop` has not found the timer and returned it, which means that it was accepted.
+    /// Ends a schedule: tells the owner of the timer. Returns the payload if the shard is closed, unless `stop` has
+    /// found the timer and returned it: then it was accepted.
     #[inline(always)]
     fn announce(self, tick: u64, armed: Armed, held: bool) -> Option<T> {
         if self.send(tick, armed.index, armed.mark) { None } else { self.take_back(armed, held) }
     }
 
-    /// Returns the first part of a schedule: there is a timer and, if one is to be sent, a slot for its message to
-    /// the owner.
+    /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
     #[inline(always)]
     pub(super) fn arm(
         self,
@@ -114,7 +113,7 @@ impl<T> Producer<'_, T> {
         ScheduleError::new(ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
     }
 
-    /// Returns the shard is closed: take the timer's payload back, unless `stop` has returned it already.
+    /// Takes the timer's payload back, because the shard is closed, unless `stop` has returned it already.
     #[cold]
     pub(super) fn take_back(self, armed: Armed, held: bool) -> Option<T> {
         let payload = if held {
@@ -270,7 +269,7 @@ impl<T> Producer<'_, T> {
         self.fetch_block().inspect_err(|_| self.shard.release_permit())
     }
 
-    /// Returns the thread state's next block. The blocks of a closed shard are never emptied: a producer that goes on
+    /// Fetches the thread state's next block. The blocks of a closed shard are never emptied: a producer that goes on
     /// trying must not fill one after the other.
     fn fetch_block(self) -> Result<(), ScheduleErrorKind> {
         if self.shard.wake_state.is_closed() {
@@ -287,7 +286,7 @@ impl<T> Producer<'_, T> {
         self.tell(self.publish(tick, index, mark))
     }
 
-    /// Returns the first half of [`send`](Self::send): writes the message. What comes back is to be told, at once or
+    /// Writes the message, the first half of [`send`](Self::send). What comes back is to be told, at once or
     /// together with later messages of the same thread, whichever is the lowest.
     #[inline(always)]
     pub(super) fn publish(self, tick: u64, index: u32, mark: u32) -> u64 {
@@ -300,7 +299,8 @@ impl<T> Producer<'_, T> {
         }
     }
 
-    /// Returns the second half: one fence, one look at whether the shard is closed, one decision about a wake.
+    /// Tells the owner, the second half of [`send`](Self::send): one fence, one look at whether the shard is closed,
+    /// one decision about a wake. False if it is closed.
     #[inline(always)]
     pub(super) fn tell(self, alarm: u64) -> bool {
         let Announced { wake, closed } = self.shard.wake_state.notify(alarm);

@@ -246,8 +246,8 @@ impl State {
         Self(self.0 + MOVER)
     }
 
-    /// Returns one of those that move the timer has done so. Whether the owner is to be told: if the deadline was
-    /// pulled in, or may have been by another thread whose message has not arrived.
+    /// Returns the state after one of those that move the timer has done so, and whether the owner is to be told: if
+    /// the deadline was pulled in, or may have been by another thread whose message has not arrived.
     pub(super) const fn moved(self, earlier: bool) -> (Self, bool) {
         let left = Self(self.0 - MOVER);
         // Who is at a call looks at the deadline after it.

@@ -126,7 +126,7 @@ impl StateWord {
         self.end_while(|seen| seen.is_named(generation), phase, false)
     }
 
-    /// Returns the `TimerHandle` itself, whose own hold keeps the node, cancels its timer.
+    /// Cancels the timer of a `TimerHandle`, whose own hold keeps the node.
     #[inline]
     pub(crate) fn cancel_held(&self) -> Ending {
         self.end_while(State::is_live, Phase::Cancelled, true)
@@ -145,7 +145,7 @@ impl StateWord {
         Ending::Lost
     }
 
-    /// Returns one attempt to end a timer that was seen alive.
+    /// Tries once to end a timer that was seen alive; the state it has met if that has changed.
     #[inline]
     pub(crate) fn try_end(
         &self,
@@ -178,7 +178,8 @@ impl StateWord {
         self.release(READING_PAYLOAD)
     }
 
-    /// Returns a `TimerHandle` lets go: of an ended timer, or of one that runs on without it. True: recycle the node.
+    /// Lets a `TimerHandle` go, of an ended timer or of one that runs on without it. Returns whether the caller is to
+    /// recycle the node.
     #[inline]
     pub(crate) fn release_handle(&self) -> bool {
         // No other hold, and none can begin on an ended timer: no need for a read-modify-write.

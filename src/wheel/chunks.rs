@@ -339,7 +339,7 @@ impl<const N: usize> Chunks<N> {
         self.free >= self.used + RESERVE_CHUNKS + SEGMENT_CHUNKS
     }
 
-    /// Returns empty segments, the highest first, while more is free than the reserve asks for.
+    /// Frees empty segments, the highest first, while more is free than the reserve asks for.
     #[cold]
     fn shrink(&mut self) {
         for number in (0..self.segments.len()).rev() {

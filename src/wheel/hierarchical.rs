@@ -193,7 +193,7 @@ impl Hierarchical {
         all
     }
 
-    /// Returns the same of the recent entries at `tick`, when the rings hold nothing that is due by then.
+    /// Yields the recent entries at `tick` in the same way, when the rings hold nothing that is due by then.
     fn yield_recent(&mut self, tick: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
         let at = recent_bucket_of(tick);
         self.sweeper.disturb(position_of(at));

@@ -250,7 +250,7 @@ impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
         (bucket, &mut self.chunks)
     }
 
-    /// Returns a cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.
+    /// Returns false: a cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.
     fn is_busy(&self, _position: usize) -> bool {
         false
     }
