@@ -5,8 +5,7 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `point` | [`Time`], a point on the scale, and [`Clock`], the contract of a clock |
-//! | `tick` | ticks, and the only rounding of durations to them |
+//! | `point` | [`Time`], a point on the scale, [`Clock`], the contract of a clock, and ticks |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
 //! | `timeout` | timeouts as the system calls of event loops take them |
@@ -34,7 +33,6 @@ mod repeat;
 mod slack;
 #[cfg(feature = "threads")]
 mod source;
-mod tick;
 mod timeout;
 mod when;
 
@@ -47,13 +45,12 @@ pub use manual::ManualClock;
 pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
 pub use point::{Clock, Time};
-pub(crate) use point::{read_quietly, saturating_ns};
+pub(crate) use point::{TickRate, read_quietly, saturating_ns};
 #[cfg(feature = "threads")]
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Recurrence, Repeat};
 #[cfg(feature = "threads")]
 pub(crate) use source::{AnyClock, TimeSource};
-pub(crate) use tick::TickRate;
 pub(crate) use timeout::whole_ms;
 pub(crate) use when::Deadline;
 pub use when::When;
