@@ -43,7 +43,6 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("src/node/swap.rs", "a payload moves out and another in while the state word says so"),
     ("src/node/periodic.rs", "the owner's part of a cycle is used while the state word says busy"),
-    ("src/node/regions.rs", "what is remembered of regions is zeroed memory"),
     ("src/node/record.rs", "what a node carries is told by its state, without a tag"),
     ("src/node/table.rs", "payloads move in and out by the state word's decision"),
     ("src/node/trim.rs", "nodes that nobody else has forget what they were"),

@@ -6,8 +6,8 @@
 
 use super::harness::{Ledger, Payload, bounded, bounded_when_quick, explore, spawn_with};
 use crate::node::magazine::{CAPACITY, ThreadCache};
+use crate::node::magazine::{Regions, Run};
 use crate::node::record::Rescheduled;
-use crate::node::regions::{Regions, Run};
 use crate::node::table::{Armed, Table};
 use crate::node::trim::Trim;
 use crate::state::Phase;

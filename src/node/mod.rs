@@ -22,7 +22,6 @@ pub(crate) mod magazine;
 pub(crate) mod periodic;
 mod periodic_state;
 pub(crate) mod record;
-pub(crate) mod regions;
 pub(crate) mod swap;
 pub(crate) mod table;
 pub(crate) mod trim;

@@ -1,6 +1,6 @@
 //! The node table: memory of unused nodes goes back to the system. Owner only.
 //!
-//! After a burst most nodes are free and lie in the depot's magazines, in no order. Of a whole region (see `regions`)
+//! After a burst most nodes are free and lie in the depot's magazines, in no order. Of a whole region (see `magazine`)
 //! that is free the memory can be given back; but a free node in a thread's own magazines may be armed at any
 //! moment. So the owner takes the full magazines out of the depot, and is then alone with all nodes in them:
 //!
@@ -68,7 +68,7 @@ fn has_much_free<T>(table: &Table<T>, in_use: u64) -> bool {
 }
 
 /// The owner's present step; see the module.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Default)]
 enum Stage {
     #[default]
     Idle,
@@ -143,7 +143,7 @@ impl<T> Table<T> {
 impl Trim {
     /// Returns whether it is under way.
     pub(crate) fn is_at_work(&self) -> bool {
-        self.stage != Stage::Idle
+        !matches!(self.stage, Stage::Idle)
     }
 
     /// Begins if it pays. `entries`: in the wheel; `in_use` counts the pending timers.
