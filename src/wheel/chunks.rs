@@ -12,7 +12,6 @@
 //! One owner, no sharing: everything takes `&mut self`.
 
 use super::Entry;
-use super::bits::BitSet;
 use super::contract::no_memory;
 use crate::sync::piece::Piece;
 use alloc::vec::Vec;
@@ -215,18 +214,9 @@ impl<const N: usize> Chunks<N> {
         Some(chunk)
     }
 
-    /// Moves up to `limit` entries from the front of `bucket` to `out` and says how many.
+    /// Moves up to `limit` entries from the front of `bucket` to `out`, tells `released` of each chunk that leaves the
+    /// chain, and says how many entries it has moved.
     pub(super) fn take(
-        &mut self,
-        bucket: &mut Bucket,
-        limit: usize,
-        out: &mut Vec<Entry>,
-    ) -> usize {
-        self.take_watched(bucket, limit, out, |_| ())
-    }
-
-    /// Like [`take`](Self::take), and tells `released` of each chunk that leaves the chain.
-    pub(super) fn take_watched(
         &mut self,
         bucket: &mut Bucket,
         limit: usize,
@@ -353,6 +343,47 @@ impl<const N: usize> Chunks<N> {
         while self.segments.last().is_some_and(|segment| segment.chunks.is_none()) {
             self.segments.pop();
         }
+    }
+}
+
+/// A set of small numbers. Its memory is one bit per number up to the largest ever inserted.
+#[derive(Default)]
+struct BitSet {
+    words: Vec<u64>,
+    /// Every word below this one is 0, so that `first` need not look there again.
+    low: usize,
+}
+
+impl BitSet {
+    /// Makes room for `number`; `None` if there is no memory for it.
+    fn try_reserve(&mut self, number: usize) -> Option<()> {
+        let words = number / 64 + 1;
+        let more = words.saturating_sub(self.words.len());
+        self.words.try_reserve(more).ok()?;
+        self.words.resize(self.words.len() + more, 0);
+        Some(())
+    }
+
+    /// Inserts a number, for which there must be [room](Self::try_reserve).
+    fn insert(&mut self, number: usize) {
+        let word = number / 64;
+        self.words[word] |= 1 << (number % 64);
+        self.low = self.low.min(word);
+    }
+
+    fn remove(&mut self, number: usize) {
+        self.words[number / 64] &= !(1 << (number % 64));
+    }
+
+    /// Returns the smallest member.
+    fn first(&mut self) -> Option<usize> {
+        while let Some(&word) = self.words.get(self.low) {
+            if word != 0 {
+                return Some(self.low * 64 + word.trailing_zeros() as usize);
+            }
+            self.low += 1;
+        }
+        None
     }
 }
 

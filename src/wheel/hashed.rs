@@ -9,7 +9,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-use super::bits::next_set;
 use super::chunks::{Bucket, Chunks};
 use super::pass::Pass;
 use super::sweep::{Sweepable, Sweeper};
@@ -75,9 +74,9 @@ impl Hashed {
 
     fn occupied_bucket_from(&self, bucket: usize) -> Option<usize> {
         let word = bucket / 64;
-        let first = self.occupied.get(word)?;
-        if let Some(bit) = next_set(*first, bucket % 64) {
-            return Some(word * 64 + bit);
+        let first = self.occupied.get(word)? & (u64::MAX << (bucket % 64));
+        if first != 0 {
+            return Some(word * 64 + first.trailing_zeros() as usize);
         }
         let rest = self.occupied[word + 1..].iter().position(|word| *word != 0)? + word + 1;
         Some(rest * 64 + self.occupied[rest].trailing_zeros() as usize)
@@ -118,7 +117,7 @@ impl Hashed {
         let at = self.bucket_of(tick);
         let mut open = self.visit.take().and_then(|(_, pass)| pass);
         loop {
-            *left -= self.chunks.take(&mut self.ready, *left, due);
+            *left -= self.chunks.take(&mut self.ready, *left, due, |_| ());
             let is_seen = open.is_none() && self.buckets[at].earliest() != Some(tick);
             if is_seen && self.ready.is_empty() {
                 self.hand = tick;
@@ -171,7 +170,7 @@ impl Hashed {
             return false;
         }
         self.sweeper.disturb(0);
-        *left -= self.chunks.take(&mut self.never, *left, due);
+        *left -= self.chunks.take(&mut self.never, *left, due, |_| ());
         self.hand = if self.never.is_empty() { u64::MAX } else { u64::MAX - 1 };
         self.hand < to
     }
@@ -208,7 +207,7 @@ impl Wheel for Hashed {
         let mut left = budget;
         if !self.overdue.is_empty() {
             self.sweeper.disturb(self.buckets.len() + 1);
-            left -= self.chunks.take(&mut self.overdue, left, due);
+            left -= self.chunks.take(&mut self.overdue, left, due, |_| ());
         }
         let mut more = !self.overdue.is_empty();
         if !more && to >= self.hand {

@@ -26,8 +26,8 @@ mod rings;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::size_of;
+use core::num::NonZero;
 
-use super::bits::earlier;
 use super::chunks::{Bucket, Chunks};
 use super::contract::no_memory;
 use super::sweep::{BURST, RunLimiter, Sweepable, Sweeper};
@@ -123,8 +123,8 @@ impl Hierarchical {
     #[inline]
     fn next_recent(&self) -> Option<u64> {
         let next = self.hand.wrapping_add(1);
-        let ahead = self.rings.recent().rotate_right(next as u32 % u64::BITS);
-        (ahead != 0).then(|| next + u64::from(ahead.trailing_zeros()))
+        let ahead = NonZero::new(self.rings.recent().rotate_right(next as u32 % u64::BITS))?;
+        Some(next + u64::from(ahead.trailing_zeros()))
     }
 
     /// Returns the earliest deadline in the rings, or an earlier one after a sweep; `first` is their first bucket.
@@ -179,43 +179,30 @@ impl Hierarchical {
         true
     }
 
-    /// Yields what the budget allows of the lowest ring's bucket at `tick`, and says whether that
-    /// was all of it.
-    fn yield_tick(&mut self, tick: Place, left: &mut usize, due: &mut Vec<Entry>) -> bool {
+    /// Yields what the budget allows of the bucket of one `tick`, and says whether that was all of it. `others`: the
+    /// row of buckets that may hold more entries of that tick.
+    ///
+    /// The hand stays one tick behind until the tick is complete, so that an entry inserted for it is not taken for
+    /// overdue and does not overtake.
+    fn yield_tick(
+        &mut self,
+        tick: Place,
+        others: u64,
+        left: &mut usize,
+        due: &mut Vec<Entry>,
+    ) -> bool {
         self.sweeper.disturb(position_of(tick.bucket));
         let Self { chunks, rings, backlog, tick_row, .. } = self;
         let bucket = &mut rings.buckets[tick.bucket];
         tick_row.give(tick.start, chunks, bucket, backlog, left, due);
         let all = bucket.is_empty();
-        self.base = tick.start;
-        self.rings.update_occupancy(tick.bucket);
-        self.follow(tick.start, all, self.rings.recent());
-        all
-    }
-
-    /// Yields the recent entries at `tick` in the same way, when the rings hold nothing that is due by then.
-    fn yield_recent(&mut self, tick: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
-        let at = recent_bucket_of(tick);
-        self.sweeper.disturb(position_of(at));
-        let Self { chunks, rings, backlog, tick_row, .. } = self;
-        let bucket = &mut rings.buckets[at];
-        tick_row.give(tick, chunks, bucket, backlog, left, due);
-        let all = bucket.is_empty();
-        self.rings.update_occupancy(at);
-        self.follow(tick, all, 0);
-        all
-    }
-
-    /// Moves the hand to `tick`, of which a bucket has yielded `all` or not, and of which the ring with `others`
-    /// may hold more. It stays one tick behind until the tick is complete, so that an entry inserted for it is not
-    /// taken for overdue and does not overtake.
-    #[inline]
-    fn follow(&mut self, tick: u64, all: bool, others: u64) {
         if all {
-            self.tick_row.restart();
+            tick_row.restart();
         }
-        let is_complete = all && others >> recent_bucket_of(tick) & 1 == 0;
-        self.hand = tick - u64::from(!is_complete);
+        rings.update_occupancy(tick.bucket);
+        let is_complete = all && others >> recent_bucket_of(tick.start) & 1 == 0;
+        self.hand = tick.start - u64::from(!is_complete);
+        all
     }
 
     /// Yields up to `limit` overdue entries, sets the rest of too many aside, and says how many came.
@@ -226,14 +213,6 @@ impl Hierarchical {
         let mut left = limit;
         overdue_row.give(*hand, chunks, overdue, backlog, &mut left, due);
         limit - left
-    }
-
-    /// Moves the hand to `to`, before which nothing is due, and the rings' anchor as far as the
-    /// first occupied bucket lets it.
-    fn rest_at(&mut self, to: u64, first: Option<Place>) {
-        let limit = first.map_or(to, |place| to.min(place.start.saturating_sub(1)));
-        self.base = self.base.max(limit);
-        self.hand = to;
     }
 
     /// Yields everything due up to `to`, which is not before the hand, and says whether more is due.
@@ -247,9 +226,10 @@ impl Hierarchical {
         loop {
             let first = self.first();
             let next = self.next_of_rings(first);
-            if let Some(recent) = self.next_recent().filter(|&recent| recent <= to) {
-                if next.is_none_or(|next| recent < next) {
-                    if *left == 0 || !self.yield_recent(recent, left, due) {
+            if let Some(start) = self.next_recent().filter(|&recent| recent <= to) {
+                if next.is_none_or(|next| start < next) {
+                    let recent = Place { bucket: recent_bucket_of(start), start };
+                    if *left == 0 || !self.yield_tick(recent, 0, left, due) {
                         return true;
                     }
                     continue;
@@ -267,11 +247,18 @@ impl Hierarchical {
                 continue;
             }
             let Some(first) = first.filter(|_| next.is_some_and(|next| next <= to)) else {
-                self.rest_at(to, first);
+                // Nothing is due. The rings' anchor follows the hand as far as their first bucket lets it.
+                let limit = first.map_or(to, |place| to.min(place.start.saturating_sub(1)));
+                self.base = self.base.max(limit);
+                self.hand = to;
                 return false;
             };
             if is_tick(first.bucket) {
-                if *left == 0 || !self.yield_tick(first, left, due) {
+                if *left == 0 {
+                    return true;
+                }
+                self.base = first.start;
+                if !self.yield_tick(first, self.rings.recent(), left, due) {
                     return true;
                 }
             } else {
@@ -280,6 +267,15 @@ impl Hierarchical {
                 self.cascading = Some(first);
             }
         }
+    }
+}
+
+/// Returns the earlier of two ticks that may be there.
+#[inline]
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
     }
 }
 
@@ -322,7 +318,7 @@ impl Wheel for Hierarchical {
 
     fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
         let Self { chunks, backlog, sweeper, len, .. } = self;
-        *len -= chunks.take_watched(backlog, limit, due, |chunk| sweeper.released(BACKLOG, chunk));
+        *len -= chunks.take(backlog, limit, due, |chunk| sweeper.released(BACKLOG, chunk));
     }
 
     #[inline]

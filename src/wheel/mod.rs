@@ -20,7 +20,6 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `contract` | [`Wheel`], the trait; [`Entry`] |
-//! | `bits` | bit searches, sets of numbers |
 //! | `chunks` | pooled memory of entries, bucket chains |
 //! | `pass` | filtering one bucket, a chunk at a time |
 //! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
@@ -30,7 +29,6 @@
 //! | `any` | one of the two, chosen when a timer is built |
 
 mod any;
-mod bits;
 mod chunks;
 mod contract;
 mod fifo;

@@ -119,23 +119,8 @@ impl RunLimiter {
         Self { limit: if limit == 0 { 1 } else { limit }, of: 0, came: 0 }
     }
 
-    /// Returns how many more entries of the run `of` may be yielded. Another run begins anew.
-    #[inline]
-    pub(super) const fn rest(&mut self, of: u64) -> usize {
-        if self.of != of {
-            (self.of, self.came) = (of, 0);
-        }
-        self.limit - self.came
-    }
-
-    /// Notes entries that came.
-    #[inline]
-    pub(super) fn note(&mut self, came: usize) {
-        self.came = (self.came + came).min(self.limit);
-    }
-
-    /// Yields up to `left` entries of a bucket, which belong to the row `of`, to `due`. What is left when the row is
-    /// full goes to the backlog.
+    /// Yields up to `left` entries of a bucket, which belong to the row `of`, to `due`; another row begins anew. What is
+    /// left when the row is full goes to the backlog.
     #[inline]
     pub(super) fn give<const N: usize>(
         &mut self,
@@ -146,9 +131,12 @@ impl RunLimiter {
         left: &mut usize,
         due: &mut Vec<Entry>,
     ) {
-        let taken = chunks.take(bucket, self.rest(of).min(*left), due);
+        if self.of != of {
+            (self.of, self.came) = (of, 0);
+        }
+        let taken = chunks.take(bucket, (self.limit - self.came).min(*left), due, |_| ());
         *left -= taken;
-        self.note(taken);
+        self.came += taken;
         if self.came == self.limit {
             chunks.append(backlog, bucket);
         }
@@ -165,17 +153,28 @@ impl RunLimiter {
 mod tests {
     use super::*;
 
+    /// Returns how many of five entries come, and how many go to the backlog.
+    fn give(row: &mut RunLimiter, of: u64, left: usize) -> (usize, usize) {
+        let (mut chunks, mut due) = (Chunks::<7>::default(), Vec::new());
+        let (mut bucket, mut backlog) = (Bucket::EMPTY, Bucket::EMPTY);
+        (0..5).for_each(|index| chunks.push(&mut bucket, Entry { deadline: of, index, mark: 0 }));
+        row.give(of, &mut chunks, &mut bucket, &mut backlog, &mut { left }, &mut due);
+        (due.len(), chunks.take(&mut backlog, 9, &mut Vec::new(), |_| ()))
+    }
+
     #[test]
     fn a_row_is_full_at_its_limit_and_another_one_begins_anew() {
         let mut row = RunLimiter::of_at_most(3);
-        assert_eq!(row.rest(5), 3);
-        row.note(2);
-        assert_eq!(row.rest(5), 1);
-        row.note(7);
-        assert_eq!((row.rest(5), row.rest(6)), (0, 3));
-        row.note(1);
+        assert_eq!(give(&mut row, 5, 2), (2, 0));
+        assert_eq!(give(&mut row, 5, 9), (1, 4), "three of one row");
+        assert_eq!(give(&mut row, 5, 9), (0, 5));
+        assert_eq!(give(&mut row, 6, 9), (3, 2), "another row");
         row.restart();
-        assert_eq!(row.rest(6), 3);
-        assert_eq!(RunLimiter::of_at_most(0).rest(0), 1, "or nothing would ever come");
+        assert_eq!(give(&mut row, 6, 2), (2, 0));
+        assert_eq!(
+            give(&mut RunLimiter::of_at_most(0), 0, 9),
+            (1, 4),
+            "or nothing would ever come"
+        );
     }
 }

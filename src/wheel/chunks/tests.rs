@@ -26,7 +26,7 @@ fn a_bucket_keeps_the_order_of_arrival() {
     }
     assert_eq!(buckets[1].earliest(), Some(1));
     let mut taken = Vec::new();
-    assert_eq!(chunks.take(&mut buckets[0], 10, &mut taken), 10);
+    assert_eq!(chunks.take(&mut buckets[0], 10, &mut taken, |_| ()), 10);
     assert!(taken.iter().map(|entry| entry.deadline).eq((0..20).step_by(2)));
     assert!(all(&mut chunks, &mut buckets[0]).into_iter().eq((20..2000).step_by(2)));
     assert!(all(&mut chunks, &mut buckets[1]).into_iter().eq((1..2000).step_by(2)));

@@ -14,10 +14,10 @@
 //! because what lies there seldom moves, and a wheel is to stay small.
 
 use super::super::Entry;
-use super::super::bits::next_set;
 use super::super::chunks::{Bucket, Chunks};
 use super::super::sweep::Sweepable;
 use super::{BACKLOG, CHUNK_ENTRIES, Hierarchical, OVERDUE};
+use core::num::NonZero;
 
 /// Buckets that one word has the occupancy bits of.
 const WORD_BUCKETS: usize = u64::BITS as usize;
@@ -193,7 +193,8 @@ impl Rings {
     /// Returns the first occupied bucket of the rings.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
-        let word = next_set(self.words, FIRST / WORD_BUCKETS)?;
+        let words = NonZero::new(self.words & u64::MAX << (FIRST / WORD_BUCKETS))?;
+        let word = words.trailing_zeros() as usize;
         Some(word * WORD_BUCKETS + self.occupied[word].trailing_zeros() as usize)
     }
 
