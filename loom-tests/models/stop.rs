@@ -279,7 +279,7 @@ fn death_in_a_turn_or_schedule() {
         let producer = engine
             .spawn(move |handle, ledger| schedule(handle.producer(1), ledger, 1, false).is_some());
         let budget = crate::types::Budget::new();
-        let mut piece = engine.owner.begin_turn(10, &budget).unwrap();
+        let mut piece = engine.owner.begin_turn(10, &budget, false).unwrap();
         let mut ended: Vec<u64> = Vec::new();
         ended.extend(engine.owner.next_fired(&mut piece).map(|fired| fired.payload.id()));
         // What unwinds drops the turn and never finishes it.

@@ -74,8 +74,8 @@ impl SealPolicy {
 pub(super) struct ZombieBound {
     /// The round under way.
     round: Option<Round>,
-    /// Entries at which the bound is looked at again.
-    look_at: u64,
+    /// Entries at which the bound is looked at again: 0 while a round is under way.
+    pub(super) look_at: u64,
     /// Zombies removed since the beginning.
     pub(super) swept: u64,
 }
@@ -99,20 +99,15 @@ impl Default for ZombieBound {
 }
 
 impl ZombieBound {
-    /// Returns whether this many entries need no sweep, unless a thread requests one.
-    #[inline]
-    pub(super) fn is_quiet(&self, entries: u64) -> bool {
-        self.round.is_none() && entries < self.look_at
-    }
-
     /// Begins a round, if none is under way, that ends when all has been looked at.
     pub(super) fn begin_thorough(&mut self) {
         self.round.get_or_insert(Round { thorough: true, ..Round::default() });
+        self.look_at = 0;
     }
 
-    /// Ends the round under way.
+    /// Ends the round under way, because there is nothing left.
     pub(super) fn stop(&mut self) {
-        self.round = None;
+        (self.round, self.look_at) = (None, ZOMBIE_FLOOR);
     }
 
     /// Sweeps a piece, about `budget` entries, if there are too many zombies; whether the sweep goes on.
@@ -151,9 +146,7 @@ impl ZombieBound {
         } else {
             Some(round)
         };
-        if self.round.is_none() {
-            self.look_at = entries + ZOMBIE_FLOOR;
-        }
+        self.look_at = if self.round.is_some() { 0 } else { entries + ZOMBIE_FLOOR };
         self.round.is_some()
     }
 }

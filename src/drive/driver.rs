@@ -6,9 +6,9 @@
 use super::bound::{SWEEP_PER_LOOK, SealPolicy, ZombieBound};
 use super::log::Log;
 use super::turn::Deferred;
-use super::turn::Token;
 use super::{Fate, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Wheel, no_memory};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
@@ -29,7 +29,8 @@ pub(crate) struct Driver<W = AnyWheel> {
     /// Entries in time that came since as many of the backlog did.
     ahead: usize,
     deferred: Deferred,
-    token: Token,
+    /// Its identity: a turn that has fired a timer holds a copy.
+    token: Arc<()>,
     /// A timer has fired since the last turn was seen to have ended.
     has_fired: bool,
     bound: ZombieBound,
@@ -51,7 +52,7 @@ impl<W: Wheel> Driver<W> {
             due_next: 0,
             ahead: 0,
             deferred: Deferred::default(),
-            token: Token::default(),
+            token: Arc::default(),
             has_fired: false,
             bound: ZombieBound::default(),
             latest: 0,
@@ -61,37 +62,33 @@ impl<W: Wheel> Driver<W> {
     }
 
     /// Begins a turn at the tick `now` in which up to `budget` entries are looked at. `None` if one is under way:
-    /// this is a handler, and what it asks for happens when it has ended.
+    /// this is a handler, and what it asks for happens when it has ended. `resumed`: it goes on with a turn that ran out
+    /// of budget, so deferred entries wait for the next one.
     #[inline]
-    pub(crate) fn begin(&mut self, now: u64, budget: usize) -> Option<TurnState> {
-        if !self.is_turning() {
-            self.deferred.insert(&mut self.wheel);
-        }
-        self.resume(now, budget)
-    }
-
-    /// Like [`begin`](Self::begin), to go on with a turn that ran out of budget: deferred entries wait for the next
-    /// one.
-    #[inline]
-    pub(crate) fn resume(&mut self, now: u64, budget: usize) -> Option<TurnState> {
+    pub(crate) fn begin(&mut self, now: u64, budget: usize, resumed: bool) -> Option<TurnState> {
         if self.is_turning() {
             return None;
         }
+        if !resumed {
+            self.deferred.insert(&mut self.wheel);
+        }
         self.latest = self.latest.max(now);
         self.log.follow(self.latest);
-        Some(TurnState::new(self.latest, budget))
+        Some(TurnState { now: self.latest, left: budget, fired: 0, cut_short: false, token: None })
     }
 
-    /// Returns whether a turn is this driver's, and not that of another one that was here when it began.
+    /// Returns whether a turn is this driver's, and not that of another one that was here when it began. Until a
+    /// handler has run there can be no other.
     #[inline]
     pub(crate) fn owns(&self, turn: &TurnState) -> bool {
-        turn.belongs_to(&self.token)
+        let Some(token) = &turn.token else { return true };
+        Arc::ptr_eq(token, &self.token)
     }
 
     /// Returns whether a handler may be running.
     #[inline]
     pub(crate) fn is_turning(&mut self) -> bool {
-        self.has_fired = self.has_fired && self.token.is_held();
+        self.has_fired = self.has_fired && Arc::strong_count(&self.token) > 1;
         self.has_fired
     }
 
@@ -208,7 +205,8 @@ impl<W: Wheel> Driver<W> {
                 self.due_next += 1;
                 match store.decide(entry, turn.now) {
                     Fate::Fire(fired) => {
-                        turn.count(&self.token);
+                        turn.fired += 1;
+                        turn.token.get_or_insert_with(|| Arc::clone(&self.token));
                         self.has_fired = true;
                         return Some(fired);
                     }
@@ -228,9 +226,7 @@ impl<W: Wheel> Driver<W> {
     /// Ends a turn. What its handlers scheduled is in order again.
     #[inline]
     pub(crate) fn finish(&mut self, turn: TurnState) {
-        let owned = self.owns(&turn);
-        drop(turn);
-        if W::IN_ORDER && owned {
+        if W::IN_ORDER && self.owns(&turn) {
             self.deferred.insert(&mut self.wheel);
         }
     }
@@ -253,7 +249,9 @@ impl<W: Wheel> Driver<W> {
             }
             let more = self.take_due(to, BATCH.min(*left));
             if !self.due.is_empty() {
-                self.due.iter().for_each(|entry| store.prefetch(entry));
+                for entry in &self.due {
+                    store.prefetch(entry);
+                }
                 return true;
             }
             if !more {
@@ -312,7 +310,7 @@ impl<W: Wheel> Driver<W> {
         requested: bool,
         budget: usize,
     ) -> bool {
-        let is_quiet = !requested && self.bound.is_quiet(self.inserted());
+        let is_quiet = !requested && self.inserted() < self.bound.look_at;
         !is_quiet && self.sweep(store, requested, budget)
     }
 

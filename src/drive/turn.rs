@@ -21,40 +21,8 @@ pub(crate) struct TurnState {
     pub(crate) fired: usize,
     /// The budget is used up and more may be due.
     pub(crate) cut_short: bool,
-    token: Option<Token>,
-}
-
-impl TurnState {
-    pub(super) fn new(now: u64, budget: usize) -> Self {
-        Self { now, left: budget, fired: 0, cut_short: false, token: None }
-    }
-
-    /// Notes a timer that fires.
-    #[inline]
-    pub(super) fn count(&mut self, token: &Token) {
-        self.fired += 1;
-        if self.token.is_none() {
-            self.token = Some(token.clone());
-        }
-    }
-
-    /// Returns whether the turn belongs to the driver with this token. Until a handler has run there can be no other.
-    #[inline]
-    pub(super) fn belongs_to(&self, token: &Token) -> bool {
-        self.token.as_ref().is_none_or(|own| Arc::ptr_eq(&own.0, &token.0))
-    }
-}
-
-/// A driver's identity.
-#[derive(Clone, Default)]
-pub(super) struct Token(Arc<()>);
-
-impl Token {
-    /// Returns whether a turn holds it.
-    #[inline]
-    pub(super) fn is_held(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
-    }
+    /// `None` until a timer has fired.
+    pub(super) token: Option<Arc<()>>,
 }
 
 /// Entries inserted during a turn that are due already: they wait for the next turn, so that a handler that schedules

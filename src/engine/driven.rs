@@ -173,7 +173,7 @@ impl<T: Send + 'static> Inner<T> {
                 borrowed => borrowed?,
             };
             let _inside = HandlerScope::enter(self.id);
-            match contain::call(|| shard.turn_all(self)) {
+            match contain::call(|| shard.fire_until(self, None)) {
                 Ok(turned) => {
                     fired += turned;
                     self.give_back(shard);
@@ -189,7 +189,7 @@ impl<T: Send + 'static> Inner<T> {
         let mut state = self.lifecycle.lock();
         loop {
             self.still_turns(shard)?;
-            if self.drive == Drive::Workers && !self.seats[shard].is_driven() {
+            if matches!(self.drive, Drive::Workers) && !self.seats[shard].is_driven() {
                 // A shutdown has given it to a worker.
                 return Err(TurnError::Stopped);
             }
@@ -204,9 +204,8 @@ impl<T: Send + 'static> Inner<T> {
     /// end meanwhile, or goes to a worker.
     fn give_back(&self, shard: ShardWorker<T>) {
         let mut state = self.lifecycle.lock();
-        let phase = self.phase();
-        if phase == Phase::Stopped || matches!(self.drive, Drive::Manual) && phase > Phase::Started
-        {
+        let (phase, by_hand) = (self.phase(), matches!(self.drive, Drive::Manual));
+        if phase == Phase::Stopped || by_hand && phase > Phase::Started {
             drop(state);
             return self.end_here(shard);
         }
@@ -214,7 +213,7 @@ impl<T: Send + 'static> Inner<T> {
         state.idle[number] = Some(shard);
         self.lifecycle.changed.notify_all();
         // Claimed after a shutdown has begun, it is a worker's all the same.
-        if phase > Phase::Started || !self.seats[number].is_driven() {
+        if !by_hand && (phase > Phase::Started || !self.seats[number].is_driven()) {
             self.seats[number].set_driven(false);
             self.hand_over(state, number);
         }

@@ -169,8 +169,8 @@ impl<T> Inner<T> {
     pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
         let _inside = HandlerScope::enter(self.id);
         let driven = contain::call(|| match self.phase() {
-            Phase::Firing => shard.fire_all(self),
-            Phase::Draining => drop(shard.turn_all(self)),
+            Phase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
+            Phase::Draining => drop(shard.fire_until(self, None)),
             _ => {}
         });
         self.end_shard(shard, driven);
@@ -275,7 +275,7 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn hand_over(&self, mut state: MutexGuard<'_, State<T>>, shard: usize) {
         if state.has_worker[shard] {
             self.lifecycle.changed.notify_all();
-        } else if self.drive == Drive::Workers && self.phase() != Phase::Init {
+        } else if matches!(self.drive, Drive::Workers) && self.phase() != Phase::Init {
             let Err(error) = self.spawn(&mut state, shard) else { return };
             let left = state.idle[shard].take();
             drop(state);
@@ -318,7 +318,7 @@ impl<T: Send + 'static> Inner<T> {
             Phase::Init if state.alive > 0 => {}
             _ => return Err(StartError::Stopped),
         }
-        if self.drive == Drive::Workers {
+        if matches!(self.drive, Drive::Workers) {
             self.status.live_here();
             for shard in 0..self.seats.len() {
                 if !self.seats[shard].is_driven() {

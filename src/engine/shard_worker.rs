@@ -38,22 +38,14 @@ impl<T> ShardWorker<T> {
         self.turn_at(inner, now, inner.rate.current(now), &inner.budget, false)
     }
 
-    /// Fires all that is due now, and returns how many timers fired.
-    pub(super) fn turn_all(&mut self, inner: &Inner<T>) -> usize {
-        let now = inner.now();
-        self.turn_until_done(inner, now, inner.rate.current(now))
-    }
-
-    /// Fires everything that is pending, in the order of deadlines, unless the engine is stopped meanwhile.
-    pub(super) fn fire_all(&mut self, inner: &Inner<T>) {
-        // At the end of time everything is due.
-        self.turn_until_done(inner, inner.now(), u64::MAX);
-    }
-
-    /// Turns at one tick until nothing more is due then, in as many pieces as the budget makes of it, unless the engine
-    /// is stopped meanwhile. The inbox is emptied before the first handler runs: what handlers schedule waits for the
-    /// next call, so that this one ends.
-    fn turn_until_done(&mut self, inner: &Inner<T>, mut now: Time, tick: u64) -> usize {
+    /// Fires what is due at a tick, or now, in the order of deadlines, and returns how many timers fired. At the end of
+    /// time, `u64::MAX`, everything is due.
+    ///
+    /// It takes as many turns as the budget makes of it, unless the engine is stopped meanwhile. The inbox is emptied
+    /// before the first handler runs: what handlers schedule waits for the next call, so that this one ends.
+    pub(super) fn fire_until(&mut self, inner: &Inner<T>, tick: Option<u64>) -> usize {
+        let mut now = inner.now();
+        let tick = tick.unwrap_or_else(|| inner.rate.current(now));
         let budget = Budget { drain: usize::MAX, ..inner.budget };
         let (mut fired, mut resumed) = (0, false);
         while inner.phase() != Phase::Stopped {
@@ -76,12 +68,7 @@ impl<T> ShardWorker<T> {
         resumed: bool,
     ) -> Turn {
         let mut fires = 0;
-        let begun = if resumed {
-            self.owner.resume_turn(tick, budget)
-        } else {
-            self.owner.begin_turn(tick, budget)
-        };
-        let Some(mut turn) = begun else {
+        let Some(mut turn) = self.owner.begin_turn(tick, budget, resumed) else {
             return Turn { fired: 0, more: false, next: u64::MAX };
         };
         // A hook for slow handlers needs the start of each call, and how late it makes later ones.
@@ -358,8 +345,7 @@ impl<T> ShardWorker<T> {
     /// Runs the handler for one timer, at `now` if a hook wants to know how long it takes; a panic stays there.
     #[inline]
     pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        let (counters, shard, key) =
-            (self.owner.handle().counters(), self.shard, expired.key.to_raw());
+        let (counters, shard, key) = (self.owner.handle().counters(), self.shard, expired.key);
         let Some(handler) = self.handler.get_mut() else { return };
         // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
         // as it is with a thread that panics. The engine's state is not touched by handlers.
@@ -370,10 +356,10 @@ impl<T> ShardWorker<T> {
             (took, *threshold, hook)
         });
         if let Err(message) = outcome {
-            panicked(inner, counters, PanicReport { shard, key, message });
+            panicked(inner, counters, PanicReport { shard, key: key.to_raw(), message });
         }
         if let Some((took, _, hook)) = watched.filter(|(took, threshold, _)| took >= threshold) {
-            let slow = SlowHandler { shard, key, took };
+            let slow = SlowHandler { shard, key: key.to_raw(), took };
             events::handler_was_slow(&slow);
             hooks::tell("the hook for slow handlers", Some(hook), &slow);
         }

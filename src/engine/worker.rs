@@ -37,7 +37,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
             Phase::Draining if !is_drained(inner, shard) => {}
             Phase::Draining | Phase::Stopped => return false,
             Phase::Firing => {
-                shard.fire_all(inner);
+                shard.fire_until(inner, Some(u64::MAX));
                 return false;
             }
         }

@@ -424,7 +424,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         self.latest.advance_to(now);
         // A call is left over where its handler has swapped the timer for another one.
         self.owner.finish_call(|| now);
-        let turn = self.owner.begin_turn(self.rate.current(now), &self.budget)?;
+        let turn = self.owner.begin_turn(self.rate.current(now), &self.budget, false)?;
         Some(Poll::new(turn, now))
     }
 

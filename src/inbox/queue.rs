@@ -56,9 +56,11 @@ impl Slot {
     pub(super) fn read(&self, lap: u64) -> Option<Message> {
         // ORDERING: Acquire pairs with `write`. [P6]
         let word = self.word.load(Ordering::Acquire);
+        if word & LAP != lap {
+            return None;
+        }
         // ORDERING: Relaxed: published with the word.
-        (word & LAP == lap)
-            .then(|| Message { tick: self.tick.load(Ordering::Relaxed), word: word & !LAP })
+        Some(Message { tick: self.tick.load(Ordering::Relaxed), word: word & !LAP })
     }
 }
 
@@ -263,18 +265,6 @@ impl Inbox {
         let _ = self.tail.compare_exchange(from, next, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Slots handed over so far, for [`Inbox::note_known`].
-    pub(super) fn handed(&self) -> u64 {
-        // ORDERING: Relaxed: an estimate.
-        self.handed.load(Ordering::Relaxed)
-    }
-
-    /// Notes that the reader knows of `slots` slots now.
-    pub(super) fn note_known(&self, slots: u64) {
-        // ORDERING: Relaxed: an estimate.
-        self.known.store(slots, Ordering::Relaxed);
-    }
-
     /// Returns the block at which the reader begins a drain.
     pub(super) fn first(&self) -> NonNull<Block> {
         // ORDERING: Relaxed: only the reader writes it, and a new one is given it with the inbox.
@@ -366,14 +356,16 @@ impl Reader {
 
     /// Takes blocks from the queue, `most` at most; false if there may be more.
     fn take_blocks(&mut self, most: usize) -> bool {
-        let handed = self.inbox.handed();
+        // ORDERING: Relaxed: an estimate.
+        let handed = self.inbox.handed.load(Ordering::Relaxed);
         for _ in 0..most {
             // SAFETY: the head is put to rest only when it is the head no more.
             let head = unsafe { self.head.as_ref() };
             // ORDERING: Acquire pairs with the link in `Inbox::link`: the block, its first message, and all that its
             // thread has written before. [P7]
             let Some(next) = NonNull::new(head.next.load(Ordering::Acquire)) else {
-                self.inbox.note_known(handed);
+                // ORDERING: Relaxed: an estimate.
+                self.inbox.known.store(handed, Ordering::Relaxed);
                 return true;
             };
             // The tail must have left a block before that is retired, so that no producer that pins from now on can

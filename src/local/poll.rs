@@ -187,7 +187,7 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
         let now = self.latest.present(now);
-        let turn = self.driver.begin(W::tick_of(&self.rate, now), self.budget.fire)?;
+        let turn = self.driver.begin(W::tick_of(&self.rate, now), self.budget.fire, false)?;
         self.latest.advance_to(now);
         // Left over where a handler has swapped the timer for another one, or the clock could not be read.
         self.rest(now);

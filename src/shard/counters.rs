@@ -53,19 +53,19 @@ pub(crate) struct Counters {
 
 /// A value with one writer.
 #[derive(Default)]
-pub(crate) struct Gauge(crate::sync::atomic::AtomicU64);
+pub(crate) struct Gauge(AtomicU64);
 
 impl Gauge {
     #[inline]
     pub(crate) fn set(&self, value: u64) {
         // ORDERING: Relaxed: a report and a hint for the zombie bound; nothing is read through it.
-        self.0.store(value, crate::sync::atomic::Ordering::Relaxed);
+        self.0.store(value, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn get(&self) -> u64 {
         // ORDERING: Relaxed: as above.
-        self.0.load(crate::sync::atomic::Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -94,7 +94,7 @@ impl<T> Owner<T> {
         budget: &Budget,
         mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
-        let mut turn = self.begin_turn(now, budget).expect("no handler is running");
+        let mut turn = self.begin_turn(now, budget, false).expect("no handler is running");
         while let Some(fired) = self.next_fired(&mut turn) {
             let fired = if fired.periodic { self.confirm(&mut turn, fired) } else { Some(fired) };
             let Some(fired) = fired else { continue };
@@ -105,20 +105,19 @@ impl<T> Owner<T> {
     }
 
     /// Begins a turn: takes the tick, drains the inbox. `None` if a handler of this shard is running.
-    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
-        let turn = self.driver.begin(now, budget.fire)?;
+    ///
+    /// `resumed`: it goes on with a turn that ran out of budget after a drain without a limit. Then it takes nothing
+    /// from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep this up for
+    /// ever.
+    pub(crate) fn begin_turn(
+        &mut self,
+        now: u64,
+        budget: &Budget,
+        resumed: bool,
+    ) -> Option<TurnState> {
+        let turn = self.driver.begin(now, budget.fire, resumed)?;
         self.handle.counters.turns.bump();
-        self.drain(turn.now, budget.drain);
-        Some(turn)
-    }
-
-    /// Like [`Owner::begin_turn`], to go on with a turn that ran out of budget after a drain without a limit: takes
-    /// nothing from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep
-    /// this up for ever.
-    pub(crate) fn resume_turn(&mut self, now: u64, budget: &Budget) -> Option<TurnState> {
-        let turn = self.driver.resume(now, budget.fire)?;
-        self.handle.counters.turns.bump();
-        if self.draining {
+        if !resumed || self.draining {
             self.drain(turn.now, budget.drain);
         }
         Some(turn)

@@ -13,6 +13,7 @@
 //! 4.14, processes that may not call it, Miri) the busy side needs a `SeqCst` fence.
 
 use super::atomic::{Ordering, fence};
+pub(crate) use decision::is_asymmetric;
 
 /// Executes the rare side's fence, which orders for both. Up to a few microseconds.
 pub(crate) fn heavy() {
@@ -31,18 +32,15 @@ pub(crate) fn compiler() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// Returns whether [`heavy`] orders for a thread that executes no instruction for it. The first call decides.
-pub(crate) fn is_asymmetric() -> bool {
-    decision::is_asymmetric()
-}
-
 #[cfg(all(target_os = "linux", not(tickwheel_loom), not(miri)))]
 mod decision {
     use crate::contain;
     use crate::sync::system::membarrier;
     use std::sync::OnceLock;
 
-    pub(super) fn is_asymmetric() -> bool {
+    /// Returns whether [`heavy`](super::heavy) orders for a thread that executes no instruction for it. The first call
+    /// decides.
+    pub(crate) fn is_asymmetric() -> bool {
         static DECIDED: OnceLock<bool> = OnceLock::new();
         *DECIDED.get_or_init(|| {
             let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
@@ -75,12 +73,12 @@ mod decision {
 
 #[cfg(tickwheel_loom)]
 mod decision {
-    pub(super) use crate::sync::explored::watched::{fence_all_threads, is_asymmetric};
+    pub(crate) use crate::sync::explored::watched::{fence_all_threads, is_asymmetric};
 }
 
 #[cfg(not(any(all(target_os = "linux", not(miri)), tickwheel_loom)))]
 mod decision {
-    pub(super) fn is_asymmetric() -> bool {
+    pub(crate) fn is_asymmetric() -> bool {
         false
     }
 
