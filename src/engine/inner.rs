@@ -136,7 +136,7 @@ impl<T> Inner<T> {
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
         match self.status.failure(shard) {
-            Some(message) if self.phase() == Phase::Started => {
+            Some(message) if self.status.is_started() => {
                 ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
             }
             _ => ScheduleErrorKind::Stopped,
@@ -328,6 +328,13 @@ impl EngineStatus {
             // Also of a word that was written before a fork.
             _ => Phase::Init,
         }
+    }
+
+    /// Returns whether the phase is `Started`, in one comparison: each schedule asks.
+    #[inline]
+    pub(crate) fn is_started(&self) -> bool {
+        // ORDERING: Acquire as in `phase`. [P12]
+        self.word.load(Ordering::Acquire) == Self::forks() | Phase::Started as u64
     }
 
     /// Returns the number of forks, above the bits of a phase.

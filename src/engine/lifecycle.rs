@@ -286,7 +286,7 @@ impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be. That it does not start is counted as a refusal.
     #[inline]
     pub(super) fn ready(&self) -> Result<(), ScheduleErrorKind> {
-        if self.phase() == Phase::Started { Ok(()) } else { self.begin() }
+        if self.status.is_started() { Ok(()) } else { self.begin() }
     }
 
     #[cold]
