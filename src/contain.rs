@@ -43,6 +43,7 @@ pub(crate) fn catch_and_log<R>(what: impl fmt::Display, f: impl FnOnce() -> R) -
 }
 
 /// Drops each value by itself, so that the first panic among their destructors is not the last drop.
+#[cfg(feature = "threads")]
 pub(crate) fn drop_each<V>(what: &str, values: impl IntoIterator<Item = V>) {
     values.into_iter().for_each(|value| drop_quietly(what, value));
 }
@@ -54,6 +55,7 @@ pub(crate) fn error(text: fmt::Arguments<'_>) {
 }
 
 /// Like [`error`], for what does no harm by itself.
+#[cfg(feature = "threads")]
 #[cold]
 pub(crate) fn warn(text: fmt::Arguments<'_>) {
     log(log::Level::Warn, text);
@@ -107,12 +109,14 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 ///
 /// It is there until then: `Option` only lets the destructor take it out without unsafe code. An owner of several
 /// such values wraps each one: a second panic among the destructors of one value ends the process.
+#[cfg(feature = "threads")]
 #[derive(Clone)]
 pub(crate) struct Contained<V> {
     value: Option<V>,
     what: &'static str,
 }
 
+#[cfg(feature = "threads")]
 impl<V> Contained<V> {
     pub(crate) fn new(what: &'static str, value: V) -> Self {
         Self { value: Some(value), what }
@@ -129,8 +133,10 @@ impl<V> Contained<V> {
     }
 }
 
+#[cfg(feature = "threads")]
 debug_fields!([V] Contained<V>, it.what, it);
 
+#[cfg(feature = "threads")]
 impl<V> Drop for Contained<V> {
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {

@@ -98,8 +98,6 @@
 //! loops, `docs/DESIGN.md` the architecture, and `docs/PERFORMANCE.md` the figures.
 
 #![cfg_attr(not(feature = "std"), no_std)]
-// The lower rooms have a few functions that only futures, or timers that threads share, ask for.
-#![cfg_attr(not(feature = "futures"), allow(dead_code, unused_imports))]
 
 extern crate alloc;
 
@@ -172,10 +170,11 @@ pub use time::BootClock;
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
+#[cfg(feature = "threads")]
+pub use types::{BatchError, PinState};
 pub use types::{
-    BatchError, Budget, BuildError, Cancel, Expired, Key, PinState, Polled, RawKey, Recurring,
-    Reschedule, ScheduleError, ScheduleErrorKind, Settings, StartError, StopError, TurnError,
-    Unfired, WheelKind,
+    Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
+    ScheduleErrorKind, Settings, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 
 /// Holds the examples of the pages, which are compiled and run with the documentation tests.

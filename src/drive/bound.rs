@@ -100,6 +100,7 @@ impl Default for ZombieBound {
 
 impl ZombieBound {
     /// Begins a round, if none is under way, that ends when all has been looked at.
+    #[cfg(feature = "threads")]
     pub(super) fn begin_thorough(&mut self) {
         self.round.get_or_insert(Round { thorough: true, ..Round::default() });
         self.look_at = 0;

@@ -8,8 +8,7 @@ use super::log::Log;
 use super::turn::Deferred;
 use super::{Fate, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Wheel, no_memory};
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
@@ -321,25 +320,12 @@ impl<W: Wheel> Driver<W> {
         self.keep_bounded(store, true, SWEEP_PER_LOOK);
     }
 
-    /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
-    /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
-    pub(crate) fn begin_sweep(&mut self) {
-        self.bound.begin_thorough();
-    }
-
     /// Sweeps; see [`keep_bounded`](Self::keep_bounded).
     #[cold]
     #[inline(never)]
     fn sweep<S: TimerStore>(&mut self, store: &S, requested: bool, budget: usize) -> bool {
         self.evicted += self.deferred.remove_dead(store) as u64;
         self.bound.sweep(&mut self.log, &mut self.wheel, store, requested, budget)
-    }
-
-    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
-    #[inline]
-    pub(crate) fn next_tick(&self) -> Option<u64> {
-        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
-        if waiting { Some(0) } else { self.first() }
     }
 
     /// Returns the earliest deadline in log and wheel: exact, or earlier while zombies lie there.
@@ -372,6 +358,28 @@ impl<W: Wheel> Driver<W> {
         self.bound.stop();
     }
 
+    pub(crate) fn held_bytes(&self) -> usize {
+        let deferred = self.deferred.entries.capacity() * size_of::<Entry>();
+        self.wheel.held_bytes() + self.log.held_bytes() + deferred
+    }
+}
+
+/// The methods that a shard needs and a local timer does not.
+#[cfg(feature = "threads")]
+impl<W: Wheel> Driver<W> {
+    /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
+    /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
+    pub(crate) fn begin_sweep(&mut self) {
+        self.bound.begin_thorough();
+    }
+
+    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
+    #[inline]
+    pub(crate) fn next_tick(&self) -> Option<u64> {
+        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
+        if waiting { Some(0) } else { self.first() }
+    }
+
     /// Entries inserted, zombies included.
     #[inline]
     pub(crate) fn entries(&self) -> u64 {
@@ -381,10 +389,5 @@ impl<W: Wheel> Driver<W> {
     /// Zombies removed by sweeps, and zombies dropped when they came due.
     pub(crate) fn zombies_removed(&self) -> (u64, u64) {
         (self.evicted + self.bound.swept, self.dropped)
-    }
-
-    pub(crate) fn held_bytes(&self) -> usize {
-        let deferred = self.deferred.entries.capacity() * size_of::<Entry>();
-        self.wheel.held_bytes() + self.log.held_bytes() + deferred
     }
 }

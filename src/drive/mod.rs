@@ -19,9 +19,13 @@ mod log;
 mod store;
 mod turn;
 
-pub(crate) use bound::{ZOMBIE_FLOOR, ZOMBIES_PER_LOOK, too_many};
+#[cfg(feature = "threads")]
+pub(crate) use bound::too_many;
+pub(crate) use bound::{ZOMBIE_FLOOR, ZOMBIES_PER_LOOK};
 pub(crate) use driver::Driver;
-pub(crate) use store::{Fate, Fired, TimerStore};
+#[cfg(feature = "threads")]
+pub(crate) use store::Fired;
+pub(crate) use store::{Fate, TimerStore};
 pub(crate) use turn::TurnState;
 
 /// Makes room for the places of half a million entries, for an owner that must not call the allocator later.

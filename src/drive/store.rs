@@ -1,5 +1,6 @@
 //! The wheel and the store of timers that a driver uses.
 
+#[cfg(feature = "threads")]
 use crate::types::Key;
 use crate::wheel::Entry;
 
@@ -15,6 +16,7 @@ pub(crate) enum Fate<F> {
 }
 
 /// A timer that has fired, or that `stop` has returned, on its way out.
+#[cfg(feature = "threads")]
 pub(crate) struct Fired<T> {
     pub(crate) payload: T,
     pub(crate) key: Key<T>,

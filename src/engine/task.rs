@@ -130,21 +130,19 @@ impl<F: FnMut() + Send + 'static> Repeating<F> {
     }
 }
 
-/// A waker that waits for its timer: however the task ends, the waker is woken, unless it is taken out.
-const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: None, waits: true };
-
-/// # Safety
-///
-/// The storage holds a [`Waker`], which is not used afterwards.
-unsafe fn wake(storage: *mut Storage) {
-    // SAFETY: the function's contract; a waker is small.
-    unsafe { storage.cast::<Waker>().read() }.wake();
-}
-
 impl TimerTask {
-    /// Creates a task that wakes: when it runs, and when it is dropped.
+    /// Creates a task that wakes: when it runs, and when it is dropped, unless the waker is taken out.
+    #[cfg(feature = "futures")]
     #[inline]
     pub(crate) fn waking(waker: Waker) -> Self {
+        /// # Safety
+        ///
+        /// The storage holds a [`Waker`], which is not used afterwards.
+        unsafe fn wake(storage: *mut Storage) {
+            // SAFETY: the function's contract; a waker is small.
+            unsafe { storage.cast::<Waker>().read() }.wake();
+        }
+        const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: None, waits: true };
         const { assert!(is_small::<Waker>()) };
         // SAFETY: as asserted, and the vtable is the one for a waker.
         unsafe { Self::store(waker, WAITING) }

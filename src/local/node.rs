@@ -94,7 +94,7 @@ impl<T> Node<T> {
     #[inline(always)]
     unsafe fn take(&mut self, next: u32, phase: Phase) -> T {
         let periodic = self.state.is_periodic();
-        self.state = self.state.ended(phase);
+        self.state = self.state.in_phase(phase);
         self.deadline = u64::from(next);
         let load = mem::replace(&mut self.load, NodePayload { nothing: () });
         if periodic {

@@ -22,6 +22,7 @@ pub(crate) mod magazine;
 pub(crate) mod periodic;
 mod periodic_state;
 pub(crate) mod record;
+#[cfg(any(feature = "futures", test))]
 pub(crate) mod swap;
 pub(crate) mod table;
 pub(crate) mod trim;

@@ -9,6 +9,7 @@ use crate::contain;
 use crate::drive::{Fate, Fired, TimerStore, too_many};
 use crate::inbox::Message;
 use crate::node::record::Rescheduled;
+#[cfg(any(feature = "futures", test))]
 use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
 use crate::park::{Announced, Call, Wake};
@@ -161,6 +162,7 @@ impl<T> Producer<'_, T> {
     }
 
     /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
+    #[cfg(any(feature = "futures", test))]
     pub(crate) fn swap(self, key: Key<T>, payload: T) -> Result<T, NotSwapped<T>> {
         let swapped = self.shard.table.swap(key.index(), self.shard.table.generation(key), payload);
         if let Err(NotSwapped { left: Some(_), .. }) = &swapped {

@@ -46,10 +46,12 @@ use alloc::vec::Vec;
 /// The phase, but for whether the timer lives.
 const STAGE_MASK: u64 = 0b11;
 /// Of a living timer: it is at a call, so no entry makes it fire.
+#[cfg(feature = "threads")]
 pub(super) const AT_A_CALL: u64 = 0b10;
 pub(super) const HANDLE: u64 = 1 << 2;
 /// How many threads are moving the timer.
 const MOVERS: u64 = 0b11 << 3;
+#[cfg(feature = "threads")]
 pub(super) const MOVER: u64 = 1 << 3;
 pub(super) const READING_PAYLOAD: u64 = 1 << 5;
 pub(super) const MOVED: u64 = 1 << 6;
@@ -153,6 +155,37 @@ impl State {
         self.mark() == mark
     }
 
+    #[inline]
+    pub(super) const fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    /// Returns the state in another phase. The references stay.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn in_phase(self, phase: Phase) -> Self {
+        Self(self.0 & !PHASE_MASK | phase as u64)
+    }
+
+    /// Returns the state alive, in the next generation, without references.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn armed(self, phase: Phase) -> Self {
+        Self((self.0 & GENERATION_MASK).wrapping_add(GENERATION_ONE) | phase as u64)
+    }
+
+    /// Returns the state with a mark that no entry carries yet: those that are inserted are zombies. `PULLED` goes,
+    /// because the next entry lies where it belongs.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn with_new_mark(self) -> Self {
+        Self(self.0 & !(HINT_MASK | PULLED) | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
+    }
+}
+
+/// The methods for nodes that threads share.
+#[cfg(feature = "threads")]
+impl State {
     /// Returns whether the owner is at a call.
     #[inline]
     pub(crate) const fn is_busy(self) -> bool {
@@ -200,44 +233,12 @@ impl State {
         self.0 & (LIVE | HOLDS) == 0
     }
 
-    #[inline]
-    pub(super) const fn has(self, flag: u64) -> bool {
-        self.0 & flag != 0
-    }
-
     pub(super) const fn without(self, flag: u64) -> Self {
         Self(self.0 & !flag)
     }
 
     pub(super) const fn with(self, flag: u64) -> Self {
         Self(self.0 | flag)
-    }
-
-    #[inline]
-    pub(super) const fn in_phase(self, phase: Phase) -> Self {
-        Self(self.0 & !PHASE_MASK | phase as u64)
-    }
-
-    /// Returns the state alive, in the next generation, without references.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn armed(self, phase: Phase) -> Self {
-        Self((self.0 & GENERATION_MASK).wrapping_add(GENERATION_ONE) | phase as u64)
-    }
-
-    /// Returns the state ended. The references stay.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn ended(self, phase: Phase) -> Self {
-        self.in_phase(phase)
-    }
-
-    /// Returns the state with a mark that no entry carries yet: those that are inserted are zombies. `PULLED` goes,
-    /// because the next entry lies where it belongs.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn with_new_mark(self) -> Self {
-        Self(self.0 & !(HINT_MASK | PULLED) | self.0.wrapping_add(HINT_ONE) & HINT_MASK)
     }
 
     /// Returns the state with one more thread that moves the timer.
@@ -325,11 +326,11 @@ mod tests {
     fn a_key_names_one_generation_of_a_living_node() {
         let first = State::default().armed(Phase::Pending);
         let key = first.generation();
-        assert!(first.is_named(key) && !first.ended(Phase::Fired).is_named(key));
-        let second = first.ended(Phase::Fired).armed(Phase::Waiting);
+        assert!(first.is_named(key) && !first.in_phase(Phase::Fired).is_named(key));
+        let second = first.in_phase(Phase::Fired).armed(Phase::Waiting);
         assert_eq!((first.generation(), second.generation()), (1, 2));
         assert!(!second.is_named(key) && second.is_periodic() && !first.is_periodic());
-        assert!(second.preparing().is_named(2) && !second.ended(Phase::Fired).is_named(2));
+        assert!(second.preparing().is_named(2) && !second.in_phase(Phase::Fired).is_named(2));
     }
 
     #[test]
@@ -342,7 +343,7 @@ mod tests {
     fn an_entry_is_current_until_its_timer_ends_or_is_moved_earlier_or_called() {
         let state = State::default().armed(Phase::Pending);
         assert!(state.is_current(state.mark()));
-        assert!(!state.ended(Phase::Fired).is_current(state.mark()));
+        assert!(!state.in_phase(Phase::Fired).is_current(state.mark()));
         let mut moved = state;
         for _ in 1..1 << HINT_BITS {
             moved = moved.with_new_mark();
@@ -351,7 +352,7 @@ mod tests {
         }
         // Round once: an old entry looks current again, which `local::table` says is harmless.
         assert_eq!(moved.with_new_mark(), state);
-        let next = state.ended(Phase::Fired).armed(Phase::Pending);
+        let next = state.in_phase(Phase::Fired).armed(Phase::Pending);
         assert!(!next.is_current(state.mark()), "the next timer's mark differs");
         let periodic = State::default().armed(Phase::Waiting);
         assert_ne!(periodic.preparing().waiting(true).mark(), periodic.mark());
@@ -361,7 +362,7 @@ mod tests {
     #[test]
     fn holds_outlive_the_timer_and_a_move_ends_its_own() {
         let moving = State::default().armed(Phase::Waiting).with(HANDLE).moving();
-        let ended = moving.preparing().ended(Phase::Cancelled);
+        let ended = moving.preparing().in_phase(Phase::Cancelled);
         assert!(ended.is_moving() && ended.has(HANDLE) && ended.is_busy());
         let (moved, tell) = moving.moved(true);
         assert!(tell && moved.is_moved() && !moved.is_moving() && moved.is_pulled());

@@ -154,11 +154,11 @@ impl StateWord {
         by_handle: bool,
     ) -> Result<Ending, State> {
         if seen.is_swapping() {
-            self.step(seen, seen.ended(phase))?;
+            self.step(seen, seen.in_phase(phase))?;
             return Ok(Ending::PayloadWithHandle);
         }
         let others = if by_handle { seen.without(HANDLE) } else { seen };
-        let ended = seen.ended(phase);
+        let ended = seen.in_phase(phase);
         if !others.has(HOLDS) {
             self.step(seen, ended)?;
             return Ok(if by_handle { Ending::Held(seen) } else { Ending::Sole(seen) });
@@ -197,6 +197,7 @@ impl StateWord {
     /// Claims, for a handle, the payload of the pending timer that `generation` names, to put another one in its
     /// place; false if the timer has ended. Until [`end_swap`](Self::end_swap) no thread fires the timer or
     /// takes from the node.
+    #[cfg(any(feature = "futures", test))]
     pub(crate) fn begin_swap(&self, generation: u64) -> bool {
         let mut seen = self.load();
         while seen.is_named(generation) && !seen.is_periodic() && !seen.is_busy() {
@@ -210,6 +211,7 @@ impl StateWord {
 
     /// Ends a handle's swap: the other payload is in its place. False if the timer has been ended meanwhile: then
     /// what the node carries is the caller's.
+    #[cfg(any(feature = "futures", test))]
     pub(crate) fn end_swap(&self) -> bool {
         // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
         // who has ended it meanwhile has touched nothing but this word.

@@ -39,9 +39,9 @@ pub(crate) mod system;
 
 #[cfg(all(feature = "std", not(tickwheel_loom)))]
 pub(crate) mod atomic {
-    pub(crate) use core::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
+    #[cfg(feature = "threads")]
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
+    pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 }
 
 #[cfg(tickwheel_loom)]

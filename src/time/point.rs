@@ -260,6 +260,7 @@ pub(crate) fn read_quietly(clock: &(impl Clock + ?Sized)) -> Option<Time> {
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A tick of so many nanoseconds or more is coarse: see [`TickRate::is_coarse`].
+#[cfg(feature = "threads")]
 const COARSE_NS: u64 = 10_000_000;
 
 /// The length of a tick, and the conversions between nanoseconds and ticks.
@@ -345,6 +346,7 @@ impl TickRate {
 
     /// Returns whether a timer for a point in time that has passed is to be due at once at the price of a clock
     /// reading. With a shorter tick it waits for the next one, less than 10 ms.
+    #[cfg(feature = "threads")]
     #[inline]
     pub(crate) const fn is_coarse(&self) -> bool {
         self.tick_ns >= COARSE_NS

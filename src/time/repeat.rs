@@ -60,6 +60,7 @@ impl Recurrence {
     }
 
     /// Like [`move_to`](Self::move_to), where only the tick is known.
+    #[cfg(feature = "threads")]
     pub(crate) const fn move_to_tick(&mut self, tick: u64) {
         self.move_to(Deadline { nominal: self.rate.start_of(tick), tick });
     }

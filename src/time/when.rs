@@ -170,6 +170,7 @@ impl When {
     }
 
     /// Returns the deadline before it is rounded to a tick.
+    #[cfg(feature = "threads")]
     #[inline(always)]
     pub(crate) fn time(
         self,

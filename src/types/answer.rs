@@ -32,6 +32,7 @@ pub enum Cancel<T> {
 }
 
 impl<T> Cancel<T> {
+    #[cfg(feature = "threads")]
     #[inline]
     pub(crate) fn from_payload(payload: Option<T>) -> Self {
         payload.map_or(Self::Lost, Self::Won)
@@ -78,6 +79,7 @@ pub enum Reschedule {
 }
 
 impl Reschedule {
+    #[cfg(feature = "threads")]
     pub(crate) fn from_moved(moved: bool) -> Self {
         if moved { Self::Moved } else { Self::Gone }
     }

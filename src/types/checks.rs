@@ -2,11 +2,10 @@
 //!
 //! Pure functions from a setting to its checked form, or to the error that names the cure.
 
-use alloc::borrow::ToOwned;
 use core::time::Duration;
 
 use super::error::BuildError;
-use super::limits::{MAX_BUCKETS, MAX_SHARDS, MAX_TICK, MIN_TICK};
+use super::limits::{MAX_BUCKETS, MAX_TICK, MIN_TICK};
 
 /// Checks the length of a tick and gives it in nanoseconds.
 pub(crate) fn check_tick(tick: Duration) -> Result<u64, BuildError> {
@@ -25,9 +24,10 @@ pub(crate) fn check_buckets(buckets: usize) -> Result<usize, BuildError> {
 }
 
 /// Checks the number of shards.
+#[cfg(feature = "threads")]
 pub(crate) fn check_shards(shards: usize) -> Result<usize, BuildError> {
     match shards {
-        1..=MAX_SHARDS => Ok(shards),
+        1..=super::limits::MAX_SHARDS => Ok(shards),
         _ => Err(BuildError::ShardsOutOfRange { shards }),
     }
 }
@@ -43,9 +43,10 @@ pub(crate) fn check_budget(which: &'static str, value: usize) -> Result<usize, B
 }
 
 /// Checks the prefix of thread names: `std` panics on a NUL in one.
+#[cfg(feature = "threads")]
 pub(crate) fn check_thread_name(name: &str) -> Result<(), BuildError> {
     match name.find('\0') {
-        Some(at) => Err(BuildError::BadThreadName { name: name.to_owned(), at }),
+        Some(at) => Err(BuildError::BadThreadName { name: name.into(), at }),
         None => Ok(()),
     }
 }

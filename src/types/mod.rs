@@ -21,6 +21,7 @@
 //! | `settings` | what all builders are asked for |
 
 mod answer;
+#[cfg(feature = "threads")]
 mod batch;
 pub(crate) mod checks;
 mod engine_error;
@@ -29,6 +30,7 @@ mod exclusive;
 mod expired;
 mod key;
 pub(crate) mod limits;
+#[cfg(feature = "threads")]
 mod pin_state;
 mod recurring;
 mod seed;
@@ -37,12 +39,14 @@ mod turn;
 mod wheel_kind;
 
 pub use answer::{Cancel, Reschedule};
+#[cfg(feature = "threads")]
 pub use batch::BatchError;
 pub use engine_error::{StartError, StopError, TurnError};
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
+#[cfg(feature = "threads")]
 pub use pin_state::PinState;
 pub use recurring::Recurring;
 pub(crate) use seed::generation_seed;

@@ -12,7 +12,7 @@ const CONSTANTS: usize = 170;
 /// Lines of code in one file of `src`: a noun with all its verbs.
 const FILE: usize = 300;
 /// Lines of Rust in all members of the workspace, tests and models included. The goal is 50 000.
-const WORKSPACE: usize = 63_690;
+const WORKSPACE: usize = 63_720;
 /// Rows of the glossary in `docs/DESIGN.md`.
 const GLOSSARY: usize = 30;
 
