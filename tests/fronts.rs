@@ -2,19 +2,14 @@
 //!
 //! A front either knows the time (an engine, a remote) or is told it (an event loop's timer, a local one): then
 //! `now` is the first argument of every call. That, and the engine's `schedule_key` beside the `schedule` that
-//! gives a handle, is all that differs.
-
-#![allow(
-    clippy::cognitive_complexity,
-    reason = "each test is written once and expanded for every front"
-)]
+//! gives a handle, is all that differs, as `front!` shows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, LoopTimer,
-    ManualClock, MonotonicClock, Period, Pinning, Routing, ScheduleErrorKind, Settings,
+    ManualClock, MonotonicClock, Period, Pinning, Remote, Routing, ScheduleErrorKind, Settings,
     SlowHandler, Time, Timer, When, executor_fn,
 };
 
@@ -53,34 +48,76 @@ fn standing() -> ManualClock {
     clock
 }
 
-/// Calls `$test!(timer, schedule, [now], fire)` for every front; `fire` gives what has fired by `NOW`.
-macro_rules! on_every_front {
-    ($test:ident) => {
-        on_every_front!($test, MS)
-    };
-    ($test:ident, $tick:expr) => {{
-        let (timer, fired) = engine_of($tick, standing());
-        $test!(timer, schedule_key, [], {
-            timer.turn().unwrap();
-            std::mem::take(&mut *fired.lock().unwrap())
-        });
-        let mut timer = event_loop_of($tick, standing());
-        $test!(timer, schedule, [NOW], fired_by(&mut timer));
-        let remote = timer.remote();
-        $test!(remote, schedule, [], fired_by(&mut timer));
-        let mut timer = LocalTimer::new($tick).unwrap();
-        $test!(timer, schedule, [NOW], {
-            let mut fired: Vec<Expired<u64>> = Vec::new();
-            assert!(!timer.poll(NOW, |expired| fired.push(expired)).more);
-            fired
-        });
-    }};
+/// A timer of any front, which is told `NOW` where it must be told the time.
+trait Front {
+    fn arm(&mut self, when: When, id: u64) -> Key<u64>;
+    fn arm_periodic(&mut self, first: When, period: Period) -> Key<u64>;
+    fn move_to(&mut self, key: Key<u64>, when: When) -> bool;
+    fn cancel(&mut self, key: Key<u64>) -> Option<u64>;
+    /// The deadline, if the timer is pending.
+    fn deadline(&self, key: Key<u64>) -> Option<Time>;
+    /// Fires what is due by `NOW`.
+    fn fire(&mut self) -> Vec<Expired<u64>>;
 }
 
-fn fired_by(timer: &mut EventLoopTimer<u64>) -> Vec<Expired<u64>> {
+macro_rules! front {
+    ($name:ident($($part:ty),+), $it:ident => $timer:expr, $arm:ident, [$($now:expr)?], $fire:expr) => {
+        struct $name($($part),+);
+
+        impl Front for $name {
+            fn arm(&mut self, when: When, id: u64) -> Key<u64> {
+                let $it = self;
+                $timer.$arm($($now,)? when, id).unwrap()
+            }
+            fn arm_periodic(&mut self, first: When, period: Period) -> Key<u64> {
+                let $it = self;
+                $timer.schedule_periodic($($now,)? first, period, 1).unwrap()
+            }
+            fn move_to(&mut self, key: Key<u64>, when: When) -> bool {
+                let $it = self;
+                $timer.reschedule($($now,)? key, when).moved()
+            }
+            fn cancel(&mut self, key: Key<u64>) -> Option<u64> {
+                let $it = self;
+                $timer.cancel(key).into_payload()
+            }
+            fn deadline(&self, key: Key<u64>) -> Option<Time> {
+                let $it = self;
+                assert_eq!($timer.is_pending(key), $timer.deadline(key).is_some());
+                $timer.deadline(key)
+            }
+            fn fire(&mut self) -> Vec<Expired<u64>> {
+                let $it = self;
+                $fire
+            }
+        }
+    };
+}
+
+front!(Engine(Timer<u64>, Fired), it => it.0, schedule_key, [], {
+    it.0.turn().unwrap();
+    std::mem::take(&mut *it.1.lock().unwrap())
+});
+front!(Loop(EventLoopTimer<u64>), it => it.0, schedule, [NOW], fired_by(&mut it.0));
+front!(Remotely(Remote<u64>, EventLoopTimer<u64>), it => it.0, schedule, [], fired_by(&mut it.1));
+front!(Local(LocalTimer<u64>), it => it.0, schedule, [NOW], fired_by(&mut it.0));
+
+fn fired_by(timer: &mut impl LoopTimer<Payload = u64>) -> Vec<Expired<u64>> {
     let mut fired = Vec::new();
     assert!(!timer.poll(NOW, |expired| fired.push(expired)).more);
     fired
+}
+
+/// Every front, at `NOW`.
+fn fronts(tick: Duration) -> [Box<dyn Front>; 4] {
+    let (engine, fired) = engine_of(tick, standing());
+    let driven = event_loop_of(tick, standing());
+    [
+        Box::new(Engine(engine, fired)),
+        Box::new(Loop(event_loop_of(tick, standing()))),
+        Box::new(Remotely(driven.remote(), driven)),
+        Box::new(Local(LocalTimer::new(tick).unwrap())),
+    ]
 }
 
 #[path = "fronts/passed.rs"]
@@ -88,52 +125,50 @@ mod passed;
 
 #[test]
 fn an_overdue_deadline_stays_and_its_lateness_is_true() {
-    macro_rules! overdue {
-        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
-            let moved = $timer.$schedule($($now,)? HOUR, 3).unwrap();
-            let later = $timer.$schedule($($now,)? Time::ZERO + 2 * MS, 2).unwrap();
-            let first = $timer.$schedule($($now,)? Time::ZERO + MS / 2, 1).unwrap();
-            assert!($timer.reschedule($($now,)? moved, Time::ZERO + 3 * MS).moved());
-            assert!($timer.is_pending(first));
-            let mut fired: Vec<_> = $fire;
-            fired.sort_by_key(|expired| expired.deadline);
-            let told: Vec<_> = fired.iter().map(|it| (it.key, it.payload, it.deadline)).collect();
-            let at = |n: u32| Time::ZERO + MS * n;
-            assert_eq!(told, [(first, 1, at(1)), (later, 2, at(2)), (moved, 3, at(3))]);
-            assert!(fired.iter().all(|it| it.lateness == NOW - it.deadline));
-            assert!(!$timer.cancel(first).won());
-        }};
+    for mut timer in fronts(MS) {
+        let at = |n: u32| Time::ZERO + MS * n;
+        let moved = timer.arm(HOUR.into(), 3);
+        let later = timer.arm(at(2).into(), 2);
+        let first = timer.arm((Time::ZERO + MS / 2).into(), 1);
+        assert!(timer.move_to(moved, at(3).into()));
+        assert!(timer.deadline(first).is_some());
+        let mut fired = timer.fire();
+        fired.sort_by_key(|expired| expired.deadline);
+        let told: Vec<_> = fired.iter().map(|it| (it.key, it.payload, it.deadline)).collect();
+        assert_eq!(told, [(first, 1, at(1)), (later, 2, at(2)), (moved, 3, at(3))]);
+        assert!(fired.iter().all(|it| it.lateness == NOW - it.deadline));
+        assert_eq!(timer.cancel(first), None);
     }
-    on_every_front!(overdue);
 }
 
 #[test]
-#[expect(clippy::cognitive_complexity, reason = "one line for each front and form")]
 fn delays_times_and_instants_mean_the_same() {
-    macro_rules! kinds {
-        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
-            let after = $timer.$schedule($($now,)? Duration::ZERO, 1).unwrap();
-            let at = $timer.$schedule($($now,)? NOW, 2).unwrap();
-            let to_delay = $timer.$schedule($($now,)? HOUR, 3).unwrap();
-            assert!($timer.reschedule($($now,)? to_delay, Duration::ZERO).moved());
-            let never = $timer.$schedule($($now,)? Duration::MAX, 4).unwrap();
-            let fired: Vec<_> = $fire;
-            assert!(fired.iter().all(|it| it.deadline == NOW && it.lateness.is_zero()));
-            let mut keys: Vec<_> = fired.iter().map(|it| it.key).collect();
-            let mut asked = [after, at, to_delay];
-            keys.sort();
-            asked.sort();
-            assert_eq!(keys, asked);
-            assert_eq!($timer.cancel(never).into_payload(), Some(4));
-            // An instant that lies far ahead by the machine's clock does so by every other.
-            let far = $timer.$schedule($($now,)? Instant::now() + 48 * HOUR, 5).unwrap();
-            let none: Vec<Expired<u64>> = $fire;
-            assert!(none.is_empty() && $timer.is_pending(far));
-            assert!($timer.reschedule($($now,)? far, Instant::now() + 24 * HOUR).moved());
-            assert!($timer.cancel(far).won());
-        }};
+    for mut timer in fronts(MS) {
+        let after = timer.arm(Duration::ZERO.into(), 1);
+        let at = timer.arm(NOW.into(), 2);
+        let to_delay = timer.arm(HOUR.into(), 3);
+        assert!(timer.move_to(to_delay, Duration::ZERO.into()));
+        let never = timer.arm(Duration::MAX.into(), 4);
+        let fired = timer.fire();
+        assert!(fired.iter().all(|it| it.deadline == NOW && it.lateness.is_zero()));
+        assert_eq!(sorted_keys(&fired), sorted([after, at, to_delay]));
+        assert_eq!(timer.cancel(never), Some(4));
+        // An instant that lies far ahead by the machine's clock does so by every other.
+        let far = timer.arm((Instant::now() + 48 * HOUR).into(), 5);
+        assert!(timer.fire().is_empty() && timer.deadline(far).is_some());
+        assert!(timer.move_to(far, (Instant::now() + 24 * HOUR).into()));
+        assert_eq!(timer.cancel(far), Some(5));
     }
-    on_every_front!(kinds);
+}
+
+fn sorted(keys: impl Into<Vec<Key<u64>>>) -> Vec<Key<u64>> {
+    let mut keys = keys.into();
+    keys.sort();
+    keys
+}
+
+fn sorted_keys(fired: &[Expired<u64>]) -> Vec<Key<u64>> {
+    sorted(fired.iter().map(|it| it.key).collect::<Vec<_>>())
 }
 
 #[test]
@@ -141,25 +176,21 @@ fn timers_of_one_slack_share_a_deadline() {
     // The points of a slack of 100 ms lie 2^26 ns apart, 67 ms.
     let (slack, grid) = (100 * MS, 1 << 26);
     let point = Time::from_nanos((NOW.as_nanos() / grid + 3) * grid);
-    macro_rules! shared {
-        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
-            let before = |ms: u32| When::from(point - MS * ms).with_slack(slack);
-            let first = $timer.$schedule($($now,)? before(60), 1).unwrap();
-            let second = $timer.$schedule($($now,)? before(1), 2).unwrap();
-            let delay = (point - NOW) - 30 * MS;
-            let third = $timer.$schedule($($now,)? When::from(delay).with_slack(slack), 3).unwrap();
-            let moved = $timer.$schedule($($now,)? HOUR, 4).unwrap();
-            assert!($timer.reschedule($($now,)? moved, before(20)).moved());
-            let exact = $timer.$schedule($($now,)? delay, 5).unwrap();
-            let due = $timer.deadline(first).unwrap();
-            assert!(due >= point && due < point + MS);
-            assert!([second, third, moved].iter().all(|key| $timer.deadline(*key) == Some(due)));
-            assert!($timer.deadline(exact).unwrap() < point - 28 * MS);
-            let none: Vec<Expired<u64>> = $fire;
-            assert!(none.is_empty());
-        }};
+    let before = |ms: u32| When::from(point - MS * ms).with_slack(slack);
+    let delay = (point - NOW) - 30 * MS;
+    for mut timer in fronts(MS) {
+        let first = timer.arm(before(60), 1);
+        let second = timer.arm(before(1), 2);
+        let third = timer.arm(When::from(delay).with_slack(slack), 3);
+        let moved = timer.arm(HOUR.into(), 4);
+        assert!(timer.move_to(moved, before(20)));
+        let exact = timer.arm(delay.into(), 5);
+        let due = timer.deadline(first).unwrap();
+        assert!(due >= point && due < point + MS);
+        assert!([second, third, moved].iter().all(|key| timer.deadline(*key) == Some(due)));
+        assert!(timer.deadline(exact).unwrap() < point - 28 * MS);
+        assert!(timer.fire().is_empty());
     }
-    on_every_front!(shared);
 }
 
 #[test]
@@ -276,70 +307,64 @@ fn a_loops_lateness_can_be_read() {
     assert_eq!((stats.lateness.sum(), stats.lateness.max()), (7 * MS, 4 * MS));
 }
 
-/// Calls `$test!(timer, [delay])` for every front that a loop drives.
-macro_rules! on_every_loop_front {
-    ($test:ident) => {{
-        let mut timer = event_loop(standing());
-        $test!(timer, [HOUR]);
-        let mut timer: LocalTimer<u64> = LocalTimer::new(MS).unwrap();
-        $test!(timer, [HOUR]);
-        let mut timer: FixedTimer<u64> = FixedTimer::with_delay(HOUR);
-        $test!(timer, []);
-    }};
+/// Pulls five timers, which `arm` schedules for an hour after it is called.
+fn can_be_left_half_way<L: LoopTimer<Payload = u64>>(
+    mut timer: L,
+    arm: impl Fn(&mut L, Time, u64) -> Key<u64>,
+) {
+    let then = NOW + HOUR;
+    let keys: Vec<_> = (0..5).map(|id| arm(&mut timer, NOW, id)).collect();
+    assert_eq!(timer.expired(NOW).count(), 0);
+    let mut due = timer.expired(then);
+    let first = due.next().unwrap();
+    assert_eq!((first.key, first.payload, first.deadline), (keys[0], 0, then));
+    // The timer can be used, and a poll inside does nothing.
+    assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
+    assert_eq!(due.timer().expired(then).count(), 0);
+    assert!(due.timer().cancel(keys[1]).won());
+    let again = arm(due.timer(), then, 7);
+    let polled = due.finish();
+    assert_eq!((polled.fired, polled.more), (1, true));
+    assert_eq!(timer.poll_timeout(then), Some(Duration::ZERO), "nothing is lost");
+    // A loop that is left half-way leaves the rest to the next poll.
+    let seen: Vec<u64> = timer.expired(then).take(2).map(|it| it.payload).collect();
+    assert_eq!(seen, [2, 3]);
+    let left: Vec<u64> = timer.expired(then).map(|it| it.payload).collect();
+    assert_eq!((left, timer.pending()), (vec![4], 1));
+    assert_eq!(timer.deadline(again), Some(then + HOUR));
 }
 
 #[test]
 fn expirations_can_be_dropped_at_any_point() {
-    macro_rules! pulled {
-        ($timer:ident, [$($delay:expr)?]) => {{
-            let then = NOW + HOUR;
-            let keys: Vec<_> =
-                (0..5).map(|id| $timer.schedule(NOW, $($delay,)? id).unwrap()).collect();
-            assert_eq!($timer.expired(NOW).count(), 0);
-            let mut due = $timer.expired(then);
-            let first = due.next().unwrap();
-            assert_eq!((first.key, first.payload, first.deadline), (keys[0], 0, then));
-            // The timer can be used, and a poll inside does nothing.
-            assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
-            assert_eq!(due.timer().expired(then).count(), 0);
-            assert!(due.timer().cancel(keys[1]).won());
-            let again = due.timer().schedule(then, $($delay,)? 7).unwrap();
-            let polled = due.finish();
-            assert_eq!((polled.fired, polled.more), (1, true));
-            assert_eq!($timer.poll_timeout(then), Some(Duration::ZERO), "nothing is lost");
-            // A loop that is left half-way leaves the rest to the next poll.
-            let seen: Vec<u64> = $timer.expired(then).take(2).map(|it| it.payload).collect();
-            assert_eq!(seen, [2, 3]);
-            let left: Vec<u64> = $timer.expired(then).map(|it| it.payload).collect();
-            assert_eq!((left, $timer.pending()), (vec![4], 1));
-            assert_eq!($timer.deadline(again), Some(then + HOUR));
-        }};
+    let timer = event_loop(standing());
+    can_be_left_half_way(timer, |timer, now, id| timer.schedule(now, HOUR, id).unwrap());
+    let timer = LocalTimer::new(MS).unwrap();
+    can_be_left_half_way(timer, |timer, now, id| timer.schedule(now, HOUR, id).unwrap());
+    let timer = FixedTimer::with_delay(HOUR);
+    can_be_left_half_way(timer, |timer, now, id| timer.schedule(now, id).unwrap());
+}
+
+/// Pulls a periodic timer that is due at `NOW` and rests a millisecond after each call.
+fn goes_on_when_it_is_pulled(mut timer: impl LoopTimer<Payload = u64>, key: Key<u64>) {
+    for round in 0..3_u32 {
+        let mut due = timer.expired(NOW + 2 * MS * round);
+        assert_eq!(due.next().map(|expired| expired.key), Some(key));
+        assert!(due.next().is_none());
+        assert_eq!(due.finish().fired, 1);
+        assert!(timer.is_pending(key));
     }
-    on_every_loop_front!(pulled);
+    assert_eq!(timer.cancel(key).into_payload(), Some(1));
 }
 
 #[test]
 fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
     let pause = Period::fixed_delay(MS).unwrap();
-    macro_rules! periodic {
-        ($timer:ident) => {{
-            let key = $timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
-            for round in 0..3_u32 {
-                let now = NOW + 2 * MS * round;
-                let mut due = $timer.expired(now);
-                assert_eq!(due.next().map(|expired| expired.key), Some(key));
-                assert!(due.next().is_none());
-                assert_eq!(due.finish().fired, 1);
-                assert!($timer.is_pending(key));
-            }
-            assert_eq!($timer.cancel(key).into_payload(), Some(1));
-        }};
-    }
     let mut timer = LocalTimer::new(MS).unwrap();
-    periodic!(timer);
-    let clock = standing();
-    let mut timer = event_loop(clock.clone());
-    periodic!(timer);
+    let key = timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
+    goes_on_when_it_is_pulled(timer, key);
+    let mut timer = event_loop(standing());
+    let key = timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
+    goes_on_when_it_is_pulled(timer, key);
 }
 
 #[test]

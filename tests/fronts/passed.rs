@@ -1,6 +1,6 @@
 //! What has passed is due at once, however long a tick is.
 
-use super::{HOUR, MS, NOW, engine_of, event_loop_of, fired_by, standing};
+use super::{HOUR, MS, NOW, engine_of, event_loop_of, fronts, sorted, sorted_keys, standing};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Builder, Drive, Expired, LocalTimer, ManualClock, MissedTicks, Period, Pinning, Time, When,
@@ -8,62 +8,40 @@ use tickwheel::{
 
 #[test]
 fn past_deadlines_are_due_immediately_for_any_tick() {
-    macro_rules! passed {
-        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
-            let past = NOW - 4000 * MS;
-            let slack = When::from(past).with_slack(100 * MS);
-            let mut due = vec![
-                $timer.$schedule($($now,)? Duration::ZERO, 1).unwrap(),
-                $timer.$schedule($($now,)? NOW, 2).unwrap(),
-                $timer.$schedule($($now,)? past, 3).unwrap(),
-                $timer.$schedule($($now,)? slack, 4).unwrap(),
-            ];
-            for when in [When::from(Duration::ZERO), NOW.into(), past.into(), slack] {
-                let moved = $timer.$schedule($($now,)? 5 * HOUR, 5).unwrap();
-                assert!($timer.reschedule($($now,)? moved, when).moved());
-                due.push(moved);
-            }
-            let ahead = $timer.$schedule($($now,)? NOW + Duration::from_nanos(1), 6).unwrap();
-            let after = $timer.$schedule($($now,)? Duration::from_nanos(1), 7).unwrap();
-            let fired: Vec<Expired<u64>> = $fire;
-            let mut keys: Vec<_> = fired.iter().map(|it| it.key).collect();
-            keys.sort();
-            due.sort();
-            assert_eq!(keys, due);
-            let hour = Some(Time::ZERO + HOUR);
-            assert_eq!(($timer.deadline(ahead), $timer.deadline(after)), (hour, hour));
-        }};
+    let past = NOW - 4000 * MS;
+    let slack = When::from(past).with_slack(100 * MS);
+    let passed = [When::from(Duration::ZERO), NOW.into(), past.into(), slack];
+    let nanosecond = Duration::from_nanos(1);
+    for mut timer in fronts(HOUR) {
+        let mut due = passed.map(|when| timer.arm(when, 1)).to_vec();
+        for when in passed {
+            let moved = timer.arm((5 * HOUR).into(), 5);
+            assert!(timer.move_to(moved, when));
+            due.push(moved);
+        }
+        let ahead = timer.arm((NOW + nanosecond).into(), 6);
+        let after = timer.arm(nanosecond.into(), 7);
+        assert_eq!(sorted_keys(&timer.fire()), sorted(due));
+        let hour = Some(Time::ZERO + HOUR);
+        assert_eq!((timer.deadline(ahead), timer.deadline(after)), (hour, hour));
     }
-    on_every_front!(passed, HOUR);
 }
 
 #[test]
 fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
     let every_day = Period::fixed_rate(24 * HOUR, MissedTicks::Skip).unwrap();
-    macro_rules! periodic {
-        ($timer:ident, $schedule:ident, [$($now:expr)?], $fire:expr) => {{
-            let past = NOW - 4000 * MS;
-            let firsts = [Duration::ZERO.into(), NOW.into(), past.into(), When::from(NOW + MS)];
-            let keys = firsts.map(|first| {
-                $timer.schedule_periodic($($now,)? first, every_day, 1).unwrap()
-            });
-            let told = keys.map(|key| $timer.deadline(key));
-            let hour = Time::ZERO + HOUR;
-            assert_eq!(told, [Time::ZERO, Time::ZERO, Time::ZERO, hour].map(Some));
-            let mut fired: Vec<_> = $fire.iter().map(|it| it.key).collect();
-            fired.sort();
-            let mut due = keys[..3].to_vec();
-            due.sort();
-            assert_eq!(fired, due);
-            // The next one is counted from what was asked for, and rounded up.
-            let told = keys.map(|key| $timer.deadline(key));
-            assert_eq!(told, [25, 25, 25, 1].map(|hours| Some(Time::ZERO + hours * HOUR)));
-            let moved = keys[3];
-            assert!($timer.reschedule($($now,)? moved, past).moved());
-            assert_eq!($fire.iter().map(|it| it.key).collect::<Vec<_>>(), [moved]);
-        }};
+    let past = NOW - 4000 * MS;
+    let firsts = [Duration::ZERO.into(), NOW.into(), past.into(), When::from(NOW + MS)];
+    let hours = |hours: [u32; 4]| hours.map(|hours| Some(Time::ZERO + hours * HOUR));
+    for mut timer in fronts(HOUR) {
+        let keys = firsts.map(|first| timer.arm_periodic(first, every_day));
+        assert_eq!(keys.map(|key| timer.deadline(key)), hours([0, 0, 0, 1]));
+        assert_eq!(sorted_keys(&timer.fire()), sorted(&keys[..3]));
+        // The next one is counted from what was asked for, and rounded up.
+        assert_eq!(keys.map(|key| timer.deadline(key)), hours([25, 25, 25, 1]));
+        assert!(timer.move_to(keys[3], past.into()));
+        assert_eq!(sorted_keys(&timer.fire()), [keys[3]]);
     }
-    on_every_front!(periodic, HOUR);
     let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
     let timer = builder.clock(standing()).build().unwrap();
     let _ = timer.repeat(Duration::ZERO, every_day, || ()).unwrap();
