@@ -33,13 +33,13 @@ impl Engine {
     /// Thread `thread` makes a handle.
     fn make(&self, thread: usize) {
         let _ = self.memory.get();
-        self.threads[thread].handles_made.bump();
+        self.threads[thread].handles_made.add(1);
     }
 
     /// Thread `thread` drops a handle.
     fn leave(&self, thread: usize) {
         let _ = self.memory.get();
-        self.threads[thread].handles_dropped.bump();
+        self.threads[thread].handles_dropped.add(1);
     }
 
     /// Drops a `Timer`; the last one retires the engine.

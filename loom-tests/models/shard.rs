@@ -43,7 +43,7 @@ impl Engine {
     }
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
-        (Arc::clone(self.owner.handle()), Arc::clone(&self.ledger))
+        (Arc::clone(&self.owner.handle), Arc::clone(&self.ledger))
     }
 
     /// A thread with a handle of its own.
@@ -88,7 +88,7 @@ impl Engine {
     /// The ids that fired, in order of their ids; nothing may be left.
     fn finish(self) -> Vec<u64> {
         let Self { owner, ledger, fired, .. } = self;
-        assert_eq!(owner.handle().pending(), 0, "still counted as pending");
+        assert_eq!(owner.handle.pending(), 0, "still counted as pending");
         let mut ids: Vec<u64> = fired.iter().map(|&(id, _)| id).collect();
         ids.sort_unstable();
         drop(owner);

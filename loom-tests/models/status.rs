@@ -17,7 +17,7 @@ fn started_means_set_up() {
             }
         });
         // Each of them is the first to see it in some execution.
-        if status.is_started() || status.phase() == Phase::Started {
+        if status.is(Phase::Started) || status.phase() == Phase::Started {
             assert_eq!(set_up.get(), 1);
         }
         starting.join().unwrap();

@@ -40,7 +40,7 @@ impl Engine {
     }
 
     fn handle(&self) -> (Arc<ShardHandle<Payload>>, Arc<Ledger>) {
-        (Arc::clone(self.owner.handle()), Arc::clone(&self.ledger))
+        (Arc::clone(&self.owner.handle), Arc::clone(&self.ledger))
     }
 
     /// A thread with a handle of its own.
@@ -62,7 +62,7 @@ impl Engine {
     /// Everybody is joined and each timer has ended: nothing is pending, nothing was dropped twice.
     fn finish(mut self) {
         assert_eq!(self.close(), [], "returned only when asked for the second time");
-        assert_eq!(self.owner.handle().pending(), 0, "still counted as pending");
+        assert_eq!(self.owner.handle.pending(), 0, "still counted as pending");
         for _ in 0..self.limit.max {
             assert!(self.limit.acquire(), "a place is still taken");
         }
@@ -245,7 +245,7 @@ fn stop_or_schedule_periodic() {
         let returned = engine.close();
         let accepted = producer.join().unwrap();
         assert_eq!(returned, if accepted.is_some() { vec![1] } else { vec![] });
-        let alive = |key| engine.owner.handle().state(key).is_some_and(State::is_live);
+        let alive = |key| engine.owner.handle.state(key).is_some_and(State::is_live);
         assert!(!accepted.is_some_and(alive), "still alive");
         engine.finish();
     });

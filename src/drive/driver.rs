@@ -193,7 +193,6 @@ impl<W: Wheel> Driver<W> {
         turn: &mut TurnState,
         store: &mut S,
     ) -> Option<S::Fired> {
-        debug_assert!(self.owns(turn), "a turn belongs to one driver");
         loop {
             while let Some(&entry) = self.due.get(self.due_next) {
                 if turn.left == 0 {

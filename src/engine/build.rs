@@ -204,7 +204,7 @@ impl Builder {
         }
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, process::Ordering::Relaxed);
-        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(it.owner.handle())).collect();
+        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(&it.owner.handle)).collect();
         let hook = wake_on_advance(&source, &handles);
         EngineOwner::new(|hold| Inner {
             rate,

@@ -100,6 +100,55 @@ impl<T: Send + 'static> Timer<T> {
         engine.claim(shard)?;
         Ok(DrivenShard { engine, shard, wake: Waker::wake })
     }
+
+    /// Turns every shard at the clock's current time, on the calling thread, and returns how many timers fired. For
+    /// [`Drive::Manual`](crate::Drive::Manual) only.
+    ///
+    /// When it returns, everything that was due has fired. The next turn fires what came due meanwhile, what handlers
+    /// scheduled for now, and what a periodic timer missed besides a call
+    /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)).
+    ///
+    /// A shard that another thread is turning is waited for, its handlers included, without a limit. So this is not to
+    /// be called with a lock in hand that a handler takes; and where two threads turn engines in each other's handlers,
+    /// each waits for the other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Builder, Drive};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Builder::new().drive(Drive::Manual).build()?;
+    /// timer.run_after(Duration::ZERO, || println!("on this thread"))?;
+    /// assert_eq!(timer.turn(), Ok(1));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the engine has workers, is stopped, or the call comes from a handler.
+    pub fn turn(&self) -> Result<usize, TurnError> {
+        let inner = &*self.inner;
+        if !matches!(inner.drive, Drive::Manual) {
+            return Err(TurnError::DrivenByWorkers);
+        }
+        inner.may_drive()?;
+        let (mut fired, mut failed) = (0, None);
+        for number in 0..inner.handles.len() {
+            let mut shard = match inner.borrow(number) {
+                Err(TurnError::Failed { .. }) => continue,
+                borrowed => borrowed?,
+            };
+            let _inside = HandlerScope::enter(inner.id);
+            match contain::call(|| shard.fire_until(inner, None)) {
+                Ok(turned) => {
+                    fired += turned;
+                    inner.give_back(shard);
+                }
+                Err(message) => failed = Some(inner.end_failed(shard, message)),
+            }
+        }
+        failed.map_or(Ok(fired), Err)
+    }
 }
 
 impl<T: Send + 'static> DrivenShard<T> {
@@ -153,35 +202,11 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Says why a shard cannot be turned any more.
     fn still_turns(&self, shard: usize) -> Result<(), TurnError> {
-        match self.status.lasting_phase() {
+        match self.status.phase() {
             Phase::Init | Phase::Started if self.status.failure(shard).is_none() => Ok(()),
             Phase::Init | Phase::Started => Err(TurnError::Failed { shard }),
             _ => Err(TurnError::Stopped),
         }
-    }
-
-    /// Turns every shard until nothing more is due now; returns how many timers fired.
-    pub(super) fn turn(&self) -> Result<usize, TurnError> {
-        if !matches!(self.drive, Drive::Manual) {
-            return Err(TurnError::DrivenByWorkers);
-        }
-        self.may_drive()?;
-        let (mut fired, mut failed) = (0, None);
-        for number in 0..self.handles.len() {
-            let mut shard = match self.borrow(number) {
-                Err(TurnError::Failed { .. }) => continue,
-                borrowed => borrowed?,
-            };
-            let _inside = HandlerScope::enter(self.id);
-            match contain::call(|| shard.fire_until(self, None)) {
-                Ok(turned) => {
-                    fired += turned;
-                    self.give_back(shard);
-                }
-                Err(message) => failed = Some(self.end_failed(shard, message)),
-            }
-        }
-        failed.map_or(Ok(fired), Err)
     }
 
     /// Takes a shard to turn it, once no other thread does.
@@ -204,8 +229,9 @@ impl<T: Send + 'static> Inner<T> {
     /// end meanwhile, or goes to a worker.
     fn give_back(&self, shard: ShardWorker<T>) {
         let mut state = self.lifecycle.lock();
-        let (phase, by_hand) = (self.phase(), matches!(self.drive, Drive::Manual));
-        if phase == Phase::Stopped || by_hand && phase > Phase::Started {
+        let by_hand = matches!(self.drive, Drive::Manual);
+        let turns_on = matches!(self.status.phase(), Phase::Init | Phase::Started);
+        if self.status.is(Phase::Stopped) || by_hand && !turns_on {
             drop(state);
             return self.end_here(shard);
         }
@@ -213,7 +239,7 @@ impl<T: Send + 'static> Inner<T> {
         state.idle[number] = Some(shard);
         self.lifecycle.changed.notify_all();
         // Claimed after a shutdown has begun, it is a worker's all the same.
-        if !by_hand && (phase > Phase::Started || !self.seats[number].is_driven()) {
+        if !(by_hand || turns_on && self.seats[number].is_driven()) {
             self.seats[number].set_driven(false);
             self.hand_over(state, number);
         }
@@ -241,10 +267,10 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn lend(&self, shard: ShardWorker<T>) -> Option<ShardWorker<T>> {
         let (number, seat) = (shard.shard, &self.seats[shard.shard]);
         let mut state = self.lifecycle.lock();
-        if self.phase() > Phase::Started || !seat.is_driven() {
+        if self.status.phase() > Phase::Started || !seat.is_driven() {
             return Some(shard);
         }
-        shard.owner.handle().counters().pinning.set(PinState::Unpinned.pack());
+        shard.owner.handle.counters.pinning.set(PinState::Unpinned.pack());
         state.idle[number] = Some(shard);
         self.lifecycle.changed.notify_all();
         while state.answered[number] != u64::MAX {

@@ -89,20 +89,10 @@ pub(super) struct ShardWorker<T> {
 pub(super) type Handler<T> = Box<dyn FnMut(&Inner<T>, Expired<T>) + Send>;
 
 impl<T> Inner<T> {
-    #[inline]
-    pub(super) fn phase(&self) -> Phase {
-        self.status.phase()
-    }
-
     /// Returns when a drain gives up.
     pub(super) fn drain_until(&self) -> Time {
         // ORDERING: Relaxed: published with the phase; what a second drain lowers may be missed for one look.
         Time::from_nanos(self.drain_until.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    pub(super) fn now(&self) -> Time {
-        self.source.now()
     }
 
     /// Returns the tick of a timer that is set now.
@@ -136,7 +126,7 @@ impl<T> Inner<T> {
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
         match self.status.failure(shard) {
-            Some(message) if self.status.is_started() => {
+            Some(message) if self.status.is(Phase::Started) => {
                 ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
             }
             _ => ScheduleErrorKind::Stopped,
@@ -320,27 +310,23 @@ impl EngineStatus {
     pub(crate) fn phase(&self) -> Phase {
         // ORDERING: Acquire pairs with `set`: the workers' set-up is seen with `Started`, the end of a drain with
         // `Draining`. [P12]
-        match self.word.load(Ordering::Acquire) ^ Self::forks() {
+        match self.word.load(Ordering::Acquire) ^ forks::count() {
             1 => Phase::Started,
             2 => Phase::Draining,
             3 => Phase::Firing,
             4 => Phase::Stopped,
-            // Also of a word that was written before a fork.
+            // Or the word was written before a fork, which does not forget an end.
+            // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
+            _ if self.ended.load(Ordering::Relaxed) => Phase::Stopped,
             _ => Phase::Init,
         }
     }
 
-    /// Returns whether the phase is `Started`, in one comparison: each schedule asks.
+    /// Returns whether this is the phase, one that comes after `Init`. One comparison, because each schedule asks.
     #[inline]
-    pub(crate) fn is_started(&self) -> bool {
+    pub(crate) fn is(&self, phase: Phase) -> bool {
         // ORDERING: Acquire as in `phase`. [P12]
-        self.word.load(Ordering::Acquire) == Self::forks() | Phase::Started as u64
-    }
-
-    /// Returns the number of forks, above the bits of a phase.
-    #[inline]
-    fn forks() -> u64 {
-        u64::from(forks::count()) << 8
+        self.word.load(Ordering::Acquire) == forks::count() | phase as u64
     }
 
     /// Goes on to a later phase; does nothing if the engine is there already. Under the lifecycle's lock.
@@ -349,30 +335,21 @@ impl EngineStatus {
             // ORDERING: Relaxed: read together with the word, which follows, or in a fork.
             self.ended.store(phase > Phase::Started, Ordering::Relaxed);
             // ORDERING: Release as in `phase`. [P12]
-            self.word.store(Self::forks() | phase as u64, Ordering::Release);
-        }
-    }
-
-    /// Like [`phase`](Self::phase), but a fork does not forget an end. For rare calls.
-    pub(super) fn lasting_phase(&self) -> Phase {
-        match self.phase() {
-            // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
-            Phase::Init if self.ended.load(Ordering::Relaxed) => Phase::Stopped,
-            phase => phase,
+            self.word.store(forks::count() | phase as u64, Ordering::Release);
         }
     }
 
     /// Notes that the workers are threads of the calling process.
     pub(super) fn live_here(&self) {
         // ORDERING: Release: a thread that sees that there are workers sees where. [P12]
-        self.home.store(u64::from(forks::count()) + 1, Ordering::Release);
+        self.home.store(forks::count() + 1, Ordering::Release);
     }
 
     /// Returns whether the workers are another process's threads.
     pub(super) fn is_forked(&self) -> bool {
         // ORDERING: Acquire pairs with `live_here`. [P12]
         let home = self.home.load(Ordering::Acquire);
-        home != 0 && home != u64::from(forks::count()) + 1
+        home != 0 && home != forks::count() + 1
     }
 
     /// Notes why a shard has ended; the first reason stays.
@@ -390,7 +367,7 @@ impl EngineStatus {
     /// Returns the state for the user.
     pub(super) fn engine_state(&self) -> EngineState {
         let failed = || self.failures.iter().any(|failure| failure.get().is_some());
-        match self.lasting_phase() {
+        match self.phase() {
             Phase::Init if self.is_forked() => EngineState::Forked,
             Phase::Init => EngineState::Init,
             Phase::Started if failed() => EngineState::Failed,

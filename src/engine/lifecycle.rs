@@ -132,7 +132,7 @@ impl<T> Inner<T> {
 
     /// Stops an engine that has been told to end, if its last shard has ended.
     fn stop_if_ended(&self, state: &State<T>) {
-        if self.phase() > Phase::Started
+        if self.status.phase() > Phase::Started
             && state.answered.iter().all(|answered| *answered == u64::MAX)
         {
             self.status.set(Phase::Stopped);
@@ -168,7 +168,7 @@ impl<T> Inner<T> {
     /// Ends a shard that has no thread on this one, as the engine's phase says.
     pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
         let _inside = HandlerScope::enter(self.id);
-        let driven = contain::call(|| match self.phase() {
+        let driven = contain::call(|| match self.status.phase() {
             Phase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
             Phase::Draining => drop(shard.fire_until(self, None)),
             _ => {}
@@ -209,7 +209,7 @@ impl<T> Inner<T> {
         if matches!(self.drive, Drive::Manual) || is_inside(self.id) {
             return;
         }
-        if !matches!(self.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
+        if !matches!(self.status.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
             return;
         }
         // ORDERING: Relaxed: each worker looks again after the drain that takes the turn request.
@@ -275,7 +275,7 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn hand_over(&self, mut state: MutexGuard<'_, State<T>>, shard: usize) {
         if state.has_worker[shard] {
             self.lifecycle.changed.notify_all();
-        } else if matches!(self.drive, Drive::Workers) && self.phase() != Phase::Init {
+        } else if matches!(self.drive, Drive::Workers) && self.status.phase() != Phase::Init {
             let Err(error) = self.spawn(&mut state, shard) else { return };
             let left = state.idle[shard].take();
             drop(state);
@@ -286,7 +286,7 @@ impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be. That it does not start is counted as a refusal.
     #[inline]
     pub(super) fn ready(&self) -> Result<(), ScheduleErrorKind> {
-        if self.status.is_started() { Ok(()) } else { self.begin() }
+        if self.status.is(Phase::Started) { Ok(()) } else { self.begin() }
     }
 
     #[cold]
@@ -303,7 +303,7 @@ impl<T: Send + 'static> Inner<T> {
 
     #[cold]
     pub(super) fn start(&self) -> Result<(), StartError> {
-        match self.status.lasting_phase() {
+        match self.status.phase() {
             Phase::Started => return Ok(()),
             Phase::Init => {}
             _ => return Err(StartError::Stopped),
@@ -313,7 +313,7 @@ impl<T: Send + 'static> Inner<T> {
             return Err(StartError::Forked);
         }
         let mut state = self.lifecycle.lock();
-        match self.phase() {
+        match self.status.phase() {
             Phase::Started => return Ok(()),
             Phase::Init if state.alive > 0 => {}
             _ => return Err(StartError::Stopped),

@@ -34,7 +34,7 @@ const FIRES_PER_CLOCK_READ: usize = 64;
 impl<T> ShardWorker<T> {
     /// Runs one turn at the clock's current time; catches and counts the handler's panics.
     pub(super) fn turn(&mut self, inner: &Inner<T>) -> Turn {
-        let now = inner.now();
+        let now = inner.source.now();
         self.turn_at(inner, now, inner.rate.current(now), &inner.budget, false)
     }
 
@@ -44,17 +44,17 @@ impl<T> ShardWorker<T> {
     /// It takes as many turns as the budget makes of it, unless the engine is stopped meanwhile. The inbox is emptied
     /// before the first handler runs: what handlers schedule waits for the next call, so that this one ends.
     pub(super) fn fire_until(&mut self, inner: &Inner<T>, tick: Option<u64>) -> usize {
-        let mut now = inner.now();
-        let tick = tick.unwrap_or_else(|| inner.rate.current(now));
+        let mut now = inner.source.now();
+        let tick = if let Some(tick) = tick { tick } else { inner.rate.current(now) };
         let budget = Budget { drain: usize::MAX, ..inner.budget };
         let (mut fired, mut resumed) = (0, false);
-        while inner.phase() != Phase::Stopped {
+        while !inner.status.is(Phase::Stopped) {
             let turn = self.turn_at(inner, now, tick, &budget, resumed);
             fired += turn.fired;
             if !turn.more {
                 break;
             }
-            (now, resumed) = (inner.now(), true);
+            (now, resumed) = (inner.source.now(), true);
         }
         fired
     }
@@ -75,18 +75,18 @@ impl<T> ShardWorker<T> {
         let every = if inner.hooks.slow.is_some() { 1 } else { FIRES_PER_CLOCK_READ };
         loop {
             if fires > 0 && fires % every == 0 {
-                now = inner.now();
+                now = inner.source.now();
             }
             let Some(fired) = self.owner.next_fired(&mut turn) else { break };
             fires += 1;
             if fired.periodic {
                 self.call_periodic(inner, &mut turn, fired, now);
             } else {
-                let expired = self.expired(inner, fired, now);
+                let expired = self.owner.expired(fired, &inner.rate, now);
                 self.handle_in_turn(inner, expired, now);
             }
             // A stop waits for the handler that runs, not for all that is due.
-            if inner.phase() == Phase::Stopped {
+            if inner.status.is(Phase::Stopped) {
                 break;
             }
         }
@@ -96,16 +96,6 @@ impl<T> ShardWorker<T> {
             events::turn_was_cut_short(self.shard, fires);
         }
         turn
-    }
-
-    /// Returns a timer that has fired, as its handler sees it.
-    #[inline]
-    fn expired(&self, inner: &Inner<T>, fired: Fired<T>, now: Time) -> Expired<T> {
-        let Fired { payload, key, deadline, .. } = fired;
-        let deadline = inner.rate.start_of(deadline);
-        let lateness = now.saturating_duration_since(deadline);
-        self.owner.handle().counters().lateness.record(saturating_ns(lateness));
-        Expired { payload, key, deadline, lateness, shard: self.shard }
     }
 
     /// Calls a periodic timer's handler, unless a thread ends or moves it before. User code that comes before a
@@ -121,9 +111,9 @@ impl<T> ShardWorker<T> {
     ) {
         self.handle_wake_batch(inner);
         if let Some(fired) = self.owner.confirm(turn, fired) {
-            let expired = self.expired(inner, fired, now);
+            let expired = self.owner.expired(fired, &inner.rate, now);
             self.handle(inner, expired, now);
-            self.owner.finish_call(|| inner.now());
+            self.owner.finish_call(|| inner.source.now());
         }
     }
 
@@ -263,7 +253,7 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
         let shard = expired.shard;
         if let Err(expired) = executor.execute(expired) {
             executor.rejected(expired);
-            engine.handles[shard].counters().refused_by_executor.bump();
+            engine.handles[shard].counters.refused_by_executor.add(1);
             events::executor_refused(shard);
         }
     })
@@ -327,7 +317,7 @@ impl<T> ShardWorker<T> {
             if let Err(message) = called {
                 panicked(
                     inner,
-                    self.owner.handle().counters(),
+                    &self.owner.handle.counters,
                     PanicReport { shard: self.shard, key, message },
                 );
             }
@@ -345,13 +335,13 @@ impl<T> ShardWorker<T> {
     /// Runs the handler for one timer, at `now` if a hook wants to know how long it takes; a panic stays there.
     #[inline]
     pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        let (counters, shard, key) = (self.owner.handle().counters(), self.shard, expired.key);
+        let (counters, shard, key) = (&self.owner.handle.counters, self.shard, expired.key);
         let Some(handler) = self.handler.get_mut() else { return };
         // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
         // as it is with a thread that panics. The engine's state is not touched by handlers.
         let outcome = contain::call(|| handler(inner, expired));
         let watched = inner.hooks.slow.as_ref().map(|(threshold, hook)| {
-            let took = inner.now() - now;
+            let took = inner.source.now() - now;
             counters.handler_time.record(saturating_ns(took));
             (took, *threshold, hook)
         });
@@ -369,7 +359,7 @@ impl<T> ShardWorker<T> {
 /// Counts a panic of a handler or a waker, and tells it.
 #[cold]
 fn panicked<T>(inner: &Inner<T>, counters: &Counters, report: PanicReport) {
-    counters.panics.bump();
+    counters.panics.add(1);
     events::handler_panicked(&report);
     hooks::tell("the panic hook", inner.hooks.panic.as_ref(), &report);
 }
@@ -392,17 +382,20 @@ thread_local! {
 /// Returns whether a handler of the engine runs on this thread.
 pub(super) fn is_inside(engine: u64) -> bool {
     // Where the system's thread-locals all have destructors it may be gone: then no handler runs.
-    INSIDE.try_with(|inside| inside.get().contains(&engine)).unwrap_or(false)
+    INSIDE.try_with(Cell::get).unwrap_or_default().contains(&engine)
 }
 
 /// Writes `new` over the first place that holds `old`, from the outermost engine on.
 fn replace(old: u64, new: u64) {
     let _ = INSIDE.try_with(|inside| {
         let mut engines = inside.get();
-        if let Some(place) = engines.iter_mut().find(|engine| **engine == old) {
-            *place = new;
-            inside.set(engines);
+        for engine in &mut engines {
+            if *engine == old {
+                *engine = new;
+                break;
+            }
         }
+        inside.set(engines);
     });
 }
 

@@ -57,7 +57,7 @@ fn sum(shards: &[ShardStats], field: fn(&ShardStats) -> u64) -> u64 {
 
 impl Stats {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
-        let now = inner.now();
+        let now = inner.source.now();
         let of = |handle: &Arc<ShardHandle<T>>| {
             let mut stats = ShardStats::of(handle, &inner.rate, now);
             stats.failure = inner.status.failure(stats.shard).cloned();

@@ -10,7 +10,7 @@ use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
-    Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, TurnError, Unfired,
+    Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, Unfired,
 };
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -254,7 +254,7 @@ impl<T: Send + 'static> Timer<T> {
     /// Returns the engine's time, for deadlines.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.inner.now()
+        self.inner.source.now()
     }
 
     /// Returns the length of a tick.
@@ -348,35 +348,6 @@ impl<T: Send + 'static> Timer<T> {
     /// * [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn shutdown(&self, mode: Shutdown, limit: Duration) -> Result<Vec<Unfired<T>>, StopError> {
         self.inner.shutdown(mode, Some(limit))
-    }
-
-    /// Returns the number of turns every shard once at the clock's current time, on the calling thread; returns how
-    /// many timers fired. For [`Drive::Manual`](crate::Drive::Manual) only.
-    ///
-    /// When it returns, everything that was due has fired. The next turn fires what came due meanwhile, what handlers
-    /// scheduled for now, and what a periodic timer missed besides a call
-    /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)).
-    ///
-    /// A shard that another thread is turning is waited for, its handlers included, without a limit. So this is not to
-    /// be called with a lock in hand that a handler takes; and where two threads turn engines in each other's handlers,
-    /// each waits for the other.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{Builder, Drive};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Builder::new().drive(Drive::Manual).build()?;
-    /// timer.run_after(Duration::ZERO, || println!("on this thread"))?;
-    /// assert_eq!(timer.turn(), Ok(1));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the engine has workers, is stopped, or the call comes from a handler.
-    pub fn turn(&self) -> Result<usize, TurnError> {
-        self.inner.turn()
     }
 
     /// Waits until every worker has handled what is due at the clock's current time and has nothing to do.

@@ -68,7 +68,7 @@ fn identity(waker: &Waker) -> (usize, usize) {
 impl WakeTimer {
     pub(crate) fn of(timer: &Timer) -> Self {
         let engine = &timer.inner;
-        slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.bump());
+        slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.add(1));
         Self::new(timer, true)
     }
 
@@ -99,7 +99,7 @@ impl WakeTimer {
 
     /// Returns the time, never ahead of the clock.
     pub(crate) fn now(&self) -> Time {
-        self.engine.now()
+        self.engine.source.now()
     }
 
     /// Arms the timer, which must not be armed.
@@ -129,7 +129,7 @@ impl WakeTimer {
         let Some(key) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
         let mut phase = self.engine.phase_of(key);
         if phase == Phase::Pending {
-            if self.engine.phase() == super::inner::Phase::Init {
+            if self.engine.status.phase() == super::inner::Phase::Init {
                 return self.poll_in_a_fork(waker);
             }
             if self.waker == identity(waker) || self.swap(key, waker) {
@@ -230,7 +230,7 @@ impl Drop for WakeTimer {
         if self.counted {
             // The last use of the engine.
             let first = &self.engine.handles[0];
-            slot::with(|slot| first.producer(slot).thread.handles_dropped.bump());
+            slot::with(|slot| first.producer(slot).thread.handles_dropped.add(1));
         }
     }
 }

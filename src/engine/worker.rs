@@ -30,7 +30,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     let seat = &*inner.seats[shard.shard];
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     loop {
-        let phase = inner.phase();
+        let phase = inner.status.phase();
         match phase {
             Phase::Init | Phase::Started if seat.is_driven() => return true,
             Phase::Init | Phase::Started => {}
@@ -44,7 +44,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
         let turn = shard.turn(inner);
         // A thread that changes the phase, or claims the shard, requests a turn afterwards: a turn that has seen the
         // request sees the change.
-        if !turn.more && inner.phase() == phase && !seat.is_driven() {
+        if !turn.more && inner.status.phase() == phase && !seat.is_driven() {
             let end = if phase == Phase::Draining {
                 inner.rate.deadline_at(inner.drain_until())
             } else {
@@ -59,7 +59,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
 pub(super) fn turn_driven<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> Option<Duration> {
     wake_up(shard);
     let Turn { more, next, .. } = shard.turn(inner);
-    let is_due = more || inner.rate.current(inner.now()) >= next;
+    let is_due = more || inner.rate.current(inner.source.now()) >= next;
     if is_due || !answer_requests(inner, shard) || !shard.owner.begin_sleep(next) {
         return Some(Duration::ZERO);
     }
@@ -76,13 +76,13 @@ fn wake_up<T>(shard: &mut ShardWorker<T>) {
 
 /// Returns whether a shard that drains has come to its end.
 fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
-    inner.now() >= inner.drain_until() || shard.owner.handle().pending() == 0
+    inner.source.now() >= inner.drain_until() || shard.owner.handle.pending() == 0
 }
 
 fn pin<T>(shard: &ShardWorker<T>) {
     let Some(core) = shard.core else { return };
     if pinning::pin_current(core) {
-        shard.owner.handle().counters().pinning.set(PinState::Pinned(core).pack());
+        shard.owner.handle.counters.pinning.set(PinState::Pinned(core).pack());
     } else {
         contain::warn(format_args!(
             "the worker of shard {} runs unpinned: the system refused to pin it to core {core}; check that the core \
@@ -96,14 +96,14 @@ fn pin<T>(shard: &ShardWorker<T>) {
 fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
     let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
-    if inner.rate.current(inner.now()) >= next || !answer_requests(inner, shard) {
+    if inner.rate.current(inner.source.now()) >= next || !answer_requests(inner, shard) {
         return;
     }
     match inner.idle {
         IdleStrategy::Park => park(inner, shard, next, phase),
         IdleStrategy::SpinThenPark { spin } => {
             let spin = if phase == Phase::Draining { spin.min(DRAINING_SLEEP) } else { spin };
-            if !spin_for(inner, shard, until, spin) && inner.now() < until {
+            if !spin_for(inner, shard, until, spin) && inner.source.now() < until {
                 park(inner, shard, next, phase);
             }
         }
@@ -128,10 +128,10 @@ fn answer_requests<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
 
 /// Spins until `until`, or for `spin` if that is less; true if the inbox called before that.
 fn spin_for<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, until: Time, spin: Duration) -> bool {
-    let until = until.min(inner.now().saturating_add(spin));
+    let until = until.min(inner.source.now().saturating_add(spin));
     let mut called = false;
     while !called {
-        let now = inner.now();
+        let now = inner.source.now();
         if now >= until {
             break;
         }
@@ -164,7 +164,7 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
     let ended = shard.parker.sleep(timeout);
     shard.owner.end_sleep();
     if ended == ParkEnd::Timeout && !inner.source.is_virtual() {
-        let late = inner.now().saturating_duration_since(until);
+        let late = inner.source.now().saturating_duration_since(until);
         if shard.starvation.record_lateness(late) {
             leave_core(shard);
         }
@@ -180,11 +180,11 @@ fn with_slack<T>(inner: &Inner<T>, next: u64) -> Time {
 fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration> {
     if inner.source.is_virtual() {
         // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (inner.rate.current(inner.now()) >= next).then_some(Duration::ZERO)
+        (inner.rate.current(inner.source.now()) >= next).then_some(Duration::ZERO)
     } else if until == Time::MAX {
         None
     } else {
-        Some(inner.source.bounded(until.saturating_duration_since(inner.now())))
+        Some(inner.source.bounded(until.saturating_duration_since(inner.source.now())))
     }
 }
 
@@ -193,7 +193,7 @@ fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration>
 fn leave_core<T>(shard: &mut ShardWorker<T>) {
     let Some(core) = shard.core.take() else { return };
     if pinning::unpin_current_thread() {
-        shard.owner.handle().counters().pinning.set(PinState::Widened(core).pack());
+        shard.owner.handle.counters.pinning.set(PinState::Widened(core).pack());
         contain::warn(format_args!(
             "the worker of shard {} was kept waiting for core {core}; it may use all cores now",
             shard.shard

@@ -7,8 +7,7 @@ use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer};
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::state::State;
 use crate::time::{
-    Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When,
-    saturating_ns, whole_ms,
+    Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When, whole_ms,
 };
 use crate::types::{
     Budget, Cancel, Expired, Key, Polled, Recurring, Reschedule, ScheduleError, Settings, Unfired,
@@ -126,7 +125,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns a handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
-        Remote::new(Arc::clone(self.owner.handle()), self.rate, Arc::clone(&self.source))
+        Remote::new(Arc::clone(&self.owner.handle), self.rate, Arc::clone(&self.source))
     }
 
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
@@ -197,14 +196,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.owner.handle().state(key).is_some_and(State::is_live)
+        self.owner.handle.state(key).is_some_and(State::is_live)
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
     /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        let handle = &self.owner.handle();
+        let handle = &self.owner.handle;
         let tick = if handle.owns(key) { handle.deadline_of(key) } else { None };
         tick.map(|tick| self.rate.start_of(tick))
     }
@@ -212,7 +211,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns the number of timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
-        usize::try_from(self.owner.handle().pending()).unwrap_or(usize::MAX)
+        usize::try_from(self.owner.handle.pending()).unwrap_or(usize::MAX)
     }
 
     /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
@@ -224,7 +223,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// not in it: 16 bytes for each message that [`ShardStats::inbox`] counts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        usize::try_from(self.owner.handle().held_bytes()).unwrap_or(usize::MAX)
+        usize::try_from(self.owner.handle.held_bytes()).unwrap_or(usize::MAX)
     }
 
     /// Returns whether no timer is pending.
@@ -238,14 +237,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     ///
     /// There is no call that shows a payload, because a remote may take it at any time.
     pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
-        let pending = self.owner.handle().table.pending_keys();
+        let pending = self.owner.handle.table.pending_keys();
         pending.into_iter().map(|(key, tick)| (key, self.rate.start_of(tick)))
     }
 
     /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
         let mut unfired = Vec::new();
-        for (key, tick) in self.owner.handle().table.pending_keys() {
+        for (key, tick) in self.owner.handle.table.pending_keys() {
             let payload = self.cancel(key).into_payload();
             let deadline = self.rate.start_of(tick);
             unfired.extend(payload.map(|payload| Unfired { payload, key, deadline }));
@@ -260,13 +259,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 
     /// Makes room for `timers` more nodes, as far as there is memory. The memory is mapped and used up by and by.
     pub fn reserve(&mut self, timers: usize) {
-        self.owner.handle().table.reserve(timers as u64);
+        self.owner.handle.table.reserve(timers as u64);
     }
 
     /// Returns the statistics so far; reads the timer's clock. O(threads).
     #[must_use]
     pub fn stats(&self) -> ShardStats {
-        ShardStats::of(self.owner.handle(), &self.rate, self.source.now())
+        ShardStats::of(&self.owner.handle, &self.rate, self.source.now())
     }
 
     /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
@@ -342,14 +341,6 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[inline]
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)
-    }
-
-    #[inline(always)]
-    fn told(&self, now: Time, fired: Fired<T>) -> Expired<T> {
-        let deadline = self.rate.start_of(fired.deadline);
-        let lateness = now.saturating_duration_since(deadline);
-        self.owner.handle().counters().lateness.record(saturating_ns(lateness));
-        Expired { payload: fired.payload, key: fired.key, deadline, lateness, shard: 0 }
     }
 
     /// Ends the call of a periodic timer, unless its handler has put another timer in this one's place.
@@ -437,7 +428,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
                 let Some(call) = self.owner.confirm(&mut poll.turn, fired) else { continue };
                 fired = call;
             }
-            return Some(self.told(poll.now, fired));
+            return Some(self.owner.expired(fired, &self.rate, poll.now));
         }
         None
     }

@@ -79,14 +79,6 @@ pub(crate) struct Block {
     _tracked: Tracked,
 }
 
-/// How far a block is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    UpToDate,
-    Finished,
-    OutOfBudget,
-}
-
 impl Block {
     /// Returns a block with this many slots, in its first lap; `None` if there is no memory.
     pub(super) fn new(slots: usize) -> Option<Box<Self>> {
@@ -112,19 +104,19 @@ impl Block {
         self.at.store(0, Ordering::Relaxed);
     }
 
-    /// Reads what is published, `left` messages at most. The reader's alone.
+    /// Reads what is published, `left` messages at most; returns whether that is the whole block. The reader's alone.
     #[inline]
-    pub(super) fn read(&self, left: &mut usize, take: &mut impl FnMut(Message)) -> Progress {
+    pub(super) fn read(&self, left: &mut usize, take: &mut impl FnMut(Message)) -> bool {
         // ORDERING: Relaxed: only the reader looks at it, and what its thread has written came with the hand-over.
         let from = self.at.load(Ordering::Relaxed);
         let lap = self.lap();
         let mut at = from;
-        let progress = loop {
-            let Some(slot) = self.slots.get(at) else { break Progress::Finished };
+        let is_finished = loop {
+            let Some(slot) = self.slots.get(at) else { break true };
             if *left == 0 {
-                break Progress::OutOfBudget;
+                break false;
             }
-            let Some(message) = slot.read(lap) else { break Progress::UpToDate };
+            let Some(message) = slot.read(lap) else { break false };
             at += 1;
             *left -= 1;
             take(message);
@@ -133,7 +125,7 @@ impl Block {
             // ORDERING: Relaxed: as above.
             self.at.store(at, Ordering::Relaxed);
         }
-        progress
+        is_finished
     }
 
     /// Gives the pages of a block's slots back to the system. The reader's, of a block that is read to its end.
@@ -336,12 +328,12 @@ impl Reader {
         loop {
             // SAFETY: from the first block to the head none is put to rest but here, where the list leaves it out.
             let block = unsafe { at.as_ref() };
-            let progress = block.read(&mut left, &mut take);
-            more |= progress == Progress::OutOfBudget;
+            let is_finished = block.read(&mut left, &mut take);
+            more |= !is_finished && left == 0;
             // ORDERING: Relaxed: the reader has looked at the links up to the head before, or has written them.
             let next = NonNull::new(block.next.load(Ordering::Relaxed));
             let (false, Some(next)) = (at == self.head, next) else { break };
-            if progress == Progress::Finished {
+            if is_finished {
                 self.inbox.leave_out(before, next);
                 // SAFETY: read to its end, and so written to its end; the head has moved on, hence the tail, too; the
                 // list has just left it out.

@@ -243,15 +243,14 @@ impl ThreadCache {
         // ORDERING: Relaxed throughout: holder only.
         let len = self.loaded_len.load(Ordering::Relaxed);
         // SAFETY: as in `take`; null before the first magazine.
-        let magazine = unsafe { self.place.load(Ordering::Relaxed).as_ref() };
-        match magazine.and_then(|magazine| magazine.nodes.get(len as usize)) {
-            Some(place) => {
+        if let Some(magazine) = unsafe { self.place.load(Ordering::Relaxed).as_ref() } {
+            if let Some(place) = magazine.nodes.get(len as usize) {
                 // ORDERING: Relaxed: holder only.
                 place.store(node, Ordering::Relaxed);
-                self.loaded_len.store(len + 1, Ordering::Relaxed);
+                return self.loaded_len.store(len + 1, Ordering::Relaxed);
             }
-            None => self.give_slow(depot, node),
         }
+        self.give_slow(depot, node);
     }
 
     #[cold]

@@ -17,7 +17,7 @@ use super::record::{Node, NodePayload};
 use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
-use crate::state::{Confirmed, Finished, Phase, State};
+use crate::state::{Confirmed, Finished, MOVED, OWNER_REF, Phase, READING_PAYLOAD, State};
 use crate::sync::atomic::Ordering;
 use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
@@ -101,7 +101,7 @@ impl<T> Table<T> {
         now: u64,
     ) -> Call<T> {
         let index = fired.key.index();
-        let Some(node) = self.node(index) else { return Call::Ended(fired.payload) };
+        let Some(node) = self.nodes.get(index) else { return Call::Ended(fired.payload) };
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         loop {
@@ -136,7 +136,7 @@ impl<T> Table<T> {
         index: u32,
         now: Time,
     ) -> Option<(u64, u32)> {
-        let node = self.node(index)?;
+        let node = self.nodes.get(index)?;
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: as above.
@@ -147,7 +147,8 @@ impl<T> Table<T> {
 
     /// Gives up a call that was prepared or begun: the timer waits again, without an entry, if it has not ended.
     pub(crate) fn abandon_call(&self, cache: &ThreadCache, index: u32) {
-        let Some(node) = self.node(index).filter(|node| node.state.load().is_busy()) else {
+        let Some(node) = self.nodes.get(index).filter(|node| node.state.load().has(OWNER_REF))
+        else {
             return;
         };
         // SAFETY: the owner is busy with the timer, which keeps the node.
@@ -193,7 +194,7 @@ impl<T> Table<T> {
     unsafe fn take_over(node: &Node<T>, link: Link<T>) {
         loop {
             let seen = node.state.load();
-            if !seen.is_live() || !seen.is_moved() {
+            if !seen.is_live() || !seen.has(MOVED) {
                 // A move that has not ended does not count yet.
                 return;
             }
@@ -222,7 +223,7 @@ impl<T> Table<T> {
     /// Like [`let_wait`](Self::let_wait), and the timer has ended.
     unsafe fn let_go(&self, cache: &ThreadCache, index: u32, node: &Node<T>, link: Link<T>) {
         let left = node.state.let_go();
-        if !left.payload_unread() {
+        if !left.has(READING_PAYLOAD) {
             // SAFETY: the winner has taken what was kept and let go, and so has the owner.
             unsafe { link.free() };
         }
@@ -237,7 +238,7 @@ impl<T> Table<T> {
         let link = unsafe { node.link() };
         // SAFETY: the caller has ended the timer.
         let kept = unsafe { link.take_kept() };
-        if !was.is_busy() {
+        if !was.has(OWNER_REF) {
             // SAFETY: the timer was not busy when the caller ended it, so all of the periodic state is the caller's.
             unsafe { link.free() };
         }
@@ -251,7 +252,7 @@ impl<T> Table<T> {
     /// `link` is the periodic state of that timer, and `left` what its last release has left.
     #[cold]
     pub(super) unsafe fn winner_let_go(link: Link<T>, left: State) {
-        if !left.is_busy() {
+        if !left.has(OWNER_REF) {
             // SAFETY: winner and owner have both let go, the winner last.
             unsafe { link.free() };
         }

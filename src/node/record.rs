@@ -259,7 +259,7 @@ impl<T> Table<T> {
         generation: u64,
         deadline: u64,
     ) -> Rescheduled {
-        let Some(node) = self.node(index) else {
+        let Some(node) = self.nodes.get(index) else {
             return Rescheduled::Gone;
         };
         let Some(begun) = node.state.begin_move(generation) else {
@@ -268,7 +268,7 @@ impl<T> Table<T> {
         let Some(old) = node.deadline.move_to(deadline, !begun.is_periodic()) else {
             // It is being fired right now.
             if node.state.give_up_move() {
-                cache.give(self.depot(), index);
+                cache.give(&self.depot, index);
             }
             return Rescheduled::Gone;
         };
@@ -277,7 +277,7 @@ impl<T> Table<T> {
             Moved::Noted => Rescheduled::Later,
             Moved::Ended { recycle } => {
                 if recycle {
-                    cache.give(self.depot(), index);
+                    cache.give(&self.depot, index);
                 }
                 Rescheduled::Overtaken
             }
@@ -288,7 +288,7 @@ impl<T> Table<T> {
     /// mark.
     #[inline]
     pub(crate) fn arrive(&self, index: u32, mark: u32, tick: u64) -> Option<(u64, u32)> {
-        let node = self.node(index)?;
+        let node = self.nodes.get(index)?;
         match node.state.arrive(mark) {
             Arrival::Current => Some((tick, mark)),
             Arrival::Pulled { mark } => Some((node.deadline.load().tick(), mark)),
@@ -307,7 +307,7 @@ mod tests {
     fn with_a_stopped_mover(cache: &ThreadCache) -> (Table<u32>, Armed) {
         let table = Table::new(0, u64::MAX);
         let timer = table.arm(cache, 10, 7, false, || ()).unwrap();
-        assert!(table.node(timer.index).unwrap().state.begin_move(timer.generation).is_some());
+        assert!(table.nodes.get(timer.index).unwrap().state.begin_move(timer.generation).is_some());
         (table, timer)
     }
 
@@ -324,7 +324,7 @@ mod tests {
         let cache = ThreadCache::default();
         let (table, timer) = with_a_stopped_mover(&cache);
         assert_eq!(fired(table.due(&cache, timer.index, timer.mark, 10, |_| ())), (7, 10));
-        let node = table.node(timer.index).unwrap();
+        let node = table.nodes.get(timer.index).unwrap();
         assert_eq!(node.deadline.move_to(5, true), None, "who comes to move it is too late");
         assert!(node.state.give_up_move(), "the mover held the node last");
     }
@@ -334,7 +334,7 @@ mod tests {
         for (to, looks) in [(5, &[10][..]), (30, &[10, 30])] {
             let cache = ThreadCache::default();
             let (table, timer) = with_a_stopped_mover(&cache);
-            assert_eq!(table.node(timer.index).unwrap().deadline.move_to(to, true), Some(10));
+            assert_eq!(table.nodes.get(timer.index).unwrap().deadline.move_to(to, true), Some(10));
             let (last, before) = looks.split_last().unwrap();
             for &now in before {
                 let fate = table.due(&cache, timer.index, timer.mark, now, |_| ());

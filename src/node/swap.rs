@@ -26,7 +26,7 @@ impl<T> Table<T> {
     ///
     /// The caller is the one who holds the timer's handle.
     pub(crate) fn swap(&self, index: u32, generation: u64, payload: T) -> Result<T, NotSwapped<T>> {
-        let Some(node) = self.node(index) else {
+        let Some(node) = self.nodes.get(index) else {
             return Err(NotSwapped { refused: payload, left: None });
         };
         if !node.state.begin_swap(generation) {

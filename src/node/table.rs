@@ -4,7 +4,7 @@ use super::magazine::{Depot, ThreadCache};
 use super::record::{Node, NodePayload};
 use crate::contain;
 use crate::drive::{Fate, Fired};
-use crate::state::{Ending, Phase, State};
+use crate::state::{Ending, MOVED, MOVERS, OWNER_REF, Phase, State};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
@@ -20,8 +20,8 @@ pub(crate) struct Armed {
 
 /// See the module.
 pub(crate) struct Table<T> {
-    nodes: Segments<Node<T>>,
-    depot: Depot,
+    pub(super) nodes: Segments<Node<T>>,
+    pub(super) depot: Depot,
     shard: u16,
     /// Mixed into the generations of keys, so that another table's keys are stale here.
     seed: u64,
@@ -51,18 +51,6 @@ impl<T> Table<T> {
     #[inline]
     pub(crate) const fn generation(&self, key: Key<T>) -> u64 {
         key.generation() ^ self.seed
-    }
-
-    pub(super) const fn depot(&self) -> &Depot {
-        &self.depot
-    }
-
-    pub(super) const fn nodes(&self) -> &Segments<Node<T>> {
-        &self.nodes
-    }
-
-    pub(super) fn node(&self, index: u32) -> Option<&Node<T>> {
-        self.nodes.get(index)
     }
 
     /// Arms a node; gives the payload back if the table is full or there is no memory for it to grow. `count` is called
@@ -130,7 +118,7 @@ impl<T> Table<T> {
     }
 
     /// Ends a living timer as cancelled or returned and takes its payload; `None` if it had ended.
-    #[inline]
+    #[inline(always)] // a call costs a tenth of a cancel
     pub(crate) fn end(
         &self,
         cache: &ThreadCache,
@@ -143,7 +131,7 @@ impl<T> Table<T> {
     }
 
     /// Like [`Table::end`], for the `TimerHandle` that holds the node: the node stays until [`Table::release`].
-    #[inline(always)] // a call costs a tenth of a cancel
+    #[inline(always)] // as above
     pub(crate) fn cancel_held(&self, cache: &ThreadCache, index: u32) -> Option<T> {
         let node = self.nodes.get(index)?;
         self.collect(cache, index, node, node.state.cancel_held())
@@ -189,7 +177,7 @@ impl<T> Table<T> {
             if seen.is_swapping() && now < u64::MAX {
                 return Fate::Reinsert(now.saturating_add(1));
             }
-            if seen.is_moved() {
+            if seen.has(MOVED) {
                 match node.state.acknowledge_move(seen) {
                     Ok(clean) => seen = clean,
                     Err(now) => {
@@ -204,7 +192,7 @@ impl<T> Table<T> {
                 return Fate::Reinsert(deadline);
             }
             // Without a mover in `seen` no thread can have moved it when the next step succeeds.
-            if seen.is_moving() && !found.is_settled() && !node.deadline.settle(found) {
+            if seen.has(MOVERS) && !found.is_settled() && !node.deadline.settle(found) {
                 seen = node.state.load();
                 continue;
             }
@@ -263,7 +251,7 @@ impl<T> Table<T> {
     #[inline]
     fn release_taking(&self, cache: &ThreadCache, index: u32, node: &Node<T>, was: State) {
         // SAFETY: the winner has not let go yet, and the timer was periodic if its owner was busy with it.
-        let link = was.is_busy().then(|| unsafe { node.link() });
+        let link = was.has(OWNER_REF).then(|| unsafe { node.link() });
         let left = node.state.release_taking();
         if let Some(link) = link {
             // SAFETY: as above; this is the winner's last release.

@@ -62,11 +62,6 @@ const fn kept<T>() -> u64 {
     }
 }
 
-/// Returns whether so many nodes are free that it pays to give their memory back.
-fn has_much_free<T>(table: &Table<T>, in_use: u64) -> bool {
-    table.resident() > in_use.saturating_mul(3).saturating_add(kept::<T>())
-}
-
 /// The owner's present step; see the module.
 #[derive(Clone, Copy, Default)]
 enum Stage {
@@ -101,10 +96,10 @@ pub(crate) struct Trim {
 /// Returns whether three quarters of a few regions have no living timer: where living timers lie scattered, the work
 /// would touch each free node in vain.
 fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
-    let regions = &table.depot().regions;
+    let regions = &table.depot.regions;
     let is_dead = |region: &u32| {
         let first = regions.first_of(*region);
-        let mut nodes = (first..first + regions.len()).filter_map(|index| table.node(index));
+        let mut nodes = (first..first + regions.len()).filter_map(|index| table.nodes.get(index));
         nodes.all(|node| !node.state.load().is_live())
     };
     let sampled = (0..SAMPLES).map(|at| 1 + at * last / SAMPLES);
@@ -115,7 +110,7 @@ impl<T> Table<T> {
     /// Returns the keys and deadlines of the timers that are pending now. O(peak number of timers).
     pub(crate) fn pending_keys(&self) -> Vec<(Key<T>, u64)> {
         let mut keys = Vec::new();
-        self.nodes().for_each(self.depot().end(), |index, node| {
+        self.nodes.for_each(self.depot.end(), |index, node| {
             let state = node.state.load();
             if let Some(tick) = self.deadline_of(index, state.generation()) {
                 keys.push((self.key(index, state.generation()), tick));
@@ -126,17 +121,17 @@ impl<T> Table<T> {
 
     /// Makes room for `timers` nodes that were never used, as far as there is memory.
     pub(crate) fn reserve(&self, timers: u64) {
-        self.nodes().reserve(self.depot().end().saturating_add(timers));
+        self.nodes.reserve(self.depot.end().saturating_add(timers));
     }
 
     /// Returns the number of nodes that have served and whose memory the system does not have.
     fn resident(&self) -> u64 {
-        self.depot().end().saturating_sub(self.depot().regions.nodes())
+        self.depot.end().saturating_sub(self.depot.regions.nodes())
     }
 
     /// Returns the bytes of nodes that have served, less those whose memory the system has, and of magazines.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.resident() as usize * size_of::<Node<T>>() + self.depot().allocated_bytes()
+        self.resident() as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
     }
 }
 
@@ -153,18 +148,20 @@ impl Trim {
         entries: u64,
         in_use: impl FnOnce() -> u64,
     ) {
+        // It pays if fewer nodes than this are in use.
+        let resident = table.resident();
+        let few = resident.saturating_sub(kept::<T>()).div_ceil(3);
         // Counting the timers takes a look at each thread's counters: only if there may be few enough of them.
-        if !has_much_free(table, entries.saturating_sub(ZOMBIE_FLOOR) / 2) {
+        if entries.saturating_sub(ZOMBIE_FLOOR) / 2 >= few {
             return;
         }
         let in_use = in_use();
-        let is_as_it_was = table.resident() <= self.left && in_use >= self.again_below;
-        if is_as_it_was || !has_much_free(table, in_use) {
+        let is_as_it_was = resident <= self.left && in_use >= self.again_below;
+        if is_as_it_was || in_use >= few {
             return;
         }
-        (self.in_use, self.end) = (in_use, table.depot().end());
-        self.left = table.resident();
-        let last = table.depot().regions.region_of(self.end.saturating_sub(1) as u32);
+        (self.in_use, self.left, self.end) = (in_use, resident, table.depot.end());
+        let last = table.depot.regions.region_of(self.end.saturating_sub(1) as u32);
         if !is_worth_it(table, last) {
             self.again_below = in_use / 2;
             return;
@@ -182,7 +179,7 @@ impl Trim {
     pub(crate) fn step<T>(&mut self, table: &Table<T>, cache: &ThreadCache, nodes: usize) -> bool {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
         let magazines = (nodes / CAPACITY).max(1);
-        let is_over = table.depot().end() > self.end.saturating_add(FRESH);
+        let is_over = table.depot.end() > self.end.saturating_add(FRESH);
         match self.stage {
             Stage::Idle => {}
             Stage::Gather | Stage::Release { .. } if is_over => self.stage = Stage::Sort,
@@ -194,7 +191,7 @@ impl Trim {
     }
 
     fn gather<T>(&mut self, table: &Table<T>, magazines: u32) {
-        let depot = table.depot();
+        let depot = &table.depot;
         for _ in 0..magazines {
             let Some(magazine) = depot.full.pop(&depot.magazines) else {
                 self.stage = Stage::Release { region: self.first_to_release(table) };
@@ -217,7 +214,7 @@ impl Trim {
         let (mut region, mut to_keep) = (1, self.in_use + kept::<T>() / 2);
         while to_keep > 0 && (region as usize) < self.counts.len() {
             if self.is_whole(table, region) {
-                to_keep = to_keep.saturating_sub(table.depot().regions.len().into());
+                to_keep = to_keep.saturating_sub(table.depot.regions.len().into());
             }
             region += 1;
         }
@@ -226,14 +223,14 @@ impl Trim {
 
     /// Returns whether all nodes of a region are in the pile, and their memory can be given back.
     fn is_whole<T>(&self, table: &Table<T>, region: u32) -> bool {
-        let regions = &table.depot().regions;
+        let regions = &table.depot.regions;
         self.counts.get(region as usize).is_some_and(|count| u32::from(*count) == regions.len())
-            && table.nodes().can_give_back(regions.first_of(region))
+            && table.nodes.can_give_back(regions.first_of(region))
     }
 
     /// Gives the memory of some regions that lie in a row of one segment back.
     fn release<T>(&mut self, table: &Table<T>, from: u32, nodes: u32) {
-        let regions = &table.depot().regions;
+        let regions = &table.depot.regions;
         let end = self.counts.len() as u32;
         let Some(first) = (from..end).find(|region| self.is_whole(table, *region)) else {
             self.stage = Stage::Sort;
@@ -250,7 +247,7 @@ impl Trim {
         // any: they are free, their holders have let go, and what they carried was moved out by the thread that ended
         // the timer. Who has a stale key or entry reads the state and the deadline, which are atomic, and finds
         // nothing alive in zeros.
-        if row > 0 && unsafe { table.nodes().give_back(node, count) } {
+        if row > 0 && unsafe { table.nodes.give_back(node, count) } {
             for region in first..first + row {
                 regions.put(region);
                 self.counts[region as usize] = RELEASED;
@@ -260,9 +257,9 @@ impl Trim {
 
     /// Remembers a generation that none of a region's nodes has had; false if there is no memory.
     fn remember<T>(table: &Table<T>, region: u32) -> bool {
-        let regions = &table.depot().regions;
+        let regions = &table.depot.regions;
         let first = regions.first_of(region);
-        let states = (first..first + regions.len()).filter_map(|index| table.node(index));
+        let states = (first..first + regions.len()).filter_map(|index| table.nodes.get(index));
         let states = states.map(|node| node.state.load());
         debug_assert!(states.clone().all(|state| !state.is_live()), "a free node's timer lives");
         let last = states.map(|state| state.generation()).max().unwrap_or(0);
@@ -270,7 +267,7 @@ impl Trim {
     }
 
     fn sort<T>(&mut self, table: &Table<T>, cache: &ThreadCache, magazines: u32) {
-        let depot = table.depot();
+        let depot = &table.depot;
         for _ in 0..magazines {
             let Some(magazine) = self.pile.pop(&depot.magazines) else {
                 self.counts = Piece::default();

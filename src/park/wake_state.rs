@@ -175,8 +175,11 @@ impl WakeState {
         // ORDERING: Relaxed, both: the owner's own word, ordered by the fence.
         let mode = self.words.mode.load(Ordering::Relaxed);
         self.words.mode.store(mode | CLOSED, Ordering::Relaxed);
-        // ORDERING: a `SeqCst` fence for all, pairs with the one in `fence_after_push`. [F5]
-        fence::heavy();
+        if mode & FULL == 0 {
+            return fence::heavy();
+        }
+        // ORDERING: SeqCst fence, pairs with the one in `fence_after_push`. [F5]
+        fence(Ordering::SeqCst);
     }
 
     /// Any thread: returns whether the shard is closed. A hint, unless the answer is yes.

@@ -86,7 +86,7 @@ mod tests {
     fn a_stop_returns_the_rest_of_a_batch_in_order() {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| true));
-        let (producer, rate) = (owner.handle().producer(0), TickRate::new(1_000_000));
+        let (producer, rate) = (owner.handle.producer(0), TickRate::new(1_000_000));
         let armed = producer.schedule_batch((0..5).map(|n| (100 + n, n)).collect(), &rate);
         let Ok(keys) = armed else { panic!("the shard is open") };
         for ended in [1, 3] {

@@ -1,16 +1,29 @@
-//! The calls of a periodic timer, around its handler.
+//! From a timer that has fired to its handler, and the calls of a periodic timer.
 //!
-//! Everything else is as with other timers: one key, one `cancel`, one `reschedule`. A call counts as one timer
+//! A periodic timer is confirmed before its handler is called, and sent on after it. Everything else is as with other timers: one key, one `cancel`, one `reschedule`. A call counts as one timer
 //! fired, and the next one as one scheduled; the permit under `max_pending` is kept from schedule to end.
 
 use super::owner::Owner;
 use crate::contain;
 use crate::drive::{Fired, TurnState};
 use crate::node::periodic::Call;
-use crate::time::Time;
+use crate::time::{TickRate, Time};
+use crate::types::Expired;
 use crate::wheel::Entry;
+use std::time::Duration;
 
 impl<T> Owner<T> {
+    /// Records how late a timer has fired, and returns it as its handler sees it.
+    #[inline(always)] // or the payload goes through memory
+    pub(crate) fn expired(&self, fired: Fired<T>, rate: &TickRate, now: Time) -> Expired<T> {
+        let Fired { payload, key, deadline, .. } = fired;
+        let deadline = rate.start_of(deadline);
+        let late_ns = now.as_nanos().saturating_sub(deadline.as_nanos());
+        self.handle.counters.lateness.record(late_ns);
+        let lateness = Duration::from_nanos(late_ns);
+        Expired { payload, key, deadline, lateness, shard: self.handle.id.into() }
+    }
+
     /// Confirms, directly before the handler is called, a periodic timer that fired; `None` if another thread has
     /// ended it since, or moved it. Nothing of the user's may run between this and the handler. Timers that fire once
     /// need none of this.
@@ -23,8 +36,8 @@ impl<T> Owner<T> {
         // The next call is counted before this one counts as over, so that the timer always counts as pending.
         match own.shard.table.confirm_call(&own.thread.cache, fired, turn.now) {
             Call::Begins(fired) => {
-                own.thread.scheduled.bump();
-                own.shard.counters.fired.bump();
+                own.thread.scheduled.add(1);
+                own.shard.counters.fired.add(1);
                 return Some(fired);
             }
             Call::Moved(inserted) => {

@@ -23,13 +23,13 @@ pub(crate) struct Counters {
     /// Timers that `stop` returned.
     pub(crate) returned: Counter,
     /// Entries in the wheel, as of the last turn.
-    pub(crate) entries: Gauge,
+    pub(crate) entries: Counter,
     /// Bytes held by the wheel, as of the last turn.
-    pub(crate) wheel_bytes: Gauge,
+    pub(crate) wheel_bytes: Counter,
     /// Zombies removed by sweeps.
-    pub(crate) swept: Gauge,
+    pub(crate) swept: Counter,
     /// Zombies dropped because they came due.
-    pub(crate) dropped: Gauge,
+    pub(crate) dropped: Counter,
     /// Messages that were dead when they were drained: they never reached the wheel.
     pub(crate) cancelled_in_inbox: Counter,
     pub(crate) turns: Counter,
@@ -38,35 +38,17 @@ pub(crate) struct Counters {
     /// Messages taken out of the inbox.
     pub(crate) drained: Counter,
     /// The earliest tick at which there is something to do, as of the last turn, inverted: zero is never.
-    pub(crate) next: Gauge,
+    pub(crate) next: Counter,
     pub(crate) parks: Counter,
     /// Parks that a producer ended.
     pub(crate) wakes: Counter,
     pub(crate) panics: Counter,
     pub(crate) refused_by_executor: Counter,
     /// How the worker is pinned, packed by the engine.
-    pub(crate) pinning: Gauge,
+    pub(crate) pinning: Counter,
     pub(crate) lateness: Recorder,
     /// How long handlers ran, where the engine measures it.
     pub(crate) handler_time: Recorder,
-}
-
-/// A value with one writer.
-#[derive(Default)]
-pub(crate) struct Gauge(AtomicU64);
-
-impl Gauge {
-    #[inline]
-    pub(crate) fn set(&self, value: u64) {
-        // ORDERING: Relaxed: a report and a hint for the zombie bound; nothing is read through it.
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        // ORDERING: Relaxed: as above.
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Each octave has `2^SUB_BITS` buckets.

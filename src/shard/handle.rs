@@ -42,7 +42,7 @@ pub(crate) struct ShardHandle<T> {
     pub(crate) table: Table<T>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) wake_state: WakeState,
-    pub(super) counters: Counters,
+    pub(crate) counters: Counters,
     pub(super) limit: Option<Arc<Limit>>,
     threads: Segments<CachePadded<ThreadState>>,
     /// One past the highest thread state in use.
@@ -167,10 +167,6 @@ impl<T> ShardHandle<T> {
         }
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
     /// Returns the sum of one counter over all threads. O(threads).
     fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
         let mut sum = 0u64;
@@ -240,36 +236,32 @@ impl<T> ShardHandle<T> {
     }
 }
 
-/// A counter with one writer and any number of readers.
+/// A number with one writer and any number of readers.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one and returns the new value. Single writer.
-    #[inline]
-    pub(crate) fn bump(&self) -> u64 {
-        self.add(1)
-    }
-
-    /// Adds `n` and returns the new value. Single writer.
+    /// Adds `n`, wrapping, and returns the new value. Single writer.
     #[inline]
     pub(crate) fn add(&self, n: u64) -> u64 {
-        // ORDERING: Relaxed load: only this thread writes. Release store pairs with the Acquire in `get`, so
-        // that a reader of an end (fired, cancelled) and then a beginning (scheduled) sees the beginning [P11], and
-        // a thread that sees a handle counted as dropped is behind everything that was done through it [P20].
+        // ORDERING: Relaxed: only this thread writes.
         let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
-        self.0.store(value, Ordering::Release);
+        self.set(value);
         value
     }
 
-    /// Takes one back. Single writer.
-    pub(crate) fn undo(&self) {
-        self.add(u64::MAX);
+    /// Sets the value. Single writer.
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        // ORDERING: Release pairs with the Acquire in `get`, so that a reader of an end (fired, cancelled) and then a
+        // beginning (scheduled) sees the beginning [P11], and a thread that sees a handle counted as dropped is behind
+        // everything that was done through it [P20].
+        self.0.store(value, Ordering::Release);
     }
 
     #[inline]
     pub(crate) fn get(&self) -> u64 {
-        // ORDERING: Acquire pairs with `add` [P11], [P20].
+        // ORDERING: Acquire pairs with `set` [P11], [P20].
         self.0.load(Ordering::Acquire)
     }
 }

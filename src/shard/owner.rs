@@ -36,7 +36,7 @@ pub(crate) struct Turn {
 
 /// See the module.
 pub(crate) struct Owner<T> {
-    pub(super) handle: Arc<ShardHandle<T>>,
+    pub(crate) handle: Arc<ShardHandle<T>>,
     reader: Reader,
     driver: Driver,
     /// A drain ran out of budget.
@@ -78,10 +78,6 @@ impl<T> Owner<T> {
         }
     }
 
-    pub(crate) fn handle(&self) -> &Arc<ShardHandle<T>> {
-        &self.handle
-    }
-
     /// Runs one turn: drains the inbox if something in it may be due, fires what is due, sweeps zombies if there are
     /// too many, all within `budget`.
     ///
@@ -116,7 +112,7 @@ impl<T> Owner<T> {
         resumed: bool,
     ) -> Option<TurnState> {
         let turn = self.driver.begin(now, budget.fire, resumed)?;
-        self.handle.counters.turns.bump();
+        self.handle.counters.turns.add(1);
         if !resumed || self.draining {
             self.drain(turn.now, budget.drain);
         }
@@ -159,7 +155,7 @@ impl<T> Owner<T> {
         let next = if more { now } else { self.next_tick() };
         let counters = &self.handle.counters;
         if more {
-            counters.cut_short.bump();
+            counters.cut_short.add(1);
         } else {
             // What is due already waits for the next turn since a moment ago: no lag.
             counters.next.set(!next.max(now));
@@ -235,7 +231,7 @@ impl<T> Owner<T> {
                 }
             }
         }
-        self.handle.of_owner().thread.moved.bump();
+        self.handle.of_owner().thread.moved.add(1);
         true
     }
 
@@ -243,7 +239,7 @@ impl<T> Owner<T> {
     pub(crate) fn begin_sleep(&self, tick: u64) -> bool {
         let asleep = self.handle.wake_state.begin_sleep(tick);
         if asleep {
-            self.handle.counters.parks.bump();
+            self.handle.counters.parks.add(1);
         }
         asleep
     }
@@ -251,7 +247,7 @@ impl<T> Owner<T> {
     /// Ends the sleep.
     pub(crate) fn end_sleep(&self) {
         if self.handle.wake_state.end_sleep() {
-            self.handle.counters.wakes.bump();
+            self.handle.counters.wakes.add(1);
         }
     }
 
@@ -309,7 +305,7 @@ impl<T> Owner<T> {
         self.abandon_call();
         let handle = &self.handle;
         handle.table.return_all(&handle.of_owner().thread.cache, |returned| {
-            handle.counters.returned.bump();
+            handle.counters.returned.add(1);
             handle.release_permit();
             take(returned);
         });

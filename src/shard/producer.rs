@@ -70,7 +70,7 @@ impl<T> Producer<'_, T> {
             return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
         }
         if held {
-            self.thread.handles_made.bump();
+            self.thread.handles_made.add(1);
         }
         Ok(self.shard.table.key(armed.index, armed.generation))
     }
@@ -96,7 +96,7 @@ impl<T> Producer<'_, T> {
             return Err(ScheduleError::new(kind, payload));
         }
         // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
-        let count = || _ = self.thread.scheduled.bump();
+        let count = || _ = self.thread.scheduled.add(1);
         self.shard
             .table
             .arm(&self.thread.cache, deadline, payload, held, count)
@@ -129,7 +129,7 @@ impl<T> Producer<'_, T> {
                 Phase::Cancelled,
             )?
         };
-        self.thread.scheduled.undo();
+        self.thread.scheduled.add(u64::MAX);
         self.shard.release_permit();
         Some(payload)
     }
@@ -176,7 +176,7 @@ impl<T> Producer<'_, T> {
     #[inline]
     pub(super) fn count_cancelled(self) -> u64 {
         self.shard.release_permit();
-        self.thread.cancelled.bump()
+        self.thread.cancelled.add(1)
     }
 
     #[inline]
@@ -199,7 +199,7 @@ impl<T> Producer<'_, T> {
     #[inline]
     pub(crate) fn release(self, index: u32) {
         self.shard.table.release(&self.thread.cache, index);
-        self.thread.handles_dropped.bump();
+        self.thread.handles_dropped.add(1);
     }
 
     #[inline]
@@ -217,7 +217,7 @@ impl<T> Producer<'_, T> {
             Rescheduled::Later | Rescheduled::Overtaken => {}
             Rescheduled::Earlier { mark } => self.send_move(deadline, key.index(), mark),
         }
-        self.thread.moved.bump();
+        self.thread.moved.add(1);
         true
     }
 
@@ -251,7 +251,7 @@ impl<T> Producer<'_, T> {
             return Err(ScheduleError::new(kind, payload));
         }
         let repeat = Repeat { payload, clone, course };
-        let count = || _ = self.thread.scheduled.bump();
+        let count = || _ = self.thread.scheduled.add(1);
         self.shard
             .table
             .arm_periodic(&self.thread.cache, repeat, template, count)
@@ -327,7 +327,7 @@ impl<T> Producer<'_, T> {
         // A closed shard is no loss: `stop` finds the timer in the table. Without memory the timer fires by its old
         // entry.
         if self.thread.writer.is_ready() || self.fetch_block().is_ok() {
-            self.thread.moves_sent.bump();
+            self.thread.moves_sent.add(1);
             let _ = self.send(deadline, index, mark);
         }
     }
@@ -353,9 +353,9 @@ impl<T> TimerStore for Producer<'_, T> {
             if fired {
                 // The permit is back before the handler runs, so that it can schedule at the limit.
                 shard.release_permit();
-                shard.counters.fired.bump();
+                shard.counters.fired.add(1);
             } else {
-                shard.counters.panics.bump();
+                shard.counters.panics.add(1);
             }
         })
     }
@@ -393,7 +393,7 @@ mod tests {
             }
             true
         });
-        let handle = owner.handle();
+        let handle = &owner.handle;
         std::thread::scope(|scope| {
             scope.spawn(|| handle.producer(0).schedule(5, 0, false).unwrap());
             is_stopped.recv().unwrap();
@@ -410,7 +410,7 @@ mod tests {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
         let owner = sleeping(move || counted.fetch_add(1, Ordering::SeqCst) >= 2);
-        let handle = owner.handle();
+        let handle = &owner.handle;
         for (tick, called) in [(5, 1), (6, 2), (5, 3), (4, 3)] {
             let _ = handle.producer(0).schedule(tick, 0, false).unwrap();
             assert_eq!(calls.load(Ordering::SeqCst), called, "the third call is the first to wake");

@@ -11,6 +11,8 @@ mod pure;
 #[cfg(feature = "threads")]
 mod word;
 
+#[cfg(feature = "threads")]
+pub(crate) use pure::{MOVED, MOVERS, OWNER_REF, READING_PAYLOAD};
 pub(crate) use pure::{Phase, State};
 #[cfg(feature = "threads")]
 pub(crate) use word::{Arrival, Confirmed, Ending, Finished, Moved, StateWord};

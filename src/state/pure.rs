@@ -50,13 +50,13 @@ const STAGE_MASK: u64 = 0b11;
 pub(super) const AT_A_CALL: u64 = 0b10;
 pub(super) const HANDLE: u64 = 1 << 2;
 /// How many threads are moving the timer.
-const MOVERS: u64 = 0b11 << 3;
+pub(crate) const MOVERS: u64 = 0b11 << 3;
 #[cfg(feature = "threads")]
 pub(super) const MOVER: u64 = 1 << 3;
-pub(super) const READING_PAYLOAD: u64 = 1 << 5;
-pub(super) const MOVED: u64 = 1 << 6;
-pub(super) const OWNER_REF: u64 = 1 << 7;
-const PULLED: u64 = 1 << 8;
+pub(crate) const READING_PAYLOAD: u64 = 1 << 5;
+pub(crate) const MOVED: u64 = 1 << 6;
+pub(crate) const OWNER_REF: u64 = 1 << 7;
+pub(super) const PULLED: u64 = 1 << 8;
 const LIVE: u64 = 1 << 9;
 const PHASE_MASK: u64 = LIVE | STAGE_MASK;
 pub(super) const HOLDS: u64 = HANDLE | MOVERS | READING_PAYLOAD | OWNER_REF;
@@ -155,9 +155,10 @@ impl State {
         self.mark() == mark
     }
 
+    /// Returns whether one of these bits is set.
     #[inline]
-    pub(super) const fn has(self, flag: u64) -> bool {
-        self.0 & flag != 0
+    pub(crate) const fn has(self, flags: u64) -> bool {
+        self.0 & flags != 0
     }
 
     /// Returns the state in another phase. The references stay.
@@ -186,45 +187,16 @@ impl State {
 /// The methods for nodes that threads share.
 #[cfg(feature = "threads")]
 impl State {
-    /// Returns whether the owner is at a call.
-    #[inline]
-    pub(crate) const fn is_busy(self) -> bool {
-        self.has(OWNER_REF)
-    }
-
     /// Returns whether a timer that fires once lives and its payload is being swapped.
     #[inline]
     pub(crate) const fn is_swapping(self) -> bool {
         self.0 & (PHASE_MASK | OWNER_REF) == Phase::Pending as u64 | OWNER_REF
     }
 
-    /// Returns whether a thread is changing the deadline.
-    #[inline]
-    pub(crate) const fn is_moving(self) -> bool {
-        self.has(MOVERS)
-    }
-
     /// Returns whether as many are as can be counted.
     #[inline]
     pub(super) const fn has_most_movers(self) -> bool {
         self.0 & MOVERS == MOVERS
-    }
-
-    /// Returns whether an entry must be inserted as soon as a message says so.
-    #[inline]
-    pub(super) const fn is_pulled(self) -> bool {
-        self.has(PULLED)
-    }
-
-    #[inline]
-    pub(crate) const fn is_moved(self) -> bool {
-        self.has(MOVED)
-    }
-
-    /// Returns whether a winner has not read the payload yet.
-    #[inline]
-    pub(crate) const fn payload_unread(self) -> bool {
-        self.has(READING_PAYLOAD)
     }
 
     /// Returns whether the timer has ended and no reference to the node is left.
@@ -252,7 +224,7 @@ impl State {
     pub(super) const fn moved(self, earlier: bool) -> (Self, bool) {
         let left = Self(self.0 - MOVER);
         // Who is at a call looks at the deadline after it.
-        let tell = (earlier || left.is_moving() || left.is_pulled()) && !left.has(AT_A_CALL);
+        let tell = (earlier || left.has(MOVERS) || left.has(PULLED)) && !left.has(AT_A_CALL);
         (left.with(if tell { MOVED | PULLED } else { MOVED }), tell)
     }
 
@@ -363,12 +335,12 @@ mod tests {
     fn holds_outlive_the_timer_and_a_move_ends_its_own() {
         let moving = State::default().armed(Phase::Waiting).with(HANDLE).moving();
         let ended = moving.preparing().in_phase(Phase::Cancelled);
-        assert!(ended.is_moving() && ended.has(HANDLE) && ended.is_busy());
+        assert!(ended.has(MOVERS) && ended.has(HANDLE) && ended.has(OWNER_REF));
         let (moved, tell) = moving.moved(true);
-        assert!(tell && moved.is_moved() && !moved.is_moving() && moved.is_pulled());
+        assert!(tell && moved.has(MOVED) && !moved.has(MOVERS) && moved.has(PULLED));
         assert_eq!(moved.mark(), moving.mark(), "the old entry stands");
         let inserted = moved.with_new_mark();
-        assert!(!inserted.is_pulled() && inserted.mark() != moving.mark());
+        assert!(!inserted.has(PULLED) && inserted.mark() != moving.mark());
         assert_eq!(moving.moved(false), (moving.without(MOVERS).with(MOVED), false));
         assert!(!moving.preparing().moved(true).1, "the owner looks by itself");
     }
@@ -382,9 +354,9 @@ mod tests {
         let (moving, tell) = moving.moved(false);
         assert!(tell, "the others may have pulled the deadline in");
         let (moving, tell) = moving.moved(true);
-        assert!(tell && moving.is_moving());
+        assert!(tell && moving.has(MOVERS));
         let (moved, tell) = moving.moved(false);
         assert!(tell, "a message is promised and may never come");
-        assert!(!moved.is_moving());
+        assert!(!moved.has(MOVERS));
     }
 }

@@ -4,7 +4,7 @@
 //! the owner's.
 
 use super::pure::{
-    AT_A_CALL, HANDLE, HOLDS, MOVED, MOVER, OWNER_REF, Phase, READING_PAYLOAD, State,
+    AT_A_CALL, HANDLE, HOLDS, MOVED, MOVER, OWNER_REF, PULLED, Phase, READING_PAYLOAD, State,
 };
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -114,10 +114,10 @@ impl StateWord {
         // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is at
         // least as new as `from` [P1] [P3] [P24]. Release is for the thread that recycles after reading the new
         // state, as in `release` [P2], and hands a moved deadline on [P3]. Acquire on failure as in `load`.
-        self.0
-            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)
-            .map(|_| to)
-            .map_err(State)
+        match self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(to),
+            Err(now) => Err(State(now)),
+        }
     }
 
     /// Ends the living timer that `generation` names.
@@ -164,7 +164,7 @@ impl StateWord {
             return Ok(if by_handle { Ending::Held(seen) } else { Ending::Sole(seen) });
         }
         // A handle's own hold protects the node, but not what a call shares with the winner.
-        if by_handle && !seen.is_busy() {
+        if by_handle && !seen.has(OWNER_REF) {
             self.step(seen, ended)?;
             return Ok(Ending::Held(seen));
         }
@@ -200,7 +200,7 @@ impl StateWord {
     #[cfg(any(feature = "futures", test))]
     pub(crate) fn begin_swap(&self, generation: u64) -> bool {
         let mut seen = self.load();
-        while seen.is_named(generation) && !seen.is_periodic() && !seen.is_busy() {
+        while seen.is_named(generation) && !seen.is_periodic() && !seen.has(OWNER_REF) {
             match self.step(seen, seen.with(OWNER_REF)) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -282,7 +282,7 @@ impl StateWord {
         let seen = State(self.0.load(Ordering::Relaxed));
         if !seen.is_current(mark) {
             Arrival::Dead
-        } else if !seen.is_pulled() {
+        } else if !seen.has(PULLED) {
             Arrival::Current
         } else {
             self.take_over(mark)
@@ -300,7 +300,7 @@ impl StateWord {
             if !seen.is_current(mark) {
                 return Arrival::Dead;
             }
-            if !seen.is_pulled() {
+            if !seen.has(PULLED) {
                 return Arrival::Current;
             }
             match self.step(seen, seen.with_new_mark()) {
@@ -330,7 +330,7 @@ impl StateWord {
     pub(crate) fn confirm_call(&self) -> Confirmed {
         let mut seen = self.load();
         while seen.is_live() {
-            if seen.is_moved() {
+            if seen.has(MOVED) {
                 return Confirmed::Moved;
             }
             match self.step(seen, seen.in_phase(Phase::Running)) {
@@ -348,7 +348,7 @@ impl StateWord {
             if !seen.is_live() {
                 return Finished::Ended;
             }
-            if seen.is_moved() {
+            if seen.has(MOVED) {
                 return Finished::Moved;
             }
             match self.step(seen, seen.waiting(called)) {

@@ -15,13 +15,11 @@
 use super::atomic::{Ordering, fence};
 pub(crate) use decision::is_asymmetric;
 
-/// Executes the rare side's fence, which orders for both. Up to a few microseconds.
+/// Executes the rare side's fence, which orders for both, where [`is_asymmetric`] says so. Up to a few microseconds.
 pub(crate) fn heavy() {
-    // ORDERING: SeqCst for the caller itself; where the system can, for all other threads as well. [F1]
+    // ORDERING: SeqCst for the caller itself, and then for all other threads. [F1]
     fence(Ordering::SeqCst);
-    if is_asymmetric() {
-        decision::fence_all_threads();
-    }
+    decision::fence_all_threads();
 }
 
 /// Keeps the compiler from moving accesses across.

@@ -4,14 +4,14 @@
 //! child, before `fork` returns there. Asking for the process id instead would cost a system call, and in another
 //! namespace it may be the same. A fork that bypasses libc is not noticed.
 
-use crate::sync::process::{AtomicU32, Ordering};
+use crate::sync::process::{AtomicU64, Ordering};
 
-/// Forks between the process that has built the first engine and this one.
-static FORKS: AtomicU32 = AtomicU32::new(0);
+/// Forks between the process that has built the first engine and this one, times 256: a phase has room below.
+static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of forks so far.
+/// Returns the forks so far, in the bits above the lowest eight.
 #[inline]
-pub(crate) fn count() -> u32 {
+pub(crate) fn count() -> u64 {
     // ORDERING: Relaxed: written only while the process has one thread, which has made every later one.
     FORKS.load(Ordering::Relaxed)
 }
@@ -23,7 +23,7 @@ pub(crate) fn watch() {
         static WATCHED: std::sync::Once = std::sync::Once::new();
         extern "C" fn forked() {
             // ORDERING: Relaxed: the child has one thread.
-            FORKS.fetch_add(1, Ordering::Relaxed);
+            FORKS.fetch_add(1 << 8, Ordering::Relaxed);
         }
         // It fails only without memory, and then forks go unnoticed.
         // SAFETY: the handler changes one atomic, and calls nothing.

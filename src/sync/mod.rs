@@ -67,7 +67,7 @@ pub(crate) mod process {
     #[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
     pub(crate) use core::sync::atomic::fence;
     #[cfg(feature = "threads")]
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64};
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
 

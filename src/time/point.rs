@@ -300,17 +300,11 @@ impl TickRate {
         Duration::from_nanos(self.tick_ns)
     }
 
-    /// Returns `floor(ns / tick)`.
-    #[inline]
-    const fn floor(&self, ns: u64) -> u64 {
-        let high = ((self.magic as u128 * ns as u128) >> 64) as u64;
-        (high + ((ns - high) >> 1)) >> self.shift
-    }
-
-    /// Returns the tick that `now` lies in.
+    /// Returns the tick that `now` lies in: the number of whole ticks before it.
     #[inline]
     pub(crate) const fn current(&self, now: Time) -> u64 {
-        self.floor(now.as_nanos())
+        let high = ((self.magic as u128 * now.0 as u128) >> 64) as u64;
+        (high + ((now.0 - high) >> 1)) >> self.shift
     }
 
     /// Returns the tick at which a timer of `delay` set at `now` may fire.
@@ -320,8 +314,8 @@ impl TickRate {
     #[inline]
     pub(crate) const fn deadline(&self, now: Time, delay: Duration) -> u64 {
         let deadline = now.saturating_add(delay);
-        if deadline.as_nanos() > now.as_nanos() {
-            return self.ceil(deadline.as_nanos());
+        if deadline.0 > now.0 {
+            return self.ceil(deadline.0);
         }
         if delay.is_zero() { self.current(now) } else { Self::never() }
     }
@@ -330,7 +324,7 @@ impl TickRate {
     /// time has passed. [`Time::MAX`] gives [`NEVER`].
     #[inline]
     pub(crate) const fn deadline_at(&self, deadline: Time) -> u64 {
-        match deadline.as_nanos() {
+        match deadline.0 {
             0 => 0,
             nanos => self.ceil(nanos),
         }
@@ -356,7 +350,7 @@ impl TickRate {
     #[inline]
     const fn ceil(&self, ns: u64) -> u64 {
         // For n >= 1, ceil(n / d) = floor((n - 1) / d) + 1.
-        if ns == u64::MAX { Self::never() } else { self.floor(ns - 1) + 1 }
+        if ns == u64::MAX { Self::never() } else { self.current(Time(ns - 1)) + 1 }
     }
 
     /// Returns [`NEVER`]. Apart, so that the usual case has no jump.
@@ -370,7 +364,7 @@ impl TickRate {
     /// scale.
     #[inline]
     pub(crate) const fn start_of(&self, tick: u64) -> Time {
-        Time::from_nanos(tick.saturating_mul(self.tick_ns))
+        Time(tick.saturating_mul(self.tick_ns))
     }
 }
 
@@ -445,11 +439,11 @@ mod tests {
             divisor in prop_oneof![tick_ns(), 2..=u64::MAX], n in any_size(),
         ) {
             let rate = TickRate::new(divisor);
-            prop_assert_eq!(rate.floor(n), n / divisor);
+            prop_assert_eq!(rate.current(Time(n)), n / divisor);
             // Multiples and their neighbours are where an inexact reciprocal would slip.
             let multiple = n / divisor * divisor;
             for near in [multiple.wrapping_sub(1), multiple, multiple.saturating_add(1)] {
-                prop_assert_eq!(rate.floor(near), near / divisor);
+                prop_assert_eq!(rate.current(Time(near)), near / divisor);
             }
         }
 

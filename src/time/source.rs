@@ -49,7 +49,8 @@ impl TimeSource {
         match self {
             Self::Monotonic { clock, .. } => Clock::now(clock),
             Self::Custom { clock, latest, .. } => {
-                let now = clock.get().map_or(0, |clock| clock.now().as_nanos());
+                let now =
+                    if let Some(clock) = clock.get() { (**clock).now().as_nanos() } else { 0 };
                 // ORDERING: Relaxed: one word's modification order is all that is asked for.
                 let before = latest.load(Ordering::Relaxed);
                 if now <= before {

@@ -129,7 +129,7 @@ impl<T> Key<T> {
             Some(inverted) => inverted,
             None => never_used(),
         };
-        Self::from_raw(RawKey { packed, inverted })
+        Self { raw: RawKey { packed, inverted }, payload: PhantomData }
     }
 
     /// Returns the key without its payload's type.

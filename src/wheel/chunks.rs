@@ -243,10 +243,8 @@ impl<const N: usize> Chunks<N> {
 
     /// Releases the first chunk of a bucket that is not empty, with its entries.
     pub(super) fn release_head(&mut self, bucket: &mut Bucket) {
-        let next = self.chunk(bucket.head).next;
-        self.release(bucket.head);
-        bucket.head = next;
-        if next == NIL {
+        bucket.head = self.release(bucket.head);
+        if bucket.is_empty() {
             *bucket = Bucket::EMPTY;
         }
     }
@@ -279,12 +277,13 @@ impl<const N: usize> Chunks<N> {
         Some(((number as u32) << SEGMENT_BITS) | place)
     }
 
-    /// Gives a chunk that no chain names any more back to its segment.
-    pub(super) fn release(&mut self, id: u32) {
+    /// Gives a chunk that no chain names any more back to its segment; returns the one that followed it.
+    pub(super) fn release(&mut self, id: u32) -> u32 {
         let number = (id >> SEGMENT_BITS) as usize;
         let segment = &mut self.segments[number];
         let chunks = segment.chunks.as_mut().expect("a chain only names chunks of held segments");
-        chunks[id as usize % SEGMENT_CHUNKS].next = segment.free_head;
+        let link = &mut chunks[id as usize % SEGMENT_CHUNKS].next;
+        let next = core::mem::replace(link, segment.free_head);
         segment.free_head = id % SEGMENT_CHUNKS as u32;
         segment.free += 1;
         if segment.free == 1 {
@@ -296,6 +295,7 @@ impl<const N: usize> Chunks<N> {
         if is_empty && self.has_much_free() {
             self.shrink();
         }
+        next
     }
 
     /// Adds the memory of one segment and returns its number; `None` if there is none.

@@ -33,7 +33,7 @@ use super::contract::no_memory;
 use super::sweep::{BURST, RunLimiter, Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
 use rings::{
-    BUCKETS, RECENT_BUCKETS, Rings, bucket_of, is_tick, position_of, recent_bucket_of, start_of,
+    BUCKETS, Place, RECENT_BUCKETS, Rings, bucket_of, is_tick, position_of, recent_bucket_of,
 };
 
 /// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
@@ -79,13 +79,6 @@ pub struct Hierarchical {
     sweeper: Sweeper,
 }
 
-/// A bucket of a ring, and the first tick of its range.
-#[derive(Clone, Copy)]
-struct Place {
-    bucket: usize,
-    start: u64,
-}
-
 impl Default for Hierarchical {
     fn default() -> Self {
         Self::new()
@@ -123,7 +116,7 @@ impl Hierarchical {
     #[inline]
     fn next_recent(&self) -> Option<u64> {
         let next = self.hand.wrapping_add(1);
-        let ahead = NonZero::new(self.rings.recent().rotate_right(next as u32 % u64::BITS))?;
+        let ahead = NonZero::new(self.rings.occupied[0].rotate_right(next as u32 % u64::BITS))?;
         Some(next + u64::from(ahead.trailing_zeros()))
     }
 
@@ -133,7 +126,7 @@ impl Hierarchical {
         let next = first.map(|first| self.rings.buckets[first.bucket].min);
         let Some(from) = self.cascading else { return next };
         // An entry not yet moved may be due before all those that were moved.
-        earlier(next, self.rings.buckets[from.bucket].earliest())
+        next.into_iter().chain(self.rings.buckets[from.bucket].earliest()).min()
     }
 
     /// Inserts an entry that is due at or after `base` into the rings anchored there.
@@ -142,13 +135,6 @@ impl Hierarchical {
         if !self.rings.try_push(bucket_of(base, entry.deadline), &mut self.chunks, entry) {
             no_memory();
         }
-    }
-
-    /// Returns the bucket with the earliest entry, as long as no cascade is unfinished.
-    #[inline]
-    fn first(&self) -> Option<Place> {
-        let bucket = self.rings.first()?;
-        Some(Place { bucket, start: start_of(self.base, bucket) })
     }
 
     /// Inserts entries of the bucket at `from` into lower rings until it is empty or `moves` are used
@@ -197,7 +183,7 @@ impl Hierarchical {
         tick_row.give(tick.start, chunks, bucket, backlog, left, due);
         let all = bucket.is_empty();
         if all {
-            tick_row.restart();
+            tick_row.came = 0;
         }
         rings.update_occupancy(tick.bucket);
         let is_complete = all && others >> recent_bucket_of(tick.start) & 1 == 0;
@@ -224,7 +210,7 @@ impl Hierarchical {
         due: &mut Vec<Entry>,
     ) -> bool {
         loop {
-            let first = self.first();
+            let first = self.rings.first(self.base);
             let next = self.next_of_rings(first);
             if let Some(start) = self.next_recent().filter(|&recent| recent <= to) {
                 if next.is_none_or(|next| start < next) {
@@ -258,7 +244,7 @@ impl Hierarchical {
                     return true;
                 }
                 self.base = first.start;
-                if !self.yield_tick(first, self.rings.recent(), left, due) {
+                if !self.yield_tick(first, self.rings.occupied[0], left, due) {
                     return true;
                 }
             } else {
@@ -267,15 +253,6 @@ impl Hierarchical {
                 self.cascading = Some(first);
             }
         }
-    }
-}
-
-/// Returns the earlier of two ticks that may be there.
-#[inline]
-fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        _ => one.or(other),
     }
 }
 
@@ -298,8 +275,10 @@ impl Wheel for Hierarchical {
 
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
-        let aside = earlier(self.overdue.earliest(), self.backlog.earliest());
-        earlier(aside, earlier(self.next_recent(), self.next_of_rings(self.first())))
+        let aside = self.overdue.earliest().into_iter().chain(self.backlog.earliest());
+        let in_time =
+            self.next_recent().into_iter().chain(self.next_of_rings(self.rings.first(self.base)));
+        aside.chain(in_time).min()
     }
 
     fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {

@@ -110,7 +110,8 @@ pub(super) struct RunLimiter {
     limit: usize,
     /// The property that the entries share.
     of: u64,
-    came: usize,
+    /// Those that have come; zero begins the row anew.
+    pub(super) came: usize,
 }
 
 impl RunLimiter {
@@ -141,12 +142,6 @@ impl RunLimiter {
             chunks.append(backlog, bucket);
         }
     }
-
-    /// Lets the same row begin anew.
-    #[inline]
-    pub(super) const fn restart(&mut self) {
-        self.came = 0;
-    }
 }
 
 #[cfg(test)]
@@ -169,7 +164,7 @@ mod tests {
         assert_eq!(give(&mut row, 5, 9), (1, 4), "three of one row");
         assert_eq!(give(&mut row, 5, 9), (0, 5));
         assert_eq!(give(&mut row, 6, 9), (3, 2), "another row");
-        row.restart();
+        row.came = 0;
         assert_eq!(give(&mut row, 6, 2), (2, 0));
         assert_eq!(
             give(&mut RunLimiter::of_at_most(0), 0, 9),

@@ -44,7 +44,7 @@ impl Scene {
     }
 
     fn given_back(&self) -> u64 {
-        self.table.depot().regions.nodes()
+        self.table.depot.regions.nodes()
     }
 }
 
@@ -132,14 +132,14 @@ fn kept_nodes_serve_again() {
     let mut trim = Trim::default();
     let in_use = living.len() as u64;
     assert!(scene.run(&mut trim, in_use) > 0);
-    let end = scene.table.depot().end();
+    let end = scene.table.depot.end();
     let kept = end - scene.given_back();
     assert!(kept > KEPT && kept < end, "{kept} of {end}");
     // A thread that finds no used node takes a fresh one.
     let arm_all = |cache: &ThreadCache| {
-        let end = scene.table.depot().end();
+        let end = scene.table.depot.end();
         let next = || arm(&scene.table, cache, 0);
-        std::iter::repeat_with(next).take_while(|_| scene.table.depot().end() == end).count()
+        std::iter::repeat_with(next).take_while(|_| scene.table.depot.end() == end).count()
     };
     let again = arm_all(&scene.cache) + arm_all(&scene.owners);
     assert_eq!(again as u64 + in_use, end);
@@ -157,7 +157,7 @@ fn a_burst_that_goes_on_keeps_its_memory() {
         }
         let before = scene.given_back();
         let fresh = scene.arm(BURST);
-        let grown = scene.table.depot().end() > BURST + FRESH + 1000;
+        let grown = scene.table.depot.end() > BURST + FRESH + 1000;
         while trim.step(&scene.table, &scene.owners, STEP) {}
         assert!(!grown || scene.given_back() <= before, "after {steps} steps");
         let indices: HashSet<u32> = fresh.iter().map(|timer| timer.index).collect();

@@ -120,17 +120,25 @@ pub(super) const fn is_tick(bucket: usize) -> bool {
 
 /// Returns the first tick of a bucket beyond those of the recent entries, in the revolution that contains `base`.
 #[inline]
-pub(super) fn start_of(base: u64, bucket: usize) -> u64 {
+fn start_of(base: u64, bucket: usize) -> u64 {
     let ring = RING_OF_WORD[bucket / WORD_BUCKETS];
     let digits = (base >> ring.shift) & !u64::from(ring.mask);
     (digits | (bucket - ring.first as usize) as u64) << ring.shift
+}
+
+/// A bucket of a ring, and the first tick of its range.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) bucket: usize,
+    pub(super) start: u64,
 }
 
 /// See the module. Bit `n` of the row of `occupied` is set exactly when bucket `n` is not empty, and bit `n` of `words`
 /// exactly when word `n` of it is not zero.
 pub(super) struct Rings {
     words: u64,
-    occupied: [u64; WORDS],
+    /// The first word is that of the recent entries.
+    pub(super) occupied: [u64; WORDS],
     pub(super) buckets: [Bucket; BUCKETS],
 }
 
@@ -184,18 +192,14 @@ impl Rings {
         }
     }
 
-    /// Returns the bits of the recent entries' buckets.
+    /// Returns the first occupied bucket of the rings, which are anchored at `base`. It has the earliest entry, as long
+    /// as no cascade is unfinished.
     #[inline]
-    pub(super) const fn recent(&self) -> u64 {
-        self.occupied[0]
-    }
-
-    /// Returns the first occupied bucket of the rings.
-    #[inline]
-    pub(super) fn first(&self) -> Option<usize> {
+    pub(super) fn first(&self, base: u64) -> Option<Place> {
         let words = NonZero::new(self.words & u64::MAX << (FIRST / WORD_BUCKETS))?;
         let word = words.trailing_zeros() as usize;
-        Some(word * WORD_BUCKETS + self.occupied[word].trailing_zeros() as usize)
+        let bucket = word * WORD_BUCKETS + self.occupied[word].trailing_zeros() as usize;
+        Some(Place { bucket, start: start_of(base, bucket) })
     }
 
     /// Returns the last occupied bucket at or before `bucket`, those of the recent entries included.
@@ -306,7 +310,7 @@ mod tests {
     fn occupied_buckets_are_found_from_both_ends() {
         let (mut rings, mut chunks) = (Rings::EMPTY, Chunks::<31>::default());
         let entry = Entry { deadline: 5, index: 0, mark: 0 };
-        assert_eq!((rings.first(), rings.last_to(BUCKETS - 1)), (None, None));
+        assert!(rings.first(0).is_none() && rings.last_to(BUCKETS - 1).is_none());
         let filled = [0, 63, 64, 127, 320, 575, 576, 704, BUCKETS - 1];
         for bucket in filled {
             assert!(rings.try_push(bucket, &mut chunks, entry));
@@ -319,17 +323,14 @@ mod tests {
         }
         assert_eq!(found, filled);
         for bucket in filled {
-            assert_eq!(
-                rings.first(),
-                Some(bucket.max(64)),
-                "recent entries are no part of the rings"
-            );
+            let first = rings.first(0).map(|first| first.bucket);
+            assert_eq!(first, Some(bucket.max(64)), "recent entries are no part of the rings");
             chunks.pop(&mut rings.buckets[bucket.max(64)]);
             rings.update_occupancy(bucket.max(64));
             if bucket < 64 {
                 assert!(rings.try_push(64, &mut chunks, entry));
             }
         }
-        assert_eq!((rings.first(), rings.recent()), (None, 1 | 1 << 63));
+        assert!(rings.first(0).is_none() && rings.occupied[0] == 1 | 1 << 63);
     }
 }
