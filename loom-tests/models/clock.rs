@@ -1,6 +1,6 @@
 //! The clock that is moved by hand: whoever reads a time sees what was done before the clock was moved to it.
 
-use super::harness::{Probe, UNBOUNDED, explore, spawn};
+use super::harness::{Probe, UNBOUNDED, explore, spawn_with};
 use crate::time::{ManualClock, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,27 +8,25 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Another thread writes and moves the clock by a second. If `look` finds that it has, what it wrote is there.
-fn written_before(move_by_a_second: fn(&ManualClock), look: fn(&ManualClock) -> Time, moved: Time) {
-    let (clock, written) = (ManualClock::new(), Arc::new(Probe::new()));
-    let mover = spawn({
-        let (clock, written) = (clock.clone(), Arc::clone(&written));
-        move || {
-            written.set(1);
-            move_by_a_second(&clock);
-        }
+fn written_before(moves: fn(&ManualClock) -> Time, look: fn(&ManualClock) -> Time, moved: Time) {
+    let shared = Arc::new((ManualClock::new(), Probe::new()));
+    let (clock, written) = &*shared;
+    let mover = spawn_with(&shared, move |(clock, written)| {
+        written.set(1);
+        moves(clock);
     });
-    if look(&clock) >= moved {
+    if look(clock) >= moved {
         assert_eq!(written.get(), 1);
     }
     mover.join().unwrap();
 }
 
-fn advance(clock: &ManualClock) {
-    clock.advance(SECOND);
+fn advance(clock: &ManualClock) -> Time {
+    clock.advance(SECOND)
 }
 
-fn set(clock: &ManualClock) {
-    clock.set(Time::ZERO + SECOND);
+fn set(clock: &ManualClock) -> Time {
+    clock.set(Time::ZERO + SECOND)
 }
 
 /// Whoever reads a time sees what was done before the clock was moved to it.
@@ -46,8 +44,7 @@ fn set_or_read() {
 /// An advance answers with the time that both have come to, which is as good as a reading.
 #[test]
 fn advanced_or_advanced() {
-    let look = |clock: &ManualClock| clock.advance(SECOND);
-    explore(UNBOUNDED, move || written_before(advance, look, Time::ZERO + 2 * SECOND));
+    explore(UNBOUNDED, || written_before(advance, advance, Time::ZERO + 2 * SECOND));
 }
 
 /// So is the answer of a clock that stands further on already.

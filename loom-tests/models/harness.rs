@@ -37,6 +37,11 @@ pub(super) const fn bounded(full: usize, quick: usize) -> Bound {
     Bound { full: Some(full), quick: Some(quick) }
 }
 
+/// Returns the bound that suits the epoch: the real one has many atomics of its own.
+pub(super) const fn by_epoch(real: Bound, stand_in: Bound) -> Bound {
+    if cfg!(crossbeam_loom) { real } else { stand_in }
+}
+
 /// Whether producers of this execution leave their fence to the owner's `membarrier`, which loom's side models.
 pub(super) fn fence_for_all(is_light: bool) {
     #[cfg(tickwheel_loom)]
@@ -64,11 +69,19 @@ pub(super) fn spawn_with<S: Send + Sync + 'static, R: Send + 'static>(
     spawn(move || body(&shared))
 }
 
+/// Explores a scenario under its own name.
+pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F) {
+    explore_as(name_of(&scenario), bound, scenario);
+}
+
 /// Runs a scenario: exhaustively under loom, many times on real threads otherwise.
 #[cfg(tickwheel_loom)]
-pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F) {
+pub(super) fn explore_as<F: Fn() + Send + Sync + 'static>(
+    name: &'static str,
+    bound: Bound,
+    scenario: F,
+) {
     let quick = std::env::var_os("TICKWHEEL_MODELS").is_some_and(|mode| mode == "quick");
-    let name = name_of(&scenario);
     let executions = Arc::new(AtomicU64::new(0));
     let mut model = loom::model::Builder::new();
     model.preemption_bound = if quick { bound.quick } else { bound.full };
@@ -77,13 +90,11 @@ pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F
     model.max_permutations = None;
     model.max_branches = 50_000;
     let started = Instant::now();
-    model.check({
-        let executions = Arc::clone(&executions);
-        move || {
-            executions.fetch_add(1, Ordering::Relaxed);
-            crate::sync::explored::watched::begin_execution();
-            scenario();
-        }
+    let count = Arc::clone(&executions);
+    model.check(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        crate::sync::explored::watched::begin_execution();
+        scenario();
     });
     let bound = model.preemption_bound.map_or("none".to_owned(), |bound| bound.to_string());
     println!(
@@ -97,7 +108,7 @@ pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F
 
 /// See the other form.
 #[cfg(not(tickwheel_loom))]
-pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F) {
+pub(super) fn explore_as<F: Fn() + Send + Sync + 'static>(name: &str, bound: Bound, scenario: F) {
     /// Rounds, unless the time is over before that.
     const ROUNDS: usize = 2000;
     const LEAST_ROUNDS: usize = 50;
@@ -109,11 +120,11 @@ pub(super) fn explore<F: Fn() + Send + Sync + 'static>(bound: Bound, scenario: F
         scenario();
         rounds += 1;
     }
-    println!("{}: {rounds} rounds", name_of(&scenario));
+    println!("{name}: {rounds} rounds");
 }
 
 /// `room::scenario` of a closure written in that function.
-fn name_of<F>(scenario: &F) -> &'static str {
+pub(super) fn name_of<F>(scenario: &F) -> &'static str {
     let name = std::any::type_name_of_val(scenario);
     let name = name.split_once("models::").map_or(name, |(_, name)| name);
     name.split_once("::{{").map_or(name, |(name, _)| name)

@@ -3,7 +3,7 @@
 //! A [`Probe`] per node is written by whoever holds the node. A double hand-out is two writes at once, a
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
-use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn, spawn_with};
+use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn_with};
 use crate::node::magazine::{CAPACITY, Depot, Magazine, ThreadCache};
 use crate::sync::segments::Segments;
 use crate::sync::stack::Stack;
@@ -16,8 +16,9 @@ struct Pool {
 }
 
 impl Pool {
-    fn new(nodes: u64) -> Self {
-        Self { depot: Depot::new(nodes), probes: (0..nodes).map(|_| Probe::new()).collect() }
+    fn new(nodes: u32) -> Arc<Self> {
+        let probes = (0..nodes).map(|_| Probe::new()).collect();
+        Arc::new(Self { depot: Depot::new(nodes.into()), probes })
     }
 
     fn take(&self, cache: &ThreadCache) -> Option<u32> {
@@ -25,6 +26,11 @@ impl Pool {
         let probe = &self.probes[node as usize];
         probe.set(probe.get() + 1);
         Some(node)
+    }
+
+    /// Takes at most so many nodes.
+    fn take_all(&self, cache: &ThreadCache, most: u32) -> Vec<u32> {
+        (0..most).map_while(|_| self.take(cache)).collect()
     }
 
     fn give(&self, cache: &ThreadCache, node: u32) {
@@ -38,16 +44,22 @@ impl Pool {
 fn stock(pool: &Pool, magazines: u32) {
     let cache = ThreadCache::default();
     // A thread cache keeps the last two magazines, so two more must pass through it.
-    let nodes: Vec<_> =
-        (0..(magazines + 2) * CAPACITY).map(|_| pool.take(&cache).unwrap()).collect();
+    let nodes = pool.take_all(&cache, (magazines + 2) * CAPACITY);
     nodes.into_iter().for_each(|node| pool.give(&cache, node));
+}
+
+/// Each of these was handed out once, and they are all that there are.
+fn assert_all_once(nodes: impl IntoIterator<Item = u32>, count: u32) {
+    let mut seen = HashSet::new();
+    nodes.into_iter().for_each(|node| assert!(seen.insert(node), "{node} was handed out twice"));
+    assert_eq!(seen.len(), count as usize, "a node was lost");
 }
 
 /// No node is handed out twice.
 #[test]
 fn take_or_take_from_the_depot() {
     explore(bounded_when_quick(3), || {
-        let pool = Arc::new(Pool::new(u64::from(CAPACITY) * 5));
+        let pool = Pool::new(CAPACITY * 5);
         stock(&pool, 2);
         let other = spawn_with(&pool, move |pool| pool.take(&ThreadCache::default()).unwrap());
         let mine = pool.take(&ThreadCache::default()).unwrap();
@@ -59,24 +71,19 @@ fn take_or_take_from_the_depot() {
 #[test]
 fn give_or_take() {
     explore(bounded(4, 2), || {
-        let pool = Arc::new(Pool::new(u64::from(CAPACITY) * 4));
+        let pool = Pool::new(CAPACITY * 4);
         let cache = ThreadCache::default();
-        let nodes: Vec<_> = (0..3 * CAPACITY).map(|_| pool.take(&cache).unwrap()).collect();
+        let nodes = pool.take_all(&cache, 3 * CAPACITY);
         let taker = spawn_with(&pool, move |pool| {
             let cache = ThreadCache::default();
-            let taken: Vec<_> = (0..2 * CAPACITY).map_while(|_| pool.take(&cache)).collect();
-            (taken, cache)
+            (pool.take_all(&cache, 2 * CAPACITY), cache)
         });
         nodes.into_iter().for_each(|node| pool.give(&cache, node));
-        let (taken, others) = taker.join().unwrap();
-        let mut free: HashSet<_> = taken.iter().copied().collect();
-        assert_eq!(free.len(), taken.len(), "handed out twice");
+        let (mut free, others) = taker.join().unwrap();
         for cache in [&cache, &others] {
-            while let Some(node) = pool.take(cache) {
-                assert!(free.insert(node), "node {node} was handed out twice");
-            }
+            free.extend(pool.take_all(cache, u32::MAX));
         }
-        assert_eq!(free.len() as u64, u64::from(CAPACITY) * 4, "a node was lost");
+        assert_all_once(free, CAPACITY * 4);
     });
 }
 
@@ -84,18 +91,12 @@ fn give_or_take() {
 #[test]
 fn the_last_nodes() {
     explore(bounded_when_quick(3), || {
-        let limit = u64::from(CAPACITY) + 1;
-        let pool = Arc::new(Pool::new(limit));
-        let drain = |pool: &Pool| {
-            let cache = ThreadCache::default();
-            std::iter::from_fn(|| pool.take(&cache)).collect::<Vec<_>>()
-        };
+        let pool = Pool::new(CAPACITY + 1);
+        let drain = |pool: &Pool| pool.take_all(&ThreadCache::default(), u32::MAX);
         let other = spawn_with(&pool, move |pool| drain(pool));
         let mut nodes = drain(&pool);
         nodes.extend(other.join().unwrap());
-        let count = nodes.len();
-        assert_eq!(nodes.into_iter().collect::<HashSet<_>>().len(), count, "handed out twice");
-        assert_eq!(count as u64, limit, "a node was lost");
+        assert_all_once(nodes, CAPACITY + 1);
     });
 }
 
@@ -103,22 +104,14 @@ fn the_last_nodes() {
 #[test]
 fn a_magazine_that_returns_to_the_top() {
     explore(bounded_when_quick(3), || {
-        let magazines = Arc::new(Segments::<Magazine>::new());
-        let stack = Arc::new(Stack::default());
-        for magazine in 0..3 {
-            stack.push(&magazines, magazine);
-        }
-        let other = spawn({
-            let (magazines, stack) = (Arc::clone(&magazines), Arc::clone(&stack));
-            move || stack.pop(&magazines)
-        });
-        let first = stack.pop(&magazines).unwrap();
-        let second = stack.pop(&magazines).unwrap();
-        stack.push(&magazines, first);
-        let mut held = vec![second];
-        held.extend(other.join().unwrap());
-        held.extend(std::iter::from_fn(|| stack.pop(&magazines)));
-        held.sort_unstable();
-        assert_eq!(held, [0, 1, 2], "every magazine has one holder");
+        let depot = Arc::new((Segments::<Magazine>::new(), Stack::default()));
+        let (magazines, stack) = &*depot;
+        (0..3).for_each(|magazine| stack.push(magazines, magazine));
+        let other = spawn_with(&depot, |(magazines, stack)| stack.pop(magazines));
+        let [first, second] = [0, 1].map(|_| stack.pop(magazines).unwrap());
+        stack.push(magazines, first);
+        let others = Option::into_iter(other.join().unwrap());
+        let left = std::iter::from_fn(|| stack.pop(magazines));
+        assert_all_once(others.chain(left).chain([second]), 3);
     });
 }

@@ -8,14 +8,7 @@
 //! them only the scenarios of two threads: more do not come to an end. Everything runs with the stand-in.
 
 /// Explored with the real epoch: not everything is built, and not all of the harness is used.
-#[cfg_attr(
-    all(tickwheel_loom, not(tickwheel_epoch_stand_in)),
-    expect(
-        dead_code,
-        unused_imports,
-        reason = "serves rooms that are not built with the real epoch"
-    )
-)]
+#[cfg_attr(crossbeam_loom, expect(dead_code, unused_imports, reason = "for rooms not built then"))]
 mod harness;
 
 /// What tests and fuzz targets use as well: see `tests/support/README.md`.
@@ -25,35 +18,34 @@ mod support {
     pub(super) mod ledger;
 }
 
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
-mod caller;
+mod engine;
 mod inbox;
 mod shard;
 mod stop;
 
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod clock;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod histogram;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod limit;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod magazine;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod moves;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod park;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod periodic;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod retired;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod state;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod status;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod swap;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;
-#[cfg(any(not(tickwheel_loom), tickwheel_epoch_stand_in))]
+#[cfg(not(crossbeam_loom))]
 mod world;

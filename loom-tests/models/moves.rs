@@ -1,34 +1,28 @@
 //! One node: a deadline that moves holds, wherever whoever moves it stops, and the timer fires once.
 
-use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn, spawn_with};
-use super::world::{Decided, World};
+use super::harness::{UNBOUNDED, bounded, bounded_when_quick, spawn_with};
+use super::world::{BARE, Decided, HELD, explore_timer};
 use crate::node::record::Rescheduled;
-use std::sync::Arc;
 
 /// After a confirmed move out the timer does not fire at its old deadline.
 #[test]
 fn moved_later_or_fire() {
-    explore(UNBOUNDED, || {
-        let world = World::new();
-        let timer = world.arm(0, 10, 1, false);
-        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 20));
+    explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
+        let mover = world.mover(1, timer, 20);
         let decided = world.due(timer, timer.mark, 10);
         let moved = mover.join().unwrap();
         assert_eq!(moved, if decided.fired() { Rescheduled::Gone } else { Rescheduled::Later });
         if !decided.fired() {
             assert_eq!(world.fire_the_rest(timer, decided.entries()), Some(20));
         }
-        world.finish();
     });
 }
 
 /// Two moves in a row: neither goes unnoticed, and the timer does not fire at an old deadline.
 #[test]
 fn moved_later_twice_or_fire() {
-    explore(bounded(4, 3), || {
-        let world = World::new();
-        let timer = world.arm(0, 10, 1, false);
-        let mover = spawn_with(&world, move |world| {
+    explore_timer(bounded(4, 3), BARE, 10, |world, timer| {
+        let mover = spawn_with(world, move |world| {
             [world.reschedule(1, timer, 20), world.reschedule(1, timer, 30)]
         });
         let mut decided = world.due(timer, timer.mark, 10);
@@ -53,7 +47,6 @@ fn moved_later_twice_or_fire() {
                 assert_eq!(world.fire_the_rest(timer, decided.entries()), Some(30));
             }
         }
-        world.finish();
     });
 }
 
@@ -61,10 +54,8 @@ fn moved_later_twice_or_fire() {
 /// its message: the timer fires, at its old deadline at the latest.
 #[test]
 fn moved_earlier_or_fire() {
-    explore(bounded_when_quick(3), || {
-        let world = World::new();
-        let timer = world.arm(0, 20, 1, false);
-        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
+    explore_timer(bounded_when_quick(3), BARE, 20, |world, timer| {
+        let mover = world.mover(1, timer, 10);
         // The other thread is not joined: it stands at any of its steps.
         let decided = world.due(timer, timer.mark, 20);
         let moved = mover.join().unwrap();
@@ -74,41 +65,34 @@ fn moved_earlier_or_fire() {
             other => panic!("{other:?}, because somebody moves it"),
         }
         assert_eq!(world.arrive(timer, moved, 10), None, "it has ended");
-        world.finish();
     });
 }
 
 /// The owner comes before both deadlines: when all have gone on, an entry lies at the new one, and only there.
 #[test]
 fn moved_earlier_or_looked_at() {
-    explore(bounded_when_quick(3), || {
-        let world = World::new();
-        let timer = world.arm(0, 20, 1, false);
-        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
+    explore_timer(bounded_when_quick(3), BARE, 20, |world, timer| {
+        let mover = world.mover(1, timer, 10);
         let decided = world.due(timer, timer.mark, 5);
         assert!(!decided.fired());
         let mut entries = decided.entries();
         entries.extend(world.arrive(timer, mover.join().unwrap(), 10));
         assert_eq!(world.fire_the_rest(timer, entries), Some(10));
-        world.finish();
     });
 }
 
 /// Two threads pull one timer in; the owner hears of the first while the second is at it, which may stop at any step.
 #[test]
 fn pulled_in_twice_or_arrived() {
-    explore(bounded(4, 3), || {
-        let world = World::new();
-        let timer = world.arm(0, 30, 1, false);
+    explore_timer(bounded(4, 3), BARE, 30, |world, timer| {
         let first = world.reschedule(0, timer, 20);
-        let second = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
+        let second = world.mover(1, timer, 10);
         let inserted = world.arrive(timer, first, 20);
         assert!(matches!(inserted, Some((10 | 20, _))), "inserted at {inserted:?}");
         assert!(!world.due(timer, timer.mark, 30).fired(), "the first entry is a zombie now");
         let mut entries = Vec::from_iter(inserted);
         entries.extend(world.arrive(timer, second.join().unwrap(), 10));
         assert_eq!(world.fire_the_rest(timer, entries), Some(10));
-        world.finish();
     });
 }
 
@@ -116,10 +100,8 @@ fn pulled_in_twice_or_arrived() {
 /// on nobody: the timer fires by its deadline at the latest, once its own message has arrived.
 #[test]
 fn pulled_in_or_pushed_out_again() {
-    explore(bounded(4, 3), || {
-        let world = World::new();
-        let timer = world.arm(0, 30, 1, false);
-        let pulling = spawn_with(&world, move |world| world.reschedule(1, timer, 10));
+    explore_timer(bounded(4, 3), BARE, 30, |world, timer| {
+        let pulling = world.mover(1, timer, 10);
         let pushed = world.reschedule(0, timer, 20);
         let inserted = world.arrive(timer, pushed, 20);
         let Some((tick @ (10 | 20), mark)) = inserted else { panic!("inserted as {inserted:?}") };
@@ -128,55 +110,41 @@ fn pulled_in_or_pushed_out_again() {
         let decided = if decided.fired() { decided } else { world.due(timer, mark, 20) };
         assert!(decided.fired(), "{decided:?} at 20");
         let _ = pulling.join().unwrap();
-        world.finish();
     });
 }
 
 /// A mover that loses lets go; the node is recycled once.
 #[test]
 fn move_or_cancel() {
-    explore(UNBOUNDED, || {
-        let world = World::new();
-        let timer = world.arm(0, 10, 1, false);
-        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 20));
+    explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
+        let mover = world.mover(1, timer, 20);
         assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
         assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
         assert_eq!(world.due(timer, timer.mark, 10), Decided::Dead);
-        world.finish();
     });
 }
 
 /// The mover comes last and recycles the node; its next payload is not written while the canceller reads the last one.
 #[test]
 fn recycled_by_the_mover_and_armed_again() {
-    explore(UNBOUNDED, || {
-        let world = World::new();
-        let timer = world.arm(0, 10, 1, false);
-        let mover = spawn_with(&world, move |world| {
+    explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
+        let mover = spawn_with(world, move |world| {
             let _ = world.reschedule(1, timer, 20);
-            world.arm(1, 10, 2, false)
+            world.arm(1, 10, 2)
         });
         assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
         let next = mover.join().unwrap();
         assert_eq!(world.cancel(0, next), Some(2), "the next timer is untouched");
-        world.finish();
     });
 }
 
 /// Concurrent moves: one of the confirmed deadlines holds.
 #[test]
 fn move_or_move_or_fire() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let timer = world.arm(0, 10, 1, false);
-        let movers: Vec<_> = [(1, 20), (2, 30)]
-            .map(|(thread, deadline)| {
-                let world = Arc::clone(&world);
-                spawn(move || world.reschedule(thread, timer, deadline))
-            })
-            .into();
+    explore_timer(bounded(4, 2), BARE, 10, |world, timer| {
+        let movers = [(1, 20), (2, 30)].map(|(thread, to)| world.mover(thread, timer, to));
         let decided = world.due(timer, timer.mark, 10);
-        let moved: Vec<_> = movers.into_iter().map(|mover| mover.join().unwrap()).collect();
+        let moved = movers.map(|mover| mover.join().unwrap());
         if decided.fired() {
             assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone], "fired though it was moved");
         } else {
@@ -186,21 +154,17 @@ fn move_or_move_or_fire() {
             let fired = world.fire_the_rest(timer, entries);
             assert!(matches!(fired, Some(20 | 30)), "ended as {fired:?}");
         }
-        world.finish();
     });
 }
 
 /// Two movers and the owner: fires at a confirmed deadline, never early, once.
 #[test]
 fn earlier_or_later_or_fire() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let timer = world.arm(0, 10, 1, false);
-        let earlier = spawn_with(&world, move |world| world.reschedule(1, timer, 5));
-        let later = spawn_with(&world, move |world| world.reschedule(2, timer, 30));
+    explore_timer(bounded(4, 2), BARE, 10, |world, timer| {
+        let movers = [(1, 5), (2, 30)].map(|(thread, to)| world.mover(thread, timer, to));
         let decided = world.due(timer, timer.mark, 10);
         let mut entries = decided.entries();
-        let (earlier, later) = (earlier.join().unwrap(), later.join().unwrap());
+        let [earlier, later] = movers.map(|mover| mover.join().unwrap());
         entries.extend(world.arrive(timer, earlier, 5));
         entries.extend(world.arrive(timer, later, 30));
         let rest = world.fire_the_rest(timer, entries);
@@ -210,21 +174,17 @@ fn earlier_or_later_or_fire() {
             Decided::Fired(deadline) => assert_eq!(deadline, 5),
             _ => {}
         }
-        world.finish();
     });
 }
 
 /// Mover, handle and canceller: node recycled once.
 #[test]
 fn move_or_drop_handle_or_cancel() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let timer = world.arm(0, 10, 1, true);
-        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, 20));
-        let holder = spawn_with(&world, move |world| world.release(2, timer));
+    explore_timer(bounded(4, 2), HELD, 10, |world, timer| {
+        let mover = world.mover(1, timer, 20);
+        let holder = spawn_with(world, move |world| world.release(2, timer));
         assert_eq!(world.cancel(0, timer), Some(1));
         assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
         holder.join().unwrap();
-        world.finish();
     });
 }

@@ -5,7 +5,8 @@
 //! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
 use super::harness::{
-    Bell, bounded, bounded_when_quick, explore, fence_for_all, spawn, spawn_with, yield_now,
+    Bell, Bound, JoinHandle, bounded, bounded_when_quick, explore, explore_as, fence_for_all,
+    name_of, spawn_with, yield_now,
 };
 use crate::park::{Wake, WakeState};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,15 +25,6 @@ struct Shard {
     rung: AtomicBool,
 }
 
-/// How a walk of the owner ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    /// Asleep until this tick.
-    Asleep(u64),
-    /// It did not fall asleep: something came up.
-    Awake,
-}
-
 impl Shard {
     fn new(ticks: &[u64]) -> Arc<Self> {
         Arc::new(Self {
@@ -47,7 +39,7 @@ impl Shard {
     /// The first message, for 5, has ended a sleep and is done with; the second one is for 6.
     fn after_a_call() -> Arc<Self> {
         let shard = Self::new(&[5, 6]);
-        assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
+        assert_eq!(shard.turn_and_sleep(), Some(FAR));
         shard.push(0);
         assert!(shard.bell.rings() == 1 && shard.wake_state.end_sleep());
         assert_eq!(shard.drain(), 5);
@@ -59,6 +51,11 @@ impl Shard {
         // ORDERING: Release, as the inbox publishes. It must not be this that saves the handshake.
         published.store(true, Ordering::Release);
         self.wake(self.wake_state.notify(*tick).wake);
+    }
+
+    /// Starts a thread that pushes a message.
+    fn pusher(self: &Arc<Self>, message: usize) -> JoinHandle<()> {
+        spawn_with(self, move |shard| shard.push(message))
     }
 
     fn wake(&self, wake: Wake) {
@@ -85,44 +82,50 @@ impl Shard {
     fn peek(&self) -> u64 {
         let seen = |(tick, published): &(u64, AtomicBool)| {
             // ORDERING: Acquire, as the reader of the inbox.
-            if published.load(Ordering::Acquire) { *tick } else { u64::MAX }
+            published.load(Ordering::Acquire).then_some(*tick)
         };
-        self.inbox.iter().map(seen).min().unwrap_or(u64::MAX)
+        self.inbox.iter().filter_map(seen).min().unwrap_or(u64::MAX)
     }
 
-    /// One turn and the attempt to sleep.
-    fn turn_and_sleep(&self) -> End {
-        let tick = self.drain().min(self.wake_state.inbox_due()).min(FAR);
-        if self.wake_state.begin_sleep(tick) { End::Asleep(tick) } else { End::Awake }
+    /// The attempt to sleep until `tick`; none if something came up.
+    fn sleep(&self, tick: u64) -> Option<u64> {
+        self.wake_state.begin_sleep(tick).then_some(tick)
+    }
+
+    /// One turn and the attempt to sleep: the tick until which the owner sleeps.
+    fn turn_and_sleep(&self) -> Option<u64> {
+        self.sleep(self.drain().min(self.wake_state.inbox_due()).min(FAR))
     }
 
     /// Everybody is joined: nothing is slept through.
-    fn assert_nothing_slept_through(&self, end: End) {
+    fn assert_nothing_slept_through(&self, asleep: Option<u64>) {
         let earliest = self.peek();
-        match end {
-            End::Asleep(until) if earliest < until => {
+        match asleep {
+            Some(until) if earliest < until => {
                 assert!(self.bell.rings() > 0, "slept through the message for {earliest}");
             }
-            End::Asleep(_) => {}
-            End::Awake => assert_eq!(self.drain(), earliest, "the next turn sees everything"),
+            Some(_) => {}
+            None => assert_eq!(self.drain(), earliest, "the next turn sees everything"),
         }
     }
 }
 
-fn push(shard: &Arc<Shard>, message: usize) -> super::harness::JoinHandle<()> {
-    let shard = Arc::clone(shard);
-    spawn(move || shard.push(message))
+/// Explores a shard whose inbox gets messages for these ticks.
+fn explore_shard<F>(bound: Bound, ticks: &'static [u64], scenario: F)
+where
+    F: Fn(&Arc<Shard>) + Send + Sync + 'static,
+{
+    explore_as(name_of(&scenario), bound, move || scenario(&Shard::new(ticks)));
 }
 
 /// No push is slept through.
 #[test]
 fn push_or_sleep() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[5]);
-        let pushing = push(&shard, 0);
-        let end = shard.turn_and_sleep();
+    explore_shard(bounded_when_quick(3), &[5], |shard| {
+        let pushing = shard.pusher(0);
+        let asleep = shard.turn_and_sleep();
         pushing.join().unwrap();
-        shard.assert_nothing_slept_through(end);
+        shard.assert_nothing_slept_through(asleep);
         assert!(shard.bell.rings() <= 1);
     });
 }
@@ -144,28 +147,26 @@ fn push_or_drain(is_light: bool) {
     fence_for_all(is_light);
     let shard = Shard::new(&[5, 7]);
     shard.push(0);
-    let pushing = push(&shard, 1);
+    let pushing = shard.pusher(1);
     // The first message is taken and done with: only the second one can end the sleep.
     shard.wake_state.begin_drain();
     // ORDERING: Acquire, as the reader of the inbox.
     let seen = shard.inbox[1].1.load(Ordering::Acquire);
-    let tick = if seen { 7 } else { FAR }.min(shard.wake_state.inbox_due());
-    let end = if shard.wake_state.begin_sleep(tick) { End::Asleep(tick) } else { End::Awake };
+    let asleep = shard.sleep(if seen { 7 } else { FAR }.min(shard.wake_state.inbox_due()));
     pushing.join().unwrap();
-    match end {
-        End::Asleep(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
-        End::Asleep(until) => assert_eq!(until, 7),
-        End::Awake => assert!(shard.wake_state.inbox_due() <= 7),
+    match asleep {
+        Some(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
+        Some(until) => assert_eq!(until, 7),
+        None => assert!(shard.wake_state.inbox_due() <= 7),
     }
 }
 
 /// The inbox's word lies one tick behind the message, and the owner goes to sleep until there.
 #[test]
 fn push_one_tick_before_the_word_or_sleep() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[5, 6]);
+    explore_shard(bounded_when_quick(3), &[5, 6], |shard| {
         shard.push(1);
-        let pushing = push(&shard, 0);
+        let pushing = shard.pusher(0);
         let asleep = shard.wake_state.begin_sleep(6);
         pushing.join().unwrap();
         assert!(!asleep || shard.bell.rings() == 1, "slept through the message for 5");
@@ -175,16 +176,14 @@ fn push_one_tick_before_the_word_or_sleep() {
 /// The owner sleeps out a short sleep and begins a longer one while a producer is on its way.
 #[test]
 fn push_or_sleep_twice() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[50]);
-        let pushing = push(&shard, 0);
-        let mut end = End::Awake;
-        if shard.wake_state.begin_sleep(10) {
+    explore_shard(bounded_when_quick(3), &[50], |shard| {
+        let pushing = shard.pusher(0);
+        let asleep = shard.sleep(10).and_then(|_| {
             let _ = shard.wake_state.end_sleep();
-            end = shard.turn_and_sleep();
-        }
+            shard.turn_and_sleep()
+        });
         pushing.join().unwrap();
-        shard.assert_nothing_slept_through(end);
+        shard.assert_nothing_slept_through(asleep);
     });
 }
 
@@ -192,10 +191,9 @@ fn push_or_sleep_twice() {
 /// Once a call has returned, nobody calls again.
 #[test]
 fn few_wakes_for_one_sleep() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[5, 6, 4]);
-        assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
-        let pushing = push(&shard, 0);
+    explore_shard(bounded_when_quick(3), &[5, 6, 4], |shard| {
+        assert_eq!(shard.turn_and_sleep(), Some(FAR));
+        let pushing = shard.pusher(0);
         shard.push(1);
         pushing.join().unwrap();
         let rings = shard.bell.rings();
@@ -210,11 +208,11 @@ fn few_wakes_for_one_sleep() {
 fn push_or_sleep_after_a_call() {
     explore(bounded_when_quick(3), || {
         let shard = Shard::after_a_call();
-        let pushing = push(&shard, 1);
-        let tick = shard.wake_state.inbox_due().min(FAR);
-        let asleep = shard.wake_state.begin_sleep(tick);
+        let pushing = shard.pusher(1);
+        let asleep = shard.sleep(shard.wake_state.inbox_due().min(FAR));
         pushing.join().unwrap();
-        assert!(!asleep || tick <= 6 || shard.bell.rings() == 2, "slept through the message for 6");
+        let in_time = asleep.is_none_or(|until| until <= 6) || shard.bell.rings() == 2;
+        assert!(in_time, "slept through the message for 6");
     });
 }
 
@@ -237,10 +235,9 @@ fn a_call_for_the_last_sleep_is_not_relied_on() {
 /// has not returned.
 #[test]
 fn a_stopped_producer_delays_nobody_else() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[5, 6]);
-        assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
-        let stopping = push(&shard, 0);
+    explore_shard(bounded_when_quick(3), &[5, 6], |shard| {
+        assert_eq!(shard.turn_and_sleep(), Some(FAR));
+        let stopping = shard.pusher(0);
         shard.push(1);
         // The other one has not been joined: it stands at any of its steps, the ring among them.
         // ORDERING: Relaxed: as where it is written.
@@ -253,10 +250,9 @@ fn a_stopped_producer_delays_nobody_else() {
 /// A message that is not due before the owner wakes by itself costs no wake.
 #[test]
 fn no_wake_for_what_can_wait() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[FAR, FAR + 1]);
-        assert_eq!(shard.turn_and_sleep(), End::Asleep(FAR));
-        let pushing = push(&shard, 0);
+    explore_shard(bounded_when_quick(3), &[FAR, FAR + 1], |shard| {
+        assert_eq!(shard.turn_and_sleep(), Some(FAR));
+        let pushing = shard.pusher(0);
         shard.push(1);
         pushing.join().unwrap();
         assert_eq!(shard.bell.rings(), 0);
@@ -270,24 +266,22 @@ fn no_wake_for_what_can_wait() {
 fn one_tick_decides() {
     explore(bounded_when_quick(3), || {
         for (tick, wakes) in [(FAR - 1, true), (FAR, false), (FAR + 1, false)] {
-            let shard = Shard::new(&[tick]);
-            assert!(shard.wake_state.begin_sleep(FAR));
-            assert_eq!(shard.wake_state.notify(tick).wake != Wake::NotNeeded, wakes, "{tick}");
-            // The inbox's word is low now, and its producer has stopped before its call.
-            assert_eq!(
-                shard.wake_state.notify(tick).wake != Wake::NotNeeded,
-                wakes,
-                "{tick} again"
-            );
-            assert_eq!(shard.wake_state.inbox_due(), tick, "what the next turn begins with");
+            let state = WakeState::new();
+            assert!(state.begin_sleep(FAR));
+            // The second time the inbox's word is low, and its producer has stopped before its call.
+            for again in [false, true] {
+                let needed = state.notify(tick).wake != Wake::NotNeeded;
+                assert_eq!(needed, wakes, "{tick}, again: {again}");
+            }
+            assert_eq!(state.inbox_due(), tick, "what the next turn begins with");
             // Of two messages the earlier one counts, by a tick.
-            let _ = shard.wake_state.notify(tick - 1);
-            assert_eq!(shard.wake_state.inbox_due(), tick - 1);
-            let _ = shard.wake_state.end_sleep();
+            let _ = state.notify(tick - 1);
+            assert_eq!(state.inbox_due(), tick - 1);
+            let _ = state.end_sleep();
             // The owner falls asleep unless something is due before its tick.
             for (until, sleeps) in [(tick - 2, true), (tick - 1, true), (tick, false)] {
-                assert_eq!(shard.wake_state.begin_sleep(until), sleeps, "until {until}");
-                let _ = shard.wake_state.end_sleep();
+                assert_eq!(state.begin_sleep(until), sleeps, "until {until}");
+                let _ = state.end_sleep();
             }
         }
     });
@@ -296,12 +290,11 @@ fn one_tick_decides() {
 /// With two producers: nothing slept through, at most one wake.
 #[test]
 fn two_push_or_sleep() {
-    explore(bounded(3, 2), || {
-        let shard = Shard::new(&[5, 7]);
-        let pushing = [push(&shard, 0), push(&shard, 1)];
-        let end = shard.turn_and_sleep();
+    explore_shard(bounded(3, 2), &[5, 7], |shard| {
+        let pushing = [shard.pusher(0), shard.pusher(1)];
+        let asleep = shard.turn_and_sleep();
         pushing.into_iter().for_each(|thread| thread.join().unwrap());
-        shard.assert_nothing_slept_through(end);
+        shard.assert_nothing_slept_through(asleep);
         assert!(shard.bell.rings() <= 2, "one wake for each producer at most");
     });
 }
@@ -309,9 +302,8 @@ fn two_push_or_sleep() {
 /// As the worker loop: look at the state after each turn, and only then sleep.
 #[test]
 fn stop_or_sleep() {
-    explore(bounded_when_quick(3), || {
-        let shard = Shard::new(&[]);
-        let stopping = spawn_with(&shard, move |shard| shard.stop());
+    explore_shard(bounded_when_quick(3), &[], |shard| {
+        let stopping = spawn_with(shard, move |shard| shard.stop());
         // ORDERING: Acquire, as the worker reads the engine's state.
         let stopped = || shard.stopped.load(Ordering::Acquire);
         let mut asleep = false;
@@ -322,8 +314,8 @@ fn stop_or_sleep() {
             if stopped() {
                 break;
             }
-            if shard.wake_state.begin_sleep(u64::MAX) {
-                asleep = true;
+            asleep = shard.wake_state.begin_sleep(u64::MAX);
+            if asleep {
                 break;
             }
         }
@@ -337,16 +329,13 @@ fn stop_or_sleep() {
 /// the owner once the wake has ended its sleep, although the words themselves are relaxed.
 #[test]
 fn a_wake_ends_a_real_sleep() {
-    explore(bounded_when_quick(2), || {
-        let shard = Shard::new(&[5]);
+    explore_shard(bounded_when_quick(2), &[5], |shard| {
         let channel = Arc::new(Channel::default());
-        let pushing = spawn({
-            let (shard, channel) = (Arc::clone(&shard), Arc::clone(&channel));
-            move || {
-                shard.push(0);
-                if shard.bell.rings() > 0 {
-                    channel.send();
-                }
+        let send = Arc::clone(&channel);
+        let pushing = spawn_with(shard, move |shard| {
+            shard.push(0);
+            if shard.bell.rings() > 0 {
+                send.send();
             }
         });
         let mut turns = 0;

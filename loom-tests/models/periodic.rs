@@ -2,129 +2,263 @@
 //!
 //! What is kept and what is handed to a call are two payloads; the [`World`] counts them, and the nodes.
 
-use super::caller::{FIRST, Owner, repeat};
-use super::harness::{bounded, explore, spawn, spawn_with};
+use super::harness::{
+    Bound, JoinHandle, Payload, bounded, explore, explore_as, name_of, spawn_with,
+};
 use super::world::{Decided, World};
-use crate::drive::Fate;
+use crate::drive::{Fate, Fired};
 use crate::node::periodic::Call;
 use crate::node::record::Rescheduled;
+use crate::node::table::Armed;
+use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::time::Repeat;
+use crate::time::{Deadline, MissedTicks, Period, Recurrence, Repeat, TickRate, Time};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A tick, in nanoseconds.
+const TICK: u64 = 2;
+/// The first deadline, and the length of the period, in ticks.
+const FIRST: u64 = 10;
+const SECOND: u64 = 2 * FIRST;
+
+fn repeat(payload: Payload) -> Repeat<Payload> {
+    let every = Duration::from_nanos(FIRST * TICK);
+    let period = Period::fixed_rate(every, MissedTicks::Skip).unwrap();
+    let first = Deadline { nominal: Time::from_nanos(FIRST * TICK), tick: FIRST };
+    let course = Recurrence::new(first, period, TickRate::new(TICK));
+    Repeat { payload, clone: Payload::clone, course }
+}
+
+/// The owner of one periodic timer: what it has called, and the entries that lie in its wheel.
+struct Owner {
+    world: Arc<World>,
+    timer: Armed,
+    /// Tick and mark.
+    entries: BTreeSet<(u64, u32)>,
+    /// The deadlines of the calls.
+    calls: Vec<u64>,
+    /// A call came later than the tick after the one for which everybody was joined, and than its deadline.
+    late: bool,
+    /// Set to 1 by a thread that has done what rules out another call for the present deadline.
+    over: Option<Arc<AtomicU64>>,
+}
+
+/// Explores what becomes of one periodic timer, with the payload 1.
+fn explore_owner<F>(bound: Bound, scenario: F)
+where
+    F: Fn(&World, &mut Owner) + Send + Sync + 'static,
+{
+    explore_as(name_of(&scenario), bound, move || {
+        let world = World::new();
+        let mut owner = Owner::new(&world);
+        scenario(&world, &mut owner);
+        drop(owner);
+        world.finish();
+    });
+}
+
+impl Owner {
+    fn new(world: &Arc<World>) -> Self {
+        let plan = repeat(world.payload(1));
+        let armed = world.table.arm_periodic(&world.caches[0], plan, world.payload(1), || ());
+        let timer = armed.unwrap();
+        let entries = BTreeSet::from([(FIRST, timer.mark)]);
+        let world = Arc::clone(world);
+        Self { world, timer, entries, calls: Vec::new(), late: false, over: None }
+    }
+
+    /// Starts a thread that cancels the timer.
+    fn canceller(&self, thread: usize) -> JoinHandle<Option<u64>> {
+        self.world.canceller(thread, self.timer)
+    }
+
+    /// Starts threads that move the timer, each to its tick.
+    fn movers<const N: usize>(&self, to: [u64; N]) -> [(u64, JoinHandle<Rescheduled>); N] {
+        let mut threads = 1..;
+        to.map(|to| (to, self.world.mover(threads.next().unwrap(), self.timer, to)))
+    }
+
+    /// Starts a thread after whose step no call for the present deadline may begin.
+    fn rules_out_calls<R: Send + 'static>(
+        &mut self,
+        step: impl FnOnce(&World, Armed) -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let over = Arc::new(AtomicU64::new(0));
+        self.over = Some(Arc::clone(&over));
+        let timer = self.timer;
+        spawn_with(&self.world, move |world| {
+            let answer = step(world, timer);
+            // ORDERING: Release pairs with the owner's Acquire.
+            over.store(1, Ordering::Release);
+            answer
+        })
+    }
+
+    /// Waits for movers, whose messages arrive.
+    fn join<const N: usize>(&mut self, movers: [(u64, JoinHandle<Rescheduled>); N]) {
+        for (to, mover) in movers {
+            let moved = mover.join().unwrap();
+            assert_ne!(moved, Rescheduled::Gone, "nobody ends the timer");
+            self.arrived(to, moved);
+        }
+    }
+
+    /// A move's message has arrived.
+    fn arrived(&mut self, deadline: u64, moved: Rescheduled) {
+        self.entries.extend(self.world.arrive(self.timer, moved, deadline));
+    }
+
+    fn due(&self, mark: u32, now: u64) -> Fate<Fired<Payload>> {
+        let (table, cache) = (&self.world.table, self.world.owners_cache());
+        table.due(cache, self.timer.index, mark, now, |_| ())
+    }
+
+    /// The entry is due at `now`.
+    fn fires(&self, mark: u32, now: u64) -> Fired<Payload> {
+        let Fate::Fire(fired) = self.due(mark, now) else { panic!("it is due") };
+        fired
+    }
+
+    fn confirm(&self, fired: Fired<Payload>, now: u64) -> Call<Payload> {
+        self.world.table.confirm_call(self.world.owners_cache(), fired, now)
+    }
+
+    fn abandon_call(&self) {
+        self.world.table.abandon_call(self.world.owners_cache(), self.timer.index);
+    }
+
+    /// Deals with the earliest entry, if it is due at `now`; false if none is.
+    fn step(&mut self, now: u64) -> bool {
+        let Some(&(tick, mark)) = self.entries.first().filter(|(tick, _)| *tick <= now) else {
+            return false;
+        };
+        self.entries.remove(&(tick, mark));
+        match self.due(mark, now) {
+            Fate::Drop => {}
+            Fate::Reinsert(tick) => drop(self.entries.insert((tick, mark))),
+            Fate::Fire(fired) => self.call(fired, now),
+        }
+        true
+    }
+
+    fn call(&mut self, fired: Fired<Payload>, now: u64) {
+        let generation = self.world.table.generation(fired.key);
+        assert!(fired.periodic && generation == self.timer.generation);
+        assert!(fired.deadline <= now, "early: {} at {now}", fired.deadline);
+        // ORDERING: Acquire pairs with the Release of who rules out the call.
+        let over = self.over.as_ref().is_some_and(|over| over.load(Ordering::Acquire) == 1);
+        match self.confirm(fired, now) {
+            Call::Begins(fired) => {
+                assert!(!over, "a call begins after what was to prevent it");
+                assert_eq!(fired.payload.id(), 1);
+                self.calls.push(fired.deadline);
+                self.late |= now > fired.deadline.max(FIRST + 1);
+                drop(fired);
+                let (table, cache) = (&self.world.table, self.world.owners_cache());
+                let ended = Time::from_nanos(now * TICK);
+                self.entries.extend(table.finish_call(cache, self.timer.index, ended));
+            }
+            Call::Moved(inserted) => self.entries.extend(inserted),
+            Call::Ended(_) => {}
+        }
+    }
+
+    fn run_to(&mut self, now: u64) {
+        let mut steps = 0;
+        while self.step(now) {
+            steps += 1;
+            assert!(steps < 20, "the owner does not come to rest: {:?}", self.entries);
+        }
+    }
+
+    fn run_through(&mut self, ticks: RangeInclusive<u64>) {
+        ticks.for_each(|now| self.run_to(now));
+    }
+
+    fn is_live(&self) -> bool {
+        let state = self.world.table.state(self.timer.index, self.timer.generation);
+        state.is_some_and(State::is_live)
+    }
+
+    /// The timer has been cancelled: it is called no more, and was called `most` times at most.
+    fn assert_ended(&mut self, most: usize) {
+        let calls = self.calls.len();
+        self.run_to(3 * FIRST);
+        assert!(self.calls.len() == calls && calls <= most, "called after its end");
+        assert!(!self.is_live());
+    }
+
+    /// Everybody is joined: others see the deadline a period after the last call, and the timer can be cancelled.
+    fn assert_in_time(&self) {
+        assert!(!self.late, "{:?}", self.calls);
+        let shown = self.world.table.deadline_of(self.timer.index, self.timer.generation);
+        assert_eq!(shown, self.calls.last().map(|last| last + FIRST));
+        assert_eq!(self.world.cancel(0, self.timer), Some(1));
+    }
+}
 
 /// The timer is cancelled while its owner is at any step of two calls.
 #[test]
 fn cancel_or_call() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let timer = owner.timer;
-        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
+    explore_owner(bounded(4, 2), |_, owner| {
+        let canceller = owner.canceller(1);
         owner.run_to(FIRST);
-        owner.run_to(2 * FIRST);
+        owner.run_to(SECOND);
         assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
-        let calls = owner.calls.len();
-        owner.run_to(3 * FIRST);
-        assert_eq!(owner.calls.len(), calls, "called after its end");
-        assert!(!owner.is_live());
-        drop(owner);
-        world.finish();
+        owner.assert_ended(2);
     });
 }
 
 /// As above, for two cancellers, one of which gets the payload.
 #[test]
 fn cancel_or_cancel_or_call() {
-    explore(bounded(3, 1), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let cancellers = [1, 2].map(|thread| {
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            spawn(move || world.cancel(thread, timer).is_some())
-        });
+    explore_owner(bounded(3, 1), |_, owner| {
+        let cancellers = [1, 2].map(|thread| owner.canceller(thread));
         owner.run_to(FIRST);
-        let won = cancellers.map(|canceller| canceller.join().unwrap());
+        let won = cancellers.map(|canceller| canceller.join().unwrap().is_some());
         assert!(won[0] ^ won[1], "exactly one canceller wins");
-        owner.run_to(3 * FIRST);
-        assert!(owner.calls.len() <= 1 && !owner.is_live());
-        drop(owner);
-        world.finish();
+        owner.assert_ended(1);
     });
 }
 
 /// Whoever knows of a cancel knows that no call begins any more.
 #[test]
 fn no_call_begins_after_a_cancel() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let over = Arc::new(AtomicU64::new(0));
-        let canceller = spawn({
-            let (world, timer, over) = (Arc::clone(&world), owner.timer, Arc::clone(&over));
-            move || {
-                assert_eq!(world.cancel(1, timer), Some(1));
-                // ORDERING: Release pairs with the Acquire below.
-                over.store(1, Ordering::Release);
-            }
-        });
-        owner.before_the_call = Some(over);
+    explore_owner(bounded(4, 2), |_, owner| {
+        let canceller = owner.rules_out_calls(|world, timer| world.cancel(1, timer));
         owner.run_to(FIRST);
-        canceller.join().unwrap();
+        assert_eq!(canceller.join().unwrap(), Some(1));
         owner.run_to(3 * FIRST);
-        drop(owner);
-        world.finish();
     });
 }
 
 /// Whoever knows of a move knows that no call begins for the deadline that it has moved away from.
 #[test]
 fn no_call_begins_at_the_old_deadline_after_a_move() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let moved = Arc::new(AtomicU64::new(0));
-        let mover = spawn({
-            let (world, timer, moved) = (Arc::clone(&world), owner.timer, Arc::clone(&moved));
-            move || {
-                let answer = world.reschedule(1, timer, 2 * FIRST);
-                // ORDERING: Release pairs with the owner's Acquire.
-                moved.store(1, Ordering::Release);
-                answer
-            }
-        });
-        owner.before_the_call = Some(moved);
+    explore_owner(bounded(4, 2), |_, owner| {
+        let mover = owner.rules_out_calls(|world, timer| world.reschedule(1, timer, SECOND));
         owner.run_to(FIRST);
-        owner.before_the_call = None;
-        owner.arrived(2 * FIRST, &mover.join().unwrap());
-        owner.run_to(2 * FIRST);
-        assert_eq!(owner.calls.last(), Some(&(2 * FIRST)));
-        assert_eq!(world.cancel(0, owner.timer), Some(1));
-        drop(owner);
-        world.finish();
+        owner.over = None;
+        owner.arrived(SECOND, mover.join().unwrap());
+        owner.run_to(SECOND);
+        assert_eq!(owner.calls.last(), Some(&SECOND));
+        owner.assert_in_time();
     });
 }
 
 /// The deadlines of all calls up to four periods, when the timer is moved to `to` around the first one.
 fn moved_around_the_first_call(to: u64, expected: &'static [&'static [u64]]) {
-    let moved = Arc::new(move || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let timer = owner.timer;
-        let mover = spawn_with(&world, move |world| world.reschedule(1, timer, to));
+    explore_owner(bounded(4, 2), move |_, owner| {
+        let mover = owner.movers([to]);
         owner.run_to(FIRST);
-        let moved = mover.join().unwrap();
-        assert!(matches!(moved, Rescheduled::Later | Rescheduled::Earlier { .. }));
-        owner.arrived(to, &moved);
-        for now in FIRST..=4 * FIRST {
-            owner.run_to(now);
-        }
-        assert!(expected.contains(&&*owner.calls) && !owner.late, "{:?}", owner.calls);
-        assert_eq!(owner.shown(), owner.calls.last().map(|last| last + FIRST));
-        assert_eq!(world.cancel(0, owner.timer), Some(1));
-        drop(owner);
-        world.finish();
+        owner.join(mover);
+        owner.run_through(FIRST..=4 * FIRST);
+        assert!(expected.contains(&&*owner.calls), "{:?}", owner.calls);
+        owner.assert_in_time();
     });
-    explore(bounded(4, 2), move || moved());
 }
 
 /// A move that was confirmed holds, whether it comes before the call, within it or after it.
@@ -148,56 +282,32 @@ fn moved_to_where_it_was_or_call() {
 /// Two movers and the owner: a confirmed deadline holds, and none makes two calls.
 #[test]
 fn move_or_move_or_call() {
-    explore(bounded(2, 1), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let movers = [(1, 13), (2, 17)].map(|(thread, to)| {
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            (to, spawn(move || world.reschedule(thread, timer, to)))
-        });
+    explore_owner(bounded(2, 1), |_, owner| {
+        let movers = owner.movers([13, 17]);
         owner.run_to(FIRST);
-        for (to, mover) in movers {
-            let moved = mover.join().unwrap();
-            assert_ne!(moved, Rescheduled::Gone);
-            owner.arrived(to, &moved);
-        }
-        for now in FIRST..=18 {
-            owner.run_to(now);
-        }
-        let calls = match *owner.calls {
-            [10, ref rest @ ..] => rest,
-            ref all => all,
-        };
-        assert!(matches!(calls, [13] | [17]) && !owner.late, "{:?}", owner.calls);
-        assert_eq!(owner.shown(), owner.calls.last().map(|last| last + FIRST));
-        assert_eq!(world.cancel(0, owner.timer), Some(1));
-        drop(owner);
-        world.finish();
+        owner.join(movers);
+        owner.run_through(FIRST..=18);
+        let calls = owner.calls.strip_prefix(&[10]).unwrap_or(&owner.calls);
+        assert!(matches!(calls, [13] | [17]), "{:?}", owner.calls);
+        owner.assert_in_time();
     });
 }
 
 /// One thread moves the timer twice: the second deadline holds, though nothing in the state tells the two apart.
 #[test]
 fn moved_twice_or_call() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
+    explore_owner(bounded(4, 2), |_, owner| {
         let timer = owner.timer;
-        let mover = spawn_with(&world, move |world| {
+        let mover = spawn_with(&owner.world, move |world| {
             [13, 17].map(|to| (to, world.reschedule(1, timer, to)))
         });
         owner.run_to(FIRST);
         for (to, moved) in mover.join().unwrap() {
-            owner.arrived(to, &moved);
+            owner.arrived(to, moved);
         }
-        for now in FIRST..=18 {
-            owner.run_to(now);
-        }
-        assert!(matches!(*owner.calls, [17] | [10, 17]) && !owner.late, "{:?}", owner.calls);
-        assert_eq!(owner.shown(), Some(17 + FIRST));
-        assert_eq!(world.cancel(0, owner.timer), Some(1));
-        drop(owner);
-        world.finish();
+        owner.run_through(FIRST..=18);
+        assert!(matches!(*owner.calls, [17] | [10, 17]), "{:?}", owner.calls);
+        owner.assert_in_time();
     });
 }
 
@@ -205,81 +315,53 @@ fn moved_twice_or_call() {
 /// owner sees the deadline.
 #[test]
 fn move_or_move_to_the_past_or_call() {
-    explore(bounded(2, 1), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let movers = [(1, 4), (2, 6)].map(|(thread, to)| {
-            let (world, timer) = (Arc::clone(&world), owner.timer);
-            (to, spawn(move || world.reschedule(thread, timer, to)))
-        });
+    explore_owner(bounded(2, 1), |world, owner| {
+        let movers = owner.movers([4, 6]);
         owner.run_to(FIRST);
-        for (to, mover) in movers {
-            owner.arrived(to, &mover.join().unwrap());
-        }
+        owner.join(movers);
         owner.run_to(FIRST + 1);
         let times = |to| owner.calls.iter().filter(|&&call| call == to).count();
         let once = [4, 6, 10].iter().all(|&to| times(to) <= 1);
         assert!(once && times(4) + times(6) > 0, "{:?}", owner.calls);
         assert_eq!(world.cancel(0, owner.timer), Some(1));
-        drop(owner);
-        world.finish();
     });
 }
 
 /// A canceller and a mover: no call after the cancel, one call at most.
 #[test]
 fn cancel_or_move_or_call() {
-    explore(bounded(3, 1), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let timer = owner.timer;
-        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
-        let mover = spawn_with(&world, move |world| world.reschedule(2, timer, 15));
+    explore_owner(bounded(3, 1), |_, owner| {
+        let canceller = owner.canceller(1);
+        let mover = owner.world.mover(2, owner.timer, 15);
         owner.run_to(FIRST);
         assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
-        owner.arrived(15, &mover.join().unwrap());
-        let calls = owner.calls.len();
-        owner.run_to(3 * FIRST);
-        assert!(owner.calls.len() == calls && calls <= 1, "called after its end");
-        drop(owner);
-        world.finish();
+        owner.arrived(15, mover.join().unwrap());
+        owner.assert_ended(1);
     });
 }
 
 /// A call, then the end of the shard, while somebody cancels.
 #[test]
 fn cancel_or_call_and_stop() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
-        let timer = owner.timer;
-        let canceller = spawn_with(&world, move |world| world.cancel(1, timer).is_some());
+    explore_owner(bounded(4, 2), |world, owner| {
+        let canceller = owner.canceller(1);
         owner.run_to(FIRST);
-        let mut returned = Vec::new();
-        world.table.return_all(world.owners_cache(), |fired| returned.push(fired.payload.id()));
-        let cancelled = canceller.join().unwrap();
+        let returned = world.stop();
+        let cancelled = canceller.join().unwrap().is_some();
         assert_eq!(returned, if cancelled { vec![] } else { vec![1] }, "exactly one of the two");
-        drop(owner);
-        world.finish();
     });
 }
 
 /// The end of the shard comes upon a call that was prepared and never made.
 #[test]
 fn cancel_or_a_call_that_is_given_up() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let owner = Owner::new(&world);
-        let timer = owner.timer;
-        let canceller = spawn_with(&world, move |world| world.cancel(1, timer).is_some());
-        let (table, cache, timer) = (&world.table, world.owners_cache(), owner.timer);
-        drop(table.due(cache, timer.index, timer.mark, FIRST, |_| ()));
-        table.abandon_call(cache, timer.index);
-        let mut returned = Vec::new();
-        table.return_all(cache, |fired| returned.push(fired.payload.id()));
-        assert!(canceller.join().unwrap() ^ (returned == [1]), "exactly one of the two wins");
-        drop(owner);
-        world.finish();
+    explore_owner(bounded(4, 2), |world, owner| {
+        let canceller = owner.canceller(1);
+        drop(owner.due(owner.timer.mark, FIRST));
+        owner.abandon_call();
+        let returned = world.stop();
+        let cancelled = canceller.join().unwrap().is_some();
+        assert!(cancelled ^ (returned == [1]), "exactly one of the two wins");
     });
 }
 
@@ -288,17 +370,13 @@ fn cancel_or_a_call_that_is_given_up() {
 fn cancel_or_a_clone_that_panics() {
     explore(bounded(4, 2), || {
         let world = World::new();
-        let plan = Repeat {
-            clone: |_| std::panic::resume_unwind(Box::new(())),
-            ..repeat(world.payload(1))
-        };
+        let clone = |_: &Payload| std::panic::resume_unwind(Box::new(()));
+        let plan = Repeat { clone, ..repeat(world.payload(1)) };
         let timer = world.table.arm_periodic(&world.caches[0], plan, world.payload(1), || ());
         let timer = timer.unwrap();
-        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
-        let fate = world.table.due(world.owners_cache(), timer.index, timer.mark, FIRST, |_| ());
-        assert!(
-            matches!(fate, Fate::Reinsert(tick) if tick == 2 * FIRST) || matches!(fate, Fate::Drop)
-        );
+        let canceller = world.canceller(1, timer);
+        let decided = world.due(timer, timer.mark, FIRST);
+        assert!(matches!(decided, Decided::Again(SECOND, _) | Decided::Dead), "{decided:?}");
         assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
         world.finish();
     });
@@ -307,19 +385,15 @@ fn cancel_or_a_clone_that_panics() {
 /// The node's next timer is not touched by what is left of a periodic one.
 #[test]
 fn recycled_and_armed_again_during_a_call() {
-    explore(bounded(3, 1), || {
-        let world = World::new();
-        let mut owner = Owner::new(&world);
+    explore_owner(bounded(3, 1), |world, owner| {
         let timer = owner.timer;
-        let other = spawn_with(&world, move |world| {
+        let other = spawn_with(&owner.world, move |world| {
             assert_eq!(world.cancel(1, timer), Some(1));
-            world.arm(1, 7, 2, false)
+            world.arm(1, 7, 2)
         });
         owner.run_to(FIRST);
         let next = other.join().unwrap();
-        assert!(matches!(world.due(next, next.mark, 7), Decided::Fired(7)));
-        drop(owner);
-        world.finish();
+        assert_eq!(world.due(next, next.mark, 7), Decided::Fired(7));
     });
 }
 
@@ -327,46 +401,34 @@ fn recycled_and_armed_again_during_a_call() {
 /// next timer there.
 #[test]
 fn winner_lets_go_or_recycled_by_the_owner() {
-    explore(bounded(4, 3), || {
-        let world = World::new();
-        let owner = Owner::new(&world);
-        let timer = owner.timer;
-        let (table, cache) = (&world.table, world.owners_cache());
-        let Fate::Fire(fired) = table.due(cache, timer.index, timer.mark, FIRST, |_| ()) else {
-            panic!("it is due");
-        };
-        let canceller = spawn_with(&world, move |world| world.cancel(1, timer));
+    explore_owner(bounded(4, 3), |world, owner| {
+        let fired = owner.fires(owner.timer.mark, FIRST);
+        let canceller = owner.canceller(1);
         drop(fired);
-        table.abandon_call(cache, timer.index);
+        owner.abandon_call();
         // In the same node, if the owner was the last to let go.
-        let next = table.arm(cache, 7, world.payload(2), false, || ()).unwrap();
-        assert!(matches!(world.due(next, next.mark, 7), Decided::Fired(7)));
+        let next = world.table.arm(world.owners_cache(), 7, world.payload(2), false, || ());
+        let next = next.unwrap();
+        assert_eq!(world.due(next, next.mark, 7), Decided::Fired(7));
         assert_eq!(canceller.join().unwrap(), Some(1));
-        drop(owner);
-        world.finish();
     });
 }
 
 /// No call begins a tick before its deadline, also if the timer is moved by one tick just before.
 #[test]
 fn one_tick_decides() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let owner = Owner::new(&world);
-        let (timer, table, cache) = (owner.timer, &world.table, world.owners_cache());
-        let due = |mark, now| table.due(cache, timer.index, mark, now, |_| ());
-        assert!(matches!(due(timer.mark, FIRST - 1), Fate::Reinsert(FIRST)));
-        let Fate::Fire(fired) = due(timer.mark, FIRST) else { panic!("it is due") };
+    explore_owner(bounded(4, 2), |world, owner| {
+        let timer = owner.timer;
+        assert!(matches!(owner.due(timer.mark, FIRST - 1), Fate::Reinsert(FIRST)));
+        let fired = owner.fires(timer.mark, FIRST);
         let _ = world.reschedule(1, timer, FIRST + 1);
-        let Call::Moved(Some((tick, mark))) = table.confirm_call(cache, fired, FIRST) else {
+        let Call::Moved(Some((tick, mark))) = owner.confirm(fired, FIRST) else {
             panic!("it was moved before the call");
         };
         assert_eq!(tick, FIRST + 1);
-        let Fate::Fire(fired) = due(mark, FIRST + 1) else { panic!("it is due") };
-        assert!(matches!(table.confirm_call(cache, fired, FIRST + 1), Call::Begins(_)));
+        let fired = owner.fires(mark, FIRST + 1);
+        assert!(matches!(owner.confirm(fired, FIRST + 1), Call::Begins(_)));
         assert_eq!(world.cancel(1, timer), Some(1));
-        table.abandon_call(cache, timer.index);
-        drop(owner);
-        world.finish();
+        owner.abandon_call();
     });
 }

@@ -3,7 +3,7 @@
 //! The engine's memory is a [`Probe`]: each handle reads it before it counts itself as dropped, and the thread that
 //! frees the engine writes it. A free that is not ordered behind every handle is a read and a write without an order.
 
-use super::harness::{Probe, UNBOUNDED, bounded, explore, spawn};
+use super::harness::{Probe, UNBOUNDED, bounded, explore, spawn_with};
 use crate::engine::retired::{Retired, RetiredEngines, TimerCount};
 use crate::shard::handle::ThreadState;
 use std::sync::Arc;
@@ -83,10 +83,7 @@ fn drop_the_handle_or_the_timer() {
     explore(UNBOUNDED, || {
         let (engine, retired) = (Engine::new(2, 1), RetiredEngines::new());
         engine.make(0);
-        let dropper = spawn({
-            let engine = Arc::clone(&engine);
-            move || engine.leave(1)
-        });
+        let dropper = spawn_with(&engine, |engine| engine.leave(1));
         engine.drop_timer(&retired);
         dropper.join().unwrap();
         engine.assert_freed_once(&retired);
@@ -98,18 +95,16 @@ fn drop_the_handle_or_the_timer() {
 #[test]
 fn make_a_handle_or_drop_the_other_timer() {
     explore(UNBOUNDED, || {
-        let (engine, retired) = (Engine::new(2, 2), Arc::new(RetiredEngines::new()));
-        let maker = spawn({
-            let (engine, retired) = (Arc::clone(&engine), Arc::clone(&retired));
-            move || {
-                engine.make(1);
-                engine.drop_timer(&retired);
-                engine.leave(1);
-            }
+        let both = Arc::new((Engine::new(2, 2), RetiredEngines::new()));
+        let (engine, retired) = &*both;
+        let maker = spawn_with(&both, |(engine, retired)| {
+            engine.make(1);
+            engine.drop_timer(retired);
+            engine.leave(1);
         });
-        engine.drop_timer(&retired);
+        engine.drop_timer(retired);
         maker.join().unwrap();
-        engine.assert_freed_once(&retired);
+        engine.assert_freed_once(retired);
     });
 }
 
@@ -118,24 +113,20 @@ fn make_a_handle_or_drop_the_other_timer() {
 #[test]
 fn drop_two_handles_or_collect() {
     explore(bounded(3, 2), || {
-        let (first, second) = (Engine::new(3, 1), Engine::new(1, 1));
-        let retired = Arc::new(RetiredEngines::new());
+        let all = Arc::new((Engine::new(3, 1), RetiredEngines::new()));
+        let ((first, retired), second) = (&*all, Engine::new(1, 1));
         first.make(0);
         first.make(0);
-        first.drop_timer(&retired);
-        let droppers: Vec<_> = [1, 2]
-            .into_iter()
-            .map(|thread| {
-                let (engine, retired) = (Arc::clone(&first), Arc::clone(&retired));
-                spawn(move || {
-                    engine.leave(thread);
-                    retired.collect(None);
-                })
+        first.drop_timer(retired);
+        let droppers = [1, 2].map(|thread| {
+            spawn_with(&all, move |(engine, retired)| {
+                engine.leave(thread);
+                retired.collect(None);
             })
-            .collect();
-        second.drop_timer(&retired);
+        });
+        second.drop_timer(retired);
         droppers.into_iter().for_each(|dropper| dropper.join().unwrap());
-        first.assert_freed_once(&retired);
-        second.assert_freed_once(&retired);
+        first.assert_freed_once(retired);
+        second.assert_freed_once(retired);
     });
 }

@@ -1,6 +1,6 @@
 //! Where an engine stands: whoever sees it started sees what was set up before.
 
-use super::harness::{Probe, UNBOUNDED, explore, spawn};
+use super::harness::{Probe, UNBOUNDED, explore, spawn_with};
 use crate::engine::inner::{EngineStatus, Phase};
 use std::sync::Arc;
 
@@ -8,13 +8,11 @@ use std::sync::Arc;
 #[test]
 fn started_means_set_up() {
     explore(UNBOUNDED, || {
-        let (status, set_up) = (Arc::new(EngineStatus::new(1)), Arc::new(Probe::new()));
-        let starting = spawn({
-            let (status, set_up) = (Arc::clone(&status), Arc::clone(&set_up));
-            move || {
-                set_up.set(1);
-                status.set(Phase::Started);
-            }
+        let engine = Arc::new((EngineStatus::new(1), Probe::new()));
+        let (status, set_up) = &*engine;
+        let starting = spawn_with(&engine, |(status, set_up)| {
+            set_up.set(1);
+            status.set(Phase::Started);
         });
         // Each of them is the first to see it in some execution.
         if status.is(Phase::Started) || status.phase() == Phase::Started {

@@ -1,10 +1,10 @@
-//! What the scenarios about one node share: a table with room for a few nodes, the threads' thread caches, and an
+//! What the scenarios about nodes share: a table with room for a few nodes, the threads' thread caches, and an
 //! owner that decides about entries by hand.
 //!
 //! At the end every node must be free, once: a node that was recycled twice is handed out twice, and one
 //! that was lost is missing.
 
-use super::harness::{Ledger, Payload};
+use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
 use crate::drive::Fate;
 use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::record::Rescheduled;
@@ -13,21 +13,44 @@ use crate::state::Phase;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Nodes in the table: two magazines under loom.
-const NODES: u64 = 2 * CAPACITY as u64;
+/// Nodes in the table, if the scenario does not say: two magazines under loom.
+const NODES: u32 = 2 * CAPACITY;
 /// The threads of a scenario, and so its thread caches; the owner's is the last.
 const OWNER: usize = 3;
 
 pub(super) struct World {
     pub(super) table: Table<Payload>,
     pub(super) caches: [ThreadCache; OWNER + 1],
+    nodes: u32,
     ledger: Arc<Ledger>,
+}
+
+/// A timer without a handle, and one whose handle holds its node.
+pub(super) const BARE: bool = false;
+pub(super) const HELD: bool = true;
+
+/// Explores what becomes of one timer, which is armed for tick `deadline` with the payload 1.
+pub(super) fn explore_timer<F>(bound: Bound, held: bool, deadline: u64, scenario: F)
+where
+    F: Fn(&Arc<World>, Armed) + Send + Sync + 'static,
+{
+    explore_as(name_of(&scenario), bound, move || {
+        let world = World::new();
+        let timer = world.try_arm(0, deadline, 1, held).unwrap();
+        scenario(&world, timer);
+        world.finish();
+    });
 }
 
 impl World {
     pub(super) fn new() -> Arc<Self> {
+        Self::with_nodes(NODES)
+    }
+
+    pub(super) fn with_nodes(nodes: u32) -> Arc<Self> {
         let caches = std::array::from_fn(|_| ThreadCache::default());
-        Arc::new(Self { table: Table::new(0, NODES), caches, ledger: Ledger::of_payloads() })
+        let table = Table::new(0, u64::from(nodes));
+        Arc::new(Self { table, caches, nodes, ledger: Ledger::of_payloads() })
     }
 
     pub(super) fn payload(&self, id: u64) -> Payload {
@@ -38,9 +61,12 @@ impl World {
         &self.caches[OWNER]
     }
 
-    pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Armed {
-        let payload = self.ledger.payload(id);
-        self.table.arm(&self.caches[thread], deadline, payload, held, || ()).unwrap()
+    fn try_arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Option<Armed> {
+        self.table.arm(&self.caches[thread], deadline, self.payload(id), held, || ()).ok()
+    }
+
+    pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64) -> Armed {
+        self.try_arm(thread, deadline, id, false).expect("a node is free")
     }
 
     pub(super) fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {
@@ -49,12 +75,45 @@ impl World {
             .map(|payload| payload.id())
     }
 
+    /// The handle cancels, if it can, and goes; what it took.
+    pub(super) fn cancel_and_release(&self, thread: usize, timer: Armed) -> Option<u64> {
+        let taken = self.table.cancel_held(&self.caches[thread], timer.index);
+        self.release(thread, timer);
+        taken.map(|payload| payload.id())
+    }
+
     pub(super) fn reschedule(&self, thread: usize, timer: Armed, deadline: u64) -> Rescheduled {
         self.table.reschedule(&self.caches[thread], timer.index, timer.generation, deadline)
     }
 
     pub(super) fn release(&self, thread: usize, timer: Armed) {
         self.table.release(&self.caches[thread], timer.index);
+    }
+
+    /// Starts a thread that cancels the timer.
+    pub(super) fn canceller(
+        self: &Arc<Self>,
+        thread: usize,
+        timer: Armed,
+    ) -> JoinHandle<Option<u64>> {
+        spawn_with(self, move |world| world.cancel(thread, timer))
+    }
+
+    /// Starts a thread that moves the timer.
+    pub(super) fn mover(
+        self: &Arc<Self>,
+        thread: usize,
+        timer: Armed,
+        to: u64,
+    ) -> JoinHandle<Rescheduled> {
+        spawn_with(self, move |world| world.reschedule(thread, timer, to))
+    }
+
+    /// The owner returns what is pending, as a stop does.
+    pub(super) fn stop(&self) -> Vec<u64> {
+        let mut returned = Vec::new();
+        self.table.return_all(self.owners_cache(), |it| returned.push(it.payload.id()));
+        returned
     }
 
     /// The owner decides about an entry: the deadline it fired with, or when to look again, or neither.
@@ -106,12 +165,12 @@ impl World {
     pub(super) fn finish(self: Arc<Self>) {
         let Some(world) = Arc::into_inner(self) else { panic!("a thread is not joined") };
         let mut free = HashSet::new();
-        for cache in &world.caches {
-            while let Ok(armed) = world.table.arm(cache, 0, world.ledger.payload(0), false, || ()) {
+        for thread in 0..=OWNER {
+            while let Some(armed) = world.try_arm(thread, 0, 0, false) {
                 assert!(free.insert(armed.index), "node {} was recycled twice", armed.index);
             }
         }
-        assert_eq!(free.len() as u64, NODES, "a node was not recycled");
+        assert_eq!(free.len(), world.nodes as usize, "a node was not recycled");
         let ledger = Arc::clone(&world.ledger);
         drop(world);
         ledger.assert_all_dropped();

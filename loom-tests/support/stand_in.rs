@@ -12,6 +12,7 @@
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::cell::UnsafeCell;
 use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,21 +26,17 @@ pub(crate) fn check_the_next_domain() {
 }
 
 #[derive(Debug)]
-pub(crate) struct Domain {
-    book: Arc<Book>,
-    checked: bool,
-}
+pub(crate) struct Domain(Arc<Book>);
 
 /// A thread's place in a domain.
 #[derive(Debug)]
-pub(crate) struct Participant {
-    book: Arc<Book>,
-    checked: bool,
-}
+pub(crate) struct Participant(Arc<Book>);
 
 /// What is known about guards and retired boxes. The lock is never held across anything that loom schedules.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 struct Book {
+    /// Whether a model has asked for this domain.
+    checked: bool,
     pages: Mutex<Pages>,
     /// Carries what was done before a retirement to whoever pins after it, and to the box's heir.
     retirements: AtomicUsize,
@@ -50,11 +47,11 @@ struct Book {
 #[derive(Default, Debug)]
 struct Pages {
     /// The guards that exist, each by the number of pins and retirements before it.
-    guards: Vec<usize>,
+    guards: BTreeSet<usize>,
     retired: Vec<Retired>,
-    dead: Vec<usize>,
+    dead: BTreeSet<usize>,
     /// The boxes that have been announced ([`Domain::serves_again`]).
-    uses: Vec<(usize, Arc<Uses>)>,
+    uses: BTreeMap<usize, Arc<Uses>>,
     /// Pins and retirements so far.
     steps: usize,
 }
@@ -85,7 +82,6 @@ unsafe impl Sync for Uses {}
 pub(crate) struct Guard {
     book: Arc<Book>,
     since: usize,
-    checked: bool,
 }
 
 impl Book {
@@ -94,7 +90,7 @@ impl Book {
     }
 
     fn uses_of(&self, address: usize) -> Option<Arc<Uses>> {
-        self.pages().uses.iter().find(|it| it.0 == address).map(|it| Arc::clone(&it.1))
+        self.pages().uses.get(&address).cloned()
     }
 
     fn note_use(&self, address: usize) {
@@ -103,16 +99,13 @@ impl Book {
 
     /// Gives every box to its heir that no guard protects.
     fn reclaim(&self) {
-        let expired: Vec<_> = {
-            let mut pages = self.pages();
-            let oldest = pages.guards.iter().copied().min().unwrap_or(usize::MAX);
-            let retired = std::mem::take(&mut pages.retired);
-            let (expired, kept) = retired.into_iter().partition(|it| it.since < oldest);
-            pages.retired = kept;
-            let expired: Vec<Retired> = expired;
-            pages.dead.extend(expired.iter().map(|it| it.address));
-            expired
-        };
+        let mut pages = self.pages();
+        let oldest = pages.guards.first().copied().unwrap_or(usize::MAX);
+        let retired = std::mem::take(&mut pages.retired);
+        let (expired, kept): (Vec<_>, _) = retired.into_iter().partition(|it| it.since < oldest);
+        pages.retired = kept;
+        pages.dead.extend(expired.iter().map(|it| it.address));
+        drop(pages);
         if !expired.is_empty() {
             // ORDERING: Acquire pairs with the Release in `Guard::drop`, that of the guard that retired the box too:
             // what was done to the box comes before its heir. [P27]
@@ -127,31 +120,27 @@ impl Book {
 
 impl Domain {
     pub(crate) fn new() -> Self {
-        let (retirements, departures) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let book = Book { pages: Mutex::default(), retirements, departures };
-        Self { book: Arc::new(book), checked: CHECK_THE_NEXT.take() }
+        Self(Arc::new(Book { checked: CHECK_THE_NEXT.take(), ..Book::default() }))
     }
 
     pub(crate) fn register(&self) -> Participant {
-        Participant { book: Arc::clone(&self.book), checked: self.checked }
+        Participant(Arc::clone(&self.0))
     }
 }
 
 impl Participant {
     pub(crate) fn pin(&self) -> Guard {
-        let since = {
-            let mut pages = self.book.pages();
-            pages.steps += 1;
-            let since = pages.steps;
-            pages.guards.push(since);
-            since
-        };
-        if self.checked {
+        let mut pages = self.0.pages();
+        pages.steps += 1;
+        let since = pages.steps;
+        pages.guards.insert(since);
+        drop(pages);
+        if self.0.checked {
             // ORDERING: Acquire pairs with the Release in `retire`: whoever pins after a retirement sees what was
             // unlinked before it. [P27]
-            self.book.retirements.fetch_add(0, Ordering::Acquire);
+            self.0.retirements.fetch_add(0, Ordering::Acquire);
         }
-        Guard { book: Arc::clone(&self.book), since, checked: self.checked }
+        Guard { book: Arc::clone(&self.0), since }
     }
 }
 
@@ -171,33 +160,30 @@ pub(crate) unsafe fn retire<T: Send + 'static>(
     heir: impl FnOnce(Box<T>) + Send + 'static,
 ) {
     let address = retired as usize;
-    if guard.checked {
+    if guard.book.checked {
         guard.book.note_use(address);
         // ORDERING: Release pairs with the Acquire in `pin`. [P27]
         guard.book.retirements.fetch_add(1, Ordering::Release);
     }
-    {
-        let mut pages = guard.book.pages();
-        let twice = pages.retired.iter().any(|old| old.address == address);
-        assert!(!twice && !pages.dead.contains(&address), "retired twice");
-        pages.steps += 1;
-        let since = pages.steps;
-        let pointer = Moved(retired);
-        let give = Box::new(move || {
-            let Moved(retired) = { pointer };
-            // SAFETY: `retire`'s caller handed the box over, once, and no guard from before is left.
-            heir(unsafe { Box::from_raw(retired) });
-        });
-        pages.retired.push(Retired { address, since, give });
-    }
-    if guard.checked {
+    let give = Box::new(move || {
+        // SAFETY: `retire`'s caller handed the box over, once, and no guard from before is left.
+        heir(unsafe { Box::from_raw(address as *mut T) });
+    });
+    let mut pages = guard.book.pages();
+    let twice = pages.retired.iter().any(|old| old.address == address);
+    assert!(!twice && !pages.dead.contains(&address), "retired twice");
+    pages.steps += 1;
+    let since = pages.steps;
+    pages.retired.push(Retired { address, since, give });
+    drop(pages);
+    if guard.book.checked {
         guard.book.reclaim();
     }
 }
 
 /// Panics if nothing kept `reached` from being reclaimed.
 pub(crate) fn check<T>(guard: &Guard, reached: *const T) {
-    if guard.checked {
+    if guard.book.checked {
         let dead = guard.book.pages().dead.contains(&(reached as usize));
         assert!(!dead, "reached what no guard has protected");
         guard.book.note_use(reached as usize);
@@ -207,38 +193,28 @@ pub(crate) fn check<T>(guard: &Guard, reached: *const T) {
 /// A box is about to be used, perhaps one that was reclaimed.
 pub(crate) fn serves_again<T>(domain: &Domain, served: *const T) {
     let served = served as usize;
-    let uses = domain.checked.then(|| (served, Arc::new(Uses(UnsafeCell::new(())))));
-    let mut pages = domain.book.pages();
-    pages.dead.retain(|&dead| dead != served);
-    pages.uses.retain(|it| it.0 != served);
+    let uses = domain.0.checked.then(|| (served, Arc::new(Uses(UnsafeCell::new(())))));
+    let mut pages = domain.0.pages();
+    pages.dead.remove(&served);
     pages.uses.extend(uses);
 }
 
 impl Drop for Domain {
     fn drop(&mut self) {
         // `&mut self` means that no guard of this domain is in use.
-        self.book.reclaim();
+        self.0.reclaim();
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.checked {
+        if self.book.checked {
             // ORDERING: Release pairs with the Acquire in `reclaim`. [P27]
             self.book.departures.fetch_add(1, Ordering::Release);
         }
-        let mut pages = self.book.pages();
-        let place = pages.guards.iter().position(|&since| since == self.since);
-        place.map(|place| pages.guards.swap_remove(place));
-        drop(pages);
-        if self.checked {
+        self.book.pages().guards.remove(&self.since);
+        if self.book.checked {
             self.book.reclaim();
         }
     }
 }
-
-/// A pointer on its way to the thread that reclaims.
-struct Moved<T>(*mut T);
-
-// SAFETY: what it points to is `Send`, and only one thread gets it.
-unsafe impl<T: Send> Send for Moved<T> {}

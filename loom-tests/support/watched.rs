@@ -162,74 +162,59 @@ impl Watch {
     }
 }
 
-macro_rules! methods {
-    ($value:ty) => {
-        #[track_caller]
-        pub(crate) fn load(&self, order: Ordering) -> $value {
-            self.watch.load();
-            self.cell.load(ordering(Part::Load, order))
-        }
-
-        #[track_caller]
-        pub(crate) fn store(&self, value: $value, order: Ordering) {
-            self.watch.write();
-            self.cell.store(value, ordering(Part::Store, order));
-        }
-
-        methods! { $value: swap(value: $value) -> $value }
-
-        #[track_caller]
-        pub(crate) fn compare_exchange(
-            &self,
-            current: $value,
-            new: $value,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<$value, $value> {
-            self.watch.write();
-            let success = ordering(Part::Exchange, success);
-            let failure = ordering(Part::Failure, failure);
-            self.cell.compare_exchange(current, new, success, failure)
-        }
-
-        #[track_caller]
-        pub(crate) fn compare_exchange_weak(
-            &self,
-            current: $value,
-            new: $value,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<$value, $value> {
-            self.compare_exchange(current, new, success, failure)
-        }
-    };
-    ($value:ty: $($method:ident(value: $argument:ty) -> $result:ty)*) => {
-        $(
-            #[allow(dead_code, reason = "not every width needs every operation")]
-            #[track_caller]
-            pub(crate) fn $method(&self, value: $argument, order: Ordering) -> $result {
-                self.watch.write();
-                self.cell.$method(value, ordering(Part::Exchange, order))
-            }
-        )*
-    };
+/// One of loom's atomics, and who has loaded it.
+#[derive(Debug, Default)]
+pub(crate) struct Watched<A> {
+    cell: A,
+    watch: Watch,
 }
 
-macro_rules! integer {
-    ($name:ident, $value:ty) => {
-        #[derive(Debug, Default)]
-        pub(crate) struct $name {
-            cell: bare::$name,
-            watch: Watch,
-        }
+macro_rules! watched {
+    ($($name:ident$(<$T:ident>)?: $value:ty { $($method:ident)* })*) => { $(
+        pub(crate) type $name$(<$T>)? = Watched<bare::$name$(<$T>)?>;
 
         #[allow(dead_code, reason = "not every width needs every operation")]
-        impl $name {
+        impl$(<$T>)? $name$(<$T>)? {
             pub(crate) fn new(value: $value) -> Self {
                 Self { cell: bare::$name::new(value), watch: Watch::default() }
             }
 
-            methods! { $value }
+            #[track_caller]
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                self.watch.load();
+                self.cell.load(ordering(Part::Load, order))
+            }
+
+            #[track_caller]
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                self.watch.write();
+                self.cell.store(value, ordering(Part::Store, order));
+            }
+
+            #[track_caller]
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.watch.write();
+                let success = ordering(Part::Exchange, success);
+                let failure = ordering(Part::Failure, failure);
+                self.cell.compare_exchange(current, new, success, failure)
+            }
+
+            #[track_caller]
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(current, new, success, failure)
+            }
 
             #[track_caller]
             pub(crate) fn fetch_update(
@@ -245,55 +230,21 @@ macro_rules! integer {
                 self.cell.fetch_update(set, fetch, step)
             }
 
-            methods! { $value:
-                fetch_add(value: $value) -> $value
-                fetch_sub(value: $value) -> $value
-                fetch_and(value: $value) -> $value
-                fetch_or(value: $value) -> $value
-                fetch_min(value: $value) -> $value
-                fetch_max(value: $value) -> $value
-            }
+            $(
+                #[track_caller]
+                pub(crate) fn $method(&self, value: $value, order: Ordering) -> $value {
+                    self.watch.write();
+                    self.cell.$method(value, ordering(Part::Exchange, order))
+                }
+            )*
         }
-    };
+    )* };
 }
 
-integer!(AtomicU8, u8);
-integer!(AtomicU32, u32);
-integer!(AtomicU64, u64);
-integer!(AtomicUsize, usize);
-
-#[derive(Debug, Default)]
-pub(crate) struct AtomicBool {
-    cell: bare::AtomicBool,
-    watch: Watch,
-}
-
-#[allow(dead_code, reason = "the same set of operations for all types")]
-impl AtomicBool {
-    pub(crate) fn new(value: bool) -> Self {
-        Self { cell: bare::AtomicBool::new(value), watch: Watch::default() }
-    }
-
-    methods! { bool }
-}
-
-#[derive(Debug)]
-pub(crate) struct AtomicPtr<T> {
-    cell: bare::AtomicPtr<T>,
-    watch: Watch,
-}
-
-impl<T> Default for AtomicPtr<T> {
-    fn default() -> Self {
-        Self::new(std::ptr::null_mut())
-    }
-}
-
-#[allow(dead_code, reason = "the same set of operations for all types")]
-impl<T> AtomicPtr<T> {
-    pub(crate) fn new(value: *mut T) -> Self {
-        Self { cell: bare::AtomicPtr::new(value), watch: Watch::default() }
-    }
-
-    methods! { *mut T }
+watched! {
+    AtomicBool: bool { swap }
+    AtomicPtr<T>: *mut T { swap }
+    AtomicU32: u32 { swap fetch_add fetch_sub fetch_or fetch_max }
+    AtomicU64: u64 { swap fetch_add fetch_sub fetch_and fetch_or fetch_min fetch_max }
+    AtomicUsize: usize { swap fetch_add fetch_sub }
 }

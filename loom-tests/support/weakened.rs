@@ -25,16 +25,8 @@ pub(super) enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 5] = [Self::Load, Self::Store, Self::Exchange, Self::Failure, Self::Fence];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Load => "load",
-            Self::Store => "store",
-            Self::Exchange => "exchange",
-            Self::Failure => "failure",
-            Self::Fence => "fence",
-        }
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -46,28 +38,21 @@ const WEAKER: [Ordering; 4] =
 enum Mode {
     AsWritten,
     Record,
-    Weaken { file: String, line: u32, part: Part, to: Ordering },
+    Weaken { file: String, line: u32, part: String, to: Ordering },
 }
 
-/// An operation by file, line and part, and its ordering's name.
-type Met = (&'static str, u32, Part, String);
-
 thread_local! {
-    /// What the scenario on this thread has met. Loom's threads all run on one thread of the system.
-    static MET: RefCell<BTreeSet<Met>> = const { RefCell::new(BTreeSet::new()) };
+    /// What the scenario on this thread has met: file, line and part of operations, and their orderings. Loom's
+    /// threads all run on one thread of the system.
+    static MET: RefCell<BTreeSet<(&'static str, u32, Part, String)>> =
+        const { RefCell::new(BTreeSet::new()) };
 }
 
 fn parsed(text: &str) -> Option<Mode> {
-    let mut words = text.split(' ');
-    let (file, line) = words.next()?.rsplit_once(':')?;
-    let part = words.next()?;
-    let to = words.next()?;
-    Some(Mode::Weaken {
-        file: file.to_owned(),
-        line: line.parse().ok()?,
-        part: Part::ALL.into_iter().find(|it| it.name() == part)?,
-        to: WEAKER.into_iter().find(|it| format!("{it:?}") == to)?,
-    })
+    let [at, part, to] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let (file, line) = at.rsplit_once(':')?;
+    let to = WEAKER.into_iter().find(|it| format!("{it:?}") == to)?;
+    Some(Mode::Weaken { file: file.into(), line: line.parse().ok()?, part: part.into(), to })
 }
 
 fn mode() -> &'static Mode {
@@ -95,7 +80,7 @@ pub(super) fn ordering(part: Part, order: Ordering) -> Ordering {
         }
         Mode::Weaken { file, line, part: wanted, to } => {
             let at = Location::caller();
-            let this = at.line() == *line && part == *wanted && at.file() == file;
+            let this = at.line() == *line && at.file() == file && part.name() == *wanted;
             if this { *to } else { order }
         }
     }
