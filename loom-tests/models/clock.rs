@@ -7,7 +7,8 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Another thread writes and moves the clock by a second. If `look` finds that it has, what it wrote is there.
+/// Another thread writes and moves the clock by a second. If `look` finds `moved`, the time that both come to, what it
+/// wrote is there.
 fn written_before(moves: fn(&ManualClock) -> Time, look: fn(&ManualClock) -> Time, moved: Time) {
     let shared = Arc::new((ManualClock::new(), Probe::new()));
     let (clock, written) = &*shared;
@@ -19,6 +20,7 @@ fn written_before(moves: fn(&ManualClock) -> Time, look: fn(&ManualClock) -> Tim
         assert_eq!(written.get(), 1);
     }
     mover.join().unwrap();
+    assert_eq!(clock.now(), moved, "no move is lost");
 }
 
 fn advance(clock: &ManualClock) -> Time {
