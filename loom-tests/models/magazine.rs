@@ -40,14 +40,6 @@ impl Pool {
     }
 }
 
-/// Fills the depot with full magazines.
-fn stock(pool: &Pool, magazines: u32) {
-    let cache = ThreadCache::default();
-    // A thread cache keeps the last two magazines, so two more must pass through it.
-    let nodes = pool.take_all(&cache, (magazines + 2) * CAPACITY);
-    nodes.into_iter().for_each(|node| pool.give(&cache, node));
-}
-
 /// Each of these was handed out once, and they are all that there are.
 fn assert_all_once(nodes: impl IntoIterator<Item = u32>, count: u32) {
     let mut seen = HashSet::new();
@@ -60,7 +52,10 @@ fn assert_all_once(nodes: impl IntoIterator<Item = u32>, count: u32) {
 fn take_or_take_from_the_depot() {
     explore(bounded_when_quick(3), || {
         let pool = Pool::new(CAPACITY * 5);
-        stock(&pool, 2);
+        let cache = ThreadCache::default();
+        // Two full magazines for the depot; a thread cache keeps the last two.
+        let nodes = pool.take_all(&cache, 4 * CAPACITY);
+        nodes.into_iter().for_each(|node| pool.give(&cache, node));
         let other = spawn_with(&pool, move |pool| pool.take(&ThreadCache::default()).unwrap());
         let mine = pool.take(&ThreadCache::default()).unwrap();
         assert_ne!(mine, other.join().unwrap(), "handed out twice");

@@ -13,7 +13,7 @@ fn moved_later_or_fire() {
         let moved = mover.join().unwrap();
         assert_eq!(moved, if decided.fired() { Rescheduled::Gone } else { Rescheduled::Later });
         if !decided.fired() {
-            assert_eq!(world.fire_the_rest(timer, decided.entries()), Some(20));
+            assert_eq!(world.fire_the_rest(timer, decided.inserted(), []), Some(20));
         }
     });
 }
@@ -44,7 +44,7 @@ fn moved_later_twice_or_fire() {
             Decided::Fired(deadline) => panic!("nobody asked for {deadline}"),
             _ => {
                 assert_eq!(moved, [Rescheduled::Later, Rescheduled::Later]);
-                assert_eq!(world.fire_the_rest(timer, decided.entries()), Some(30));
+                assert_eq!(world.fire_the_rest(timer, decided.inserted(), []), Some(30));
             }
         }
     });
@@ -75,9 +75,8 @@ fn moved_earlier_or_looked_at() {
         let mover = world.mover(1, timer, 10);
         let decided = world.due(timer, timer.mark, 5);
         assert!(!decided.fired());
-        let mut entries = decided.entries();
-        entries.extend(world.arrive(timer, mover.join().unwrap(), 10));
-        assert_eq!(world.fire_the_rest(timer, entries), Some(10));
+        let moves = [(mover.join().unwrap(), 10)];
+        assert_eq!(world.fire_the_rest(timer, decided.inserted(), moves), Some(10));
     });
 }
 
@@ -90,9 +89,8 @@ fn pulled_in_twice_or_arrived() {
         let inserted = world.arrive(timer, first, 20);
         assert!(matches!(inserted, Some((10 | 20, _))), "inserted at {inserted:?}");
         assert!(!world.due(timer, timer.mark, 30).fired(), "the first entry is a zombie now");
-        let mut entries = Vec::from_iter(inserted);
-        entries.extend(world.arrive(timer, second.join().unwrap(), 10));
-        assert_eq!(world.fire_the_rest(timer, entries), Some(10));
+        let moves = [(second.join().unwrap(), 10)];
+        assert_eq!(world.fire_the_rest(timer, inserted, moves), Some(10));
     });
 }
 
@@ -148,10 +146,9 @@ fn move_or_move_or_fire() {
         if decided.fired() {
             assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone], "fired though it was moved");
         } else {
-            let mut entries = decided.entries();
             // The second mover moves backwards if the first one has overtaken it.
-            entries.extend(moved.iter().filter_map(|moved| world.arrive(timer, *moved, 20)));
-            let fired = world.fire_the_rest(timer, entries);
+            let moves = moved.map(|moved| (moved, 20));
+            let fired = world.fire_the_rest(timer, decided.inserted(), moves);
             assert!(matches!(fired, Some(20 | 30)), "ended as {fired:?}");
         }
     });
@@ -163,11 +160,8 @@ fn earlier_or_later_or_fire() {
     explore_timer(bounded(4, 2), BARE, 10, |world, timer| {
         let movers = [(1, 5), (2, 30)].map(|(thread, to)| world.mover(thread, timer, to));
         let decided = world.due(timer, timer.mark, 10);
-        let mut entries = decided.entries();
         let [earlier, later] = movers.map(|mover| mover.join().unwrap());
-        entries.extend(world.arrive(timer, earlier, 5));
-        entries.extend(world.arrive(timer, later, 30));
-        let rest = world.fire_the_rest(timer, entries);
+        let rest = world.fire_the_rest(timer, decided.inserted(), [(earlier, 5), (later, 30)]);
         assert!(decided.fired() ^ rest.is_some(), "fires exactly once: {decided:?}, {rest:?}");
         match decided {
             Decided::Fired(10) => assert_eq!(later, Rescheduled::Gone, "fired at the old deadline"),

@@ -9,7 +9,7 @@ use super::harness::{
     name_of, spawn_with, yield_now,
 };
 use crate::park::{Wake, WakeState};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// Where the owner would sleep to if nothing were in the inbox.
@@ -20,7 +20,6 @@ struct Shard {
     /// The messages: their ticks, and whether they are published.
     inbox: Vec<(u64, AtomicBool)>,
     bell: Bell,
-    stopped: AtomicBool,
     /// Written with each ring, so that a thread may be stopped before one.
     rung: AtomicBool,
 }
@@ -31,7 +30,6 @@ impl Shard {
             wake_state: WakeState::new(),
             inbox: ticks.iter().map(|&tick| (tick, AtomicBool::new(false))).collect(),
             bell: Bell::default(),
-            stopped: AtomicBool::new(false),
             rung: AtomicBool::new(false),
         })
     }
@@ -65,12 +63,6 @@ impl Shard {
             self.bell.ring();
             self.wake_state.called(call);
         }
-    }
-
-    fn stop(&self) {
-        // ORDERING: Release, as the engine sets its state.
-        self.stopped.store(true, Ordering::Release);
-        self.wake(self.wake_state.request_turn());
     }
 
     /// Drains: the earliest tick among the messages that are seen.
@@ -118,16 +110,25 @@ where
     explore_as(name_of(&scenario), bound, move || scenario(&Shard::new(ticks)));
 }
 
+/// Each message comes from a thread of its own while the owner goes to sleep.
+fn race_the_pushes(shard: &Arc<Shard>) {
+    let pushing: Vec<_> = (0..shard.inbox.len()).map(|message| shard.pusher(message)).collect();
+    let asleep = shard.turn_and_sleep();
+    pushing.into_iter().for_each(|thread| thread.join().unwrap());
+    shard.assert_nothing_slept_through(asleep);
+    assert!(shard.bell.rings() as usize <= shard.inbox.len(), "one wake for each at most");
+}
+
 /// No push is slept through.
 #[test]
 fn push_or_sleep() {
-    explore_shard(bounded_when_quick(3), &[5], |shard| {
-        let pushing = shard.pusher(0);
-        let asleep = shard.turn_and_sleep();
-        pushing.join().unwrap();
-        shard.assert_nothing_slept_through(asleep);
-        assert!(shard.bell.rings() <= 1);
-    });
+    explore(bounded_when_quick(3), || race_the_pushes(&Shard::new(&[5])));
+}
+
+/// With two producers: nothing slept through, at most one wake for each.
+#[test]
+fn two_push_or_sleep() {
+    explore(bounded(3, 2), || race_the_pushes(&Shard::new(&[5, 7])));
 }
 
 /// The inbox's word is low already, from a message that the drain is about to take: the producer must not
@@ -287,25 +288,19 @@ fn one_tick_decides() {
     });
 }
 
-/// With two producers: nothing slept through, at most one wake.
-#[test]
-fn two_push_or_sleep() {
-    explore_shard(bounded(3, 2), &[5, 7], |shard| {
-        let pushing = [shard.pusher(0), shard.pusher(1)];
-        let asleep = shard.turn_and_sleep();
-        pushing.into_iter().for_each(|thread| thread.join().unwrap());
-        shard.assert_nothing_slept_through(asleep);
-        assert!(shard.bell.rings() <= 2, "one wake for each producer at most");
-    });
-}
-
 /// As the worker loop: look at the state after each turn, and only then sleep.
 #[test]
 fn stop_or_sleep() {
     explore_shard(bounded_when_quick(3), &[], |shard| {
-        let stopping = spawn_with(shard, move |shard| shard.stop());
+        let state = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&state);
+        let stopping = spawn_with(shard, move |shard| {
+            // ORDERING: Release, as the engine sets its state.
+            stop.store(true, Ordering::Release);
+            shard.wake(shard.wake_state.request_turn());
+        });
         // ORDERING: Acquire, as the worker reads the engine's state.
-        let stopped = || shard.stopped.load(Ordering::Acquire);
+        let stopped = || state.load(Ordering::Acquire);
         let mut asleep = false;
         for _ in 0..3 {
             if shard.wake_state.inbox_due() == 0 {
@@ -330,12 +325,14 @@ fn stop_or_sleep() {
 #[test]
 fn a_wake_ends_a_real_sleep() {
     explore_shard(bounded_when_quick(2), &[5], |shard| {
-        let channel = Arc::new(Channel::default());
-        let send = Arc::clone(&channel);
+        // The wake's way to the owner; stands for the system call.
+        let channel = Arc::new(AtomicBool::new(false));
+        let sender = Arc::clone(&channel);
         let pushing = spawn_with(shard, move |shard| {
             shard.push(0);
             if shard.bell.rings() > 0 {
-                send.send();
+                // ORDERING: Release, as a write to the waker's descriptor.
+                sender.store(true, Ordering::Release);
             }
         });
         let mut turns = 0;
@@ -343,28 +340,13 @@ fn a_wake_ends_a_real_sleep() {
             turns += 1;
             assert!(turns < 4, "turns without end");
             if shard.wake_state.begin_sleep(FAR) {
-                channel.receive();
+                // ORDERING: Acquire, as the return of the poll.
+                while !channel.load(Ordering::Acquire) {
+                    yield_now();
+                }
                 assert!(shard.wake_state.end_sleep(), "only a producer ends this sleep");
             }
         }
         pushing.join().unwrap();
     });
-}
-
-/// The wake's way to the owner; stands for the system call.
-#[derive(Default)]
-struct Channel(AtomicU64);
-
-impl Channel {
-    fn send(&self) {
-        // ORDERING: Release, as a write to the waker's descriptor.
-        self.0.store(1, Ordering::Release);
-    }
-
-    fn receive(&self) {
-        // ORDERING: Acquire, as the return of the poll.
-        while self.0.load(Ordering::Acquire) == 0 {
-            yield_now();
-        }
-    }
 }

@@ -195,9 +195,8 @@ fn reset_or_fire() {
                 Err(taken) => assert_eq!(taken.is_none(), decided.fired(), "one of them wakes"),
                 Ok(moved) => {
                     if !decided.fired() {
-                        let mut entries = decided.entries();
-                        entries.extend(world.arrive(timer, moved, to));
-                        assert_eq!(world.fire_the_rest(timer, entries), Some(to));
+                        let fired = world.fire_the_rest(timer, decided.inserted(), [(moved, to)]);
+                        assert_eq!(fired, Some(to));
                     }
                     world.release(0, timer);
                 }

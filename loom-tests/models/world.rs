@@ -120,11 +120,8 @@ impl World {
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Decided {
         match self.table.due(&self.caches[OWNER], timer.index, mark, now, |_| ()) {
             Fate::Fire(fired) => {
-                assert_eq!(
-                    self.table.generation(fired.key),
-                    timer.generation,
-                    "another timer fired"
-                );
+                let generation = self.table.generation(fired.key);
+                assert_eq!(generation, timer.generation, "another timer fired");
                 assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
                 assert_ne!(fired.payload.id(), 0);
                 Decided::Fired(fired.deadline)
@@ -143,8 +140,16 @@ impl World {
         self.table.arrive(timer.index, mark, tick)
     }
 
-    /// Everybody is done: lets the owner decide about what is inserted, in order; what the timer fired with.
-    pub(super) fn fire_the_rest(&self, timer: Armed, mut entries: Vec<(u64, u32)>) -> Option<u64> {
+    /// Everybody is done: lets the messages of `moves` arrive and the owner decide about all that is inserted then, in
+    /// order; what the timer fired with.
+    pub(super) fn fire_the_rest<const N: usize>(
+        &self,
+        timer: Armed,
+        inserted: Option<(u64, u32)>,
+        moves: [(Rescheduled, u64); N],
+    ) -> Option<u64> {
+        let arrived = moves.into_iter().filter_map(|(moved, to)| self.arrive(timer, moved, to));
+        let mut entries: Vec<_> = inserted.into_iter().chain(arrived).collect();
         let mut fired = None;
         while !entries.is_empty() {
             entries.sort_unstable();
@@ -191,10 +196,7 @@ impl Decided {
     }
 
     /// The entry that is inserted afterwards.
-    pub(super) fn entries(self) -> Vec<(u64, u32)> {
-        match self {
-            Self::Again(tick, mark) => vec![(tick, mark)],
-            _ => Vec::new(),
-        }
+    pub(super) fn inserted(self) -> Option<(u64, u32)> {
+        if let Self::Again(tick, mark) = self { Some((tick, mark)) } else { None }
     }
 }

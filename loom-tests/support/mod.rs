@@ -18,6 +18,7 @@ pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::Mutex;
 
 /// Memory that loom must see freed exactly once in each execution.
+#[derive(Debug)]
 pub(crate) struct Tracked(
     #[expect(dead_code, reason = "held for its drop")] loom::alloc::Track<()>,
 );
@@ -25,12 +26,6 @@ pub(crate) struct Tracked(
 impl Tracked {
     pub(crate) fn new() -> Self {
         Self(loom::alloc::Track::new(()))
-    }
-}
-
-impl std::fmt::Debug for Tracked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tracked")
     }
 }
 
