@@ -220,8 +220,9 @@ impl From<Instant> for When {
 
 #[cfg(test)]
 mod tests {
-    use super::super::MonotonicClock;
     use super::*;
+
+    const _: () = assert!(size_of::<When>() <= 24, "a `When` takes no more room for its slack");
 
     fn never<R>(_: Instant) -> R {
         panic!("no instant was given")
@@ -236,22 +237,16 @@ mod tests {
         let told = |Deadline { nominal, tick }| (nominal, tick);
         let after = When::from(ms(5)).deadline(&rate, start, never, no_point);
         assert_eq!(told(after), (Time::ZERO + ms(12), 12));
-        assert_eq!(When::from(ms(5)).time(start, never), Time::ZERO + ms(12));
-        let at = Time::ZERO + ms(5);
-        let tick_of = |point| {
-            assert_eq!(point, at);
-            17
-        };
-        assert_eq!(told(When::from(at).deadline(&rate, no_start, never, tick_of)), (at, 17));
-        assert_eq!(When::from(at).time(no_start, never), at);
-        let instant = Instant::now();
+        let (at, instant) = (Time::ZERO + ms(5), Instant::now());
         let time_of = |given| {
             assert_eq!(given, instant);
             at
         };
-        let when = When::from(instant);
-        assert_eq!(told(when.deadline(&rate, no_start, time_of, tick_of)), (at, 17));
-        assert_eq!(when.time(no_start, time_of), at);
+        for when in [When::from(at), When::from(instant)] {
+            let tick_of = |point| if point == at { 17 } else { panic!("{point}") };
+            assert_eq!(told(when.deadline(&rate, no_start, time_of, tick_of)), (at, 17));
+            assert_eq!(when.time(no_start, time_of), at);
+        }
     }
 
     #[test]
@@ -288,18 +283,5 @@ mod tests {
         for when in [Duration::from_millis(999).into(), When::from(Time::MAX)] {
             assert_eq!(when.with_usual_slack(), when);
         }
-    }
-
-    #[test]
-    fn a_when_takes_no_more_room_for_its_slack() {
-        assert!(size_of::<When>() <= 24);
-    }
-
-    #[test]
-    fn instants_lie_on_the_scale_of_every_monotonic_clock() {
-        let clock = MonotonicClock::new();
-        let instant = Instant::now() + Duration::from_secs(5);
-        let time = Time::from(instant);
-        assert_eq!((time, time.to_instant()), (clock.time_of(instant), Some(instant)));
     }
 }
