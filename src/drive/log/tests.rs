@@ -3,7 +3,6 @@
 use super::*;
 use crate::drive::block::RESERVE;
 use crate::drive::bound::SKIPPED_LOOKS;
-use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
 /// Young entries at most.
@@ -36,96 +35,88 @@ impl TimerStore for Book<'_> {
     }
 }
 
-/// Evicts the dead, and pushes again until the entry is taken.
-fn insert(log: &mut Log, dead: &[bool], inserted: &mut Vec<Entry>, entry: Entry) {
-    while !log.push(entry) {
-        log.make_room(
-            &Book(dead),
-            || false,
-            |entry| {
-                inserted.push(entry);
-                true
-            },
-        );
-    }
+/// A log, and the timers whose entries it has got.
+#[derive(Default)]
+struct Timers {
+    log: Log,
+    dead: Vec<bool>,
+    inserted: Vec<u32>,
 }
 
-proptest! {
-    /// Living entries come out once, whole and in the order of arrival; the minimum is never too late.
-    #[test]
-    fn the_living_are_filed_in_order(
-        steps in prop::collection::vec((NEAR..100_000, any::<u16>(), 0..8_u8), 1..3_000),
-        often in 1..8_u8,
-    ) {
-        let mut log = Log::default();
-        let (mut inserted, mut dead) = (Vec::new(), Vec::new());
-        let mut expected = Vec::new();
-        for (deadline, victim, chance) in steps {
-            let young = entry(dead.len() as u32, deadline);
-            dead.push(false);
-            insert(&mut log, &dead, &mut inserted, young);
-            expected.push(young);
-            if chance < often {
-                let victim = usize::from(victim) % dead.len();
-                // What is inserted already is no business of the log buffer any more.
-                let of_victim = |entry: &Entry| entry.index as usize == victim;
-                dead[victim] |= !inserted.iter().any(of_victim);
+impl Timers {
+    /// One more timer; evicts the dead, and pushes again, until its entry is taken.
+    fn push(&mut self, deadline: u64) {
+        let entry = entry(self.dead.len() as u32, deadline);
+        self.dead.push(false);
+        while !self.log.push(entry) {
+            self.make_room(false);
+        }
+    }
+
+    fn make_room(&mut self, pays: bool) -> usize {
+        let insert = |entry: Entry| {
+            self.inserted.push(entry.index);
+            true
+        };
+        self.log.make_room(&Book(&self.dead), || pays, insert)
+    }
+
+    /// How many entries are inserted, and how many dead ones removed.
+    fn insert_due(&mut self, now: u64, limit: usize) -> (usize, usize) {
+        let insert = |entry: Entry| self.inserted.push(entry.index);
+        self.log.insert_due(now, limit, &Book(&self.dead), || true, insert)
+    }
+
+    /// Timers whose entries are due at 5000 and after, all of them sealed.
+    fn sealed(count: u64) -> Self {
+        let mut timers = Self::default();
+        for n in 0..count {
+            timers.push(5_000 + n);
+            if n % 700 == 699 || n == count - 1 {
+                timers.log.seal();
             }
-            prop_assert!(log.earliest() <= young.deadline);
         }
-        log.insert_due(u64::MAX, usize::MAX, &Book(&dead), || false, |entry| inserted.push(entry));
-        expected.retain(|entry| !dead[entry.index as usize]);
-        prop_assert_eq!(inserted, expected);
-        prop_assert_eq!((log.len(), log.earliest()), (0, u64::MAX));
+        timers
     }
 }
 
 #[test]
-fn young_blocks_full_of_the_living_become_more_and_then_are_filed() {
-    let (mut log, mut inserted, dead) = (Log::default(), Vec::new(), vec![false; LARGEST + 1]);
-    assert_eq!(log.held_bytes(), 0, "who schedules nothing holds nothing");
-    for index in 0..=LARGEST as u32 {
-        assert!(inserted.is_empty());
-        insert(&mut log, &dead, &mut inserted, entry(index, 1_000 - u64::from(index % 10)));
-        if index < LARGEST as u32 {
-            assert_eq!(log.earliest(), 1_000 - u64::from(index.min(9)), "after {index}");
+fn young_blocks_become_more_while_timers_live_and_fewer_when_they_die() {
+    for die in [false, true] {
+        let mut timers = Timers::default();
+        assert_eq!(timers.log.held_bytes(), 0, "who schedules nothing holds nothing");
+        for n in 0..LARGEST as u64 {
+            timers.push(1_000 - n % 10);
+            assert_eq!(timers.log.earliest(), 1_000 - n.min(9), "after {n}");
         }
+        let young = (timers.log.most_young, timers.log.blocks.len());
+        assert_eq!((young, timers.inserted.len()), ((MOST_YOUNG, MOST_YOUNG - 1), 0));
+        timers.dead.fill(die);
+        for _ in 0..if die { LARGEST } else { 1 } {
+            timers.push(2_000);
+            *timers.dead.last_mut().unwrap() = die;
+        }
+        let left = (timers.log.most_young, timers.log.blocks.len(), timers.log.earliest());
+        let (most_young, inserted) = if die { (1, 0) } else { (MOST_YOUNG, LARGEST) };
+        assert_eq!((left, timers.inserted.len()), ((most_young, 0, 2_000), inserted));
     }
-    assert_eq!((log.len(), inserted.len()), (1, LARGEST));
-}
-
-#[test]
-fn young_blocks_become_fewer_again_when_few_live() {
-    let (mut log, mut inserted) = (Log::default(), Vec::new());
-    let mut dead = vec![false; LARGEST];
-    for index in 0..LARGEST as u32 {
-        insert(&mut log, &dead, &mut inserted, entry(index, 1_000));
-    }
-    assert_eq!((log.most_young, log.blocks.len()), (MOST_YOUNG, MOST_YOUNG - 1));
-    dead.fill(true);
-    for index in 0..LARGEST as u32 {
-        insert(&mut log, &dead, &mut inserted, entry(index, 2_000));
-    }
-    assert!(inserted.is_empty());
-    assert_eq!((log.most_young, log.blocks.len(), log.earliest()), (1, 0, 2_000));
 }
 
 #[test]
 fn the_threshold_waits_for_an_empty_buffer() {
-    let mut log = Log::default();
-    assert!(!log.admits(NEAR - 1) && log.admits(NEAR));
-    insert(&mut log, &[false], &mut Vec::new(), entry(0, 500));
-    log.follow(400);
-    assert!(!log.admits(400), "what is due is not kept back");
-    assert!(log.admits(401), "an entry for 500 must not go past the one that is here");
-    let taken = log.insert_due(500, usize::MAX, &Book(&[false]), || false, |_| ());
-    assert_eq!(taken, (1, 0));
-    log.follow(400);
-    assert!(!log.admits(463) && log.admits(464));
-    log.follow(10);
-    assert!(!log.admits(463), "a threshold does not come back");
-    log.follow(u64::MAX);
-    assert!(log.admits(u64::MAX));
+    let mut timers = Timers::default();
+    assert!(!timers.log.admits(NEAR - 1) && timers.log.admits(NEAR));
+    timers.push(500);
+    timers.log.follow(400);
+    assert!(!timers.log.admits(400), "what is due is not kept back");
+    assert!(timers.log.admits(401), "an entry for 500 must not go past the one that is here");
+    assert_eq!(timers.insert_due(500, usize::MAX), (1, 0));
+    timers.log.follow(400);
+    assert!(!timers.log.admits(463) && timers.log.admits(464));
+    timers.log.follow(10);
+    assert!(!timers.log.admits(463), "a threshold does not come back");
+    timers.log.follow(u64::MAX);
+    assert!(timers.log.admits(u64::MAX));
 }
 
 /// The entries that a wheel gets, and those expected of it.
@@ -181,15 +172,13 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
             if log.admits(deadline) {
                 while !log.push(entry(step, deadline)) {
                     let pays = below(8) > 0;
-                    removed += log.make_room(
-                        &Book(&dead),
-                        || pays,
-                        |entry| {
-                            wheel.insert(&dead, entry);
-                            true
-                        },
-                    );
+                    let insert = |entry| {
+                        wheel.insert(&dead, entry);
+                        true
+                    };
+                    removed += log.make_room(&Book(&dead), || pays, insert);
                 }
+                assert!(log.earliest() <= deadline);
             } else {
                 wheel.insert(&dead, entry(step, deadline));
             }
@@ -200,10 +189,9 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
                 wheel.forget(deadlines[victim]);
             }
             if below(4_000) == 0 {
-                let book = Book(&dead);
-                let sweep = log.sweep(3_000, &book);
-                removed += sweep.removed;
-                swept += sweep.removed;
+                let gone = log.sweep(3_000, &Book(&dead)).removed;
+                removed += gone;
+                swept += gone;
             }
             if below(400) == 0 {
                 now += 1 + if below(50) == 0 { below(700) } else { below(20) };
@@ -233,125 +221,77 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
 
 #[test]
 fn sealed_entries_are_not_overtaken_at_short_notice() {
-    let mut log = Log::default();
-    for index in 0..LARGEST as u32 {
-        insert(&mut log, &vec![false; LARGEST], &mut Vec::new(), entry(index, 600));
-    }
-    log.make_room(&Book(&vec![false; LARGEST]), || true, |_| panic!("it is not due soon"));
-    assert_eq!((log.len(), log.sealed), (LARGEST, MOST_YOUNG));
-    log.follow(560);
-    assert!(!log.admits(599) && log.admits(600), "behind those that are older");
+    let mut timers = Timers::default();
+    (0..LARGEST).for_each(|_| timers.push(600));
+    timers.make_room(true);
+    let Log { sealed, .. } = timers.log;
+    assert_eq!((timers.log.len(), sealed, timers.inserted.len()), (LARGEST, MOST_YOUNG, 0));
+    timers.log.follow(560);
+    assert!(!timers.log.admits(599) && timers.log.admits(600), "behind those that are older");
+    assert_eq!(timers.log.next_look(), 600 - SOON);
+    assert_eq!(timers.insert_due(600 - SOON - 1, 4 * 1024), (0, 0));
     // A quarter of the limit goes to what is due soon only.
-    let insert_due = |log: &mut Log, now| {
-        let (mut came, all_live) = (0, vec![false; LARGEST]);
-        let insert = |_: Entry| came += 1;
-        let taken = log.insert_due(now, 4 * 1024, &Book(&all_live), || true, insert);
-        assert_eq!(taken, (came, 0));
-        came
-    };
-    assert_eq!(log.next_look(), 600 - SOON);
-    assert_eq!(insert_due(&mut log, 600 - SOON - 1), 0);
-    assert_eq!([100, 200, 600].map(|now| insert_due(&mut log, now)), [1024, 1024, 4096]);
-    log.follow(600);
-    assert_eq!(log.earliest(), 600, "the rest waits for the next turn");
+    let taken = [100, 200, 600].map(|now| timers.insert_due(now, 4 * 1024));
+    assert_eq!(taken, [(1024, 0), (1024, 0), (4096, 0)]);
+    timers.log.follow(600);
+    assert_eq!(timers.log.earliest(), 600, "the rest waits for the next turn");
     // What comes for the same tick then waits behind it.
-    assert!(log.push(entry(LARGEST as u32, 600)));
-    let (mut came, all_live) = (Vec::new(), vec![false; LARGEST + 1]);
-    for all in [1024, 2 * 1024 + 1] {
-        log.insert_due(600, 1024, &Book(&all_live), || true, |entry| came.push(entry.index));
-        assert_eq!((came.len(), came.is_sorted()), (all, true));
+    timers.push(600);
+    for left in [1024, 1024 + 1] {
+        assert_eq!(timers.insert_due(600, 1024), (left, 0));
     }
+    assert!(timers.inserted.iter().copied().eq(0..=LARGEST as u32));
 }
 
 #[test]
 fn sealed_blocks_are_looked_at_where_that_pays() {
-    let (mut log, mut inserted) = (Log::default(), 0);
-    let blocks = MOST_YOUNG - 1;
-    let count = blocks * BLOCK;
-    (0..count)
-        .for_each(|n| insert(&mut log, &vec![false; count], &mut Vec::new(), entry(n as u32, 90)));
-    log.seal();
+    let (mut timers, blocks) = (Timers::default(), MOST_YOUNG - 1);
+    (0..blocks * BLOCK).for_each(|_| timers.push(90));
+    timers.log.seal();
     // In the first block nothing is dead, in the later ones every second entry.
-    let dead: Vec<bool> = (0..count).map(|n| n >= BLOCK && n % 2 == 0).collect();
-    let taken = log.insert_due(90, usize::MAX, &Book(&dead), || true, |_| inserted += 1);
-    let looked_at = blocks.saturating_sub(1 + SKIPPED_LOOKS as usize);
-    assert_eq!(taken, (inserted, looked_at * BLOCK / 2));
-    assert_eq!((inserted + taken.1, log.len(), log.earliest()), (count, 0, u64::MAX));
-}
-
-/// A log whose entries are due at 5000 and after, all of them sealed.
-fn sealed(count: usize) -> Log {
-    let mut log = Log::default();
-    for n in 0..count {
-        insert(&mut log, &vec![false; count], &mut Vec::new(), entry(n as u32, 5_000 + n as u64));
-        if n % 700 == 699 {
-            log.seal();
-        }
-    }
-    log.seal();
-    log
+    timers.dead = (0..blocks * BLOCK).map(|n| n >= BLOCK && n % 2 == 0).collect();
+    let (inserted, removed) = timers.insert_due(90, usize::MAX);
+    assert_eq!(removed, blocks.saturating_sub(1 + SKIPPED_LOOKS as usize) * BLOCK / 2);
+    let Timers { log, .. } = timers;
+    assert_eq!((inserted + removed, log.len(), log.earliest()), (blocks * BLOCK, 0, u64::MAX));
 }
 
 #[test]
 fn entries_without_room_in_the_wheel_stay_in_order() {
-    let mut log = sealed(6_000);
-    let mut inserted = Vec::new();
-    insert(&mut log, &[false; 6_001], &mut Vec::new(), entry(6_000, 11_000));
-    let all = log.len();
-    for room in [0, 3_000, all - 50, all] {
+    let Timers { mut log, mut inserted, .. } = Timers::sealed(6_000);
+    for room in [0, 3_000, 5_950, 6_000] {
         log.insert_all(|entry| {
             let fits = inserted.len() < room;
             inserted.extend(fits.then_some(entry.index));
             fits
         });
-        let earliest = if room < all { 5_000 + room as u64 } else { u64::MAX };
-        assert_eq!((log.len(), log.earliest()), (all - room, earliest));
+        let earliest = if room < 6_000 { 5_000 + room as u64 } else { u64::MAX };
+        assert_eq!((log.len(), log.earliest()), (6_000 - room, earliest));
     }
-    assert!(inserted.into_iter().eq(0..=6_000));
+    assert!(inserted.into_iter().eq(0..6_000));
 }
 
 #[test]
 fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
-    let mut log = sealed(RESERVE * 3 * BLOCK / 2);
+    let mut timers = Timers::sealed((RESERVE * 3 * BLOCK / 2) as u64);
     for _ in 0..2 {
-        insert(&mut log, &[false], &mut Vec::new(), entry(0, 9_000));
-        log.clear();
+        timers.push(9_000);
+        timers.log.clear();
+        let Timers { log, .. } = &timers;
         assert_eq!((log.len(), log.earliest(), log.blocks.len()), (0, u64::MAX, 0));
         assert_eq!(log.pool.0.len(), RESERVE);
     }
-    log.insert_all(|entry| panic!("{entry:?} is still there"));
-}
-
-#[test]
-fn full_young_blocks_are_sealed_without_a_look_where_that_does_not_pay() {
-    let (mut log, mut next, mut dead) = (Log::default(), 0, Vec::new());
-    let mut removed = Vec::new();
-    while removed.len() < SKIPPED_LOOKS as usize + 3 {
-        while log.push(entry(next, 5_000 + u64::from(next))) {
-            // At first all live, then a quarter.
-            dead.push(removed.len() > SKIPPED_LOOKS as usize - 1 && next % 4 > 0);
-            next += 1;
-        }
-        let sealed = log.sealed;
-        let gone = log.make_room(&Book(&dead), || true, |_| panic!("none is due soon"));
-        assert!(!log.tail.is_full());
-        if log.sealed > sealed || gone > 0 {
-            removed.push(gone);
-        }
-    }
-    let (without, with) = removed.split_at(SKIPPED_LOOKS as usize + 1);
-    assert!(without.iter().all(|removed| *removed == 0), "{removed:?}");
-    assert!(with.iter().all(|removed| *removed > LARGEST / 8), "{removed:?}");
+    timers.log.insert_all(|entry| panic!("{entry:?} is still there"));
 }
 
 #[test]
 fn a_sweep_packs_what_lives_into_fewer_blocks() {
-    let mut log = sealed(8 * BLOCK);
-    let dead: Vec<bool> = (0..8 * BLOCK).map(|n| n % 3 > 0).collect();
+    let mut timers = Timers::sealed(8 * BLOCK as u64);
+    timers.dead = (0..8 * BLOCK).map(|n| n % 3 > 0).collect();
+    let Timers { mut log, mut inserted, dead } = timers;
     let sweep = log.sweep(usize::MAX, &Book(&dead));
     assert!(sweep.cycle_done && sweep.removed + log.len() == 8 * BLOCK);
     assert_eq!((log.sealed, log.len(), log.earliest()), (3, (8 * BLOCK).div_ceil(3), 5_000));
-    let mut inserted = Vec::new();
     log.insert_all(|entry| {
         inserted.push(entry.index);
         true
