@@ -441,24 +441,9 @@ impl Regions {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
 
     fn take(depot: &Depot, cache: &ThreadCache) -> Option<u32> {
         cache.take(depot, |_, _| panic!("nothing was given back"))
-    }
-
-    #[test]
-    fn hands_out_every_node_once_and_no_more_than_the_limit() {
-        let depot = Depot::new(1000);
-        let cache = ThreadCache::default();
-        let mut taken: HashSet<u32> = std::iter::from_fn(|| take(&depot, &cache)).collect();
-        assert_eq!(taken.len(), 1000);
-        assert_eq!(take(&depot, &cache), None);
-        for node in taken.drain() {
-            cache.give(&depot, node);
-        }
-        let again: HashSet<u32> = std::iter::from_fn(|| take(&depot, &cache)).collect();
-        assert_eq!(again.len(), 1000, "every given node can be taken again");
     }
 
     #[test]
@@ -470,67 +455,6 @@ mod tests {
         cache.give(&depot, a);
         cache.give(&depot, b);
         assert_eq!((take(&depot, &cache), take(&depot, &cache)), (Some(b), Some(a)));
-    }
-
-    #[test]
-    fn nodes_flow_between_threads_without_double_hand_out() {
-        let depot = Depot::new(u64::MAX);
-        let owners: Vec<AtomicU32> = (0..100_000).map(|_| AtomicU32::new(0)).collect();
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1000);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let sender = sender;
-                let cache = ThreadCache::default();
-                for _ in 0..200_000 {
-                    let node = take(&depot, &cache).unwrap();
-                    // ORDERING: Relaxed: atomicity alone detects a double hand-out.
-                    assert_eq!(
-                        owners[node as usize].fetch_add(1, Ordering::Relaxed),
-                        0,
-                        "handed out twice"
-                    );
-                    sender.send(node).unwrap();
-                }
-            });
-            scope.spawn(|| {
-                let receiver = receiver;
-                let cache = ThreadCache::default();
-                for node in receiver {
-                    // ORDERING: Relaxed: as above.
-                    owners[node as usize].fetch_sub(1, Ordering::Relaxed);
-                    cache.give(&depot, node);
-                }
-            });
-        });
-        assert!(depot.end() < 2_000, "nodes are reused, {} were made", depot.end());
-    }
-
-    #[test]
-    fn every_node_comes_out_once_with_the_generation_of_its_region() {
-        let regions = Regions::new();
-        let put = |region: u32| {
-            assert!(regions.remember(region, u64::from(region) * 10));
-            regions.put(region);
-        };
-        let mut seen = HashSet::new();
-        let mut take = |most| {
-            let run = regions.take(most)?;
-            for index in run.first..run.first + run.count {
-                assert_eq!(u64::from(regions.region_of(index)) * 10, run.generation);
-                assert!(seen.insert(index), "node {index} came out twice");
-            }
-            Some(run.count)
-        };
-        assert_eq!((take(62), regions.allocated_bytes()), (None, 0));
-        put(5);
-        assert!(regions.allocated_bytes() >= size_of::<Region>());
-        put(7);
-        assert_eq!(take(62), Some(62));
-        put(9);
-        assert_eq!(regions.nodes(), u64::from(3 * regions.len()) - 62);
-        while take(62).is_some() {}
-        assert_eq!((seen.len() as u32, regions.nodes()), (3 * regions.len(), 0));
-        assert_eq!(regions.region_of(regions.first_of(9) + regions.len() - 1), 9);
     }
 
     #[test]

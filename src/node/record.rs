@@ -300,72 +300,11 @@ impl<T> Table<T> {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use crate::drive::{Fate, Fired};
-    use crate::node::table::Armed;
-
-    /// Returns a table with one timer for tick 10, and the state of a move that has begun and not ended.
-    fn with_a_stopped_mover(cache: &ThreadCache) -> (Table<u32>, Armed) {
-        let table = Table::new(0, u64::MAX);
-        let timer = table.arm(cache, 10, 7, false, || ()).unwrap();
-        assert!(table.nodes.get(timer.index).unwrap().state.begin_move(timer.generation).is_some());
-        (table, timer)
-    }
-
-    fn fired(fate: Fate<Fired<u32>>) -> (u32, u64) {
-        match fate {
-            Fate::Fire(fired) => (fired.payload, fired.deadline),
-            Fate::Reinsert(tick) => panic!("to be looked at again at {tick}"),
-            Fate::Drop => panic!("the entry stands for nobody"),
-        }
-    }
-
-    #[test]
-    fn a_mover_that_has_not_moved_anything_keeps_no_timer_waiting() {
-        let cache = ThreadCache::default();
-        let (table, timer) = with_a_stopped_mover(&cache);
-        assert_eq!(fired(table.due(&cache, timer.index, timer.mark, 10, |_| ())), (7, 10));
-        let node = table.nodes.get(timer.index).unwrap();
-        assert_eq!(node.deadline.move_to(5, true), None, "who comes to move it is too late");
-        assert!(node.state.give_up_move(), "the mover held the node last");
-    }
-
-    #[test]
-    fn a_mover_that_has_not_told_anybody_keeps_no_timer_waiting() {
-        for (to, looks) in [(5, &[10][..]), (30, &[10, 30])] {
-            let cache = ThreadCache::default();
-            let (table, timer) = with_a_stopped_mover(&cache);
-            assert_eq!(table.nodes.get(timer.index).unwrap().deadline.move_to(to, true), Some(10));
-            let (last, before) = looks.split_last().unwrap();
-            for &now in before {
-                let fate = table.due(&cache, timer.index, timer.mark, now, |_| ());
-                assert!(
-                    matches!(fate, Fate::Reinsert(tick) if tick == to),
-                    "one look per deadline"
-                );
-            }
-            let fate = table.due(&cache, timer.index, timer.mark, *last, |_| ());
-            assert_eq!(fired(fate), (7, to));
-        }
-    }
-
-    #[test]
-    fn a_stopped_mover_keeps_no_other_mover_waiting() {
-        let cache = ThreadCache::default();
-        let (table, timer) = with_a_stopped_mover(&cache);
-        let moved = table.reschedule(&cache, timer.index, timer.generation, 20);
-        let Rescheduled::Earlier { mark } = moved else { panic!("{moved:?}") };
-        // The owner is told, because the other one may have pulled the deadline in.
-        let Some((20, mark)) = table.arrive(timer.index, mark, 20) else { panic!("not inserted") };
-        assert!(matches!(table.due(&cache, timer.index, timer.mark, 10, |_| ()), Fate::Drop));
-        assert_eq!(fired(table.due(&cache, timer.index, mark, 20, |_| ())), (7, 20));
-    }
 
     #[test]
     fn the_far_end_of_time_is_never() {
         let deadline = Deadline::default();
-        for (tick, kept) in
-            [(0, 0), (NEVER - 1, NEVER - 1), (NEVER, u64::MAX), (u64::MAX, u64::MAX)]
-        {
+        for (tick, kept) in [(NEVER - 1, NEVER - 1), (NEVER, u64::MAX), (u64::MAX, u64::MAX)] {
             deadline.set(tick);
             assert_eq!(deadline.load().tick(), kept);
             assert!(deadline.settle(deadline.load()));
@@ -384,16 +323,5 @@ mod tests {
         assert_eq!(deadline.move_to(9, true), None);
         assert_eq!(deadline.move_to(9, false), Some(7));
         assert!(!deadline.load().is_settled());
-    }
-
-    #[test]
-    fn the_owner_keeps_a_movers_deadline() {
-        let deadline = Deadline::default();
-        deadline.set_settled(10);
-        deadline.show(20);
-        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, true));
-        assert_eq!(deadline.move_to(20, false), Some(20));
-        deadline.show(30);
-        assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (20, false));
     }
 }

@@ -75,30 +75,3 @@ impl<T> Producer<'_, T> {
         Err(BatchError::of_ticks(ScheduleErrorKind::Stopped, accepted, rest, rate))
     }
 }
-
-#[cfg(all(test, not(tickwheel_loom)))]
-mod tests {
-    use crate::shard::Owner;
-    use crate::time::TickRate;
-    use crate::wheel::{AnyWheel, Hierarchical};
-
-    #[test]
-    fn a_stop_returns_the_rest_of_a_batch_in_order() {
-        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(|| true));
-        let (producer, rate) = (owner.handle.producer(0), TickRate::new(1_000_000));
-        let armed = producer.schedule_batch((0..5).map(|n| (100 + n, n)).collect(), &rate);
-        let Ok(keys) = armed else { panic!("the shard is open") };
-        for ended in [1, 3] {
-            assert!(producer.cancel(keys[ended]).is_some());
-        }
-        let never_armed = vec![(105, 5), (106, 6)];
-        let Err(partly) = producer.withdraw(keys.clone(), never_armed, &rate) else {
-            panic!("some were left")
-        };
-        assert_eq!(partly.accepted(), [keys[1], keys[3]]);
-        let refused = partly.into_refused().into_iter();
-        let refused: Vec<_> = refused.map(|(time, n)| (rate.current(time), n)).collect();
-        assert_eq!(refused, [(100, 0), (102, 2), (104, 4), (105, 5), (106, 6)]);
-    }
-}

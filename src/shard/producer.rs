@@ -369,48 +369,18 @@ impl<T> TimerStore for Producer<'_, T> {
 mod tests {
     use crate::shard::Owner;
     use crate::wheel::{AnyWheel, Hierarchical};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc::channel;
-    use std::sync::{Arc, Mutex};
-
-    fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
-        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner = Owner::new(0, wheel, None, Box::new(wake));
-        assert!(owner.begin_sleep(u64::MAX), "nothing is due");
-        owner
-    }
-
-    #[test]
-    fn a_producer_that_stops_in_its_wake_call_delays_nobody_else() {
-        let ((stopped, is_stopped), (go_on, may_go_on)) = (channel(), channel());
-        let (calls, may_go_on) = (Arc::new(AtomicUsize::new(0)), Mutex::new(may_go_on));
-        let counted = Arc::clone(&calls);
-        // The first to call stops within its call until it is told to go on.
-        let owner = sleeping(move || {
-            if counted.fetch_add(1, Ordering::SeqCst) == 0 {
-                stopped.send(()).unwrap();
-                may_go_on.lock().unwrap().recv().unwrap();
-            }
-            true
-        });
-        let handle = &owner.handle;
-        std::thread::scope(|scope| {
-            scope.spawn(|| handle.producer(0).schedule(5, 0, false).unwrap());
-            is_stopped.recv().unwrap();
-            for tick in [5, 6, 4] {
-                let _ = handle.producer(1).schedule(tick, 0, false).unwrap();
-                assert_eq!(calls.load(Ordering::SeqCst), 2, "one call that returned is enough");
-            }
-            go_on.send(()).unwrap();
-        });
-    }
 
     #[test]
     fn producers_do_not_rely_on_a_failed_wake() {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
-        let owner = sleeping(move || counted.fetch_add(1, Ordering::SeqCst) >= 2);
-        let handle = &owner.handle;
+        let wake = move || counted.fetch_add(1, Ordering::SeqCst) >= 2;
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(wake));
+        assert!(owner.begin_sleep(u64::MAX), "nothing is due");
+        let handle = owner.handle;
         for (tick, called) in [(5, 1), (6, 2), (5, 3), (4, 3)] {
             let _ = handle.producer(0).schedule(tick, 0, false).unwrap();
             assert_eq!(calls.load(Ordering::SeqCst), called, "the third call is the first to wake");

@@ -267,42 +267,18 @@ impl core::fmt::Debug for State {
 mod tests {
     use super::*;
 
-    const ALL: [Phase; 8] = [
-        Phase::Idle,
-        Phase::Cancelled,
-        Phase::Fired,
-        Phase::Returned,
-        Phase::Pending,
-        Phase::Waiting,
-        Phase::Preparing,
-        Phase::Running,
-    ];
-
     #[test]
     fn every_phase_is_read_as_it_was_written() {
-        for phase in ALL {
-            let state = State::default().armed(Phase::Pending).with(HOLDS | MOVED).in_phase(phase);
-            assert_eq!(state.phase(), phase);
-            let lives = match phase {
-                Phase::Idle | Phase::Cancelled | Phase::Fired | Phase::Returned => false,
-                Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => true,
-            };
-            assert_eq!(state.is_live(), lives);
-            assert!(!lives || state.is_periodic() == (phase != Phase::Pending));
+        use Phase::*;
+        let ended = [Idle, Cancelled, Fired, Returned].map(|phase| (phase, false));
+        let living = [Pending, Waiting, Preparing, Running].map(|phase| (phase, true));
+        for (phase, lives) in ended.into_iter().chain(living) {
+            let state = State::default().armed(Pending).with(HOLDS | MOVED).in_phase(phase);
+            assert_eq!((state.phase(), state.is_live()), (phase, lives));
+            assert!(!lives || state.is_periodic() == (phase != Pending));
             assert!(!state.is_free());
             assert_eq!(state.without(HOLDS).is_free(), !lives);
         }
-    }
-
-    #[test]
-    fn a_key_names_one_generation_of_a_living_node() {
-        let first = State::default().armed(Phase::Pending);
-        let key = first.generation();
-        assert!(first.is_named(key) && !first.in_phase(Phase::Fired).is_named(key));
-        let second = first.in_phase(Phase::Fired).armed(Phase::Waiting);
-        assert_eq!((first.generation(), second.generation()), (1, 2));
-        assert!(!second.is_named(key) && second.is_periodic() && !first.is_periodic());
-        assert!(second.preparing().is_named(2) && !second.in_phase(Phase::Fired).is_named(2));
     }
 
     #[test]
@@ -329,20 +305,6 @@ mod tests {
         let periodic = State::default().armed(Phase::Waiting);
         assert_ne!(periodic.preparing().waiting(true).mark(), periodic.mark());
         assert_eq!(periodic.preparing().waiting(false), periodic, "looked at, and not due");
-    }
-
-    #[test]
-    fn holds_outlive_the_timer_and_a_move_ends_its_own() {
-        let moving = State::default().armed(Phase::Waiting).with(HANDLE).moving();
-        let ended = moving.preparing().in_phase(Phase::Cancelled);
-        assert!(ended.has(MOVERS) && ended.has(HANDLE) && ended.has(OWNER_REF));
-        let (moved, tell) = moving.moved(true);
-        assert!(tell && moved.has(MOVED) && !moved.has(MOVERS) && moved.has(PULLED));
-        assert_eq!(moved.mark(), moving.mark(), "the old entry stands");
-        let inserted = moved.with_new_mark();
-        assert!(!inserted.has(PULLED) && inserted.mark() != moving.mark());
-        assert_eq!(moving.moved(false), (moving.without(MOVERS).with(MOVED), false));
-        assert!(!moving.preparing().moved(true).1, "the owner looks by itself");
     }
 
     #[test]

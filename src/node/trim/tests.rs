@@ -11,10 +11,6 @@ const BURST: u64 = 5 * KEPT;
 /// Nodes of one step.
 const STEP: usize = 4096;
 
-fn arm(table: &Table<u64>, cache: &ThreadCache, payload: u64) -> Armed {
-    table.arm(cache, 10, payload, false, || ()).unwrap()
-}
-
 struct Scene {
     table: Table<u64>,
     cache: ThreadCache,
@@ -22,15 +18,24 @@ struct Scene {
 }
 
 impl Scene {
-    fn with_timers(count: u64) -> (Self, Vec<Armed>) {
+    /// Returns a table after a burst, if the system takes memory back at all.
+    fn after_a_burst() -> Option<(Self, Vec<Armed>)> {
         let table = Table::new(0, u64::MAX);
         let scene = Self { table, cache: ThreadCache::default(), owners: ThreadCache::default() };
-        let timers = scene.arm(count);
-        (scene, timers)
+        let timers = scene.arm(BURST);
+        takes_pages_back().then_some((scene, timers))
     }
 
     fn arm(&self, count: u64) -> Vec<Armed> {
-        (0..count).map(|n| arm(&self.table, &self.cache, n)).collect()
+        (0..count).map(|n| self.arm_one(&self.cache, n)).collect()
+    }
+
+    fn arm_one(&self, cache: &ThreadCache, payload: u64) -> Armed {
+        self.table.arm(cache, 10, payload, false, || ()).unwrap()
+    }
+
+    fn end_all<'a>(&self, timers: impl IntoIterator<Item = &'a Armed>) {
+        assert!(timers.into_iter().all(|timer| self.end(timer).is_some()));
     }
 
     fn end(&self, timer: &Armed) -> Option<u64> {
@@ -57,17 +62,14 @@ fn the_kept_reserve_is_in_nodes_or_bytes_by_their_size() {
 
 #[test]
 fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
-    if !takes_pages_back() {
-        return;
-    }
-    let (scene, mut timers) = Scene::with_timers(BURST);
+    let Some((scene, mut timers)) = Scene::after_a_burst() else { return };
     let mut trim = Trim::default();
     assert_eq!(scene.run(&mut trim, BURST), 0, "all are in use");
     let third = timers.split_off(BURST as usize * 2 / 3);
-    assert!(third.iter().all(|timer| scene.end(timer).is_some()));
+    scene.end_all(&third);
     assert_eq!(scene.run(&mut trim, BURST * 2 / 3), 0, "a third is free");
     let left = timers.split_off(KEPT as usize / 2);
-    assert!(left.iter().all(|timer| scene.end(timer).is_some()));
+    scene.end_all(&left);
     assert!(scene.run(&mut trim, KEPT / 2) > (BURST / 2) as usize / STEP, "in pieces");
     let kept = scene.table.resident();
     assert!(kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64, "{kept} are kept");
@@ -77,79 +79,56 @@ fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
 /// One timer in sixteen lives on, everywhere: much is free, and no region as a whole.
 #[test]
 fn scattered_timers_keep_a_trim_from_beginning_until_they_end() {
-    if !takes_pages_back() {
-        return;
-    }
-    let (scene, timers) = Scene::with_timers(BURST);
+    let Some((scene, timers)) = Scene::after_a_burst() else { return };
     let mut trim = Trim::default();
     let (living, others): (Vec<_>, Vec<_>) =
         timers.into_iter().partition(|timer| timer.index % 16 == 0);
-    assert!(others.iter().all(|timer| scene.end(timer).is_some()));
+    scene.end_all(&others);
     assert_eq!(scene.run(&mut trim, BURST / 16), 0, "it would be in vain");
-    assert!(living.iter().all(|timer| scene.end(timer).is_some()));
+    scene.end_all(&living);
     assert!(scene.run(&mut trim, 0) > 0 && scene.given_back() > BURST / 2);
 }
 
-/// Timers that live in the midst of a burst stay, and every node serves again, in a generation of its own.
+/// Timers that live in the midst of a burst stay, and every node serves again, to the last one, in a generation of its
+/// own.
 #[test]
 fn no_node_is_lost_and_no_generation_repeats() {
-    if !takes_pages_back() {
-        return;
-    }
-    let (scene, timers) = Scene::with_timers(BURST);
-    let mut seen: HashSet<(u32, u64)> =
-        timers.iter().map(|timer| (timer.index, timer.generation)).collect();
-    let (living, mut others): (Vec<_>, Vec<_>) =
-        timers.into_iter().partition(|timer| timer.index % 5000 == 7);
-    // They end in disorder, so that each magazine has nodes from everywhere.
-    others.sort_by_key(|timer| timer.index.wrapping_mul(0x9E37_79B9));
-    assert!(others.iter().all(|timer| scene.end(timer).is_some()));
-    let mut trim = Trim::default();
-    let in_use = living.len() as u64;
-    assert!(scene.run(&mut trim, in_use) > 0);
-    assert!(scene.given_back() > BURST / 2, "{} of {BURST} are given back", scene.given_back());
-    assert!(others.iter().all(|timer| scene.end(timer).is_none()));
-    let again = scene.arm(BURST - in_use);
-    assert!(scene.given_back() < 124, "they serve before nodes that never did");
-    assert!(again.iter().all(|timer| seen.insert((timer.index, timer.generation))));
-    let indices: HashSet<u32> = again.iter().chain(&living).map(|timer| timer.index).collect();
-    assert_eq!(indices.len() as u64, BURST, "a node serves two timers");
-    assert!(others.iter().all(|timer| scene.end(timer).is_none()));
-    assert!(living.iter().all(|timer| scene.end(timer) == Some(u64::from(timer.index))));
-}
-
-/// Nodes that are not given back pass through the magazines and come out again, to the last one.
-#[test]
-fn kept_nodes_serve_again() {
-    if !takes_pages_back() {
-        return;
-    }
-    let (scene, timers) = Scene::with_timers(BURST);
-    let (living, mut others): (Vec<_>, Vec<_>) =
-        timers.into_iter().partition(|timer| timer.index % 2000 == 7);
-    others.sort_by_key(|timer| timer.index.wrapping_mul(0x9E37_79B9));
-    assert!(others.iter().all(|timer| scene.end(timer).is_some()));
-    let mut trim = Trim::default();
-    let in_use = living.len() as u64;
-    assert!(scene.run(&mut trim, in_use) > 0);
-    let end = scene.table.depot.end();
-    let kept = end - scene.given_back();
-    assert!(kept > KEPT && kept < end, "{kept} of {end}");
-    // A thread that finds no used node takes a fresh one.
-    let arm_all = |cache: &ThreadCache| {
+    for apart in [2000, 5000] {
+        let Some((scene, timers)) = Scene::after_a_burst() else { return };
+        let name = |timer: &Armed| (timer.index, timer.generation);
+        let mut seen: HashSet<(u32, u64)> = timers.iter().map(name).collect();
+        let (living, mut others): (Vec<_>, Vec<_>) =
+            timers.into_iter().partition(|timer| timer.index % apart == 7);
+        // They end in disorder, so that each magazine has nodes from everywhere.
+        others.sort_by_key(|timer| timer.index.wrapping_mul(0x9E37_79B9));
+        scene.end_all(&others);
+        let in_use = living.len() as u64;
+        assert!(scene.run(&mut Trim::default(), in_use) > 0);
         let end = scene.table.depot.end();
-        let next = || arm(&scene.table, cache, 0);
-        std::iter::repeat_with(next).take_while(|_| scene.table.depot.end() == end).count()
-    };
-    let again = arm_all(&scene.cache) + arm_all(&scene.owners);
-    assert_eq!(again as u64 + in_use, end);
+        assert!((BURST / 2..end - KEPT).contains(&scene.given_back()), "{}", scene.given_back());
+        // A thread that finds no used node takes a fresh one, after those that were given back or kept.
+        let mut again = Vec::new();
+        for cache in [&scene.cache, &scene.owners] {
+            let before = scene.table.depot.end();
+            while scene.table.depot.end() == before {
+                again.push(scene.arm_one(cache, 0));
+            }
+            assert!(again.pop().is_some_and(|fresh| u64::from(fresh.index) >= before));
+            assert!(scene.given_back() < 124, "they serve before nodes that never did");
+        }
+        assert!(again.iter().all(|timer| seen.insert(name(timer))));
+        let indices: HashSet<u32> = again.iter().chain(&living).map(|timer| timer.index).collect();
+        assert_eq!(indices.len() as u64, end, "a node serves two timers, or none");
+        assert!(others.iter().all(|timer| scene.end(timer).is_none()));
+        assert!(living.iter().all(|timer| scene.end(timer) == Some(u64::from(timer.index))));
+    }
 }
 
 #[test]
 fn a_burst_that_goes_on_keeps_its_memory() {
     for steps in [1, 40, 90] {
-        let (scene, timers) = Scene::with_timers(BURST);
-        assert!(timers.iter().all(|timer| scene.end(timer).is_some()));
+        let Some((scene, timers)) = Scene::after_a_burst() else { return };
+        scene.end_all(&timers);
         let mut trim = Trim::default();
         trim.begin(&scene.table, 0, || 0);
         for _ in 0..steps {
