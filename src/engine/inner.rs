@@ -377,31 +377,3 @@ impl EngineStatus {
         }
     }
 }
-
-#[cfg(all(test, unix, not(tickwheel_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_forked_child_is_told_that_the_workers_are_elsewhere() {
-        let status = EngineStatus::new(1);
-        status.live_here();
-        status.set(Phase::Started);
-        assert_eq!(status.engine_state(), EngineState::Started);
-        // SAFETY: the child reads atomics and ends.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0, "no fork");
-        if child == 0 {
-            let told = status.is_forked()
-                && status.phase() == Phase::Init
-                && status.engine_state() == EngineState::Forked;
-            // SAFETY: ends the child without running anything of the parent's.
-            unsafe { libc::_exit(i32::from(!told)) };
-        }
-        let mut ended = 0;
-        // SAFETY: waits for our own child.
-        assert_eq!(unsafe { libc::waitpid(child, &mut ended, 0) }, child);
-        assert_eq!(ended, 0, "the child was not told, or a signal");
-        assert_eq!((status.is_forked(), status.phase()), (false, Phase::Started));
-    }
-}

@@ -108,17 +108,8 @@ mod tests {
             // Slots as they come when other engines' threads hold the ones between.
             let used: HashSet<usize> = (0..shards as u32).map(|n| router.route(n * 5)).collect();
             assert_eq!(used.len(), shards);
-            assert_eq!(
-                router.route(5 * (shards as u32 - 1)),
-                router.route(5 * (shards as u32 - 1))
-            );
+            let last = || router.route(5 * (shards as u32 - 1));
+            assert_eq!(last(), last(), "a thread keeps its shard");
         }
-    }
-
-    #[test]
-    fn spread_uses_every_shard_from_one_thread() {
-        let router = Router::new(Routing::Spread, 4);
-        let routes: Vec<_> = (0..8).map(|_| router.route(3)).collect();
-        assert_eq!(routes, [0, 1, 2, 3, 0, 1, 2, 3]);
     }
 }

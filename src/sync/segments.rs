@@ -241,27 +241,6 @@ unsafe fn release<T>(base: NonNull<T>, len: usize) {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use crate::sync::atomic::AtomicU64;
-
-    // SAFETY: an atomic integer of zero bytes is the integer 0.
-    unsafe impl Zeroable for AtomicU64 {}
-
-    #[test]
-    fn every_index_has_its_own_slot() {
-        let table = Segments::<AtomicU64>::new();
-        for index in 0..5000 {
-            // ORDERING: Relaxed: one thread.
-            table.get_or_alloc(index).store(u64::from(index) + 1, Ordering::Relaxed);
-        }
-        for index in 0..5000 {
-            // ORDERING: Relaxed: one thread.
-            assert_eq!(table.get(index).unwrap().load(Ordering::Relaxed), u64::from(index) + 1);
-        }
-        let mut seen = 0;
-        table.for_each(5000, |_, _| seen += 1);
-        assert_eq!(seen, 5000);
-        assert!(table.get(100_000).is_none());
-    }
 
     #[test]
     fn location_covers_the_whole_range_without_gaps() {

@@ -238,14 +238,11 @@ mod tests {
 
     #[test]
     fn packs_every_part() {
-        for (shard, index, generation) in
-            [(0, 0, 0), (u16::MAX, u32::MAX - 1, TOP), (7, 1 << 31, 1 << 45)]
-        {
+        let keys = [(0, 0, 0), (u16::MAX, u32::MAX - 1, TOP), (7, 1 << 31, 1 << 45)];
+        for (shard, index, generation) in keys {
             let key: Key<String> = Key::new(shard, index, generation);
-            assert_eq!(
-                (key.shard(), key.index(), key.generation()),
-                (usize::from(shard), index, generation)
-            );
+            let parts = (key.shard() as u16, key.index(), key.generation());
+            assert_eq!(parts, (shard, index, generation));
             assert_eq!(RawKey::from_bits(key.to_raw().to_bits()).map(Key::from_raw), Some(key));
         }
         assert_eq!((size_of::<Key<String>>(), size_of::<Option<Key<String>>>()), (12, 12));

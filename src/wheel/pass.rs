@@ -147,40 +147,6 @@ mod tests {
     use crate::wheel::Entry;
     use crate::wheel::chunks::tests::{Small, all, entry};
 
-    /// A pass that is paused after every chunk, with entries appended in the pauses.
-    #[test]
-    fn a_pass_packs_what_it_keeps_and_renews_the_minimum() {
-        for keep in [1, 2, 3, 7, 100] {
-            let (mut chunks, mut bucket) = (Small::default(), Bucket::EMPTY);
-            (0..100).for_each(|n| chunks.push(&mut bucket, entry(n)));
-            let (mut pass, mut next, mut examined, mut removed) = (Pass::START, 100, 0, 0);
-            loop {
-                let step = pass.step(&mut chunks, &mut bucket, |chunks, id| {
-                    let entries = chunks.chunk(id).entries();
-                    let dead = |(place, entry): (usize, &Entry)| {
-                        u64::from(entry.deadline % keep != keep - 1) << place
-                    };
-                    entries.iter().enumerate().map(dead).sum()
-                });
-                examined += step.examined;
-                removed += step.removed;
-                if step.cycle_done {
-                    break;
-                }
-                if next < 120 {
-                    chunks.push(&mut bucket, entry(next));
-                    next += 1;
-                }
-            }
-            let kept: Vec<u64> = (0..120).filter(|n| n % keep == keep - 1).collect();
-            assert_eq!((examined, removed), (120, 120 - kept.len()));
-            assert_eq!(bucket.earliest(), kept.first().copied());
-            assert_eq!(chunks.used(), kept.len().div_ceil(3), "survivors lie densely");
-            assert_eq!(all(&mut chunks, &mut bucket), kept);
-            assert_eq!(chunks.used(), 0);
-        }
-    }
-
     /// Chunks that lose nothing are not moved, and yet half of the room is used at least.
     #[test]
     fn full_chunks_stay_and_others_are_packed_together() {

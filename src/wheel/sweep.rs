@@ -143,33 +143,3 @@ impl RunLimiter {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns how many of five entries come, and how many go to the backlog.
-    fn give(row: &mut RunLimiter, of: u64, left: usize) -> (usize, usize) {
-        let (mut chunks, mut due) = (Chunks::<7>::default(), Vec::new());
-        let (mut bucket, mut backlog) = (Bucket::EMPTY, Bucket::EMPTY);
-        (0..5).for_each(|index| chunks.push(&mut bucket, Entry { deadline: of, index, mark: 0 }));
-        row.give(of, &mut chunks, &mut bucket, &mut backlog, &mut { left }, &mut due);
-        (due.len(), chunks.take(&mut backlog, 9, &mut Vec::new(), |_| ()))
-    }
-
-    #[test]
-    fn a_row_is_full_at_its_limit_and_another_one_begins_anew() {
-        let mut row = RunLimiter::of_at_most(3);
-        assert_eq!(give(&mut row, 5, 2), (2, 0));
-        assert_eq!(give(&mut row, 5, 9), (1, 4), "three of one row");
-        assert_eq!(give(&mut row, 5, 9), (0, 5));
-        assert_eq!(give(&mut row, 6, 9), (3, 2), "another row");
-        row.came = 0;
-        assert_eq!(give(&mut row, 6, 2), (2, 0));
-        assert_eq!(
-            give(&mut RunLimiter::of_at_most(0), 0, 9),
-            (1, 4),
-            "or nothing would ever come"
-        );
-    }
-}

@@ -33,21 +33,17 @@ fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Pani
     (shard, wakers)
 }
 
+/// A full wake batch is called before the next waker, and the rest when the shard ends in its turn.
 #[test]
-fn a_shard_that_ends_in_a_turn_calls_its_wake_batch() {
-    let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
-    let (shard, wakers) = with_wakers(&timer, 3);
-    assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (3, 0));
-    assert_eq!(shard.close(&timer.inner).len(), 3, "those that have not fired");
-    assert_eq!(wakers.0.load(Ordering::Relaxed), 3);
-}
-
-#[test]
-fn a_full_wake_batch_is_called_before_the_next_waker() {
-    let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
-    let (shard, wakers) = with_wakers(&timer, WAKE_BATCH + 1);
-    assert_eq!((shard.wake_batch.len(), wakers.0.load(Ordering::Relaxed)), (1, WAKE_BATCH));
-    shard.close(&timer.inner);
+fn a_wake_batch_is_called_when_it_is_full_or_its_shard_ends() {
+    for (count, waiting) in [(3, 3), (WAKE_BATCH + 1, 1)] {
+        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+        let (shard, wakers) = with_wakers(&timer, count);
+        let woken = || wakers.0.load(Ordering::Relaxed);
+        assert_eq!((shard.wake_batch.len(), woken()), (waiting, count - waiting));
+        assert_eq!(shard.close(&timer.inner).len(), count, "those that have not fired");
+        assert_eq!(woken(), count);
+    }
 }
 
 #[test]

@@ -35,10 +35,11 @@ fn ends_once<E: Copy + Send + 'static>(extra: E, sum: impl Fn(E) -> usize + Send
             runs.fetch_add(sum(extra), Ordering::Relaxed);
         })
     };
-    make().run();
-    assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (sum(extra), 1));
-    drop(make());
-    assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (sum(extra), 2));
+    for (end, count) in [(TimerTask::run as fn(_), 1), (drop, 2)] {
+        end(make());
+        let counts = (runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed));
+        assert_eq!(counts, (sum(extra), count));
+    }
     // Moved to another thread and through a vector that grows.
     let tasks: Vec<_> = (0..100).map(|_| make()).collect();
     std::thread::spawn(move || tasks.into_iter().for_each(TimerTask::run)).join().unwrap();
@@ -66,29 +67,18 @@ fn size_and_alignment_decide_what_is_stored_inline() {
 
 #[test]
 fn a_panic_in_the_closure_or_in_a_drop_leaves_nothing_behind() {
-    for panics in [false, true] {
-        for boxed in [false, true] {
-            let drops = Arc::new(AtomicUsize::new(0));
-            let captured = Drops(Arc::clone(&drops), panics);
-            let filler = [1_usize; 8];
-            let task = if boxed {
-                TimerTask::new(move || panic!("{} {}", captured.panics(), filler[0]))
-            } else {
-                TimerTask::new(move || {
-                    assert!(!captured.panics());
-                    std::panic::resume_unwind(Box::new("a closure that panics"))
-                })
-            };
-            // A closure that panics while its captures panic would end the process: only one of them does.
-            let outcome = if panics {
-                catch_unwind(AssertUnwindSafe(|| drop(task)))
-            } else {
-                catch_unwind(AssertUnwindSafe(|| task.run()))
-            };
-            assert!(outcome.is_err());
-            assert_eq!(drops.load(Ordering::Relaxed), 1);
-            assert_eq!(Arc::strong_count(&drops), 1);
-        }
+    for (panics, boxed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let (captured, filler) = (Drops(Arc::clone(&drops), panics), [1_usize; 8]);
+        let task = if boxed {
+            TimerTask::new(move || panic!("{} {}", captured.panics(), filler[0]))
+        } else {
+            TimerTask::new(move || panic!("{}", captured.panics()))
+        };
+        // A closure that panics while its captures panic would end the process: only one of them does.
+        let ends = move || if panics { drop(task) } else { task.run() };
+        assert!(catch_unwind(AssertUnwindSafe(ends)).is_err());
+        assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
     }
 }
 

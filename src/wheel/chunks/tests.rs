@@ -18,23 +18,6 @@ pub(in crate::wheel) fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64>
 }
 
 #[test]
-fn a_bucket_keeps_the_order_of_arrival() {
-    let mut chunks = Small::default();
-    let mut buckets = [Bucket::EMPTY; 2];
-    for n in 0..2000 {
-        chunks.push(&mut buckets[n as usize % 2], entry(n));
-    }
-    assert_eq!(buckets[1].earliest(), Some(1));
-    let mut taken = Vec::new();
-    assert_eq!(chunks.take(&mut buckets[0], 10, &mut taken, |_| ()), 10);
-    assert!(taken.iter().map(|entry| entry.deadline).eq((0..20).step_by(2)));
-    assert!(all(&mut chunks, &mut buckets[0]).into_iter().eq((20..2000).step_by(2)));
-    assert!(all(&mut chunks, &mut buckets[1]).into_iter().eq((1..2000).step_by(2)));
-    assert_eq!(buckets[0].earliest(), None);
-    assert_eq!(chunks.used, 0);
-}
-
-#[test]
 fn memory_follows_the_population_and_low_segments_fill_first() {
     let mut chunks = Small::default();
     let mut buckets = vec![Bucket::EMPTY; 50];

@@ -271,24 +271,6 @@ impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
 mod tests {
     use super::*;
 
-    /// The first bucket of each of the lowest rings.
-    const RING: [usize; 4] = [64, 576, 704, 768];
-
-    #[test]
-    fn a_bucket_is_of_the_highest_digit_that_differs() {
-        assert_eq!(bucket_of(0, 0), RING[0]);
-        assert_eq!(bucket_of(0, 1), RING[0] + 1);
-        assert_eq!(bucket_of(0, 511), RING[0] + 511);
-        assert_eq!(bucket_of(0, 512), RING[1] + 1);
-        assert_eq!(bucket_of(511, 512), RING[1] + 1);
-        assert_eq!(bucket_of(512, 513), RING[0] + 1);
-        assert_eq!(bucket_of(0, 65_535), RING[1] + 127);
-        assert_eq!(bucket_of(65_535, 65_536), RING[2] + 1);
-        assert_eq!(bucket_of(0, 1 << 22), RING[3] + 1);
-        assert_eq!(bucket_of(0, u64::MAX), BUCKETS - 1);
-        assert_eq!(bucket_of(u64::MAX - 1, u64::MAX), RING[0] + 511);
-    }
-
     #[test]
     fn a_bucket_begins_at_or_before_its_deadlines_and_ends_after_them() {
         let bases = [0, 1, 511, 512, 65_535, 1 << 22, (1 << 42) + 77, (1 << 63) + 17, u64::MAX - 9];
@@ -304,33 +286,5 @@ mod tests {
                 assert_eq!(is_tick(bucket), shift == 0);
             }
         }
-    }
-
-    #[test]
-    fn occupied_buckets_are_found_from_both_ends() {
-        let (mut rings, mut chunks) = (Rings::EMPTY, Chunks::<31>::default());
-        let entry = Entry { deadline: 5, index: 0, mark: 0 };
-        assert!(rings.first(0).is_none() && rings.last_to(BUCKETS - 1).is_none());
-        let filled = [0, 63, 64, 127, 320, 575, 576, 704, BUCKETS - 1];
-        for bucket in filled {
-            assert!(rings.try_push(bucket, &mut chunks, entry));
-        }
-        let mut found = Vec::new();
-        let mut next = rings.last_to(BUCKETS - 1);
-        while let Some(bucket) = next {
-            found.insert(0, bucket);
-            next = bucket.checked_sub(1).and_then(|below| rings.last_to(below));
-        }
-        assert_eq!(found, filled);
-        for bucket in filled {
-            let first = rings.first(0).map(|first| first.bucket);
-            assert_eq!(first, Some(bucket.max(64)), "recent entries are no part of the rings");
-            chunks.pop(&mut rings.buckets[bucket.max(64)]);
-            rings.update_occupancy(bucket.max(64));
-            if bucket < 64 {
-                assert!(rings.try_push(64, &mut chunks, entry));
-            }
-        }
-        assert!(rings.first(0).is_none() && rings.occupied[0] == 1 | 1 << 63);
     }
 }

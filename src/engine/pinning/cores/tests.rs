@@ -12,16 +12,17 @@ fn there_is_always_a_core_and_a_shard() {
 
 #[test]
 fn a_container_with_less_than_its_cores_gets_fewer_shards_and_does_not_own_them() {
-    let all = |quota| Cores::with([0, 1, 2, 3], quota);
-    let shards = |quota| all(quota).default_shards();
-    assert_eq!(shards(None), 4);
-    assert_eq!(shards(Some(4.0)), 4);
-    assert_eq!(shards(Some(2.5)), 2);
-    assert_eq!(shards(Some(0.5)), 1);
-    assert_eq!(shards(Some(9.0)), 4);
-    let ours = |quota| all(quota).are_ours();
-    assert!(ours(None) && ours(Some(4.0)) && ours(Some(8.0)));
-    assert!(!ours(Some(3.99)) && !ours(Some(1.0)));
+    for (quota, shards, ours) in [
+        (None, 4, true),
+        (Some(9.0), 4, true),
+        (Some(4.0), 4, true),
+        (Some(3.99), 3, false),
+        (Some(2.5), 2, false),
+        (Some(0.5), 1, false),
+    ] {
+        let cores = Cores::with([0, 1, 2, 3], quota);
+        assert_eq!((cores.default_shards(), cores.are_ours()), (shards, ours), "{quota:?}");
+    }
 }
 
 /// A folder that looks like mounted control groups.
@@ -55,16 +56,17 @@ impl Drop for Groups {
 #[test]
 fn the_least_quota_on_the_way_up_counts_in_version_two() {
     let groups = Groups::new("v2");
-    groups.write("a/b/c", &[("cpu.max", "max 100000\n")]);
-    groups.write("a/b", &[("cpu.max", "300000 100000\n")]);
-    groups.write("a", &[("cpu.max", "800000 200000\n")]);
-    assert_eq!(groups.quota("0::/a/b/c\n"), Some(3.0));
-    assert_eq!(groups.quota("0::/a\n"), Some(4.0));
-    assert_eq!(groups.quota("0::/\n"), None);
-    assert_eq!(groups.quota("0::/../../elsewhere\n"), None, "only the mount itself is looked at");
+    for (group, quota) in
+        [("a/b/c", "max 100000\n"), ("a/b", "300000 100000\n"), ("a", "800000 200000\n")]
+    {
+        groups.write(group, &[("cpu.max", quota)]);
+    }
+    // Of what lies elsewhere only the mount itself is looked at.
+    let listed = ["0::/a/b/c\n", "0::/a\n", "0::/\n", "0::/../../elsewhere\n", "0::/gone/a/b\n"];
+    let read = || listed.map(|listed| groups.quota(listed));
+    assert_eq!(read(), [Some(3.0), Some(4.0), None, None, None]);
     groups.write("", &[("cpu.max", "150000 100000\n")]);
-    assert_eq!(groups.quota("0::/../../elsewhere\n"), Some(1.5));
-    assert_eq!(groups.quota("0::/gone/a/b\n"), Some(1.5));
+    assert_eq!(read(), [Some(1.5); 5]);
 }
 
 #[test]
