@@ -70,11 +70,6 @@ impl Owner {
         Self { world, timer, entries, calls: Vec::new(), late: false, over: None }
     }
 
-    /// Starts a thread that cancels the timer.
-    fn canceller(&self, thread: usize) -> JoinHandle<Option<u64>> {
-        self.world.canceller(thread, self.timer)
-    }
-
     /// Starts threads that move the timer, each to its tick.
     fn movers<const N: usize>(&self, to: [u64; N]) -> [(u64, JoinHandle<Rescheduled>); N] {
         let mut threads = 1..;
@@ -178,17 +173,13 @@ impl Owner {
         ticks.for_each(|now| self.run_to(now));
     }
 
-    fn is_live(&self) -> bool {
-        let state = self.world.table.state(self.timer.index, self.timer.generation);
-        state.is_some_and(State::is_live)
-    }
-
     /// The timer has been cancelled: it is called no more, and was called `most` times at most.
     fn assert_ended(&mut self, most: usize) {
         let calls = self.calls.len();
         self.run_to(3 * FIRST);
         assert!(self.calls.len() == calls && calls <= most, "called after its end");
-        assert!(!self.is_live());
+        let state = self.world.table.state(self.timer.index, self.timer.generation);
+        assert!(!state.is_some_and(State::is_live));
     }
 
     /// Everybody is joined: others see the deadline a period after the last call, and the timer can be cancelled.
@@ -200,28 +191,26 @@ impl Owner {
     }
 }
 
+/// Threads cancel the timer while its owner calls it up to `last`, at most `most` times.
+fn race_the_calls<const N: usize>(owner: &mut Owner, threads: [usize; N], last: u64, most: usize) {
+    let cancellers = threads.map(|thread| owner.world.canceller(thread, owner.timer));
+    owner.run_to(FIRST);
+    owner.run_to(last);
+    let won = cancellers.into_iter().filter_map(|canceller| canceller.join().unwrap());
+    assert!(won.eq([1]), "exactly one canceller wins");
+    owner.assert_ended(most);
+}
+
 /// The timer is cancelled while its owner is at any step of two calls.
 #[test]
 fn cancel_or_call() {
-    explore_owner(bounded(4, 2), |_, owner| {
-        let canceller = owner.canceller(1);
-        owner.run_to(FIRST);
-        owner.run_to(SECOND);
-        assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
-        owner.assert_ended(2);
-    });
+    explore_owner(bounded(4, 2), |_, owner| race_the_calls(owner, [1], SECOND, 2));
 }
 
 /// As above, for two cancellers, one of which gets the payload.
 #[test]
 fn cancel_or_cancel_or_call() {
-    explore_owner(bounded(3, 1), |_, owner| {
-        let cancellers = [1, 2].map(|thread| owner.canceller(thread));
-        owner.run_to(FIRST);
-        let won = cancellers.map(|canceller| canceller.join().unwrap().is_some());
-        assert!(won[0] ^ won[1], "exactly one canceller wins");
-        owner.assert_ended(1);
-    });
+    explore_owner(bounded(3, 1), |_, owner| race_the_calls(owner, [1, 2], FIRST, 1));
 }
 
 /// Whoever knows of a cancel knows that no call begins any more.
@@ -331,7 +320,7 @@ fn move_or_move_to_the_past_or_call() {
 #[test]
 fn cancel_or_move_or_call() {
     explore_owner(bounded(3, 1), |_, owner| {
-        let canceller = owner.canceller(1);
+        let canceller = owner.world.canceller(1, owner.timer);
         let mover = owner.world.mover(2, owner.timer, 15);
         owner.run_to(FIRST);
         assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
@@ -344,7 +333,7 @@ fn cancel_or_move_or_call() {
 #[test]
 fn cancel_or_call_and_stop() {
     explore_owner(bounded(4, 2), |world, owner| {
-        let canceller = owner.canceller(1);
+        let canceller = owner.world.canceller(1, owner.timer);
         owner.run_to(FIRST);
         let returned = world.stop();
         let cancelled = canceller.join().unwrap().is_some();
@@ -356,7 +345,7 @@ fn cancel_or_call_and_stop() {
 #[test]
 fn cancel_or_a_call_that_is_given_up() {
     explore_owner(bounded(4, 2), |world, owner| {
-        let canceller = owner.canceller(1);
+        let canceller = owner.world.canceller(1, owner.timer);
         drop(owner.due(owner.timer.mark, FIRST));
         owner.abandon_call();
         let returned = world.stop();
@@ -403,7 +392,7 @@ fn recycled_and_armed_again_during_a_call() {
 fn winner_lets_go_or_recycled_by_the_owner() {
     explore_owner(bounded(4, 3), |world, owner| {
         let fired = owner.fires(owner.timer.mark, FIRST);
-        let canceller = owner.canceller(1);
+        let canceller = owner.world.canceller(1, owner.timer);
         drop(fired);
         owner.abandon_call();
         // In the same node, if the owner was the last to let go.
