@@ -35,33 +35,30 @@ impl Random {
 
 /// Schedules, moves and cancels so many timers on a wheel and fires the others.
 ///
-/// # Errors
+/// # Panics
 ///
-/// Says what a timer did that it must not do.
-pub fn wheel(timers: u32) -> Result<Ends, &'static str> {
+/// If a timer does what it must not do.
+#[must_use]
+pub fn wheel(timers: u32) -> Ends {
     let mut random = Random(0x9E37_79B9);
-    let mut timer = LocalTimer::new(TICK).map_err(|_| "a tick of a millisecond is refused")?;
+    let mut timer = LocalTimer::new(TICK).expect("a tick of a millisecond");
     let mut ends = Ends::default();
     // When each is due, and nothing once it has ended.
     let mut due: Vec<Option<Time>> = Vec::new();
     let mut now = Time::ZERO;
     for id in 0..timers {
         let delay = random.delay();
-        let key = timer.schedule(now, delay, id).map_err(|_| "a schedule is refused")?;
+        let key = timer.schedule(now, delay, id).expect("memory for a timer");
         due.push(Some(now + delay));
         match random.below(3) {
             0 => {
-                if timer.cancel(key).into_payload() != Some(id) {
-                    return Err("a cancel of a pending timer lost");
-                }
+                assert_eq!(timer.cancel(key).into_payload(), Some(id), "a cancel lost");
                 due[id as usize] = None;
                 ends.cancelled += 1;
             }
             1 => {
                 let delay = random.delay();
-                if !timer.reschedule(now, key, delay).moved() {
-                    return Err("a pending timer was not moved");
-                }
+                assert!(timer.reschedule(now, key, delay).moved(), "a pending timer did not move");
                 due[id as usize] = Some(now + delay);
             }
             _ => {}
@@ -72,60 +69,46 @@ pub fn wheel(timers: u32) -> Result<Ends, &'static str> {
         // The first of them came due while the last were scheduled, and fire together.
         let overdue = next < now;
         now = now.max(next);
-        let mut fault = None;
-        timer.poll(now, |expired| match due[expired.payload as usize].take() {
-            Some(due) if due > now => fault = Some("a timer fired early"),
-            Some(due) if now > due + TICK && !overdue => fault = Some("a timer fired late"),
-            Some(_) => ends.fired += 1,
-            None => fault = Some("a timer ended twice"),
+        timer.poll(now, |expired| {
+            let due = due[expired.payload as usize].take().expect("a timer ends once");
+            assert!(due <= now, "a timer fired early");
+            assert!(overdue || now <= due + TICK, "a timer fired late");
+            ends.fired += 1;
         });
-        if let Some(fault) = fault {
-            return Err(fault);
-        }
     }
-    if due.iter().any(Option::is_some) { Err("a timer was lost") } else { Ok(ends) }
+    assert!(due.iter().all(Option::is_none), "a timer was lost");
+    ends
 }
 
 /// Schedules so many timers of one delay and fires them, in their order.
 ///
-/// # Errors
+/// # Panics
 ///
-/// Says what a timer did that it must not do.
-pub fn queue(timers: u32) -> Result<Ends, &'static str> {
+/// If a timer does what it must not do.
+#[must_use]
+pub fn queue(timers: u32) -> Ends {
     const DELAY: Duration = Duration::from_millis(50);
     const STEP: Duration = Duration::from_micros(100);
     let mut timer = FixedTimer::with_delay(DELAY);
-    let (mut ends, mut now, mut next) = (Ends::default(), Time::ZERO, 0);
-    let mut fault = None;
-    let mut left = timers;
-    while left > 0 || !timer.is_empty() {
-        if left > 0 {
-            let id = timers - left;
-            let key = timer.schedule(now, id).map_err(|_| "a schedule is refused")?;
-            left -= 1;
+    let (mut ends, mut now, mut next, mut ids) = (Ends::default(), Time::ZERO, 0, 0..timers);
+    while !ids.is_empty() || !timer.is_empty() {
+        if let Some(id) = ids.next() {
+            let key = timer.schedule(now, id).expect("memory for a timer");
             if id % 4 == 3 {
-                if timer.cancel(key).into_payload() != Some(id) {
-                    return Err("a cancel of a pending timer lost");
-                }
+                assert_eq!(timer.cancel(key).into_payload(), Some(id), "a cancel lost");
                 ends.cancelled += 1;
             }
         }
         timer.poll(now, |expired| {
-            let scheduled = Time::ZERO + STEP * expired.payload;
-            if now < scheduled + DELAY {
-                fault = Some("a timer fired early");
-            } else if now > scheduled + DELAY + TICK {
-                fault = Some("a timer fired late");
-            } else if expired.payload < next {
-                fault = Some("a timer fired out of its order, or twice");
-            }
+            let due = Time::ZERO + STEP * expired.payload + DELAY;
+            assert!(due <= now, "a timer fired early");
+            assert!(now <= due + TICK, "a timer fired late");
+            assert!(expired.payload >= next, "a timer fired out of its order, or twice");
             next = expired.payload + 1;
             ends.fired += 1;
         });
-        if let Some(fault) = fault {
-            return Err(fault);
-        }
         now = now + STEP;
     }
-    if ends.fired + ends.cancelled == timers { Ok(ends) } else { Err("a timer was lost") }
+    assert_eq!(ends.fired + ends.cancelled, timers, "a timer was lost");
+    ends
 }

@@ -52,10 +52,8 @@ fn main() -> ! {
     unsafe {
         embedded_alloc::init!(HEAP, 1024 * 1024);
     }
-    let wheel = bare::wheel(5000).unwrap_or_else(|fault| panic!("wheel: {fault}"));
-    hprintln!("LocalTimer: {:?}", wheel);
-    let queue = bare::queue(5000).unwrap_or_else(|fault| panic!("queue: {fault}"));
-    hprintln!("FixedTimer: {:?}", queue);
+    hprintln!("LocalTimer: {:?}", bare::wheel(5000));
+    hprintln!("FixedTimer: {:?}", bare::queue(5000));
     let mut systick = cortex_m::Peripherals::take().expect("taken once").SYST;
     systick.set_clock_source(SystClkSource::Core);
     // The board runs at 25 MHz.
