@@ -1,10 +1,11 @@
 //! What is measured: the workloads of the project's performance page, with their sizes.
 
 use crate::peer::Peer;
+use clap::ValueEnum;
 use std::time::Duration;
 
 /// How big the workloads are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// So small that the figures mean nothing: for tests of this program.
     Tiny,
@@ -14,9 +15,18 @@ pub enum Scale {
     Full,
 }
 
-/// One figure. Sizes are those of the full scale; the smaller scales may cut them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Figure {
+/// A figure: its name in goals, commands and tables, and its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// The name.
+    pub id: &'static str,
+    /// The work, with the sizes of the full scale; the smaller scales may cut them.
+    pub work: Work,
+}
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
     /// So many resident timers; cancel a random one, schedule another.
     Churn(usize),
     /// The same, oldest first, with a clock that ticks.
@@ -55,69 +65,86 @@ pub enum Figure {
     Wake,
 }
 
-/// The names that `--only` takes.
-pub const GROUPS: [&str; 11] = [
-    "churn", "life", "rearm", "cross", "forms", "late", "idle", "zombie", "shrink", "burst", "wake",
-];
-
 impl Figure {
-    /// Every figure of a scale, in the order of the tables.
-    #[must_use]
+    /// Returns every figure of a scale, in the order of the tables.
     pub fn all(scale: Scale) -> Vec<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let full = scale == Scale::Full;
-        let cross = |producers, in_flight| Self::Cross { producers, in_flight };
-        let late = |timers, tick_us| Self::Late { timers, tick_us };
-        let mut all = vec![
-            Self::Churn(1_000),
-            Self::Churn(100_000),
-            Self::Churn(1_000_000),
-            Self::ChurnTick(100_000),
-            Self::ChurnTick(1_000_000),
-            Self::Life(1_000_000),
+        let cross = |producers, in_flight| Work::Cross { producers, in_flight };
+        let late = |timers, tick_us| Work::Late { timers, tick_us };
+        let all = [
+            ("churn-1k", Work::Churn(1_000)),
+            ("churn-100k", Work::Churn(100_000)),
+            ("churn-1M", Work::Churn(1_000_000)),
+            ("churn-tick-100k", Work::ChurnTick(100_000)),
+            ("churn-tick-1M", Work::ChurnTick(1_000_000)),
+            ("life-1M", Work::Life(1_000_000)),
+            ("life-10M", Work::Life(10_000_000)),
+            ("rearm-100k", Work::Rearm(100_000)),
+            ("cross-1", cross(1, 1024)),
+            ("cross-1-100k", cross(1, 100_000)),
+            ("cross-2", cross(2, 1024)),
+            ("cross-cores", cross(cores, 1024)),
+            ("cross-32", cross(32, 1024)),
+            ("remote-cancel", Work::RemoteCancel),
+            ("forms", Work::Forms),
+            ("late-100k", late(100_000, 1000)),
+            ("late-100k-50us", late(100_000, 50)),
+            ("late-1M", late(1_000_000, 1000)),
+            ("burst", Work::Burst),
+            ("idle-1M", Work::Idle),
+            ("zombie", Work::Zombie),
+            ("shrink", Work::Shrink),
+            ("wake", Work::Wake),
         ];
-        all.extend(full.then_some(Self::Life(10_000_000)));
-        all.extend([Self::Rearm(100_000), cross(1, 1024), cross(1, 100_000), cross(2, 1024)]);
-        all.extend((full && cores > 2).then_some(cross(cores, 1024)));
-        all.extend(full.then_some(cross(32, 1024)));
-        all.extend([Self::RemoteCancel, Self::Forms, late(100_000, 1000), late(100_000, 50)]);
-        all.extend(full.then_some(late(1_000_000, 1000)));
-        all.extend([Self::Burst, Self::Idle, Self::Zombie, Self::Shrink, Self::Wake]);
-        all
+        let is_long = |id| ["life-10M", "cross-cores", "cross-32", "late-1M"].contains(&id);
+        let is_wanted = |figure: &Self| {
+            (scale == Scale::Full || !is_long(figure.id))
+                && (cores > 2 || figure.id != "cross-cores")
+        };
+        all.into_iter().map(|(id, work)| Self { id, work }).filter(is_wanted).collect()
     }
 
-    /// Its name, as goals and commands use it.
-    #[must_use]
-    pub fn id(self) -> String {
-        match self {
-            Self::Churn(n) => format!("churn-{}", short(n)),
-            Self::ChurnTick(n) => format!("churn-tick-{}", short(n)),
-            Self::Life(n) => format!("life-{}", short(n)),
-            Self::Rearm(n) => format!("rearm-{}", short(n)),
-            Self::Cross { producers, in_flight: 1024 } => format!("cross-{producers}"),
-            Self::Cross { producers, in_flight } => {
-                format!("cross-{producers}-{}", short(in_flight))
+    /// Returns the group by which `--only` selects it as well as by its name.
+    pub fn group(&self) -> &'static str {
+        self.id.split_once('-').map_or(self.id, |id| id.0)
+    }
+
+    /// Returns the peers that take part and are installed.
+    pub fn peers(&self) -> Vec<Peer> {
+        let all = Peer::value_variants().iter().copied();
+        all.filter(|peer| self.work.has(*peer) && peer.is_built()).collect()
+    }
+
+    /// Returns what a peer leaves out, or how it was helped, in this figure.
+    pub fn remark(&self, peer: Peer) -> &'static str {
+        match peer {
+            Peer::Sleep | Peer::Tokio if self.work.fires() => "one task per timer",
+            Peer::AsyncIo if self.work.fires() => "booked in the waker, no executor",
+            Peer::Tokio if self.work.is_local() => {
+                "one waker for all: the payload is not delivered"
             }
-            Self::RemoteCancel => "remote-cancel".to_owned(),
-            Self::Forms => "forms".to_owned(),
-            Self::Late { timers, tick_us: 1000 } => format!("late-{}", short(timers)),
-            Self::Late { timers, tick_us } => format!("late-{}-{tick_us}us", short(timers)),
-            Self::Burst => "burst".to_owned(),
-            Self::Idle => "idle-1M".to_owned(),
-            Self::Zombie => "zombie".to_owned(),
-            Self::Shrink => "shrink".to_owned(),
-            Self::Wake => "wake".to_owned(),
+            Peer::TimerHandles => "each schedule returns an owned `TimerHandle`",
+            Peer::TimerClosures => "a closure of two words per timer",
+            Peer::TimerTimes => "the clock is read once per 512 pairs",
+            Peer::TimerSlack => "100 us",
+            Peer::Sleep => "created, polled once and dropped, on a tokio runtime's workers",
+            Peer::LockedWheel => "this project's own wheel behind a lock",
+            Peer::Nexus => "bounded, `poll_and_rebalance`",
+            Peer::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
+            Peer::Tokio => "on the runtime's workers, boxed",
+            Peer::Pingora => "10 ms slots; never removes cancelled timers",
+            Peer::AsyncIo => "polled once; no executor",
+            Peer::LockedHeaps => "removes a cancelled timer at once",
+            Peer::Netty => "Java, after 3 s of warm-up; one queue and one worker for all",
+            Peer::Heap => "cancelled timers stay until they are half of it",
+            Peer::Floor => "payloads and handles, nothing ever fires: the floor",
+            _ => "",
         }
     }
+}
 
-    /// The figure of this name.
-    #[must_use]
-    pub fn of_id(id: &str) -> Option<Self> {
-        Self::all(Scale::Full).into_iter().find(|figure| figure.id() == id)
-    }
-
-    /// What it does, in a sentence; the numbers are in its name.
-    #[must_use]
+impl Work {
+    /// Says what it does, in a sentence; the numbers are in the figure's name.
     #[rustfmt::skip]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -141,169 +168,65 @@ impl Figure {
         }
     }
 
-    /// Whether one thread does everything.
-    #[must_use]
-    pub fn is_local(self) -> bool {
+    /// Returns whether one thread does everything.
+    pub const fn is_local(self) -> bool {
         matches!(self, Self::Churn(_) | Self::ChurnTick(_) | Self::Life(_) | Self::Rearm(_))
     }
 
-    /// Whether timers fire on the real clock.
-    #[must_use]
-    pub fn fires(self) -> bool {
+    /// Returns whether timers fire on the real clock.
+    const fn fires(self) -> bool {
         matches!(self, Self::Late { .. } | Self::Burst | Self::Wake)
     }
 
-    /// Returns the name under which `--only` selects it, the metric by which peers are compared, and whether more of it
-    /// is better.
-    const fn kind(self) -> (&'static str, &'static str, bool) {
-        match self {
-            Self::Churn(_) | Self::ChurnTick(_) => ("churn", "ns/pair", false),
-            Self::Life(_) => ("life", "ns/timer", false),
-            Self::Rearm(_) => ("rearm", "ns/rearm", false),
-            Self::Cross { .. } => ("cross", "M pairs/s", true),
-            Self::RemoteCancel => ("cross", "ns/cancel", false),
-            Self::Forms => ("forms", "delay ns", false),
-            Self::Late { tick_us: 1000, .. } => ("late", "p99 ms", false),
-            Self::Late { .. } => ("late", "p99 us", false),
-            Self::Burst => ("burst", "fired in ms", false),
-            Self::Idle => ("idle", "bytes/timer", false),
-            Self::Zombie => ("zombie", "peak MiB", false),
-            Self::Shrink => ("shrink", "left MiB", false),
-            Self::Wake => ("wake", "p50 us", false),
-        }
-    }
-
-    /// The name under which `--only` selects it.
-    #[must_use]
-    pub fn group(self) -> &'static str {
-        self.kind().0
-    }
-
-    /// The metric by which peers are compared, and whether more is better.
-    #[must_use]
-    pub fn headline(self) -> (&'static str, bool) {
-        (self.kind().1, self.kind().2)
-    }
-
-    /// Who takes part.
-    #[must_use]
-    pub fn peers(self) -> Vec<Peer> {
+    /// Returns whether a peer takes part.
+    const fn has(self, peer: Peer) -> bool {
         use Peer::{
             AsyncIo, DelayQueue, EventLoopTimer, Floor, Heap, LocalTimer, LockedHeaps, LockedTree,
-            LockedWheel, Netty, Nexus, Pingora, Sleep, Timer, TimerClosures, TimerHandles,
-            TimerSlack, TimerSubmitter, TimerTimes, Tokio,
+            LockedWheel, Netty, Nexus, Pingora, Sleep, Timer, TimerSlack, TimerSubmitter,
+            TimerTimes, Tokio,
         };
-        let mut peers = match self {
-            Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => {
-                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap, Floor]
-            }
-            Self::Life(_) => {
-                vec![LocalTimer, EventLoopTimer, Nexus, DelayQueue, Tokio, Heap]
-            }
+        let is_local =
+            matches!(peer, LocalTimer | EventLoopTimer | Nexus | DelayQueue | Tokio | Heap | Floor);
+        let is_shared = matches!(peer, Tokio) || !is_local && !matches!(peer, TimerSlack);
+        let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
+        match self {
+            Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => is_local,
+            Self::Life(_) => is_local && !matches!(peer, Floor),
             Self::Cross { producers: 32, .. } => {
-                vec![Timer, LockedWheel, Tokio, Pingora, LockedHeaps]
+                matches!(peer, Timer | LockedWheel | Tokio | Pingora | LockedHeaps)
             }
-            Self::Cross { .. } | Self::RemoteCancel => vec![
-                Timer,
-                TimerHandles,
-                TimerClosures,
-                TimerSubmitter,
-                TimerTimes,
-                Sleep,
-                LockedWheel,
-                Tokio,
-                Pingora,
-                AsyncIo,
-                LockedTree,
-                LockedHeaps,
-                Netty,
-            ],
-            Self::Forms => vec![Timer],
+            Self::Cross { .. } => is_shared,
+            // A submitter saves something where a thread schedules and cancels.
+            Self::RemoteCancel => is_shared && !matches!(peer, TimerSubmitter | TimerTimes | Netty),
+            Self::Forms => matches!(peer, Timer),
             Self::Late { tick_us: 1000, .. } => {
-                vec![Timer, Sleep, Tokio, Pingora, LockedTree]
+                matches!(peer, Timer | Sleep | Tokio | Pingora | LockedTree)
             }
-            Self::Late { .. } => vec![Timer, TimerSlack, LockedTree, AsyncIo],
-            Self::Burst => vec![Timer, LockedWheel, Tokio, LockedTree],
-            Self::Idle => {
-                vec![Timer, Sleep, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree]
-            }
-            Self::Zombie => {
-                vec![Timer, LockedWheel, Tokio, Pingora, AsyncIo, LockedTree]
-            }
-            Self::Shrink => vec![Timer, LockedWheel, Tokio, LockedTree],
-            Self::Wake => vec![Timer, LockedWheel, Tokio, AsyncIo, LockedTree],
-        };
-        if self == Self::RemoteCancel {
-            // They save something where a thread schedules and cancels.
-            peers.retain(|peer| !matches!(peer, TimerSubmitter | TimerTimes));
-            peers.retain(|peer| *peer != Netty);
+            Self::Late { .. } => matches!(peer, Timer | TimerSlack | LockedTree | AsyncIo),
+            Self::Burst | Self::Shrink => is_simple,
+            Self::Idle => is_simple || matches!(peer, Sleep | Pingora | AsyncIo),
+            Self::Zombie => is_simple || matches!(peer, Pingora | AsyncIo),
+            Self::Wake => is_simple || matches!(peer, AsyncIo),
         }
-        peers.retain(|peer| peer.is_built());
-        peers
-    }
-
-    /// What a peer leaves out, or how it was helped, in this figure.
-    #[must_use]
-    pub fn remark(self, peer: Peer) -> &'static str {
-        let local = self.is_local();
-        match peer {
-            Peer::LockedWheel => "this project's own wheel behind a lock",
-            Peer::Nexus => "bounded, `poll_and_rebalance`",
-            Peer::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
-            Peer::Sleep if self.fires() => "one task per timer",
-            Peer::Sleep => "created, polled once and dropped, on a tokio runtime's workers",
-            Peer::Tokio if local => "one waker for all: the payload is not delivered",
-            Peer::Tokio if self.fires() => "one task per timer",
-            Peer::Tokio => "on the runtime's workers, boxed",
-            Peer::Pingora => "10 ms slots; never removes cancelled timers",
-            Peer::AsyncIo if self.fires() => "booked in the waker, no executor",
-            Peer::AsyncIo => "polled once; no executor",
-            Peer::Netty => "Java, after 3 s of warm-up; one queue and one worker for all",
-            Peer::Heap => "cancelled timers stay until they are half of it",
-            Peer::Floor => "payloads and handles, nothing ever fires: the floor",
-            Peer::TimerHandles => "each schedule returns an owned `TimerHandle`",
-            Peer::TimerClosures => "a closure of two words per timer",
-            Peer::TimerTimes => "the clock is read once per 512 pairs",
-            Peer::TimerSlack => "100 us",
-            Peer::LockedHeaps => "removes a cancelled timer at once",
-            Peer::LocalTimer
-            | Peer::EventLoopTimer
-            | Peer::Timer
-            | Peer::TimerSubmitter
-            | Peer::LockedTree => "",
-        }
-    }
-}
-
-/// `1_000` as `1k`, `1_000_000` as `1M`.
-#[must_use]
-pub fn short(n: usize) -> String {
-    match n {
-        _ if n >= 1_000_000 && n.is_multiple_of(1_000_000) => format!("{}M", n / 1_000_000),
-        _ if n >= 1_000 && n.is_multiple_of(1_000) => format!("{}k", n / 1_000),
-        _ => n.to_string(),
     }
 }
 
 impl Scale {
-    /// Timers, cut for the tiny scale.
-    #[must_use]
+    /// Cuts a number of timers for the tiny scale.
     pub fn timers(self, full: usize) -> usize {
         if self == Self::Tiny { (full / 1000).clamp(16, 2000) } else { full }
     }
 
-    /// Steps: `full`, a fraction of it in a quick run, a handful in a tiny one.
-    #[must_use]
+    /// Returns `full`, a fraction of it in a quick run, a handful in a tiny one.
     pub fn steps(self, full: usize) -> usize {
         match self {
             Self::Tiny => 2_000.min(full),
-            Self::Quick => full / 4,
+            Self::Quick => full / 5,
             Self::Full => full,
         }
     }
 
-    /// How long something is watched.
-    #[must_use]
+    /// Returns how long something is watched.
     pub fn watch(self, full: Duration) -> Duration {
         match self {
             Self::Tiny => Duration::from_millis(20),
@@ -319,14 +242,10 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_figure_has_a_name_of_its_own_and_a_group() {
+    fn every_figure_has_a_name_of_its_own_and_is_about_tickwheel() {
         let all = Figure::all(Scale::Full);
-        let ids: HashSet<_> = all.iter().map(|figure| figure.id()).collect();
+        let ids: HashSet<_> = all.iter().map(|figure| figure.id).collect();
         assert_eq!(ids.len(), all.len());
-        for figure in all {
-            assert_eq!(Figure::of_id(&figure.id()), Some(figure));
-            assert!(GROUPS.contains(&figure.group()));
-            assert!(figure.peers()[0].is_ours());
-        }
+        assert!(all.iter().all(|figure| figure.peers()[0].is_ours()));
     }
 }

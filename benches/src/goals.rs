@@ -1,50 +1,36 @@
 //! What has to be reached, checked against what was measured in the same run.
 
 use crate::peer::Peer;
-use crate::results::Results;
+use crate::results::{Table, find_median, more_is_better, table};
 
-/// One goal and how it went.
-#[derive(Clone, Debug)]
-pub struct Verdict {
-    /// Which figure.
-    pub figure: String,
-    /// What is asked for.
-    pub goal: String,
-    /// What there is.
-    pub measured: String,
-    /// Whether that is enough; `None` if it was not measured.
-    pub met: Option<bool>,
-}
-
-/// What a metric has to be.
+/// What a metric has to be: at most so much, or at least so much of pairs per second.
 enum Bar {
-    /// At most this much.
+    /// So much.
     AtMost(f64),
-    /// At most this share of the best peer's.
-    Share(f64),
-    /// The same for the time above that of a table without a timer, because memory bounds everybody alike.
+    /// This share of the best peer's.
+    Best(f64),
+    /// This share of the best peer's time above that of a table without a timer, because memory bounds everybody alike.
     AboveFloor(f64),
-    /// At least so many times the best peer's.
-    Times(f64),
-    /// At most this share of the best of what async code takes today.
-    ShareOfFutures(f64),
-    /// At most so many times another figure: its name, peer and metric.
+    /// This share of the best of what async code takes today.
+    BestFuture(f64),
+    /// So many times another figure: its name, peer and metric.
     Than(f64, &'static str, Peer, &'static str),
-    /// At least so many times another peer's.
-    AtLeast(f64, Peer),
 }
 
-/// Every goal, in the order of the project's performance page.
-#[must_use]
-pub fn check(results: &Results) -> Vec<Verdict> {
+/// Judges every goal, in the order of the project's performance page. Returns the figure, the goal, what there is, and
+/// whether that is enough; the last two if the figure was measured.
+pub fn check(results: &[Table]) -> Vec<Verdict> {
     goals().into_iter().map(|goal| judge(results, goal)).collect()
 }
+
+/// How one goal went.
+pub type Verdict = (&'static str, String, Option<(String, bool)>);
 
 type Goal = (&'static str, Peer, &'static str, Bar, &'static str);
 
 #[rustfmt::skip]
 fn goals() -> Vec<Goal> {
-    use Bar::{AboveFloor, AtLeast, AtMost, Share, ShareOfFutures, Than, Times};
+    use Bar::{AboveFloor, AtMost, Best, BestFuture, Than};
     use Peer::{
         EventLoopTimer, Floor, LocalTimer, LockedTree, LockedWheel, Netty, Sleep, Timer,
         TimerClosures, TimerHandles, TimerSlack, TimerSubmitter, TimerTimes, Tokio,
@@ -53,32 +39,32 @@ fn goals() -> Vec<Goal> {
     let (flat, late, fine) = ("memory flat (growth <= 5 %)", "late-100k", "late-100k-50us");
     let (cpu, zero) = ("CPU us/timer", "zero delay ns");
     vec![
-        ("churn-1k", LocalTimer, pair, AboveFloor(1.0 / 3.0), "1/3"),
-        ("churn-100k", LocalTimer, pair, AboveFloor(0.8), "0.8"),
-        ("churn-1M", LocalTimer, pair, AboveFloor(0.8), "0.8"),
-        ("churn-tick-100k", LocalTimer, pair, Share(0.8), "0.8"),
+        ("churn-1k", LocalTimer, pair, AboveFloor(1.0 / 3.0), "1/3 of"),
+        ("churn-100k", LocalTimer, pair, AboveFloor(0.8), "0.8 of"),
+        ("churn-1M", LocalTimer, pair, AboveFloor(0.8), "0.8 of"),
+        ("churn-tick-100k", LocalTimer, pair, Best(0.8), "0.8 of"),
         ("churn-tick-100k", LocalTimer, "growth %", AtMost(5.0), flat),
-        ("churn-tick-1M", LocalTimer, pair, Share(0.8), "0.8"),
+        ("churn-tick-1M", LocalTimer, pair, Best(0.8), "0.8 of"),
         ("churn-tick-1M", LocalTimer, "growth %", AtMost(5.0), flat),
-        ("life-1M", LocalTimer, "ns/timer", Share(0.22), "0.22"),
+        ("life-1M", LocalTimer, "ns/timer", Best(0.22), "0.22 of"),
         ("life-10M", LocalTimer, "ns/timer", Than(1.3, "life-1M", LocalTimer, "ns/timer"), "<= 1.3 x its own life-1M"),
         ("rearm-100k", LocalTimer, "ns/rearm", Than(1.5, "rearm-100k", Floor, "ns/rearm"), "<= 1.5 x the floor"),
         ("churn-1k", EventLoopTimer, pair, Than(1.5, "churn-1k", LocalTimer, pair), own_loop),
         ("churn-100k", EventLoopTimer, pair, Than(1.5, "churn-100k", LocalTimer, pair), own_loop),
         ("churn-1M", EventLoopTimer, pair, Than(1.5, "churn-1M", LocalTimer, pair), own_loop),
         ("life-1M", EventLoopTimer, "ns/timer", Than(1.5, "life-1M", LocalTimer, "ns/timer"), own_loop),
-        ("cross-1", Timer, PAIRS, Times(3.0), "3"),
-        ("cross-1", TimerHandles, PAIRS, AtLeast(0.85, Timer), "handles >= 0.85 x keys"),
-        ("cross-1", TimerClosures, PAIRS, AtLeast(0.85, Timer), "closures >= 0.85 x keys"),
-        ("cross-2", Timer, PAIRS, Times(3.0), "3"),
-        ("cross-2", TimerHandles, PAIRS, AtLeast(0.85, Timer), "handles >= 0.85 x keys"),
-        ("cross-2", TimerClosures, PAIRS, AtLeast(0.85, Timer), "closures >= 0.85 x keys"),
-        ("cross-1", Timer, PAIRS, AtLeast(2.2, Netty), ">= 2.2 x Netty"),
-        ("cross-2", Timer, PAIRS, AtLeast(2.5, Netty), ">= 2.5 x Netty"),
-        ("cross-1", TimerSubmitter, PAIRS, Times(4.0), "4"),
-        ("cross-1", TimerTimes, PAIRS, Times(6.0), "6"),
-        ("cross-1", Timer, PAIRS, AtLeast(1.5, LockedWheel), ">= 1.5 x one lock around our own wheel"),
-        ("cross-1", Timer, "p99.9 ns", Share(1.0), "1 x"),
+        ("cross-1", Timer, PAIRS, Best(3.0), "3 x"),
+        ("cross-1", TimerHandles, PAIRS, Than(0.85, "cross-1", Timer, PAIRS), "handles >= 0.85 x keys"),
+        ("cross-1", TimerClosures, PAIRS, Than(0.85, "cross-1", Timer, PAIRS), "closures >= 0.85 x keys"),
+        ("cross-2", Timer, PAIRS, Best(3.0), "3 x"),
+        ("cross-2", TimerHandles, PAIRS, Than(0.85, "cross-2", Timer, PAIRS), "handles >= 0.85 x keys"),
+        ("cross-2", TimerClosures, PAIRS, Than(0.85, "cross-2", Timer, PAIRS), "closures >= 0.85 x keys"),
+        ("cross-1", Timer, PAIRS, Than(2.2, "cross-1", Netty, PAIRS), ">= 2.2 x Netty"),
+        ("cross-2", Timer, PAIRS, Than(2.5, "cross-2", Netty, PAIRS), ">= 2.5 x Netty"),
+        ("cross-1", TimerSubmitter, PAIRS, Best(4.0), "4 x"),
+        ("cross-1", TimerTimes, PAIRS, Best(6.0), "6 x"),
+        ("cross-1", Timer, PAIRS, Than(1.5, "cross-1", LockedWheel, PAIRS), ">= 1.5 x one lock around our own wheel"),
+        ("cross-1", Timer, "p99.9 ns", Best(1.0), "1 x of"),
         ("forms", Timer, "Time ns", Than(1.05, "forms", Timer, "delay ns"), "a Time <= 1.05 x a delay"),
         ("forms", Timer, "Instant ns", Than(1.05, "forms", Timer, "delay ns"), "an Instant <= 1.05 x a delay"),
         ("forms", Timer, "overdue Time ns", Than(1.05, "forms", Timer, zero), "an overdue Time <= 1.05 x a zero delay"),
@@ -100,8 +86,8 @@ fn goals() -> Vec<Goal> {
         ("burst", Timer, "fired in ms", AtMost(50.0), "fired in <= 50 ms"),
         ("burst", Timer, "others max ms", AtMost(60.0), "others <= 60 ms late"),
         ("shrink", Timer, "left %", AtMost(25.0), "<= 25 % of the growth stays"),
-        ("cross-1", Sleep, "CPU ns/pair", ShareOfFutures(0.6), "0.6"),
-        ("cross-2", Sleep, "CPU ns/pair", ShareOfFutures(0.5), "0.5"),
+        ("cross-1", Sleep, "CPU ns/pair", BestFuture(0.6), "0.6 of"),
+        ("cross-2", Sleep, "CPU ns/pair", BestFuture(0.5), "0.5 of"),
         (late, Sleep, "CPU us/timer", Than(1.0, late, Tokio, "CPU us/timer"), "a fired sleep's CPU <= tokio's"),
         (late, Sleep, "early", AtMost(0.0), "0 sleeps early"),
         (late, Sleep, "p50 ms", AtMost(0.6), "sleeps: p50 <= 0.6 ms"),
@@ -113,67 +99,43 @@ fn goals() -> Vec<Goal> {
 
 const PAIRS: &str = "M pairs/s";
 
-fn judge(results: &Results, (figure, peer, metric, bar, text): Goal) -> Verdict {
-    let median = |peer| results.median(figure, peer, metric);
-    let best = |more| results.table(figure)?.best_peer(metric, more);
-    let (mut own, text) = (median(peer), text.to_owned());
-    let (other, goal, factor) = match bar {
+fn judge(results: &[Table], (figure, peer, metric, bar, text): Goal) -> Verdict {
+    let median = |peer| find_median(results, figure, peer, metric);
+    let (more_is_better, floor) = (more_is_better(metric), median(Peer::Floor).unwrap_or(0.0));
+    let sign = if more_is_better { ">=" } else { "<=" };
+    let best = || table(results, figure)?.best_peer(metric);
+    let mut own = median(peer);
+    let (other, factor, goal) = match bar {
         Bar::AtMost(most) => {
-            let measured = own.map_or_else(missing, |value| format!("{metric} {}", number(value)));
-            let met = own.map(|value| value <= most);
-            return Verdict { figure: figure.to_owned(), goal: text, measured, met };
+            let there_is = |own| (format!("{metric} {}", number(own)), own <= most);
+            return (figure, text.to_owned(), own.map(there_is));
         }
-        Bar::Share(share) => (best(false), format!("{metric} <= {text} of the best peer"), share),
+        Bar::Best(share) => (best(), share, format!("{metric} {sign} {text} the best peer")),
         Bar::AboveFloor(share) => {
-            let floor = median(Peer::Floor).unwrap_or(0.0);
             own = own.map(|own| own - floor);
-            let goal = format!("{metric} above the floor <= {text} of the best peer's");
-            (best(false).map(|(rival, best)| (rival, best - floor)), goal, share)
+            let goal = format!("{metric} above the floor {sign} {text} the best peer's");
+            (best().map(|(rival, best)| (rival, best - floor)), share, goal)
         }
-        Bar::Times(times) => (best(true), format!("{metric} >= {text} x the best peer"), times),
-        Bar::ShareOfFutures(share) => {
-            let rivals = [Peer::Tokio, Peer::Pingora, Peer::AsyncIo].into_iter();
-            let rivals = rivals.filter_map(|rival| Some((rival, median(rival)?)));
-            let goal = format!("a sleep's {metric} <= {text} of the best future's");
-            (rivals.min_by(|one, other| one.1.total_cmp(&other.1)), goal, share)
+        Bar::BestFuture(share) => {
+            let futures = [Peer::Tokio, Peer::Pingora, Peer::AsyncIo].into_iter();
+            let futures = futures.filter_map(|future| Some((future, median(future)?)));
+            let goal = format!("a sleep's {metric} {sign} {text} the best future's");
+            (futures.min_by(|one, other| one.1.total_cmp(&other.1)), share, goal)
         }
         Bar::Than(factor, id, peer, metric) => {
-            (results.median(id, peer, metric).map(|other| (peer, other)), text, factor)
+            let other = find_median(results, id, peer, metric);
+            (other.map(|other| (peer, other)), factor, text.to_owned())
         }
-        Bar::AtLeast(share, of) => (median(of).map(|other| (of, other)), text, share),
     };
-    let more_is_better = matches!(bar, Bar::Times(_) | Bar::AtLeast(..));
-    compared(figure, goal, own, other, |own, other| {
-        if more_is_better { own >= other * factor } else { own <= other * factor }
-    })
-}
-
-/// Two figures beside each other, and their ratio, which is what the goal is about.
-fn compared(
-    figure: &str,
-    goal: String,
-    own: Option<f64>,
-    other: Option<(Peer, f64)>,
-    is_enough: impl Fn(f64, f64) -> bool,
-) -> Verdict {
-    let both = own.zip(other);
-    let show = |(own, (peer, other)): (f64, (Peer, f64))| {
-        format!("{} : {} ({}) = {:.2}", number(own), number(other), peer.name(), own / other)
+    let there_is = |(own, (peer, other)): (f64, (Peer, f64))| {
+        let is_met = if more_is_better { own >= other * factor } else { own <= other * factor };
+        let (own_shown, ratio) = (number(own), own / other);
+        (format!("{own_shown} : {} ({}) = {ratio:.2}", number(other), peer.name()), is_met)
     };
-    Verdict {
-        figure: figure.to_owned(),
-        goal,
-        measured: both.map_or_else(missing, show),
-        met: both.map(|(own, (_, other))| is_enough(own, other)),
-    }
-}
-
-fn missing() -> String {
-    "not measured".to_owned()
+    (figure, goal, own.zip(other).map(there_is))
 }
 
 /// Three digits that count.
-#[must_use]
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if size.round() >= 100.0 || value == 0.0 {
@@ -188,29 +150,22 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::Figure;
+    use crate::results::measured;
 
-    fn results(own: f64, rival: f64) -> Results {
-        let mut results = Results::default();
-        let metric = |value| Ok(vec![("ns/pair".to_owned(), value)]);
-        results.add(Figure::Churn(1000), Peer::LocalTimer, metric(own));
-        results.add(Figure::Churn(1000), Peer::Nexus, metric(rival));
-        results
+    fn verdict(values: &[(Peer, f64)]) -> (String, bool) {
+        let mut verdicts = check(&[measured("ns/pair", values)]);
+        assert_eq!(verdicts[1].2, None, "it is not measured");
+        verdicts.swap_remove(0).2.unwrap()
     }
 
     #[test]
     fn a_goal_is_met_missed_or_not_measured() {
-        let met = |own, rival| check(&results(own, rival))[0].met;
-        assert_eq!(met(10.0, 30.0), Some(true));
-        assert_eq!(met(10.1, 30.0), Some(false));
-        let mut with_floor = results(12.0, 30.0);
-        with_floor.add(Figure::Churn(1000), Peer::Floor, Ok(vec![("ns/pair".to_owned(), 3.0)]));
-        let verdict = &check(&with_floor)[0];
-        assert_eq!(verdict.met, Some(true));
-        assert_eq!(verdict.measured, "9.00 : 27.0 (nexus-timer) = 0.33", "above the floor");
-        let verdicts = check(&results(10.0, 30.0));
-        assert_eq!(verdicts[1].met, None);
-        assert_eq!(verdicts[0].measured, "10.0 : 30.0 (nexus-timer) = 0.33");
+        let (own, rival) = (Peer::LocalTimer, (Peer::Nexus, 30.0));
+        let shown = "10.0 : 30.0 (nexus-timer) = 0.33".to_owned();
+        assert_eq!(verdict(&[(own, 10.0), rival]), (shown, true));
+        assert!(!verdict(&[(own, 10.1), rival]).1);
+        let shown = "9.00 : 27.0 (nexus-timer) = 0.33".to_owned();
+        assert_eq!(verdict(&[(own, 12.0), rival, (Peer::Floor, 3.0)]), (shown, true));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Workloads and peers, shared by the `compare` program and the allocation counter.
+//! Workloads and peers, shared by the `compare` program, the programs that count and the allocation counter.
 //!
 //! | room | what is inside |
 //! |---|---|
@@ -7,9 +7,10 @@
 //! | `stream` | the random numbers, the same for every peer |
 //! | `local` | peers of one thread: churn, life, rearm |
 //! | `cross` | peers that many threads use: cross, remote cancel, late, burst, idle, zombie, wake |
+//! | `slots` | payloads with a free list and generations: the floor, and a part of both heaps |
 //! | `book` | when timers were due and when they fired |
 //! | `measure` | processor time, memory, percentiles |
-//! | `child` | one measurement in a process of its own |
+//! | `process` | this program once more, also under a tool of valgrind |
 //! | `results` | medians, the best peer |
 //! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
@@ -20,7 +21,6 @@
 //! [`figure::Figure::remark`] says so and the tables show it.
 
 pub mod book;
-pub mod child;
 pub mod counting;
 pub mod cross;
 pub mod figure;
@@ -28,7 +28,9 @@ pub mod goals;
 pub mod local;
 pub mod measure;
 pub mod peer;
+pub mod process;
 pub mod report;
 pub mod results;
+mod slots;
 pub mod stream;
 pub mod valgrind;

@@ -6,26 +6,27 @@
 //! cargo run --release -p tickwheel-benches -- --out docs/performance/comparison.md
 //! ```
 
-use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Instant;
-use tickwheel_benches::figure::{Figure, GROUPS, Scale};
+use tickwheel_benches::figure::{Figure, Scale};
 use tickwheel_benches::peer::Peer;
-use tickwheel_benches::report::{Circumstances, draw, insert, render};
-use tickwheel_benches::results::Results;
-use tickwheel_benches::{child, goals};
+use tickwheel_benches::process::{Failure, name, output, this_program};
+use tickwheel_benches::report::{draw, insert, load, render};
+use tickwheel_benches::results::Table;
+use tickwheel_benches::{cross, local, measure};
 
 /// Measures tickwheel beside its peers and checks the goals of the performance page.
 #[derive(Parser)]
 #[command(name = "compare", version)]
-#[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
     /// Fewer steps and 3 repeats; leaves out the figures of ten million timers.
     #[arg(long)]
     quick: bool,
     /// The figures to measure, by group or by name; everything if not given.
-    #[arg(long, value_delimiter = ',', value_name = "GROUP")]
+    #[arg(long, value_delimiter = ',', value_name = "GROUP", value_parser = names())]
     only: Vec<String>,
     /// The peers to measure, by name; everybody if not given.
     #[arg(long, value_delimiter = ',', value_name = "PEER")]
@@ -39,125 +40,101 @@ struct Arguments {
     /// Sizes that only test this program.
     #[arg(long, hide = true)]
     tiny: bool,
-    #[command(subcommand)]
-    job: Option<Job>,
+    /// Measures the chosen figure of the chosen peer once, in this process.
+    #[arg(long, hide = true)]
+    child: bool,
 }
 
-#[derive(Subcommand)]
-enum Job {
-    /// One measurement, in this process.
-    #[command(hide = true)]
-    Child { figure: String, peer: Peer, scale: Scale },
-}
-
-fn main() -> ExitCode {
+fn main() -> Result<(), Failure> {
     let arguments = Arguments::parse();
-    if let Some(Job::Child { figure, peer, scale }) = arguments.job {
-        let Some(figure) = Figure::of_id(&figure) else {
-            eprintln!("there is no figure {figure}");
-            return ExitCode::FAILURE;
-        };
-        child::run(figure, peer, scale);
-        return ExitCode::SUCCESS;
-    }
-    match compare(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn compare(arguments: &Arguments) -> Result<(), String> {
     let scale = match arguments {
         Arguments { tiny: true, .. } => Scale::Tiny,
         Arguments { quick: true, .. } => Scale::Quick,
         _ => Scale::Full,
     };
-    let figures = chosen(scale, &arguments.only)?;
+    let is_chosen = |figure: &Figure| {
+        let mut only = arguments.only.iter();
+        only.len() == 0 || only.any(|name| name == figure.id || name == figure.group())
+    };
+    let figures: Vec<_> = Figure::all(scale).into_iter().filter(is_chosen).collect();
+    if arguments.child {
+        let ([figure], [peer]) = (&figures[..], &arguments.peers[..]) else {
+            return Err("a child measures one figure of one peer".into());
+        };
+        let measure = if figure.work.is_local() { local::measure } else { cross::measure };
+        for (name, value) in measure(figure.work, *peer, scale) {
+            println!("{name}\t{value}");
+        }
+        return Ok(());
+    }
     let default = if scale == Scale::Full { 5 } else { 3 };
     let repeats = usize::from(arguments.repeats.unwrap_or(default));
-    let mut circumstances = Circumstances::now();
-    let results = measure(&figures, &arguments.peers, scale, repeats);
-    circumstances.ended();
-
-    let verdicts = goals::check(&results);
-    let folder = arguments.out.as_deref().map(charts_of);
-    let name = folder.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-    let page = render(&results, &verdicts, &circumstances, repeats, name.as_deref());
+    let before = load();
+    let results = measure_all(figures, &arguments.peers, scale, repeats);
+    // `docs/performance/comparison.md` has its charts in `docs/performance/comparison`.
+    let folder = arguments.out.as_ref().map(|out| out.with_extension(""));
+    let charts = folder.as_ref().and_then(|folder| folder.file_name()?.to_str());
+    let page = render(&results, &before, repeats, charts);
     println!("{page}");
     if let (Some(out), Some(folder)) = (&arguments.out, &folder) {
-        write(out, folder, &page, &results)
-            .map_err(|error| format!("{}: {error}", out.display()))?;
+        std::fs::create_dir_all(folder)?;
+        for table in &results {
+            if let Some(svg) = draw(table) {
+                std::fs::write(folder.join(format!("{}.svg", table.figure.id)), svg)?;
+            }
+        }
+        let old = std::fs::read_to_string(out).unwrap_or_default();
+        std::fs::write(out, insert(&old, &page))?;
         eprintln!("written to {} and {}", out.display(), folder.display());
     }
     Ok(())
 }
 
-fn chosen(scale: Scale, only: &[String]) -> Result<Vec<Figure>, String> {
-    let all = Figure::all(scale);
-    let known = |name: &String| {
-        GROUPS.contains(&name.as_str()) || all.iter().any(|figure| figure.id() == *name)
-    };
-    if let Some(stranger) = only.iter().find(|name| !known(name)) {
-        let ids: Vec<_> = all.iter().map(|figure| figure.id()).collect();
-        return Err(format!(
-            "there is no figure {stranger}; groups: {}; figures: {}",
-            GROUPS.join(", "),
-            ids.join(", ")
-        ));
-    }
-    let wanted = |figure: &Figure| {
-        only.is_empty() || only.iter().any(|name| name == figure.group() || *name == figure.id())
-    };
-    Ok(all.into_iter().filter(wanted).collect())
+/// Returns the names that `--only` takes.
+fn names() -> PossibleValuesParser {
+    let all = Figure::all(Scale::Full).into_iter();
+    let names: BTreeSet<_> = all.flat_map(|figure| [figure.group(), figure.id]).collect();
+    PossibleValuesParser::new(names)
 }
 
-/// Repeats on the outside, peers on the inside: whatever else the machine does hits all of them.
-fn measure(figures: &[Figure], only: &[Peer], scale: Scale, repeats: usize) -> Results {
-    let mut results = Results::default();
+/// Repeats on the outside, peers on the inside, so that other work on the machine hits all of them.
+fn measure_all(figures: Vec<Figure>, only: &[Peer], scale: Scale, repeats: usize) -> Vec<Table> {
     let start = Instant::now();
-    for figure in figures {
+    let measure = |figure: Figure| {
         let mut peers = figure.peers();
         peers.retain(|peer| only.is_empty() || only.contains(peer));
+        let mut table = Table::new(figure, peers);
+        let rows = table.rows.len();
         for repeat in 0..repeats {
-            // Nobody always comes first, or always after the same one.
-            let first = repeat % peers.len().max(1);
-            peers.rotate_left(first);
-            for peer in &peers {
-                let seconds = start.elapsed().as_secs();
-                eprint!(
-                    "\r\x1b[K[{seconds:4} s] {} {}/{repeats} {}",
-                    figure.id(),
-                    repeat + 1,
-                    peer.name()
-                );
-                let outcome = child::spawn(*figure, *peer, scale);
-                if let Err(failure) = &outcome {
-                    eprintln!(": failed: {failure}");
+            for n in 0..rows {
+                // No peer always comes first, or always after the same one.
+                let row = &mut table.rows[(n + repeat) % rows];
+                let (seconds, id, peer) = (start.elapsed().as_secs(), figure.id, row.peer.name());
+                eprint!("\r\x1b[K[{seconds:4} s] {id} {}/{repeats} {peer}", repeat + 1);
+                match measured(figure, row.peer, scale) {
+                    Ok(metrics) => row.repeats.push(metrics),
+                    Err(failure) => {
+                        eprintln!(": failed: {failure:?}");
+                        row.failure = Some(format!("{failure:?}"));
+                    }
                 }
-                results.add(*figure, *peer, outcome);
             }
         }
-    }
+        table
+    };
+    let tables = figures.into_iter().map(measure);
+    let tables = tables.filter(|table| !table.rows.is_empty()).collect();
     eprintln!("\r\x1b[K[{:4} s] done", start.elapsed().as_secs());
-    results
+    tables
 }
 
-/// The folder beside a page: `docs/performance/comparison.md` has `docs/performance`.
-fn charts_of(out: &Path) -> PathBuf {
-    let stem = out.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
-    out.with_file_name(stem)
-}
-
-fn write(out: &Path, folder: &Path, page: &str, results: &Results) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    for table in &results.tables {
-        if let Some(svg) = draw(table) {
-            std::fs::write(folder.join(format!("{}.svg", table.figure.id())), svg)?;
-        }
-    }
-    let old = std::fs::read_to_string(out).unwrap_or_default();
-    std::fs::write(out, insert(&old, page))
+/// Measures in a process of its own.
+fn measured(figure: Figure, peer: Peer, scale: Scale) -> Result<Vec<(String, f64)>, Failure> {
+    let mut child = this_program(["--child", "--only", figure.id, "--peers", &name(&peer)]);
+    match scale {
+        Scale::Tiny => child.arg("--tiny"),
+        Scale::Quick => child.arg("--quick"),
+        Scale::Full => &mut child,
+    };
+    Ok(measure::parse(&output(&mut child)?.stdout))
 }

@@ -6,17 +6,8 @@ use std::path::Path;
 /// Where Debian has Netty.
 pub(crate) const NETTY_JAR: &str = "/usr/share/java/netty-common.jar";
 
-/// Whether Netty can run here: from its source, which takes a compiler.
-fn has_netty() -> bool {
-    let has = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-    };
-    Path::new(NETTY_JAR).is_file() && has("java") && has("javac")
-}
-
-/// tickwheel's timers and their peers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, ValueEnum)]
+/// tickwheel's timers and their peers, in the order of the tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Peer {
     /// `tickwheel::LocalTimer`.
     LocalTimer,
@@ -48,12 +39,12 @@ pub enum Peer {
     Pingora,
     /// async-io's `Timer`.
     AsyncIo,
-    /// Netty's `HashedWheelTimer`, where Java and Debian's `libnetty-java` are installed.
-    Netty,
     /// A `BTreeMap` behind one mutex with a condition variable.
     LockedTree,
     /// An indexed 4-ary heap behind a mutex with a condition variable, one per core.
     LockedHeaps,
+    /// Netty's `HashedWheelTimer`, where Java and Debian's `libnetty-java` are installed.
+    Netty,
     /// A binary heap; cancelled timers stay until they surface or are half of it.
     Heap,
     /// No timer: what any would have to do.
@@ -61,9 +52,8 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// As the tables call it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    /// Returns its name in the tables.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::LocalTimer => "tickwheel LocalTimer",
             Self::EventLoopTimer => "tickwheel EventLoopTimer",
@@ -80,29 +70,28 @@ impl Peer {
             Self::Tokio => "tokio sleep",
             Self::Pingora => "pingora-timeout",
             Self::AsyncIo => "async-io",
-            Self::Netty => "Netty HashedWheelTimer",
             Self::LockedTree => "Mutex<BTreeMap> + condvar",
             Self::LockedHeaps => "Mutex<4-ary heap> per shard",
+            Self::Netty => "Netty HashedWheelTimer",
             Self::Heap => "BinaryHeap, lazy removal",
             Self::Floor => "no timer, only a table",
         }
     }
 
-    /// Whether it is tickwheel, or made of it.
-    #[must_use]
+    /// Returns whether it is tickwheel, or made of it.
     pub fn is_ours(self) -> bool {
         self.name().starts_with("tickwheel") || self == Self::LockedWheel
     }
 
-    /// Whether it may be the "best peer": those are written in Rust.
-    #[must_use]
+    /// Returns whether it may be the "best peer": those are written in Rust.
     pub fn is_rival(self) -> bool {
         !self.is_ours() && !matches!(self, Self::Floor | Self::Netty)
     }
 
-    /// Whether what this peer needs is there.
-    #[must_use]
+    /// Returns whether its parts are installed: Netty is compiled from its source.
     pub fn is_built(self) -> bool {
-        self != Self::Netty || has_netty()
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let has = |name| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+        self != Self::Netty || Path::new(NETTY_JAR).is_file() && has("java") && has("javac")
     }
 }

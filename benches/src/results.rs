@@ -4,51 +4,33 @@ use crate::figure::Figure;
 use crate::measure::median;
 use crate::peer::Peer;
 
-/// All repeats of one metric.
-#[derive(Clone, Debug)]
-struct Series {
-    name: String,
-    values: Vec<f64>,
-}
-
 /// All repeats of one peer in one figure.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Who.
     pub peer: Peer,
-    series: Vec<Series>,
+    /// What came out of each repeat: names and values, in the order of the columns.
+    pub repeats: Vec<Vec<(String, f64)>>,
     /// Why it has not been measured, if it has not.
     pub failure: Option<String>,
 }
 
 impl Row {
-    fn new(peer: Peer) -> Self {
-        Self { peer, series: Vec::new(), failure: None }
+    fn values(&self, metric: &str) -> Vec<f64> {
+        let all = self.repeats.iter().flatten();
+        all.filter(|(name, _)| name == metric).map(|(_, value)| *value).collect()
     }
 
-    fn values(&self, metric: &str) -> &[f64] {
-        let series = self.series.iter().find(|series| series.name == metric);
-        series.map_or(&[], |series| &series.values)
-    }
-
-    /// The median of a metric, if it was measured.
-    #[must_use]
+    /// Returns the median of a metric, if it was measured.
     pub fn median(&self, metric: &str) -> Option<f64> {
-        let values = self.values(metric);
-        (!values.is_empty()).then(|| median(values))
+        median(self.values(metric))
     }
 
-    /// The least and the greatest of a metric.
-    #[must_use]
+    /// Returns the least and the greatest of a metric.
     pub fn range(&self, metric: &str) -> Option<(f64, f64)> {
         let values = self.values(metric);
         let least = values.iter().copied().reduce(f64::min)?;
-        Some((least, values.iter().copied().reduce(f64::max)?))
-    }
-
-    /// The names of what was measured, in order.
-    pub fn metrics(&self) -> impl Iterator<Item = &str> {
-        self.series.iter().map(|series| series.name.as_str())
+        Some((least, values.into_iter().reduce(f64::max)?))
     }
 }
 
@@ -62,69 +44,52 @@ pub struct Table {
 }
 
 impl Table {
-    /// The best of those that are not tickwheel.
-    #[must_use]
-    pub fn best_peer(&self, metric: &str, more_is_better: bool) -> Option<(Peer, f64)> {
+    /// Makes a table in which nothing is measured yet.
+    pub fn new(figure: Figure, peers: Vec<Peer>) -> Self {
+        let row = |peer| Row { peer, repeats: Vec::new(), failure: None };
+        Self { figure, rows: peers.into_iter().map(row).collect() }
+    }
+
+    /// Returns the names of the metrics. Peers are compared by the first one.
+    pub fn metrics(&self) -> Vec<&str> {
+        let measured = self.rows.iter().find_map(|row| row.repeats.first());
+        measured.into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the best of those that are not tickwheel.
+    pub fn best_peer(&self, metric: &str) -> Option<(Peer, f64)> {
         let rivals = self.rows.iter().filter(|row| row.peer.is_rival());
         let values = rivals.filter_map(|row| Some((row.peer, row.median(metric)?)));
-        values.reduce(|best, next| {
-            let is_better = if more_is_better { next.1 > best.1 } else { next.1 < best.1 };
-            if is_better { next } else { best }
-        })
+        let cost = |value: f64| if more_is_better(metric) { -value } else { value };
+        values.min_by(|one, other| cost(one.1).total_cmp(&cost(other.1)))
     }
 }
 
-/// All tables.
-#[derive(Clone, Debug, Default)]
-pub struct Results {
-    /// In the order of measuring.
-    pub tables: Vec<Table>,
+/// Returns whether a metric counts work done in a time, and not its cost.
+pub fn more_is_better(metric: &str) -> bool {
+    metric == "M pairs/s"
 }
 
-impl Results {
-    /// Adds one repeat.
-    pub fn add(&mut self, figure: Figure, peer: Peer, outcome: Result<Vec<(String, f64)>, String>) {
-        let row = self.row_mut(figure, peer);
-        match outcome {
-            Err(failure) => row.failure = Some(failure),
-            Ok(metrics) => {
-                for (name, value) in metrics {
-                    match row.series.iter_mut().find(|series| series.name == name) {
-                        Some(series) => series.values.push(value),
-                        None => row.series.push(Series { name, values: vec![value] }),
-                    }
-                }
-            }
-        }
-    }
+/// Finds the table of a figure by its name.
+pub fn table<'a>(results: &'a [Table], id: &str) -> Option<&'a Table> {
+    results.iter().find(|table| table.figure.id == id)
+}
 
-    fn row_mut(&mut self, figure: Figure, peer: Peer) -> &mut Row {
-        let found = self.tables.iter().position(|table| table.figure == figure);
-        let at = found.unwrap_or_else(|| {
-            let rows = figure.peers().into_iter().map(Row::new).collect();
-            self.tables.push(Table { figure, rows });
-            self.tables.len() - 1
-        });
-        let rows = &mut self.tables[at].rows;
-        let found = rows.iter().position(|row| row.peer == peer);
-        let row = found.unwrap_or_else(|| {
-            rows.push(Row::new(peer));
-            rows.len() - 1
-        });
-        &mut rows[row]
-    }
+/// Returns the median of a metric.
+pub fn find_median(results: &[Table], id: &str, peer: Peer, metric: &str) -> Option<f64> {
+    table(results, id)?.rows.iter().find(|row| row.peer == peer)?.median(metric)
+}
 
-    /// The table of a figure, by its name.
-    #[must_use]
-    pub fn table(&self, id: &str) -> Option<&Table> {
-        self.tables.iter().find(|table| table.figure.id() == id)
+/// Makes a table of churn-1k from values of its first metric.
+#[cfg(test)]
+pub(crate) fn measured(metric: &str, values: &[(Peer, f64)]) -> Table {
+    let figure = Figure::all(crate::figure::Scale::Full)[0];
+    let mut table = Table::new(figure, figure.peers());
+    for (peer, value) in values {
+        let row = table.rows.iter_mut().find(|row| row.peer == *peer).unwrap();
+        row.repeats.push(vec![(metric.to_owned(), *value)]);
     }
-
-    /// The median of a metric.
-    #[must_use]
-    pub fn median(&self, id: &str, peer: Peer, metric: &str) -> Option<f64> {
-        self.table(id)?.rows.iter().find(|row| row.peer == peer)?.median(metric)
-    }
+    table
 }
 
 #[cfg(test)]
@@ -133,21 +98,17 @@ mod tests {
 
     #[test]
     fn the_best_peer_is_never_tickwheel() {
-        let mut results = Results::default();
-        let figure = Figure::Churn(1000);
-        let mut add =
-            |peer, value| results.add(figure, peer, Ok(vec![("ns/pair".to_owned(), value)]));
-        for value in [9.0, 7.0, 8.0] {
-            add(Peer::LocalTimer, value);
-            add(Peer::Nexus, 4.0 * value);
-            add(Peer::DelayQueue, 10.0 * value);
-        }
-        results.add(figure, Peer::LockedTree, Err("killed".to_owned()));
-        let table = results.table("churn-1k").unwrap();
-        assert_eq!(table.best_peer("ns/pair", false), Some((Peer::Nexus, 32.0)));
-        assert_eq!(table.best_peer("ns/pair", true), Some((Peer::DelayQueue, 80.0)));
-        assert_eq!(results.median("churn-1k", Peer::LocalTimer, "ns/pair"), Some(8.0));
-        assert_eq!(results.median("churn-1k", Peer::LockedTree, "ns/pair"), None);
-        assert_eq!(table.rows[0].range("ns/pair"), Some((7.0, 9.0)));
+        let values = [9.0, 7.0, 8.0].map(|value| {
+            let rivals = [(Peer::Nexus, 4.0 * value), (Peer::DelayQueue, 10.0 * value)];
+            [(Peer::LocalTimer, value), rivals[0], rivals[1]]
+        });
+        let [costs, rates] =
+            ["ns/pair", "M pairs/s"].map(|metric| measured(metric, values.as_flattened()));
+        assert_eq!(costs.best_peer("ns/pair"), Some((Peer::Nexus, 32.0)));
+        assert_eq!(rates.best_peer("M pairs/s"), Some((Peer::DelayQueue, 80.0)));
+        assert_eq!(costs.rows[0].range("ns/pair"), Some((7.0, 9.0)));
+        let results = [costs];
+        let median = |peer| find_median(&results, "churn-1k", peer, "ns/pair");
+        assert_eq!((median(Peer::LocalTimer), median(Peer::Heap)), (Some(8.0), None));
     }
 }

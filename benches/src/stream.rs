@@ -69,7 +69,6 @@ pub struct Stream {
 
 impl Stream {
     /// A stream over `residents` timers.
-    #[must_use]
     pub fn new(residents: usize, delays: Delays) -> Self {
         let residents = u32::try_from(residents).expect("fewer than 2^32 residents");
         Self { rng: XorShift::default(), residents, delays, block: Vec::with_capacity(BLOCK) }

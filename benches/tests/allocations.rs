@@ -3,31 +3,31 @@
 //! One test, since the count is the whole process's. The exact numbers:
 //! `cargo test --release -p tickwheel-benches --test allocations -- --nocapture`.
 
-use std::sync::Arc;
 use std::time::Duration;
 use tickwheel_benches::book::Book;
-use tickwheel_benches::counting::{Count, Counting};
-use tickwheel_benches::cross::{
-    ClosuresPeer, CrossPeer, EnginePeer, HandlesPeer, InFlight, Session, Setup,
-};
+use tickwheel_benches::counting::Counting;
+use tickwheel_benches::cross::{ClosuresPeer, CrossPeer, EnginePeer, HandlesPeer, InFlight, Setup};
 use tickwheel_benches::local::{
     Churn, DelayQueuePeer, EventLoopPeer, LONG, LocalPeer, LocalTimerPeer, NexusPeer, SHORT,
     TokioSleepPeer,
 };
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting::new();
+static ALLOCATOR: Counting = Counting;
 
 /// Optimised or not, the steady state is the same; only the patience differs.
 const PAIRS: usize = if cfg!(debug_assertions) { 200_000 } else { 2_000_000 };
 const RESIDENTS: usize = 20_000;
 
-fn report(what: &str, count: Count) -> f64 {
-    let per_million = count.calls as f64 * 1e6 / PAIRS as f64;
-    let bytes = count.bytes as f64 / PAIRS as f64;
+/// Returns the allocations per million pairs while `work` makes its pairs.
+fn counted(what: &str, work: impl FnOnce()) -> f64 {
+    let before = Counting::count();
+    work();
+    let (calls, bytes) = Counting::count();
+    let (calls, bytes) = (calls - before.0, (bytes - before.1) as f64 / PAIRS as f64);
+    let per_million = calls as f64 * 1e6 / PAIRS as f64;
     println!(
-        "{what}: {} allocations in {PAIRS} pairs = {per_million:.1} per million, {bytes:.3} bytes per pair",
-        count.calls
+        "{what}: {calls} allocations in {PAIRS} pairs = {per_million:.1} per million, {bytes:.3} bytes per pair"
     );
     per_million
 }
@@ -37,63 +37,54 @@ fn churn<P: LocalPeer>(what: &str, per_tick: Option<usize>) -> f64 {
     let mut churn = Churn::<P>::new(RESIDENTS, delays, per_tick);
     // The owner's log has blocks for the most entries that it has ever held: the peak comes late.
     churn.run(4 * PAIRS);
-    let before = ALLOCATOR.count();
-    churn.run(PAIRS);
-    let count = ALLOCATOR.count().since(before);
+    let count = counted(&format!("{what}, schedule + cancel"), || _ = churn.run(PAIRS));
     churn.end();
-    report(what, count)
+    count
 }
 
 fn engine<P: CrossPeer>(what: &str, in_flight: usize) -> f64 {
-    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
+    let peer = P::start(Setup::new(Book::new(0, 0)));
     let mut timers = InFlight::new(peer.session(0), in_flight);
     timers.run(PAIRS);
     // The worker has caught up and sleeps.
     std::thread::sleep(Duration::from_millis(100));
-    let before = ALLOCATOR.count();
-    timers.run(PAIRS);
-    let count = ALLOCATOR.count().since(before);
-    report(&format!("Timer, {what} + cancel, {in_flight} in flight"), count)
+    let what = format!("Timer, {what} + cancel, {in_flight} in flight");
+    counted(&what, || timers.run(PAIRS))
 }
 
 /// Many timers that fire, so that the worker's side is seen too.
 fn engine_firing() -> f64 {
-    let book = Arc::new(Book::partly_counted(2 * PAIRS, 0));
-    let peer = EnginePeer::start(Setup::new(Arc::clone(&book)));
-    let mut session = peer.session(0);
-    let mut round = |payloads: std::ops::Range<usize>, settled: usize| {
+    let setup = Setup::new(Book::new(2 * PAIRS, 0));
+    let peer = EnginePeer::start(setup);
+    let round = |payloads: std::ops::Range<usize>, settled: usize| {
         for piece in payloads.step_by(1000) {
             for n in 0..1000 {
-                session.launch(Duration::from_millis(1), (piece + n) as u64);
+                peer.launch(Duration::from_millis(1), (piece + n) as u64);
             }
             std::thread::sleep(Duration::from_micros(500));
         }
         std::thread::sleep(Duration::from_millis(20));
-        let _ = book.wait_for(settled, Duration::from_secs(1));
+        let _ = setup.book.wait_for(settled, Duration::from_secs(1));
     };
     round(0..PAIRS, 0);
-    let before = ALLOCATOR.count();
-    round(PAIRS..2 * PAIRS, 1);
-    report("Timer, schedule_key + fire", ALLOCATOR.count().since(before))
+    counted("Timer, schedule_key + fire", || round(PAIRS..2 * PAIRS, 1))
 }
 
 #[test]
 fn a_steady_state_does_not_allocate() {
+    let ticking = Some(RESIDENTS / 1000);
     let nothing = [
-        churn::<LocalTimerPeer>("LocalTimer, schedule + cancel", None),
-        churn::<LocalTimerPeer>("LocalTimer, the same on a moving clock", Some(RESIDENTS / 1000)),
-        churn::<EventLoopPeer>("EventLoopTimer, schedule + cancel", None),
-        churn::<EventLoopPeer>(
-            "EventLoopTimer, the same on a moving clock",
-            Some(RESIDENTS / 1000),
-        ),
+        churn::<LocalTimerPeer>("LocalTimer", None),
+        churn::<LocalTimerPeer>("LocalTimer on a moving clock", ticking),
+        churn::<EventLoopPeer>("EventLoopTimer", None),
+        churn::<EventLoopPeer>("EventLoopTimer on a moving clock", ticking),
     ];
     assert!(nothing.iter().all(|calls| *calls == 0.0), "{nothing:?}");
 
     // Peers, for comparison; whatever they do is theirs to judge.
-    churn::<NexusPeer>("nexus-timer, schedule + cancel", None);
-    churn::<DelayQueuePeer>("tokio-util DelayQueue, schedule + cancel", None);
-    churn::<TokioSleepPeer>("tokio sleep, schedule + cancel", None);
+    churn::<NexusPeer>("nexus-timer", None);
+    churn::<DelayQueuePeer>("tokio-util DelayQueue", None);
+    churn::<TokioSleepPeer>("tokio sleep", None);
 
     // Timers reach their shard through an inbox of blocks, and epochs are collected in bags: amortised, that
     // is a small fraction of an allocation per pair.

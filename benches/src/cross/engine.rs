@@ -1,12 +1,11 @@
 //! `tickwheel::Timer`, by each of its ways to schedule.
 
-use super::peer::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Pairs, Setup};
 use crate::book::Book;
-use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Key, Timer, TimerHandle, TimerTask};
+use tickwheel::{Builder, Expired, Key, Submitter, Time, Timer, TimerHandle, TimerTask};
 
-/// The default settings, except for what the figure asks for.
+/// Returns the default settings, except for those that the figure asks for.
 pub(super) fn builder(setup: &Setup) -> Builder {
     let builder = Builder::new().tick(setup.tick);
     match setup.shards {
@@ -16,124 +15,124 @@ pub(super) fn builder(setup: &Setup) -> Builder {
 }
 
 /// Starts an engine whose timers go into the book.
-pub(super) fn typed(builder: Builder, book: Arc<Book>) -> Timer<u64> {
+fn typed(builder: Builder, book: &'static Book) -> Timer<u64> {
     let timer = builder.build_with(move |expired: Expired<u64>| book.fired(expired.payload));
     let timer = timer.expect("the settings are in range");
     timer.start().expect("the workers start");
     timer
 }
 
-/// Typed payloads and plain keys.
-pub struct EnginePeer(Timer<u64>);
+/// Typed payloads and plain keys, of an engine that allows this slack.
+#[derive(Clone)]
+pub struct Keys<const SLACK_US: u64>(Timer<u64>);
 
-impl CrossPeer for EnginePeer {
-    type Session = Timer<u64>;
+/// At the default settings.
+pub type EnginePeer = Keys<0>;
+/// Timers share wake-ups.
+pub(super) type SlackPeer = Keys<100>;
 
-    fn start(setup: Setup) -> Self {
-        Self(typed(builder(&setup), setup.book))
-    }
-
-    fn session(&self, _thread: usize) -> Timer<u64> {
-        self.0.clone()
-    }
-}
-
-impl Session for Timer<u64> {
+impl<const SLACK_US: u64> CrossPeer for Keys<SLACK_US> {
     type Handle = Key<u64>;
 
-    #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
-        self.schedule_key(delay, payload).expect("there is no limit")
+    fn start(setup: Setup) -> Self {
+        Self(typed(builder(&setup).slack(Duration::from_micros(SLACK_US)), setup.book))
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key<u64>) {
-        assert!(Self::cancel(self, key).won());
+    fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
+        self.0.schedule_key(delay, payload).expect("there is no limit")
     }
 
     #[inline]
-    fn launch(&mut self, delay: Duration, payload: u64) {
-        self.schedule_key(delay, payload).expect("there is no limit");
+    fn cancel(&self, key: Key<u64>) {
+        assert!(self.0.cancel(key).won());
     }
 }
 
 /// Typed payloads and owned handles.
+#[derive(Clone)]
 pub struct HandlesPeer(Timer<u64>);
 
-/// One thread's clone of it.
-pub struct Handles(Timer<u64>);
-
 impl CrossPeer for HandlesPeer {
-    type Session = Handles;
+    type Handle = TimerHandle<u64>;
 
     fn start(setup: Setup) -> Self {
         Self(typed(builder(&setup), setup.book))
     }
 
-    fn session(&self, _thread: usize) -> Handles {
-        Handles(self.0.clone())
-    }
-}
-
-impl Session for Handles {
-    type Handle = TimerHandle<u64>;
-
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> TimerHandle<u64> {
+    fn schedule(&self, delay: Duration, payload: u64) -> TimerHandle<u64> {
         self.0.schedule(delay, payload).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, timeout: TimerHandle<u64>) {
-        assert!(timeout.cancel().won());
-    }
-
-    #[inline]
-    fn launch(&mut self, delay: Duration, payload: u64) {
-        self.0.schedule(delay, payload).expect("there is no limit");
+    fn cancel(&self, handle: TimerHandle<u64>) {
+        assert!(handle.cancel().won());
     }
 }
 
-/// Closures and plain keys.
+/// Closures of two words and plain keys.
+#[derive(Clone)]
 pub struct ClosuresPeer {
-    timer: Timer<TimerTask>,
-    /// Leaked, so that a closure holds it without a shared count.
-    book: &'static Book,
-}
-
-/// One thread's clone of it.
-pub struct Closures {
     timer: Timer<TimerTask>,
     book: &'static Book,
 }
 
 impl CrossPeer for ClosuresPeer {
-    type Session = Closures;
+    type Handle = Key<TimerTask>;
 
     fn start(setup: Setup) -> Self {
         let timer = builder(&setup).build().expect("the settings are in range");
         timer.start().expect("the workers start");
-        let book: &'static _ = Box::leak(Box::new(setup.book));
-        Self { timer, book }
+        Self { timer, book: setup.book }
     }
-
-    fn session(&self, _thread: usize) -> Closures {
-        Closures { timer: self.timer.clone(), book: self.book }
-    }
-}
-
-impl Session for Closures {
-    type Handle = Key<TimerTask>;
 
     #[inline]
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Key<TimerTask> {
+    fn schedule(&self, delay: Duration, payload: u64) -> Key<TimerTask> {
         let book = self.book;
         let task = TimerTask::new(move || book.fired(payload));
         self.timer.schedule_key(delay, task).expect("there is no limit")
     }
 
     #[inline]
-    fn cancel(&mut self, key: Key<TimerTask>) {
+    fn cancel(&self, key: Key<TimerTask>) {
         assert!(self.timer.cancel(key).won());
+    }
+}
+
+/// A submitter, which cannot move to another thread: each piece of work makes one. With `TIMES`, deadlines count from a
+/// time that is read once per piece, as a server does per round.
+#[derive(Clone)]
+pub(super) struct SubmitterPeer<const TIMES: bool>(Timer<u64>);
+
+/// Schedules after `delay` from `now` if that is given, and else after a delay.
+#[inline]
+fn submit(own: &Submitter<'_, u64>, now: Option<Time>, delay: Duration, payload: u64) -> Key<u64> {
+    let key = match now {
+        Some(now) => own.schedule(now + delay, payload),
+        None => own.schedule(delay, payload),
+    };
+    key.expect("there is no limit")
+}
+
+impl<const TIMES: bool> CrossPeer for SubmitterPeer<TIMES> {
+    type Handle = Key<u64>;
+
+    fn start(setup: Setup) -> Self {
+        Self(typed(builder(&setup), setup.book))
+    }
+
+    fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
+        submit(&self.0.submitter(), TIMES.then(|| self.0.now()), delay, payload)
+    }
+
+    fn cancel(&self, key: Key<u64>) {
+        assert!(self.0.submitter().cancel(key).won());
+    }
+
+    fn pairs(&self, work: Pairs<'_, Key<u64>>) {
+        let (own, now) = (self.0.submitter(), TIMES.then(|| self.0.now()));
+        let schedule = |delay, payload| submit(&own, now, delay, payload);
+        work.run(schedule, |key| assert!(own.cancel(key).won()));
     }
 }

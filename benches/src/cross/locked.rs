@@ -1,10 +1,11 @@
 //! What one writes by hand: a store behind a mutex, and a thread that waits on a condition variable.
 
-use super::indexed_heap::{IndexedHeap, IndexedKey};
-use super::peer::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Setup};
 use crate::book::Book;
+use crate::slots::{SlotKey, Slots};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::btree_map::OccupiedEntry;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tickwheel::{Key, LocalTimer, Time};
 
@@ -13,6 +14,7 @@ pub(super) trait Store: Send + 'static {
     type Handle: Copy + Send + 'static;
     fn new(tick: Duration) -> Self;
     fn insert(&mut self, deadline: u64, payload: u64) -> Self::Handle;
+    /// Takes a pending timer out.
     fn remove(&mut self, handle: Self::Handle);
     /// When to look again at the latest.
     fn next(&self) -> Option<u64>;
@@ -52,38 +54,11 @@ impl Store for Tree {
     }
 
     fn take_due(&mut self, now: u64, due: &mut Vec<u64>) {
-        while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= now) {
+        let is_due = |first: &OccupiedEntry<'_, (u64, u64), u64>| first.key().0 <= now;
+        while due.len() < BATCH
+            && let Some(first) = self.timers.first_entry().filter(is_due)
+        {
             due.push(first.remove());
-            if due.len() == BATCH {
-                return;
-            }
-        }
-    }
-}
-
-impl Store for IndexedHeap {
-    type Handle = IndexedKey;
-
-    fn new(_tick: Duration) -> Self {
-        Self::default()
-    }
-
-    fn insert(&mut self, deadline: u64, payload: u64) -> IndexedKey {
-        Self::insert(self, deadline, payload)
-    }
-
-    fn remove(&mut self, key: IndexedKey) {
-        Self::remove(self, key);
-    }
-
-    fn next(&self) -> Option<u64> {
-        Self::next(self)
-    }
-
-    fn take_due(&mut self, now: u64, due: &mut Vec<u64>) {
-        while due.len() < BATCH {
-            let Some(payload) = self.pop_due(now) else { return };
-            due.push(payload);
         }
     }
 }
@@ -113,13 +88,104 @@ impl Store for LocalTimer<u64> {
     }
 }
 
+/// Children of a heap's node: four lie in one cache line.
+const ARITY: usize = 4;
+
+/// Timers in an implicit 4-ary heap of (deadline, slot); each slot knows its position in the heap, so that a cancel
+/// takes the timer out at once.
+#[derive(Default)]
+pub(super) struct IndexedHeap {
+    heap: Vec<(u64, u32)>,
+    slots: Slots<u32>,
+}
+
+impl IndexedHeap {
+    fn remove_at(&mut self, at: usize) -> u32 {
+        let (_, slot) = self.heap.swap_remove(at);
+        if at < self.heap.len() {
+            let moved = self.heap[at].1;
+            self.sift_down(at);
+            let at = *self.slots.extra(moved);
+            self.sift_up(at as usize);
+        }
+        slot
+    }
+
+    #[inline]
+    fn place(&mut self, at: usize, entry: (u64, u32)) {
+        self.heap[at] = entry;
+        // Fewer than 2^32 timers.
+        *self.slots.extra(entry.1) = at as u32;
+    }
+
+    fn sift_up(&mut self, mut at: usize) {
+        let entry = self.heap[at];
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.heap[parent].0 <= entry.0 {
+                break;
+            }
+            self.place(at, self.heap[parent]);
+            at = parent;
+        }
+        self.place(at, entry);
+    }
+
+    fn sift_down(&mut self, mut at: usize) {
+        let entry = self.heap[at];
+        loop {
+            let first = at * ARITY + 1;
+            let last = (first + ARITY).min(self.heap.len());
+            let least = (first..last).min_by_key(|child| self.heap[*child].0);
+            let Some(child) = least.filter(|child| self.heap[*child].0 < entry.0) else { break };
+            self.place(at, self.heap[child]);
+            at = child;
+        }
+        self.place(at, entry);
+    }
+}
+
+impl Store for IndexedHeap {
+    type Handle = SlotKey;
+
+    fn new(_tick: Duration) -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn insert(&mut self, deadline: u64, payload: u64) -> SlotKey {
+        let key = self.slots.insert(payload, 0);
+        self.heap.push((deadline, key.0));
+        self.sift_up(self.heap.len() - 1);
+        key
+    }
+
+    #[inline]
+    fn remove(&mut self, key: SlotKey) {
+        let at = *self.slots.extra(key.0);
+        self.slots.remove(key);
+        self.remove_at(at as usize);
+    }
+
+    fn next(&self) -> Option<u64> {
+        self.heap.first().map(|first| first.0)
+    }
+
+    fn take_due(&mut self, now: u64, due: &mut Vec<u64>) {
+        while due.len() < BATCH && self.next().is_some_and(|next| next <= now) {
+            let slot = self.remove_at(0);
+            due.push(self.slots.remove(self.slots.key(slot)));
+        }
+    }
+}
+
 struct State<S> {
     store: S,
     /// Until when the thread waits.
     awaited: u64,
 }
 
-/// One store with its lock.
+/// One store with its lock, and a thread that goes on until the process ends.
 struct Shard<S> {
     state: Mutex<State<S>>,
     earlier: Condvar,
@@ -127,12 +193,11 @@ struct Shard<S> {
 }
 
 impl<S: Store> Shard<S> {
-    fn start(setup: &Setup) -> Arc<Self> {
-        let state = State { store: S::new(setup.tick), awaited: 0 };
-        let origin = Instant::now();
-        let shard = Arc::new(Self { state: Mutex::new(state), earlier: Condvar::new(), origin });
-        let (served, book) = (Arc::clone(&shard), Arc::clone(&setup.book));
-        std::thread::spawn(move || served.serve(&book));
+    fn start(setup: &Setup) -> &'static Self {
+        let state = Mutex::new(State { store: S::new(setup.tick), awaited: 0 });
+        let shard = Self { state, earlier: Condvar::new(), origin: Instant::now() };
+        let (shard, book): (&'static Self, _) = (Box::leak(Box::new(shard)), setup.book);
+        std::thread::spawn(move || shard.serve(book));
         shard
     }
 
@@ -145,7 +210,6 @@ impl<S: Store> Shard<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on until the process ends.
     fn serve(&self, book: &Book) {
         let mut due = Vec::with_capacity(BATCH);
         loop {
@@ -182,8 +246,11 @@ impl<S: Store> Shard<S> {
     }
 }
 
-/// A number of shards; `ONE` forces a single one.
-pub(super) struct Locked<S, const ONE: bool>(Vec<Arc<Shard<S>>>);
+/// A thread's home shard, and the others for cancelling. `ONE` forces a single shard.
+pub(super) struct Locked<S: 'static, const ONE: bool> {
+    shards: Vec<&'static Shard<S>>,
+    home: usize,
+}
 
 /// One tree.
 pub(super) type LockedTree = Locked<Tree, true>;
@@ -192,35 +259,30 @@ pub(super) type LockedHeaps = Locked<IndexedHeap, false>;
 /// One of this project's own wheels.
 pub(super) type LockedWheel = Locked<LocalTimer<u64>, true>;
 
+impl<S, const ONE: bool> Clone for Locked<S, ONE> {
+    fn clone(&self) -> Self {
+        Self { shards: self.shards.clone(), home: self.home }
+    }
+}
+
 impl<S: Store, const ONE: bool> CrossPeer for Locked<S, ONE> {
-    type Session = LockedSession<S>;
+    type Handle = (usize, S::Handle);
 
     fn start(setup: Setup) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let shards = if ONE { 1 } else { setup.shards.unwrap_or_else(cores) };
-        Self((0..shards).map(|_| Shard::start(&setup)).collect())
+        Self { shards: (0..shards).map(|_| Shard::start(&setup)).collect(), home: 0 }
     }
 
-    fn session(&self, thread: usize) -> LockedSession<S> {
-        let home = thread % self.0.len();
-        LockedSession { shards: self.0.clone(), home }
+    fn session(&self, thread: usize) -> Self {
+        Self { home: thread % self.shards.len(), ..self.clone() }
     }
-}
 
-/// A thread's home shard, and the others for cancelling.
-pub(super) struct LockedSession<S> {
-    shards: Vec<Arc<Shard<S>>>,
-    home: usize,
-}
-
-impl<S: Store> Session for LockedSession<S> {
-    type Handle = (usize, S::Handle);
-
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Self::Handle {
+    fn schedule(&self, delay: Duration, payload: u64) -> Self::Handle {
         (self.home, self.shards[self.home].insert(delay, payload))
     }
 
-    fn cancel(&mut self, (shard, handle): Self::Handle) {
+    fn cancel(&self, (shard, handle): Self::Handle) {
         self.shards[shard].lock().store.remove(handle);
     }
 }

@@ -3,100 +3,138 @@
 use crate::book::Book;
 use crate::stream::Step;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::{coop::unconstrained, yield_now};
 
 /// How a peer is to be set up.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Setup {
     /// Shards or worker threads; `None` for the peer's own default.
     pub shards: Option<usize>,
     /// The tick, where there is one to choose.
     pub tick: Duration,
     /// Told of everything that fires.
-    pub book: Arc<Book>,
+    pub book: &'static Book,
 }
 
 impl Setup {
-    /// The peer's defaults.
-    #[must_use]
-    pub fn new(book: Arc<Book>) -> Self {
-        Self { shards: None, tick: Duration::from_millis(1), book }
+    /// Returns the peer's defaults. The book lives as long as the process.
+    pub fn new(book: Book) -> Self {
+        Self { shards: None, tick: Duration::from_millis(1), book: Box::leak(Box::new(book)) }
     }
 }
 
-/// A piece of a producer's work; false when there is no more.
-pub type Producer = Box<dyn FnMut() -> bool + Send>;
+/// A piece of a producer's work: each step cancels the oldest timer of the ring and schedules another one.
+pub struct Pairs<'a, H> {
+    /// Whom each step hits, and for how long the new timer runs.
+    pub steps: &'a [Step],
+    /// The timers in flight, the oldest first.
+    pub ring: &'a mut VecDeque<H>,
+    /// Takes the nanoseconds of each schedule, if they are measured.
+    pub samples: Option<&'a mut Vec<i64>>,
+}
 
-/// A timer that many threads use, on the real clock.
-pub trait CrossPeer: Sized + Send + Sync + 'static {
-    /// One thread's access to it.
-    type Session: Session + Send + 'static;
-
-    /// Dropping a handle cancels its timer, so handles have to be kept.
-    const HANDLE_IS_TIMER: bool = false;
-
-    /// Starts it.
-    fn start(setup: Setup) -> Self;
-
-    /// Access for thread number `thread`.
-    fn session(&self, thread: usize) -> Self::Session;
-
-    /// Runs producers side by side, on threads where the peer is at home, until all are done.
-    fn run(&self, producers: Vec<Producer>) {
-        std::thread::scope(|scope| {
-            for mut producer in producers {
-                scope.spawn(move || while producer() {});
-            }
-        });
+impl<H> Pairs<'_, H> {
+    /// Does the work.
+    #[inline]
+    pub fn run(self, mut schedule: impl FnMut(Duration, u64) -> H, cancel: impl FnMut(H)) {
+        let Some(samples) = self.samples else {
+            return pairs(self.steps, self.ring, schedule, cancel);
+        };
+        let watched = |delay, payload| {
+            let start = Instant::now();
+            let handle = schedule(delay, payload);
+            samples.push(start.elapsed().as_nanos() as i64);
+            handle
+        };
+        pairs(self.steps, self.ring, watched, cancel);
     }
 }
 
-/// One thread's access.
-pub trait Session: Sized {
+#[inline]
+fn pairs<H>(
+    steps: &[Step],
+    ring: &mut VecDeque<H>,
+    mut schedule: impl FnMut(Duration, u64) -> H,
+    mut cancel: impl FnMut(H),
+) {
+    for step in steps {
+        cancel(ring.pop_front().expect("the ring is never empty"));
+        ring.push_back(schedule(step.delay, u64::from(step.victim)));
+    }
+}
+
+/// One thread's access to a timer that many threads use, on the real clock.
+pub trait CrossPeer: Clone + Send + Sync + 'static {
     /// What names one timer.
     type Handle: Send + 'static;
 
+    /// Starts the timer.
+    fn start(setup: Setup) -> Self;
+
+    /// Returns the access of thread number `thread`.
+    fn session(&self, _thread: usize) -> Self {
+        self.clone()
+    }
+
     /// Schedules a timer that will be cancelled.
-    fn schedule(&mut self, delay: Duration, payload: u64) -> Self::Handle;
+    fn schedule(&self, delay: Duration, payload: u64) -> Self::Handle;
 
     /// Cancels it.
-    fn cancel(&mut self, handle: Self::Handle);
+    #[inline]
+    fn cancel(&self, handle: Self::Handle) {
+        drop(handle);
+    }
 
     /// Schedules a timer that will fire, into the book.
     #[inline]
-    fn launch(&mut self, delay: Duration, payload: u64) {
+    fn launch(&self, delay: Duration, payload: u64) {
         self.schedule(delay, payload);
     }
 
-    /// Cancels the oldest timer of `ring` and schedules another one, once per step.
+    /// Does a piece of a producer's work.
     #[inline]
-    fn pairs(&mut self, steps: &[Step], ring: &mut VecDeque<Self::Handle>) {
-        for step in steps {
-            let oldest = ring.pop_front().expect("the ring is never empty");
-            self.cancel(oldest);
-            ring.push_back(self.schedule(step.delay, u64::from(step.victim)));
-        }
+    fn pairs(&self, work: Pairs<'_, Self::Handle>) {
+        work.run(|delay, payload| self.schedule(delay, payload), |handle| self.cancel(handle));
     }
 
-    /// As [`pairs`](Self::pairs), with a look at the clock around every schedule.
-    #[inline]
-    fn watched_pairs(
-        &mut self,
-        steps: &[Step],
-        ring: &mut VecDeque<Self::Handle>,
-        samples: &mut Vec<i64>,
-    ) {
-        for step in steps {
-            let oldest = ring.pop_front().expect("the ring is never empty");
-            self.cancel(oldest);
-            let start = Instant::now();
-            let handle = self.schedule(step.delay, u64::from(step.victim));
-            samples.push(start.elapsed().as_nanos().try_into().unwrap_or(i64::MAX));
-            ring.push_back(handle);
-        }
+    /// Returns the runtime on whose workers producers are at home, unless any thread will do.
+    fn runtime(&self) -> Option<&'static Runtime> {
+        None
     }
 
-    /// Waits until everything asked for is done, for peers that only take notes.
-    fn wait_idle(&mut self) {}
+    /// Runs producers side by side until `step` returns false for each. On a runtime they let go now and then so that
+    /// timers are turned.
+    fn run<T: Send + 'static>(
+        &self,
+        producers: Vec<T>,
+        step: impl FnMut(&mut T) -> bool + Clone + Send + 'static,
+    ) -> Vec<T> {
+        let wanted = producers.len();
+        let (out, done) = channel();
+        std::thread::scope(|scope| {
+            for mut producer in producers {
+                let (mut step, out) = (step.clone(), out.clone());
+                if let Some(runtime) = self.runtime() {
+                    runtime.spawn(unconstrained(async move {
+                        while step(&mut producer) {
+                            yield_now().await;
+                        }
+                        out.send(producer)
+                    }));
+                } else {
+                    scope.spawn(move || {
+                        while step(&mut producer) {}
+                        out.send(producer)
+                    });
+                }
+            }
+        });
+        drop(out);
+        let done: Vec<_> = done.into_iter().collect();
+        assert_eq!(done.len(), wanted, "a producer does not panic");
+        done
+    }
 }

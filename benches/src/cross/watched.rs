@@ -1,37 +1,35 @@
-//! idle and zombie: what timers cost that do nothing.
+//! idle, zombie and shrink: what timers cost that do nothing.
 
-use super::peer::{CrossPeer, Session, Setup};
+use super::peer::{CrossPeer, Setup};
 use crate::book::Book;
 use crate::figure::Scale;
-use crate::measure::{Metrics, Usage, peak_bytes, resident_bytes};
-use std::sync::Arc;
+use crate::measure::{Metrics, Usage, peak_bytes, per, resident_bytes};
+use std::mem::needs_drop;
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A peer with one timer, so that threads and pools are there before the count begins.
-fn start<P: CrossPeer>() -> (P, P::Session, <P::Session as Session>::Handle, f64) {
-    let peer = P::start(Setup::new(Arc::new(Book::new(0))));
-    let mut session = peer.session(0);
-    let first = session.schedule(HOUR, 0);
-    session.wait_idle();
+/// Starts a peer with one timer, so that threads and pools are there before the count begins.
+fn start<P: CrossPeer>() -> (P, P::Handle, f64) {
+    let peer = P::start(Setup::new(Book::new(0, 0)));
+    let first = peer.schedule(HOUR, 0);
     std::thread::sleep(Duration::from_millis(20));
-    (peer, session, first, resident_bytes())
+    (peer, first, resident_bytes())
 }
 
 /// A million timers an hour away.
 pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
     let timers = scale.timers(1_000_000);
-    let (_peer, mut session, first, base) = start::<P>();
+    let (peer, first, base) = start::<P>();
     let mut kept = Vec::new();
     for n in 0..timers as u64 {
-        let handle = session.schedule(HOUR + Duration::from_millis(n % 60_000), n);
-        if P::HANDLE_IS_TIMER {
+        let handle = peer.schedule(HOUR + Duration::from_millis(n % 60_000), n);
+        // Dropped, a future would cancel its timer.
+        if needs_drop::<P::Handle>() {
             kept.push(handle);
         }
     }
-    session.wait_idle();
     // What was handed in has come to rest.
     std::thread::sleep(scale.watch(Duration::from_secs(2)));
     let bytes = resident_bytes() - base;
@@ -43,65 +41,48 @@ pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
     let handles = (kept.len() * size_of_val(&first)) as f64;
     drop((first, kept));
     // This thread's own sleep is one.
-    let switches = (after.switches - before.switches - 1).max(0) as f64;
+    let sleeps = (after.sleeps - before.sleeps - 1).max(0) as f64;
     vec![
         ("bytes/timer", bytes / timers as f64),
         ("bytes beside handle", (bytes - handles) / timers as f64),
-        ("wake-ups/s", switches / watched),
+        ("wake-ups/s", sleeps / watched),
         ("CPU ms/s", (after.cpu - before.cpu).as_secs_f64() * 1e3 / watched),
     ]
 }
 
 /// Scheduled and cancelled at once.
 pub(super) fn zombie<P: CrossPeer>(scale: Scale) -> Metrics {
-    let zombies = match scale {
-        Scale::Tiny => 10_000,
-        Scale::Quick => 2_000_000,
-        Scale::Full => 10_000_000,
-    };
-    let (_peer, mut session, first, base) = start::<P>();
+    let zombies = scale.steps(10_000_000);
+    let (peer, first, base) = start::<P>();
     let start = Instant::now();
-    for n in 0..zombies {
-        let handle = session.schedule(HOUR, n);
-        session.cancel(handle);
+    for n in 0..zombies as u64 {
+        peer.cancel(peer.schedule(HOUR, n));
     }
-    session.wait_idle();
     let taken = start.elapsed();
     std::thread::sleep(scale.watch(Duration::from_secs(2)));
     let (peak, last) = (peak_bytes() - base, resident_bytes() - base);
-    session.cancel(first);
-    vec![
-        ("peak MiB", peak / MIB),
-        ("final MiB", last / MIB),
-        ("ns/pair", crate::measure::per(taken, usize::try_from(zombies).unwrap_or(1))),
-    ]
+    peer.cancel(first);
+    vec![("peak MiB", peak / MIB), ("final MiB", last / MIB), ("ns/pair", per(taken, zombies))]
 }
 
 /// Many timers at once, all of which are cancelled: what stays afterwards.
 pub(super) fn shrink<P: CrossPeer>(scale: Scale) -> Metrics {
-    let timers = match scale {
-        Scale::Tiny => 10_000,
-        Scale::Quick => 1_000_000,
-        Scale::Full => 5_000_000,
-    };
+    let timers = scale.steps(5_000_000);
     // The handles' own memory is there before the count begins.
     let mut handles = Vec::with_capacity(timers);
-    let (_peer, mut session, first, base) = start::<P>();
+    let (peer, first, base) = start::<P>();
     for n in 0..timers as u64 {
-        handles.push(session.schedule(HOUR + Duration::from_millis(n % 60_000), n));
+        handles.push(peer.schedule(HOUR + Duration::from_millis(n % 60_000), n));
     }
-    session.wait_idle();
-    let held = (timers * size_of::<<P::Session as Session>::Handle>()) as f64;
+    let held = (timers * size_of_val(&first)) as f64;
     let peak = resident_bytes() - base - held;
-    handles.drain(..).for_each(|handle| session.cancel(handle));
-    session.wait_idle();
+    handles.drain(..).for_each(|handle| peer.cancel(handle));
     // A peer that tidies up with its next operations has some.
     for n in 0..100_000 {
-        let handle = session.schedule(HOUR, n);
-        session.cancel(handle);
+        peer.cancel(peer.schedule(HOUR, n));
     }
     std::thread::sleep(scale.watch(Duration::from_secs(3)));
     let left = resident_bytes() - base - held;
-    session.cancel(first);
+    peer.cancel(first);
     vec![("left MiB", left / MIB), ("peak MiB", peak / MIB), ("left %", left / peak * 100.0)]
 }

@@ -1,0 +1,76 @@
+//! This program once more: what one measurement leaves behind can neither help nor hurt the next.
+
+use clap::ValueEnum;
+use std::fmt;
+use std::process::{Command, Output, Stdio};
+
+/// An error that a program prints as it is when it ends.
+pub struct Failure(String);
+
+impl<E: fmt::Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Returns the arguments of this program.
+pub fn arguments() -> Vec<&'static str> {
+    std::env::args().skip(1).map(|argument| &*argument.leak()).collect()
+}
+
+/// Finds a row of a table by its name.
+///
+/// # Errors
+///
+/// If there is no such row.
+pub fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Result<T, Failure> {
+    let row = table.iter().find(|row| row.0 == name).ok_or_else(|| format!("no {name} here"))?;
+    Ok(row.1)
+}
+
+/// Returns the name that the command line has for a value.
+pub fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Returns a command that runs this program with `arguments`.
+///
+/// # Panics
+///
+/// If the system does not say where the program lies.
+pub fn this_program<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program's own path"));
+    command.args(arguments);
+    command
+}
+
+/// Returns the same command under a tool of valgrind.
+pub fn under_valgrind(options: &[&str], program: &Command) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(options).arg(program.get_program()).args(program.get_args());
+    command
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+///
+/// If it cannot be started, or fails; the last line that it said is in the text.
+pub fn output(command: &mut Command) -> Result<Output, Failure> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+        format!("{}: {error}; is it installed?", command.get_program().display())
+    })?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let told = String::from_utf8_lossy(&output.stderr);
+    let is_said = |line: &&str| !line.starts_with("note:") && !line.starts_with("==");
+    let last = told.lines().rev().find(is_said).unwrap_or_default();
+    Err(format!("{}: {last}", output.status).into())
+}

@@ -1,0 +1,220 @@
+//! What a run came to: Markdown and charts.
+
+use crate::goals::{Verdict, check, number};
+use crate::process::output;
+use crate::results::{Row, Table, more_is_better};
+use std::fmt::Write;
+use std::fs::read_to_string;
+use std::process::Command;
+
+const BEGIN: &str =
+    "<!-- compare: begin. Written by `cargo run --release -p tickwheel-benches`; do not edit. -->";
+const END: &str = "<!-- compare: end -->";
+
+/// Returns how busy the machine was in the last minutes.
+pub fn load() -> String {
+    let text = read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the first line that a program prints; nothing if it prints none.
+fn said_by(program: &str, arguments: &[&str]) -> String {
+    let said = output(Command::new(program).args(arguments)).map(|output| output.stdout);
+    let said = String::from_utf8(said.unwrap_or_default()).unwrap_or_default();
+    said.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Describes the processor, cores, memory and kernel.
+fn machine() -> String {
+    let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find(|line| line.starts_with("model name"));
+    let model = model.and_then(|line| line.split_once(": ")).map_or("unknown", |it| it.1);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+    let gib = kib.unwrap_or(0) >> 20;
+    format!("{model}, {cores} cores, {gib} GiB, {}", said_by("uname", &["-sr"]))
+}
+
+/// Writes the tables of a run, headed by the circumstances that each figure is quoted with. `before` is the load before
+/// it, `charts` the folder of the charts as the page sees it.
+pub fn render(results: &[Table], before: &str, repeats: usize, charts: Option<&str>) -> String {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let commit = said_by("git", &["rev-parse", "--short=12", "HEAD"]);
+    let is_changed = !said_by("git", &["status", "--porcelain"]).is_empty();
+    let changed = if is_changed { " with uncommitted changes" } else { "" };
+    let (machine, compiler, after) = (machine(), env!("TICKWHEEL_RUSTC"), load());
+    let date = said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
+    let mut page = format!(
+        "| | |\n|---|---|\n\
+         | command | `cargo run --release -p tickwheel-benches -- {arguments}` |\n\
+         | commit | {commit}{changed} |\n| machine | {machine} |\n| date | {date} |\n\
+         | compiler | {compiler} |\n\
+         | load average (1, 5, 15 min) | before {before}; after {after} |\n\
+         | method | medians of {repeats} interleaved repeats, each in a process of its own |\n\n",
+    );
+    goals(&mut page, &check(results));
+    for table in results {
+        figure(&mut page, table, charts);
+    }
+    page
+}
+
+// Writing to a string does not fail, so the answers of `write!` are dropped here and below.
+fn goals(page: &mut String, verdicts: &[Verdict]) {
+    let measured: Vec<_> = verdicts.iter().filter_map(|verdict| verdict.2.as_ref()).collect();
+    let met = measured.iter().filter(|(_, is_met)| *is_met).count();
+    let _ = write!(
+        page,
+        "### The goals\n\n{met} of {} measured goals met.\n\n\
+         | figure | goal | measured | met |\n|---|---|---|---|\n",
+        measured.len()
+    );
+    for (figure, goal, measured) in verdicts {
+        let (there_is, met) = match measured {
+            Some((there_is, is_met)) => (cell(there_is), if *is_met { "yes" } else { "**no**" }),
+            None => ("not measured".to_owned(), "-"),
+        };
+        let _ = writeln!(page, "| {figure} | {} | {there_is} | {met} |", cell(goal));
+    }
+    page.push('\n');
+}
+
+fn figure(page: &mut String, table: &Table, charts: Option<&str>) {
+    let id = table.figure.id;
+    let _ = write!(page, "### {id}\n\n{}\n\n| |", table.figure.work.describe());
+    let metrics = table.metrics();
+    let headline = metrics.first().copied().unwrap_or_default();
+    let best = table.best_peer(headline);
+    for metric in &metrics {
+        let _ = write!(page, " {metric} |");
+    }
+    page.push_str(" ratio to the best peer | remark |\n|---|");
+    page.push_str(&"---:|".repeat(metrics.len() + 1));
+    page.push_str("---|\n");
+    for row in &table.rows {
+        let _ = write!(page, "| {} |", cell(row.peer.name()));
+        for metric in &metrics {
+            let _ = write!(page, " {} |", spread(row, metric, *metric == headline));
+        }
+        let ratio = row.median(headline).zip(best).map(|(own, (_, best))| own / best);
+        let ratio = ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, number);
+        let remark = match &row.failure {
+            Some(failure) => format!("failed: {failure}"),
+            None => table.figure.remark(row.peer).to_owned(),
+        };
+        let _ = writeln!(page, " {ratio} | {} |", cell(&remark));
+    }
+    page.push('\n');
+    if let Some(folder) = charts {
+        let _ = write!(page, "![{id}]({folder}/{id}.svg)\n\n");
+    }
+}
+
+/// Returns the median, and for the first metric the least and the greatest as well.
+fn spread(row: &Row, metric: &str, is_first: bool) -> String {
+    let median = row.median(metric).map_or_else(|| "-".to_owned(), number);
+    match row.range(metric) {
+        Some((least, greatest)) if is_first && least < greatest => {
+            format!("{median} ({}-{})", number(least), number(greatest))
+        }
+        _ => median,
+    }
+}
+
+/// Returns text that cannot break a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+/// Puts `tables` between the marks of `page`, or after it where it has none.
+pub fn insert(page: &str, tables: &str) -> String {
+    let fresh = format!("{BEGIN}\n\n{}\n\n{END}", tables.trim_end());
+    // Its first words tell where it is.
+    let mark = BEGIN.split('.').next().unwrap_or(BEGIN);
+    match page.find(mark).zip(page.find(END)) {
+        Some((first, last)) if first < last => {
+            format!("{}{fresh}{}", &page[..first], &page[last + END.len()..])
+        }
+        _ => format!("{}\n\n{fresh}\n", page.trim_end()),
+    }
+}
+
+/// Draws the first metric of a figure as SVG: a title, and a bar with its range and its number for each peer that was
+/// measured; `None` if no peer was.
+pub fn draw(table: &Table) -> Option<String> {
+    const LABELS: f64 = 240.0;
+    let metric = *table.metrics().first()?;
+    let measured = |row: &Row| Some((row.peer, row.median(metric)?, row.range(metric)?));
+    let all: Vec<_> = table.rows.iter().filter_map(measured).collect();
+    let longest = all.iter().map(|(_, _, range)| range.1).reduce(f64::max)?;
+    let scale = 430.0 / longest.max(f64::MIN_POSITIVE);
+    let mut svg = format!(
+        "<svg width=\"760\" height=\"{}\" xmlns=\"http://www.w3.org/2000/svg\" \
+         font-family=\"sans-serif\" font-size=\"14\" fill=\"#222\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <text x=\"12\" y=\"26\" font-size=\"17\">{} — {metric} ({} is better)</text>\n",
+        52 + 24 * all.len(),
+        table.figure.id,
+        if more_is_better(metric) { "more" } else { "less" },
+    );
+    for (row, (peer, median, (least, greatest))) in all.into_iter().enumerate() {
+        let y = 50 + 24 * row;
+        let colour = if peer.is_ours() { "#1f77b4" } else { "#b0b7bf" };
+        let (bar, from, to) = ((median * scale).max(1.0), least * scale, greatest * scale);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{LABELS}\" y=\"{}\" width=\"{bar:.0}\" height=\"16\" fill=\"{colour}\"/>\
+             <path d=\"M {:.0} {y} H {:.0}\" stroke=\"#222\" stroke-width=\"2\"/>\
+             <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><text x=\"{:.0}\" y=\"{}\">{}</text>",
+            y - 8,
+            LABELS + from,
+            LABELS + to,
+            LABELS - 8.0,
+            y + 5,
+            cell(peer.name()),
+            LABELS + to.max(bar) + 6.0,
+            y + 5,
+            number(median)
+        );
+    }
+    svg.push_str("</svg>\n");
+    Some(svg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::Peer;
+    use crate::results::measured;
+
+    #[test]
+    fn tables_show_medians_ratios_and_failures_and_charts_a_bar_for_each_peer() {
+        let values = [(Peer::LocalTimer, 8.0), (Peer::LocalTimer, 9.0), (Peer::Nexus, 34.0)];
+        let mut results = [measured("ns/pair", &values)];
+        assert_eq!(results[0].rows[3].peer, Peer::DelayQueue);
+        results[0].rows[3].failure = Some("signal: 9 (SIGKILL)".to_owned());
+        let page = render(&results, "0.1", 2, Some("charts"));
+        for line in [
+            "| tickwheel LocalTimer | 8.50 (8.00-9.00) | 0.25 |",
+            "| tokio-util DelayQueue | - |  | failed: signal: 9 (SIGKILL) |",
+            "1 of 1 measured goals met.",
+            "![churn-1k](charts/churn-1k.svg)",
+        ] {
+            assert!(page.contains(line), "{line}\n{page}");
+        }
+        let svg = draw(&results[0]).unwrap();
+        assert_eq!(svg.matches("height=\"16\"").count(), 2, "{svg}");
+        assert!(draw(&measured("ns/pair", &[])).is_none());
+    }
+
+    #[test]
+    fn a_page_keeps_its_text_around_the_tables() {
+        let first = insert("# Title\n\nText.\n", "one");
+        assert!(first.starts_with("# Title\n\nText.\n\n<!-- compare: begin"));
+        let second = insert(&format!("{first}Tail.\n"), "two");
+        assert!(second.contains("Text.") && second.contains("two") && second.ends_with("Tail.\n"));
+        assert!(!second.contains("one"));
+        assert_eq!(insert(&insert("", "x"), "x"), insert("", "x"));
+    }
+}
