@@ -14,7 +14,6 @@
 //! | `results` | medians, the best peer |
 //! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
-//! | `valgrind` | this program once more, under a tool that counts |
 //! | `counting` | the allocator that counts; the only unsafe code here |
 //!
 //! Peers run at the settings that their documentation recommends. Where one leaves out a part of the work,
@@ -33,4 +32,3 @@ pub mod report;
 pub mod results;
 mod slots;
 pub mod stream;
-pub mod valgrind;
