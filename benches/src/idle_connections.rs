@@ -9,14 +9,16 @@
 //! ```
 
 use clap::{Parser, ValueEnum};
-use nix::sys::resource::{Usage, UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
+use tickwheel_benches::measure::{Sorted, Usage, median, resident_bytes};
+use tickwheel_benches::process::{Failure, name, output, this_program};
+use tokio::runtime::{Builder, Runtime};
 
 #[derive(Parser)]
 struct Options {
@@ -26,11 +28,11 @@ struct Options {
     /// A tenth of the connections and of the sleeps.
     #[arg(long)]
     quick: bool,
-    /// Makes one measurement in this process.
+    /// Makes one measurement in this process: the way, and the workload's number.
     #[arg(long, hide = true, requires = "workload")]
     way: Option<Way>,
     #[arg(long, hide = true)]
-    workload: Option<String>,
+    workload: Option<usize>,
 }
 
 /// A way to keep time.
@@ -47,14 +49,11 @@ enum Way {
     Driven,
 }
 
-/// Tasks, and seconds between the pings of one, or milliseconds between the first and the last end of a sleep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Workload {
-    Connections { tasks: u64, ping: u64 },
-    Sleeps { tasks: u64, ms: u64 },
-}
+/// Runs tasks that have a period of so many seconds or all end within so many milliseconds.
+type Work = fn(&Runtime, Way, u64, u64) -> Figures;
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// What one measurement gives.
+#[derive(Serialize, Deserialize)]
 struct Figures {
     cpu_us: f64,
     p50_ms: f64,
@@ -67,47 +66,48 @@ struct Figures {
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static EARLY: AtomicU64 = AtomicU64::new(0);
 /// How late each event was, in microseconds.
-static LATE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static LATE: Mutex<Vec<i64>> = Mutex::new(Vec::new());
 /// Every such event is written down.
 static SAMPLED: AtomicU64 = AtomicU64::new(1);
 
-fn main() {
+fn main() -> Result<(), Failure> {
     let options = Options::parse();
-    if let (Some(way), Some(workload)) = (options.way, &options.workload) {
-        let workload = Workload::parse(workload).expect("written by this program");
-        println!("{}", serde_json::to_string(&measure(way, workload)).expect("plain numbers"));
-        return;
-    }
     let part = if options.quick { 10 } else { 1 };
-    let workloads = [
-        Workload::Connections { tasks: 200_000 / part, ping: 10 },
-        Workload::Connections { tasks: 20_000 / part, ping: 3 },
-        Workload::Sleeps { tasks: 100_000 / part, ms: 2000 },
-        Workload::Sleeps { tasks: 20_000 / part, ms: 3000 },
-        Workload::Sleeps { tasks: 40_000 / part, ms: 800 },
+    let workloads: [(Work, u64, &str, u64, &str); 5] = [
+        (connections, 200_000, "idle connections, a ping each", 10, "s"),
+        (connections, 20_000, "idle connections, a ping each", 3, "s"),
+        (sleeps, 100_000, "sleeps that end over", 2000, "ms"),
+        (sleeps, 20_000, "sleeps that end over", 3000, "ms"),
+        (sleeps, 40_000, "sleeps that end over", 800, "ms"),
     ];
-    for workload in workloads {
-        println!("\n{workload}\n");
+    if let (Some(way), Some(workload)) = (options.way, options.workload) {
+        let (work, tasks, _, length, _) = workloads[workload];
+        let runtime = runtime(way);
+        println!("{}", serde_json::to_string(&work(&runtime, way, tasks / part, length))?);
+        runtime.shutdown_background();
+        return Ok(());
+    }
+    for (number, (_, tasks, does, length, unit)) in workloads.into_iter().enumerate() {
+        println!("\n{} {does} {length} {unit}\n", tasks / part);
         println!(
             "| | CPU us per event | late p50 ms | p99 ms | early | switches per s | bytes per task |"
         );
         println!("|---|--:|--:|--:|--:|--:|--:|");
-        let ways = Way::value_variants();
-        let mut all = vec![Vec::new(); ways.len()];
+        let mut all: Vec<_> = Way::value_variants().iter().map(|way| (name(way), vec![])).collect();
         for _ in 0..options.rounds {
-            for (way, all) in ways.iter().zip(&mut all) {
-                all.push(in_a_process(*way, workload));
+            for (way, all) in &mut all {
+                let number = number.to_string();
+                let mut child = this_program(["--way", way, "--workload", &number]);
+                child.args(options.quick.then_some("--quick"));
+                all.push(serde_json::from_slice::<Figures>(&output(&mut child)?.stdout)?);
             }
         }
-        for (way, all) in ways.iter().zip(&all) {
+        for (way, all) in &all {
             let median = |figure: fn(&Figures) -> f64| {
-                let mut figures: Vec<f64> = all.iter().map(figure).collect();
-                figures.sort_by(f64::total_cmp);
-                figures[figures.len() / 2]
+                median(all.iter().map(figure).collect()).unwrap_or(f64::NAN)
             };
             println!(
-                "| {} | {:.2} | {:.2} | {:.2} | {} | {:.0} | {:.0} |",
-                way.to_possible_value().expect("none is skipped").get_name(),
+                "| {way} | {:.2} | {:.2} | {:.2} | {} | {:.0} | {:.0} |",
                 median(|it| it.cpu_us),
                 median(|it| it.p50_ms),
                 median(|it| it.p99_ms),
@@ -117,52 +117,11 @@ fn main() {
             );
         }
     }
+    Ok(())
 }
 
-impl std::fmt::Display for Workload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Connections { tasks, ping } => {
-                write!(f, "{tasks} idle connections, a ping each {ping} s")
-            }
-            Self::Sleeps { tasks, ms } => write!(f, "{tasks} sleeps that end over {ms} ms"),
-        }
-    }
-}
-
-impl Workload {
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split(',');
-        let (kind, tasks, length) = (parts.next()?, parts.next()?, parts.next()?);
-        let (tasks, length) = (tasks.parse().ok()?, length.parse().ok()?);
-        match kind {
-            "connections" => Some(Self::Connections { tasks, ping: length }),
-            "sleeps" => Some(Self::Sleeps { tasks, ms: length }),
-            _ => None,
-        }
-    }
-
-    fn to_argument(self) -> String {
-        match self {
-            Self::Connections { tasks, ping } => format!("connections,{tasks},{ping}"),
-            Self::Sleeps { tasks, ms } => format!("sleeps,{tasks},{ms}"),
-        }
-    }
-}
-
-fn in_a_process(way: Way, workload: Workload) -> Figures {
-    let program = std::env::current_exe().expect("this program's own path");
-    let name = way.to_possible_value().expect("none is skipped").get_name().to_owned();
-    let output = Command::new(program)
-        .args(["--way", &name, "--workload", &workload.to_argument()])
-        .output()
-        .expect("a process for the measurement");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("the figures of the measurement")
-}
-
-fn measure(way: Way, workload: Workload) -> Figures {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
+fn runtime(way: Way) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_io();
     match way {
         Way::Tokio => _ = builder.enable_time(),
@@ -176,16 +135,11 @@ fn measure(way: Way, workload: Workload) -> Figures {
             tickwheel_util::tokio::drive_shared().expect("shards that no one has yet");
         });
     }
-    let figures = match workload {
-        Workload::Connections { tasks, ping } => connections(&runtime, way, tasks, ping),
-        Workload::Sleeps { tasks, ms } => sleeps(&runtime, way, tasks, ms),
-    };
-    runtime.shutdown_background();
-    figures
+    runtime
 }
 
-fn connections(runtime: &tokio::runtime::Runtime, way: Way, tasks: u64, ping: u64) -> Figures {
-    let before = resident();
+fn connections(runtime: &Runtime, way: Way, tasks: u64, ping: u64) -> Figures {
+    let before = resident_bytes();
     let period = Duration::from_secs(ping);
     for task in 0..tasks {
         // The golden ratio spreads them evenly.
@@ -197,10 +151,9 @@ fn connections(runtime: &tokio::runtime::Runtime, way: Way, tasks: u64, ping: u6
     }
     // Until each has sent its first ping.
     std::thread::sleep(period + Duration::from_millis(1500));
-    let bytes = resident().saturating_sub(before) as f64 / tasks as f64;
+    let bytes = (resident_bytes() - before) / tasks as f64;
     SAMPLED.store((tasks / 2000).max(1), Ordering::Relaxed);
-    let span = Duration::from_secs(6);
-    Figures { bytes, ..over(|| std::thread::sleep(span)) }
+    over(bytes, || std::thread::sleep(Duration::from_secs(6)))
 }
 
 async fn connection(first: Duration, period: Duration) {
@@ -212,7 +165,7 @@ async fn connection(first: Duration, period: Duration) {
     loop {
         let idle = poll_fn(|cx| {
             if beat.poll_tick(cx).is_ready() {
-                return std::task::Poll::Ready(false);
+                return Poll::Ready(false);
             }
             quiet.poll_sleep(cx).map(|_| true)
         });
@@ -232,7 +185,7 @@ async fn connection_of_tokio(first: Duration, period: Duration) {
     loop {
         let idle = poll_fn(|cx| {
             if beat.poll_tick(cx).is_ready() {
-                return std::task::Poll::Ready(false);
+                return Poll::Ready(false);
             }
             quiet.as_mut().poll(cx).map(|()| true)
         });
@@ -245,8 +198,8 @@ async fn connection_of_tokio(first: Duration, period: Duration) {
     }
 }
 
-fn sleeps(runtime: &tokio::runtime::Runtime, way: Way, tasks: u64, ms: u64) -> Figures {
-    let before = resident();
+fn sleeps(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Figures {
+    let before = resident_bytes();
     // The first ends when all have been spawned.
     let start = Instant::now() + Duration::from_millis(if tasks > 50_000 { 500 } else { 150 });
     let span = Duration::from_millis(ms);
@@ -263,33 +216,32 @@ fn sleeps(runtime: &tokio::runtime::Runtime, way: Way, tasks: u64, ms: u64) -> F
         });
     }
     std::thread::sleep(start.saturating_duration_since(Instant::now()));
-    let bytes = resident().saturating_sub(before) as f64 / tasks as f64;
-    let figures = over(|| {
+    let bytes = (resident_bytes() - before) / tasks as f64;
+    over(bytes, || {
         while EVENTS.load(Ordering::Relaxed) < tasks {
             std::thread::sleep(Duration::from_millis(20));
         }
-    });
-    Figures { bytes, ..figures }
+    })
 }
 
 /// Measures what happens while `wait` waits.
-fn over(wait: impl FnOnce()) -> Figures {
+fn over(bytes: f64, wait: impl FnOnce()) -> Figures {
     LATE.lock().expect("no thread has panicked").clear();
-    let (start, usage) = (Instant::now(), usage());
+    let (start, before) = (Instant::now(), Usage::now());
     let events = EVENTS.load(Ordering::Relaxed);
     wait();
     let events = (EVENTS.load(Ordering::Relaxed) - events) as f64;
-    let later = self::usage();
-    let mut late = std::mem::take(&mut *LATE.lock().expect("no thread has panicked"));
-    late.sort_unstable();
-    let at = |part: f64| f64::from(late[((late.len() - 1) as f64 * part) as usize]) / 1e3;
+    let after = Usage::now();
+    let late = std::mem::take(&mut *LATE.lock().expect("no thread has panicked"));
+    let late = Sorted::new(late);
+    let switches = |usage: Usage| usage.sleeps + usage.preemptions;
     Figures {
-        cpu_us: (cpu(&later) - cpu(&usage)) * 1e6 / events,
-        p50_ms: at(0.5),
-        p99_ms: at(0.99),
+        cpu_us: (after.cpu - before.cpu).as_secs_f64() * 1e6 / events,
+        p50_ms: late.at(0.5) / 1e3,
+        p99_ms: late.at(0.99) / 1e3,
         early: EARLY.load(Ordering::Relaxed),
-        switches: (switches(&later) - switches(&usage)) as f64 / start.elapsed().as_secs_f64(),
-        bytes: 0.0,
+        switches: (switches(after) - switches(before)) as f64 / start.elapsed().as_secs_f64(),
+        bytes,
     }
 }
 
@@ -301,28 +253,7 @@ fn record(due: Instant) {
     }
     let event = EVENTS.fetch_add(1, Ordering::Relaxed);
     if event.is_multiple_of(SAMPLED.load(Ordering::Relaxed)) {
-        let late = u32::try_from((now - due).as_micros()).unwrap_or(u32::MAX);
+        let late = (now - due).as_micros() as i64;
         LATE.lock().expect("no thread has panicked").push(late);
     }
-}
-
-fn usage() -> Usage {
-    getrusage(UsageWho::RUSAGE_SELF).expect("the system counts")
-}
-
-fn cpu(usage: &Usage) -> f64 {
-    let seconds =
-        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    seconds(usage.user_time()) + seconds(usage.system_time())
-}
-
-fn switches(usage: &Usage) -> i64 {
-    usage.voluntary_context_switches() + usage.involuntary_context_switches()
-}
-
-/// Bytes of memory that this process has.
-fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * 4096
 }
