@@ -1,21 +1,18 @@
 //! What an operator sees of an engine: statistics through the `metrics` facade, read by Prometheus' own tool.
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::Command;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Expired, ManualClock, Timer};
 use tickwheel_util::MetricsReporter;
 
 /// An engine whose time is turned by hand: 100 timers, of which 70 fire 3 ms late and 10 are cancelled.
 fn engine() -> Timer<u32> {
-    let clock = Arc::new(ManualClock::new());
+    let clock = ManualClock::new();
     let timer = Builder::new()
         .shards(1)
         .drive(Drive::Manual)
-        .clock(Arc::clone(&clock))
+        .clock(clock.clone())
         .on_slow_handler(Duration::from_secs(1), |_| ())
         .build_with(|expired: Expired<u32>| assert_ne!(expired.payload, 13, "the unlucky one"))
         .expect("the settings are in range");
@@ -31,14 +28,10 @@ fn engine() -> Timer<u32> {
     timer
 }
 
-/// The figures of a page in Prometheus' format, by name and labels.
-fn figures(page: &str) -> BTreeMap<String, f64> {
-    let lines = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    let figure = |line: &str| {
-        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
-        (name.to_owned(), value.parse().expect("a number"))
-    };
-    lines.map(figure).collect()
+/// Reads a figure of the watched engine in a page in Prometheus' format.
+fn figure(page: &str, name: &str) -> Option<f64> {
+    let name = format!("{name}{{timer=\"requests\",shard=\"0\"}} ");
+    page.lines().find_map(|line| line.strip_prefix(&name))?.parse().ok()
 }
 
 /// A recorder with buckets, and a report of `timer` in it.
@@ -57,11 +50,8 @@ fn reported(timer: &Timer<u32>, reports: usize) -> PrometheusHandle {
 
 #[test]
 fn a_report_has_every_figure_and_histograms_are_not_counted_twice() {
-    let timer = engine();
-    let page = reported(&timer, 3).render();
-    let figures = figures(&page);
-    let labels = r#"{timer="requests",shard="0"}"#;
-    let expected = [
+    let page = reported(&engine(), 3).render();
+    for (name, value) in [
         ("tickwheel_timers_scheduled_total", 100.0),
         ("tickwheel_timers_fired_total", 70.0),
         ("tickwheel_timers_cancelled_total", 10.0),
@@ -73,15 +63,14 @@ fn a_report_has_every_figure_and_histograms_are_not_counted_twice() {
         ("tickwheel_lag_seconds", 0.0),
         ("tickwheel_lateness_seconds_count", 70.0),
         ("tickwheel_handler_seconds_count", 70.0),
-    ];
-    for (name, value) in expected {
-        assert_eq!(figures.get(&format!("{name}{labels}")), Some(&value), "{name} of\n{page}");
+    ] {
+        assert_eq!(figure(&page, name), Some(value), "{name} of\n{page}");
     }
-    let bucket = |bound: &str| {
-        let name = r#"tickwheel_lateness_seconds_bucket{timer="requests",shard="0",le=""#;
-        figures[&format!("{name}{bound}\"}}")]
-    };
-    assert_eq!([bucket("0.001"), bucket("0.01"), bucket("+Inf")], [0.0, 70.0, 70.0]);
+    for (bound, count) in [("0.001", 0), ("0.01", 70), ("+Inf", 70)] {
+        let labels = format!("timer=\"requests\",shard=\"0\",le=\"{bound}\"");
+        let line = format!("tickwheel_lateness_seconds_bucket{{{labels}}} {count}\n");
+        assert!(page.contains(&line), "{line} of\n{page}");
+    }
     for line in page.lines().filter(|line| line.starts_with("# TYPE ")) {
         let name = line.split(' ').nth(2).expect("a name");
         assert!(page.contains(&format!("# HELP {name} ")), "{name} is not described");
@@ -95,8 +84,7 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let cancelled = || {
         on.turn().expect("it is driven by hand");
-        let figures = figures(&recorder.handle().render());
-        figures.get(r#"tickwheel_timers_cancelled_total{timer="requests",shard="0"}"#).copied()
+        figure(&recorder.handle().render(), "tickwheel_timers_cancelled_total")
     };
     let second = Duration::from_secs(1);
     metrics::with_local_recorder(&recorder, || {
@@ -130,24 +118,16 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
 
 #[test]
 fn the_dashboard_asks_for_figures_that_exist() {
-    let timer = engine();
-    let page = reported(&timer, 1).render();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dashboard.json");
-    let dashboard = std::fs::read_to_string(path).expect("it is in the repository");
-    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).expect("it is JSON");
-    let text = dashboard.to_string();
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let names: Vec<&str> = text
-        .match_indices("tickwheel_")
-        .map(|(at, _)| {
-            let rest = &text[at..];
-            &rest[..rest.find(|letter| !is_name(letter)).unwrap_or(rest.len())]
-        })
-        .collect();
+    let page = reported(&engine(), 1).render();
+    let dashboard = include_str!("../../docs/dashboard.json");
+    assert!(serde_json::from_str::<serde_json::Value>(dashboard).is_ok());
+    let is_no_name = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    let words = dashboard.split(is_no_name);
+    let names: Vec<&str> = words.filter(|word| word.starts_with("tickwheel_")).collect();
     assert!(names.len() >= 8, "{names:?}");
     for name in names {
-        let family =
-            name.trim_end_matches("_bucket").trim_end_matches("_sum").trim_end_matches("_count");
+        let ends = ["_bucket", "_sum", "_count"];
+        let family = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
         assert!(page.contains(&format!("# TYPE {family} ")), "nothing is called {name}");
     }
 }
@@ -155,15 +135,11 @@ fn the_dashboard_asks_for_figures_that_exist() {
 #[test]
 #[ignore = "needs promtool: scripts/prometheus.sh brings one and runs this"]
 fn prometheus_reads_a_report() -> Result<(), Box<dyn std::error::Error>> {
-    let page = reported(&engine(), 1).render();
+    let page = tempfile::NamedTempFile::new()?;
+    std::fs::write(&page, reported(&engine(), 1).render())?;
     let program = std::env::var("PROMTOOL").unwrap_or_else(|_| "promtool".to_owned());
-    let mut promtool = Command::new(program)
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    promtool.stdin.take().ok_or("it is piped")?.write_all(page.as_bytes())?;
-    let said = promtool.wait_with_output()?;
+    let mut promtool = Command::new(program);
+    let said = promtool.args(["check", "metrics"]).stdin(page.reopen()?).output()?;
     let complaints = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success() && complaints.is_empty(), "{complaints}");
     Ok(())
