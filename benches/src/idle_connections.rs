@@ -5,7 +5,7 @@
 //! take turns.
 //!
 //! ```text
-//! cargo run --release -p tickwheel-benches --bin idle-connections -- [--rounds 3] [--quick]
+//! cargo run --release -p tickwheel-benches --bin idle-connections -- [--rounds 3]
 //! ```
 
 use clap::{Parser, ValueEnum};
@@ -25,9 +25,6 @@ struct Options {
     /// How often each measurement is made; the tables show medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// A tenth of the connections and of the sleeps.
-    #[arg(long)]
-    quick: bool,
     /// Makes one measurement in this process: the way, and the workload's number.
     #[arg(long, hide = true, requires = "workload")]
     way: Option<Way>,
@@ -72,7 +69,6 @@ static SAMPLED: AtomicU64 = AtomicU64::new(1);
 
 fn main() -> Result<(), Failure> {
     let options = Options::parse();
-    let part = if options.quick { 10 } else { 1 };
     let workloads: [(Work, u64, &str, u64, &str); 5] = [
         (connections, 200_000, "idle connections, a ping each", 10, "s"),
         (connections, 20_000, "idle connections, a ping each", 3, "s"),
@@ -83,12 +79,12 @@ fn main() -> Result<(), Failure> {
     if let (Some(way), Some(workload)) = (options.way, options.workload) {
         let (work, tasks, _, length, _) = workloads[workload];
         let runtime = runtime(way);
-        println!("{}", serde_json::to_string(&work(&runtime, way, tasks / part, length))?);
+        println!("{}", serde_json::to_string(&work(&runtime, way, tasks, length))?);
         runtime.shutdown_background();
         return Ok(());
     }
     for (number, (_, tasks, does, length, unit)) in workloads.into_iter().enumerate() {
-        println!("\n{} {does} {length} {unit}\n", tasks / part);
+        println!("\n{tasks} {does} {length} {unit}\n");
         println!(
             "| | CPU us per event | late p50 ms | p99 ms | early | switches per s | bytes per task |"
         );
@@ -97,8 +93,7 @@ fn main() -> Result<(), Failure> {
         for _ in 0..options.rounds {
             for (way, all) in &mut all {
                 let number = number.to_string();
-                let mut child = this_program(["--way", way, "--workload", &number]);
-                child.args(options.quick.then_some("--quick"));
+                let mut child = this_program(&["--way", way, "--workload", &number]);
                 all.push(serde_json::from_slice::<Figures>(&output(&mut child)?.stdout)?);
             }
         }

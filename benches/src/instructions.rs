@@ -21,7 +21,7 @@ use tickwheel::{
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
-use tickwheel_benches::process::{Failure, arguments, find, output, this_program, under_valgrind};
+use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrind};
 
 /// Operations of the shorter run.
 const COUNT: usize = 100_000;
@@ -137,7 +137,7 @@ fn count(name: &str) -> Result<f64, Failure> {
 /// Returns the instructions of a whole run.
 fn collect(name: &str, times: usize) -> Result<u64, Failure> {
     let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
-    let child = this_program(["--child", name, &times.to_string()]);
+    let child = ["--child", name, &times.to_string()];
     let told = output(&mut under_valgrind(&options, &child))?.stderr;
     let text = String::from_utf8_lossy(&told);
     let collected = text.lines().find_map(|line| line.split("Collected :").nth(1));

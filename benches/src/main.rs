@@ -114,8 +114,8 @@ fn measure_all(figures: Vec<Figure>, only: &[Peer], scale: Scale, repeats: usize
                 match measured(figure, row.peer, scale) {
                     Ok(metrics) => row.repeats.push(metrics),
                     Err(failure) => {
-                        eprintln!(": failed: {failure:?}");
-                        row.failure = Some(format!("{failure:?}"));
+                        eprintln!(": failed: {failure}");
+                        row.failure = Some(failure.to_string());
                     }
                 }
             }
@@ -130,7 +130,7 @@ fn measure_all(figures: Vec<Figure>, only: &[Peer], scale: Scale, repeats: usize
 
 /// Measures in a process of its own.
 fn measured(figure: Figure, peer: Peer, scale: Scale) -> Result<Vec<(String, f64)>, Failure> {
-    let mut child = this_program(["--child", "--only", figure.id, "--peers", &name(&peer)]);
+    let mut child = this_program(&["--child", "--only", figure.id, "--peers", &name(&peer)]);
     match scale {
         Scale::Tiny => child.arg("--tiny"),
         Scale::Quick => child.arg("--quick"),

@@ -1,23 +1,10 @@
 //! This program once more: what one measurement leaves behind can neither help nor hurt the next.
 
 use clap::ValueEnum;
-use std::fmt;
 use std::process::{Command, Output, Stdio};
 
-/// An error that a program prints as it is when it ends.
-pub struct Failure(String);
-
-impl<E: fmt::Display> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+/// An error with which a program ends.
+pub type Failure = Box<dyn std::error::Error>;
 
 /// Returns the arguments of this program.
 pub fn arguments() -> Vec<&'static str> {
@@ -44,16 +31,17 @@ pub fn name(value: &impl ValueEnum) -> String {
 /// # Panics
 ///
 /// If the system does not say where the program lies.
-pub fn this_program<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+pub fn this_program(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program's own path"));
     command.args(arguments);
     command
 }
 
-/// Returns the same command under a tool of valgrind.
-pub fn under_valgrind(options: &[&str], program: &Command) -> Command {
+/// Returns the same under a tool of valgrind.
+pub fn under_valgrind(options: &[&str], arguments: &[&str]) -> Command {
+    let program = this_program(&[]);
     let mut command = Command::new("valgrind");
-    command.args(options).arg(program.get_program()).args(program.get_args());
+    command.args(options).arg(program.get_program()).args(arguments);
     command
 }
 

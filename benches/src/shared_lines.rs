@@ -22,7 +22,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Routing, Settings, Timer};
-use tickwheel_benches::process::{Failure, arguments, find, this_program, under_valgrind};
+use tickwheel_benches::process::{Failure, arguments, find, under_valgrind};
 
 /// Pairs of a cancel and a schedule that are looked at, for each of the two threads.
 const PAIRS: usize = 500;
@@ -135,7 +135,7 @@ fn main() -> Result<(), Failure> {
 /// Returns what each of the two threads has done while it was looked at.
 fn watch(name: &str) -> Result<[Lines; 2], Failure> {
     let options = ["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"];
-    let mut child = under_valgrind(&options, &this_program(["--child", name]))
+    let mut child = under_valgrind(&options, &["--child", name])
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("valgrind: {error}; is it installed?"))?;

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Expired, LocalTimer, ManualClock, Time, Timer};
-use tickwheel_benches::process::{Failure, arguments, find, output, this_program, under_valgrind};
+use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrind};
 
 const MS: Duration = Duration::from_millis(1);
 /// The most that a turn with one fire may take: functions, files.
@@ -94,7 +94,7 @@ fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
     let out = format!("--callgrind-out-file={}", counts.path().display());
     let only =
         ["--tool=callgrind", "--toggle-collect=walk::walked*", "--compress-strings=no", &out];
-    output(&mut under_valgrind(&only, &this_program(["--child", name])))?;
+    output(&mut under_valgrind(&only, &["--child", name]))?;
     let counts = std::fs::read_to_string(counts.path())?;
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src").canonicalize()?;
     let (mut file, mut functions) = (None, BTreeSet::new());
