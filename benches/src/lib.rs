@@ -1,4 +1,4 @@
-//! Workloads and peers, shared by the `compare` program, the programs that count and the allocation counter.
+//! Workloads and peers, shared by the `compare` program, the programs that count and the test of allocations.
 //!
 //! | room | what is inside |
 //! |---|---|
@@ -14,13 +14,11 @@
 //! | `results` | medians, the best peer |
 //! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
-//! | `counting` | the allocator that counts; the only unsafe code here |
 //!
 //! Peers run at the settings that their documentation recommends. Where one leaves out a part of the work,
 //! [`figure::Figure::remark`] says so and the tables show it.
 
 pub mod book;
-pub mod counting;
 pub mod cross;
 pub mod figure;
 pub mod goals;
