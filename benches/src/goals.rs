@@ -138,13 +138,9 @@ fn judge(results: &[Table], (figure, peer, metric, bar, text): Goal) -> Verdict 
 /// Three digits that count.
 pub fn number(value: f64) -> String {
     let size = value.abs();
-    if size.round() >= 100.0 || value == 0.0 {
-        format!("{value:.0}")
-    } else if size >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
+    let is_whole = size.round() >= 100.0 || value == 0.0;
+    let digits = if is_whole { 0 } else { 1 + usize::from(size < 10.0) };
+    format!("{value:.digits$}")
 }
 
 #[cfg(test)]

@@ -29,12 +29,6 @@ fn every_figure_of_every_peer_runs() {
 }
 
 #[test]
-fn strangers_are_told_what_there_is() {
-    let (ok, _, errors) = compare(&["--tiny", "--only", "chrun"]);
-    assert!(!ok && errors.contains("invalid value 'chrun'") && errors.contains("churn-tick-1M"));
-}
-
-#[test]
 fn a_part_may_be_chosen() {
     let arguments = ["--tiny", "--repeats", "2", "--only", "rearm", "--peers", "local-timer,heap"];
     let (ok, tables, _) = compare(&arguments);
