@@ -1,4 +1,4 @@
-//! When timers were due and when they fired.
+//! A book of the times at which timers were due and fired.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

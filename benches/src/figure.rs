@@ -1,10 +1,10 @@
-//! What is measured: the workloads of the project's performance page, with their sizes.
+//! The figures: the workloads of the project's performance page, with their sizes.
 
 use crate::peer::Peer;
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// How big the workloads are.
+/// The size of the workloads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// So small that the figures mean nothing: for tests of this program.
@@ -24,7 +24,7 @@ pub struct Figure {
     pub work: Work,
 }
 
-/// What is done.
+/// The work of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// So many resident timers; cancel a random one, schedule another.

@@ -1,9 +1,9 @@
-//! What has to be reached, checked against what was measured in the same run.
+//! The goals, checked against the figures of the same run.
 
 use crate::peer::Peer;
 use crate::results::{Table, find_median, more_is_better, table};
 
-/// What a metric has to be: at most so much, or at least so much of pairs per second.
+/// The bound of a metric: an upper one, and a lower one for pairs per second.
 enum Bar {
     /// So much.
     AtMost(f64),
@@ -23,7 +23,7 @@ pub fn check(results: &[Table]) -> Vec<Verdict> {
     goals().into_iter().map(|goal| judge(results, goal)).collect()
 }
 
-/// How one goal went.
+/// A judged goal.
 pub type Verdict = (&'static str, String, Option<(String, bool)>);
 
 type Goal = (&'static str, Peer, &'static str, Bar, &'static str);

@@ -1,4 +1,4 @@
-//! What timers that fire cost in an asynchronous server: CPU, lateness, switches between threads and memory.
+//! Measures timers that fire in an asynchronous server: CPU, lateness, switches between threads and memory.
 //!
 //! Two workloads on a runtime of tokio: connections that send a ping once per period and have an idle timeout that each
 //! ping pushes out; and sleeps that all fire. Each measurement runs in a process of its own, and the ways to keep time
@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 
 #[derive(Parser)]
 struct Options {
-    /// How often each measurement is made; the tables show medians.
+    /// Measurements of each kind; the tables show medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Makes one measurement in this process: the way, and the workload's number.
@@ -49,7 +49,7 @@ enum Way {
 /// Runs tasks that have a period of so many seconds or all end within so many milliseconds.
 type Work = fn(&Runtime, Way, u64, u64) -> Figures;
 
-/// What one measurement gives.
+/// The result of one measurement.
 #[derive(Serialize, Deserialize)]
 struct Figures {
     cpu_us: f64,
@@ -62,7 +62,7 @@ struct Figures {
 
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static EARLY: AtomicU64 = AtomicU64::new(0);
-/// How late each event was, in microseconds.
+/// The lateness of each event in microseconds.
 static LATE: Mutex<Vec<i64>> = Mutex::new(Vec::new());
 /// Every such event is written down.
 static SAMPLED: AtomicU64 = AtomicU64::new(1);

@@ -27,12 +27,12 @@ use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrin
 const COUNT: usize = 100_000;
 /// Timers that are pending meanwhile.
 const RESIDENTS: usize = 1_000;
-/// How many percent more than the record are too many.
+/// The percentage above the record that is still allowed.
 const ALLOWED: f64 = 5.0;
 const DELAY: Duration = Duration::from_secs(20);
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 
-/// What is counted, and how it is done so many times.
+/// The counted operations: each does its work so many times.
 const OPERATIONS: [(&str, fn(usize)); 18] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
@@ -82,7 +82,7 @@ const OPERATIONS: [(&str, fn(usize)); 18] = [
     ("engine-life", lives),
 ];
 
-/// What is on record.
+/// The record.
 #[derive(Serialize, Deserialize)]
 struct Record {
     compiler: String,

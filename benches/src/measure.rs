@@ -1,12 +1,12 @@
-//! What a process has used, and summaries of samples.
+//! The processor time and memory of a process, and summaries of samples.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::Duration;
 
-/// What came out: names with their units, in the order of the columns.
+/// Results: names with their units, in the order of the columns.
 pub type Metrics = Vec<(&'static str, f64)>;
 
-/// What this process has used so far.
+/// The processor time and switches of this process so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// Processor time of all threads, user and system.

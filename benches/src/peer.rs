@@ -1,9 +1,9 @@
-//! Who is measured.
+//! The timers that are measured.
 
 use clap::ValueEnum;
 use std::path::Path;
 
-/// Where Debian has Netty.
+/// The place of Debian's Netty.
 pub(crate) const NETTY_JAR: &str = "/usr/share/java/netty-common.jar";
 
 /// tickwheel's timers and their peers, in the order of the tables.

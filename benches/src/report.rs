@@ -1,4 +1,4 @@
-//! What a run came to: Markdown and charts.
+//! The report of a run: Markdown and charts.
 
 use crate::goals::{Verdict, check, number};
 use crate::process::output;

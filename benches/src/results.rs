@@ -7,9 +7,9 @@ use crate::peer::Peer;
 /// All repeats of one peer in one figure.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Who.
+    /// The peer.
     pub peer: Peer,
-    /// What came out of each repeat: names and values, in the order of the columns.
+    /// The results of each repeat: names and values, in the order of the columns.
     pub repeats: Vec<Vec<(String, f64)>>,
     /// Why it has not been measured, if it has not.
     pub failure: Option<String>,
@@ -37,9 +37,9 @@ impl Row {
 /// One figure with everybody who took part.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What.
+    /// The figure.
     pub figure: Figure,
-    /// Who, in the order of [`Figure::peers`].
+    /// The peers, in the order of [`Figure::peers`].
     pub rows: Vec<Row>,
 }
 

@@ -4,7 +4,7 @@
 //! cargo run --release -p tickwheel-benches --bin shared-lines
 //! ```
 //!
-//! What does not scale is a line that one thread writes and others use: it travels from core to core each time. Two
+//! A line that one thread writes and others use does not scale: it travels from core to core each time. Two
 //! cores show little of that; counting shows it on any machine. Two threads of one engine keep timers in flight, one
 //! after the other, under a tool that tells each address they use (valgrind's lackey). A line is shared if both have
 //! used and at least one has written it, whether they mean the same word or their words only lie beside each other.
@@ -36,7 +36,7 @@ const ALLOWED: f64 = 0.15;
 const DELAY: Duration = Duration::from_secs(20);
 /// Bytes of a cache line.
 const LINE: u64 = 64;
-/// How the program that is watched says where [`PHASE`] lies.
+/// The watched program's word for the address of [`PHASE`].
 const PHASE_IS_AT: &str = "the phase is at ";
 
 /// The ways in which a timer is scheduled and cancelled.
@@ -92,7 +92,7 @@ const CONTROL: &str = "max-pending";
 /// Written when one of the threads begins with what is looked at, and when it is done.
 static PHASE: AtomicU64 = AtomicU64::new(0);
 
-/// What one thread has done with each cache line: loads and stores.
+/// One thread's loads and stores of each cache line.
 type Lines = HashMap<u64, (u32, u32)>;
 
 fn main() -> Result<(), Failure> {

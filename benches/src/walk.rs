@@ -20,7 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 /// The most that a turn with one fire may take: functions, files.
 const TURN: (usize, usize) = (140, 35);
 
-/// What is walked through; each has an engine that is turned by hand.
+/// The walks; each has an engine that is turned by hand.
 const WALKS: [(&str, fn(&Timer<u64>, &ManualClock)); 5] = [
     ("schedule-key", |timer, _| _ = walked(|| timer.schedule_key(MS, 2))),
     ("cancel", |timer, _| {

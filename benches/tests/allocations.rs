@@ -1,4 +1,4 @@
-//! How often a steady state allocates, counted by the allocator itself over all threads.
+//! Counts the allocations of a steady state, by the allocator itself and over all threads.
 //!
 //! One test, since the count is the whole process's. The exact numbers:
 //! `cargo test --release -p tickwheel-benches --test allocations -- --nocapture`.

@@ -1,4 +1,4 @@
-//! What an operator sees of an engine: statistics through the `metrics` facade, read by Prometheus' own tool.
+//! An engine's figures as an operator sees them: statistics through the `metrics` facade, read by Prometheus' own tool.
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::process::Command;

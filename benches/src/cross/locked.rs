@@ -1,4 +1,4 @@
-//! What one writes by hand: a store behind a mutex, and a thread that waits on a condition variable.
+//! Timers as one writes them by hand: a store behind a mutex, and a thread that waits on a condition variable.
 
 use super::peer::{CrossPeer, Setup};
 use crate::book::Book;
@@ -16,7 +16,7 @@ pub(super) trait Store: Send + 'static {
     fn insert(&mut self, deadline: u64, payload: u64) -> Self::Handle;
     /// Takes a pending timer out.
     fn remove(&mut self, handle: Self::Handle);
-    /// When to look again at the latest.
+    /// Returns the time at which to look again at the latest.
     fn next(&self) -> Option<u64>;
     /// Takes out what is due, a batch at most, so that the lock is not held for long.
     fn take_due(&mut self, now: u64, due: &mut Vec<u64>);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::book::Book;
 
-    /// What is launched fires once and not early by much; what is cancelled does not fire.
+    /// Launched timers fire once and not early by much; cancelled ones do not fire.
     fn keeps_the_rules<P: CrossPeer>() {
         let setup = Setup::new(Book::new(0, 200));
         let (book, peer) = (setup.book, P::start(setup));

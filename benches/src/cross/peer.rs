@@ -1,4 +1,4 @@
-//! What a timer that many threads use has to offer.
+//! The calls of a timer that many threads use.
 
 use crate::book::Book;
 use crate::stream::Step;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::{coop::unconstrained, yield_now};
 
-/// How a peer is to be set up.
+/// The settings of a peer.
 #[derive(Clone, Copy)]
 pub struct Setup {
     /// Shards or worker threads; `None` for the peer's own default.
@@ -28,7 +28,7 @@ impl Setup {
 
 /// A piece of a producer's work: each step cancels the oldest timer of the ring and schedules another one.
 pub struct Pairs<'a, H> {
-    /// Whom each step hits, and for how long the new timer runs.
+    /// The delays of the new timers.
     pub steps: &'a [Step],
     /// The timers in flight, the oldest first.
     pub ring: &'a mut VecDeque<H>,
@@ -68,7 +68,7 @@ fn pairs<H>(
 
 /// One thread's access to a timer that many threads use, on the real clock.
 pub trait CrossPeer: Clone + Send + Sync + 'static {
-    /// What names one timer.
+    /// The name of one timer.
     type Handle: Send + 'static;
 
     /// Starts the timer.

@@ -85,7 +85,7 @@ fn measure_churn<P: LocalPeer>(mut churn: Churn<P>, steps: usize) -> Metrics {
 pub struct Churn<P: LocalPeer> {
     peer: P,
     slots: Vec<Option<P::Handle>>,
-    /// What was given to each slot's timer; used by rearm.
+    /// The delay of each slot's timer, for rearm.
     delays: Vec<Duration>,
     stream: Stream,
     /// Pairs per tick of the clock; without it the clock stands and victims are random.

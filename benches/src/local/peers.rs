@@ -19,7 +19,7 @@ use tokio_util::time::{DelayQueue, delay_queue};
 
 /// A timer of one thread, on a clock that [`advance`](Self::advance) moves.
 pub trait LocalPeer: Sized {
-    /// What names one timer.
+    /// The name of one timer.
     type Handle;
 
     /// Makes a timer that will hold at most `capacity` timers at once.
