@@ -39,30 +39,22 @@ pub struct Pairs<'a, H> {
 impl<H> Pairs<'_, H> {
     /// Does the work.
     #[inline]
-    pub fn run(self, mut schedule: impl FnMut(Duration, u64) -> H, cancel: impl FnMut(H)) {
-        let Some(samples) = self.samples else {
-            return pairs(self.steps, self.ring, schedule, cancel);
+    pub fn run(self, mut schedule: impl FnMut(Duration, u64) -> H, mut cancel: impl FnMut(H)) {
+        let Self { steps, ring, samples } = self;
+        let Some(samples) = samples else {
+            for step in steps {
+                cancel(ring.pop_front().expect("the ring is never empty"));
+                ring.push_back(schedule(step.delay, u64::from(step.victim)));
+            }
+            return;
         };
-        let watched = |delay, payload| {
+        for step in steps {
+            cancel(ring.pop_front().expect("the ring is never empty"));
             let start = Instant::now();
-            let handle = schedule(delay, payload);
+            let handle = schedule(step.delay, u64::from(step.victim));
             samples.push(start.elapsed().as_nanos() as i64);
-            handle
-        };
-        pairs(self.steps, self.ring, watched, cancel);
-    }
-}
-
-#[inline]
-fn pairs<H>(
-    steps: &[Step],
-    ring: &mut VecDeque<H>,
-    mut schedule: impl FnMut(Duration, u64) -> H,
-    mut cancel: impl FnMut(H),
-) {
-    for step in steps {
-        cancel(ring.pop_front().expect("the ring is never empty"));
-        ring.push_back(schedule(step.delay, u64::from(step.victim)));
+            ring.push_back(handle);
+        }
     }
 }
 
