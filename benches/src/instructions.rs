@@ -129,20 +129,14 @@ fn main() -> Result<(), Failure> {
 
 /// Returns the instructions per operation.
 fn count(name: &str) -> Result<f64, Failure> {
-    let once = collect(name, COUNT)?;
-    let twice = collect(name, 2 * COUNT)?;
-    Ok(twice.saturating_sub(once) as f64 / COUNT as f64)
-}
-
-/// Returns the instructions of a whole run.
-fn collect(name: &str, times: usize) -> Result<u64, Failure> {
-    let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
-    let child = ["--child", name, &times.to_string()];
-    let told = output(&mut under_valgrind(&options, &child))?.stderr;
-    let text = String::from_utf8_lossy(&told);
-    let collected = text.lines().find_map(|line| line.split("Collected :").nth(1));
-    let collected = collected.and_then(|number| number.trim().parse().ok());
-    collected.ok_or_else(|| format!("callgrind did not say how much it collected:\n{text}").into())
+    let collect = |times: usize| -> Result<f64, Failure> {
+        let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+        let child = ["--child", name, &times.to_string()];
+        let told = String::from_utf8(output(&mut under_valgrind(&options, &child))?.stderr)?;
+        let collected = told.lines().find_map(|line| line.split("Collected :").nth(1));
+        Ok(collected.ok_or("callgrind does not say how much it collected")?.trim().parse()?)
+    };
+    Ok((collect(2 * COUNT)? - collect(COUNT)?) / COUNT as f64)
 }
 
 fn churn<P: LocalPeer>(times: usize) {
