@@ -235,17 +235,3 @@ impl Scale {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn every_figure_has_a_name_of_its_own_and_is_about_tickwheel() {
-        let all = Figure::all(Scale::Full);
-        let ids: HashSet<_> = all.iter().map(|figure| figure.id).collect();
-        assert_eq!(ids.len(), all.len());
-        assert!(all.iter().all(|figure| figure.peers()[0].is_ours()));
-    }
-}
