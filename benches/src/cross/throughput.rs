@@ -4,14 +4,15 @@ use super::peer::{CrossPeer, Pairs, Setup};
 use crate::book::Book;
 use crate::figure::Scale;
 use crate::measure::{Metrics, Sorted, Usage, per};
-use crate::stream::{Delays, Stream};
+use crate::stream::Stream;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Drive, Expired, Key, Timer, When};
 
-/// The delays of cross.
-const DELAYS: Delays = Delays { from_ms: 10_000, to_ms: 30_000 };
+/// The delays of cross in milliseconds.
+const DELAYS: Range<u64> = 10_000..30_000;
 
 /// Pairs between two looks at the clock.
 const PIECE: usize = 512;

@@ -5,8 +5,9 @@ mod peers;
 use crate::figure::{Scale, Work};
 use crate::measure::{Metrics, per, resident_bytes};
 use crate::peer::Peer;
-use crate::stream::{Delays, Stream};
+use crate::stream::Stream;
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 pub use peers::{
@@ -16,10 +17,10 @@ pub use peers::{
 
 const TICK: Duration = Duration::from_millis(1);
 
-/// The delays of churn.
-pub const LONG: Delays = Delays { from_ms: 1_000, to_ms: 60_000 };
-/// The delays of churn-tick.
-pub const SHORT: Delays = Delays { from_ms: 2_000, to_ms: 3_000 };
+/// The delays of churn in milliseconds.
+pub const LONG: Range<u64> = 1_000..60_000;
+/// The delays of churn-tick in milliseconds.
+pub const SHORT: Range<u64> = 2_000..3_000;
 
 /// Runs a local figure.
 pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
@@ -97,7 +98,7 @@ pub struct Churn<P: LocalPeer> {
 
 impl<P: LocalPeer> Churn<P> {
     /// `residents` timers.
-    pub fn new(residents: usize, delays: Delays, per_tick: Option<usize>) -> Self {
+    pub fn new(residents: usize, delays: Range<u64>, per_tick: Option<usize>) -> Self {
         let mut stream = Stream::new(residents, delays);
         // Written, so that it is part of the base.
         let mut slots: Vec<Option<P::Handle>> = Vec::new();
@@ -112,7 +113,7 @@ impl<P: LocalPeer> Churn<P> {
         Self { peer, slots, delays, stream, per_tick, oldest: 0, until_tick, base_bytes }
     }
 
-    /// Makes `pairs` pairs; the time they took.
+    /// Makes `pairs` pairs; returns the time that they took.
     pub fn run(&mut self, pairs: usize) -> Duration {
         let Self { peer, slots, stream, per_tick, oldest, until_tick, .. } = self;
         let mut taken = Duration::ZERO;
@@ -155,7 +156,7 @@ impl<P: LocalPeer> Churn<P> {
     }
 }
 
-/// Pushes the deadlines of `steps` random residents out by what the stream says; the time it took.
+/// Pushes the deadlines of `steps` random residents out by what the stream says; returns the time that it took.
 pub fn rearm<P: LocalPeer>(churn: &mut Churn<P>, steps: usize) -> Duration {
     let Churn { peer, slots, delays, stream, .. } = churn;
     let mut taken = Duration::ZERO;
@@ -175,13 +176,13 @@ pub fn rearm<P: LocalPeer>(churn: &mut Churn<P>, steps: usize) -> Duration {
     taken
 }
 
-/// Schedules `timers` over a minute and lets them all fire; how long the two halves took.
+/// Schedules `timers` over a minute and lets them all fire; returns how long the two halves took.
 ///
 /// # Panics
 ///
 /// If a timer does not fire.
 pub fn life<P: LocalPeer>(timers: usize) -> (Duration, Duration) {
-    let mut stream = Stream::new(timers, Delays { from_ms: 1, to_ms: 60_001 });
+    let mut stream = Stream::new(timers, 1..60_001);
     let mut peer = P::new(timers);
     let (mut schedule, mut payload) = (Duration::ZERO, 0);
     while payload < timers as u64 {
