@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::consume::{ConsumeSettings, consume};
 use crate::demo::{DemoSettings, demo};
-use crate::failure::Failure;
+use crate::error::Failure;
 use crate::figures::{FigureSettings, figures};
 use crate::gather::gather;
 use crate::http;

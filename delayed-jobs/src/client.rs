@@ -1,6 +1,7 @@
 //! The other end of a node's HTTP interface. Knows several nodes and asks the next one if one does not
 //! answer; every request that changes something carries a key, so that asking twice changes it once.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::http::request::{Backoff, CreateRequest, MoveRequest};
 use crate::job::{Accepted, Found, JobId, Retry, State, When};
 use crate::link::prepare_tls;
 use crate::settings::{Secret, millis};
@@ -76,11 +76,6 @@ pub struct ShownDelivery {
     pub payload: Value,
 }
 
-#[derive(Deserialize)]
-struct ShownDeliveries {
-    deliveries: Vec<ShownDelivery>,
-}
-
 /// A part of the list of pending jobs.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ShownPage {
@@ -99,19 +94,6 @@ pub struct Client {
     first: AtomicUsize,
     patience: Duration,
     one_try: Duration,
-}
-
-#[derive(Deserialize)]
-struct Created {
-    id: JobId,
-    due_ms: u64,
-    repeated: bool,
-}
-
-#[derive(Deserialize)]
-struct Changed {
-    state: State,
-    due_ms: u64,
 }
 
 impl Client {
@@ -164,21 +146,19 @@ impl Client {
         idempotency_key: Option<&str>,
         retry: Option<&Retry>,
     ) -> Result<Accepted, ClientError> {
-        let MoveRequest { delay_ms, delay, due_ms, due, idempotency_key } =
-            request(when, idempotency_key);
-        let (max_attempts, backoff) = (retry.map(|one| one.max_attempts), retry.map(Backoff::of));
-        let body = CreateRequest {
-            payload,
-            delay_ms,
-            delay,
-            due_ms,
-            due,
-            idempotency_key,
-            max_attempts,
-            backoff,
-        };
-        let created: Created = self.ask(Method::POST, "/v1/jobs", Some(&body)).await?;
-        Ok(Accepted { id: created.id, due_ms: created.due_ms, repeated: created.repeated })
+        let mut body = request(when, idempotency_key);
+        body["payload"] = payload;
+        if let Some(retry) = retry {
+            let ms = |rest: Duration| format!("{}ms", millis(rest));
+            body["max_attempts"] = json!(retry.max_attempts);
+            body["backoff"] = json!({
+                "kind": if retry.factor == 1.0 { "fixed" } else { "exponential" },
+                "delay": ms(retry.first),
+                "longest": ms(retry.longest),
+                "jitter": retry.jitter,
+            });
+        }
+        self.ask(Method::POST, "/v1/jobs", Some(&body)).await
     }
 
     /// Looks a job up.
@@ -187,7 +167,7 @@ impl Client {
     ///
     /// [`ClientError`].
     pub async fn get(&self, id: &JobId) -> Result<ShownJob, ClientError> {
-        self.ask::<(), _>(Method::GET, &format!("/v1/jobs/{id}"), None).await
+        self.ask(Method::GET, &format!("/v1/jobs/{id}"), None).await
     }
 
     /// Cancels a pending job; once more changes nothing.
@@ -196,9 +176,7 @@ impl Client {
     ///
     /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has fired.
     pub async fn cancel(&self, id: &JobId) -> Result<Found, ClientError> {
-        let changed: Changed =
-            self.ask::<(), _>(Method::DELETE, &format!("/v1/jobs/{id}"), None).await?;
-        Ok(Found { state: changed.state, due_ms: changed.due_ms })
+        self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), None).await
     }
 
     /// Moves the deadline of a pending job.
@@ -207,10 +185,7 @@ impl Client {
     ///
     /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has ended.
     pub async fn reschedule(&self, id: &JobId, when: When) -> Result<Found, ClientError> {
-        let body = request(when, None);
-        let changed: Changed =
-            self.ask(Method::PATCH, &format!("/v1/jobs/{id}"), Some(&body)).await?;
-        Ok(Found { state: changed.state, due_ms: changed.due_ms })
+        self.ask(Method::PATCH, &format!("/v1/jobs/{id}"), Some(&request(when, None))).await
     }
 
     /// Pending jobs, from where another page ended.
@@ -221,7 +196,7 @@ impl Client {
     pub async fn list(&self, from: Option<&str>, limit: usize) -> Result<ShownPage, ClientError> {
         let from = from.map(|from| format!("&from={from}")).unwrap_or_default();
         let path = format!("/v1/jobs?limit={limit}{from}");
-        self.ask::<(), _>(Method::GET, &path, None).await
+        self.ask(Method::GET, &path, None).await
     }
 
     /// Takes at most `max` jobs that have fired, and holds them for `hold`. Waits for the first one for at
@@ -238,8 +213,8 @@ impl Client {
     ) -> Result<Vec<ShownDelivery>, ClientError> {
         let (wait_ms, hold_ms) = (millis(wait), millis(hold));
         let path = format!("/v1/deliveries?max={max}&wait={wait_ms}ms&hold={hold_ms}ms");
-        let taken: ShownDeliveries = self.ask_for::<(), _>(Method::POST, &path, None, wait).await?;
-        Ok(taken.deliveries)
+        let mut taken: HashMap<String, _> = self.ask_for(Method::POST, &path, None, wait).await?;
+        Ok(taken.remove("deliveries").unwrap_or_default())
     }
 
     /// The ids of all dead jobs.
@@ -251,7 +226,7 @@ impl Client {
         let (mut ids, mut from) = (Vec::new(), String::new());
         loop {
             let path = format!("/v1/dead?limit=1000{from}");
-            let page: ShownPage = self.ask::<(), _>(Method::GET, &path, None).await?;
+            let page: ShownPage = self.ask(Method::GET, &path, None).await?;
             ids.extend(page.jobs.into_iter().map(|job| job.id));
             match page.next {
                 Some(next) => from = format!("&from={next}"),
@@ -266,9 +241,7 @@ impl Client {
     ///
     /// [`ClientError`].
     pub async fn acknowledge(&self, receipts: &[String]) -> Result<(), ClientError> {
-        let body = json!({ "receipts": receipts });
-        let _: Value = self.ask(Method::POST, "/v1/deliveries/ack", Some(&body)).await?;
-        Ok(())
+        self.tell("ack", json!({ "receipts": receipts })).await
     }
 
     /// Gives failed deliveries back.
@@ -277,9 +250,7 @@ impl Client {
     ///
     /// [`ClientError`].
     pub async fn fail(&self, receipts: &[String], reason: &str) -> Result<(), ClientError> {
-        let body = json!({ "receipts": receipts, "reason": reason });
-        let _: Value = self.ask(Method::POST, "/v1/deliveries/nack", Some(&body)).await?;
-        Ok(())
+        self.tell("nack", json!({ "receipts": receipts, "reason": reason })).await
     }
 
     /// Holds deliveries for longer.
@@ -288,9 +259,13 @@ impl Client {
     ///
     /// [`ClientError`].
     pub async fn extend(&self, receipts: &[String], hold: Duration) -> Result<(), ClientError> {
-        let body = json!({ "receipts": receipts, "hold": format!("{}ms", millis(hold)) });
-        let _: Value = self.ask(Method::POST, "/v1/deliveries/extend", Some(&body)).await?;
-        Ok(())
+        let hold = format!("{}ms", millis(hold));
+        self.tell("extend", json!({ "receipts": receipts, "hold": hold })).await
+    }
+
+    async fn tell(&self, what: &str, body: Value) -> Result<(), ClientError> {
+        let path = format!("/v1/deliveries/{what}");
+        self.ask::<Value>(Method::POST, &path, Some(&body)).await.map(drop)
     }
 
     /// What everything looks like now.
@@ -299,92 +274,77 @@ impl Client {
     ///
     /// [`ClientError`].
     pub async fn overview(&self) -> Result<Overview, ClientError> {
-        self.ask::<(), _>(Method::GET, "/v1/overview", None).await
+        self.ask(Method::GET, "/v1/overview", None).await
     }
 
-    /// Asks one node after the other until one has an answer that counts.
-    async fn ask<B: serde::Serialize, T: DeserializeOwned>(
+    async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        body: Option<&B>,
+        body: Option<&Value>,
     ) -> Result<T, ClientError> {
         self.ask_for(method, path, body, Duration::ZERO).await
     }
 
-    /// The same with an answer that may take `wait` longer.
-    async fn ask_for<B: serde::Serialize, T: DeserializeOwned>(
+    /// Asks one node after the other until one has an answer that counts, which may take `wait` longer.
+    async fn ask_for<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        body: Option<&B>,
+        body: Option<&Value>,
         wait: Duration,
     ) -> Result<T, ClientError> {
         let end = Instant::now() + self.patience + wait;
         // ORDERING: Relaxed; any node will do, this only spreads the requests.
         let first = self.first.fetch_add(1, Ordering::Relaxed);
-        let mut said = String::new();
-        for step in 0.. {
+        let mut step = 0;
+        loop {
             let node = &self.nodes[(first + step) % self.nodes.len()];
-            match self.ask_one(node, method.clone(), path, body, wait).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(refused)) => return Err(refused),
-                Err(why) => said = format!("{node}: {why}"),
+            let mut request = self.http.request(method.clone(), format!("{node}{path}"));
+            request = request.timeout(self.one_try + wait);
+            if let Some(token) = &self.token {
+                request = request.bearer_auth(token.reveal());
             }
+            if let Some(body) = body {
+                request = request.json(body);
+            }
+            let why = match answer(request).await {
+                Err(ClientError::Away(why)) => format!("{node}: {why}"),
+                counts => return counts,
+            };
             if Instant::now() >= end {
-                break;
+                return Err(ClientError::Away(why));
             }
-            if (step + 1) % self.nodes.len() == 0 {
+            step += 1;
+            if step % self.nodes.len() == 0 {
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        Err(ClientError::Away(said))
-    }
-
-    /// The outer error means that another node may know better.
-    async fn ask_one<B: serde::Serialize, T: DeserializeOwned>(
-        &self,
-        node: &str,
-        method: Method,
-        path: &str,
-        body: Option<&B>,
-        wait: Duration,
-    ) -> Result<Result<T, ClientError>, String> {
-        let mut request = self.http.request(method, format!("{node}{path}"));
-        request = request.timeout(self.one_try + wait);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.reveal());
-        }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let response = request.send().await.map_err(|error| error.to_string())?;
-        let status = response.status();
-        if status.is_success() {
-            return response.json().await.map(Ok).map_err(|error| error.to_string());
-        }
-        let text = response.text().await.unwrap_or_default();
-        let reason = serde_json::from_str::<Value>(&text)
-            .ok()
-            .and_then(|value| value["error"]["reason"].as_str().map(str::to_owned))
-            .unwrap_or(text);
-        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(format!("{status}: {reason}"));
-        }
-        Ok(Err(ClientError::Refused { status: status.as_u16(), reason }))
     }
 }
 
-fn request(when: When, idempotency_key: Option<&str>) -> MoveRequest {
+/// Asks one node. [`ClientError::Away`] means that another one may know better.
+async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result<T, ClientError> {
+    let away = |error: reqwest::Error| ClientError::Away(error.to_string());
+    let response = request.send().await.map_err(away)?;
+    let status = response.status();
+    if status.is_success() {
+        return response.json().await.map_err(away);
+    }
+    let text = response.text().await.unwrap_or_default();
+    let said: Value = serde_json::from_str(&text).unwrap_or_default();
+    let reason = said["error"]["reason"].as_str().map_or(text, str::to_owned);
+    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        return Err(ClientError::Away(format!("{status}: {reason}")));
+    }
+    Err(ClientError::Refused { status: status.as_u16(), reason })
+}
+
+fn request(when: When, idempotency_key: Option<&str>) -> Value {
     let key =
         idempotency_key.map_or_else(|| format!("r-{:032x}", fastrand::u128(..)), str::to_owned);
-    let idempotency_key = Some(key);
     match when {
-        When::After(delay) => {
-            MoveRequest { delay_ms: Some(millis(delay)), idempotency_key, ..MoveRequest::default() }
-        }
-        When::At(due) => {
-            MoveRequest { due_ms: Some(due), idempotency_key, ..MoveRequest::default() }
-        }
+        When::After(delay) => json!({ "delay_ms": millis(delay), "idempotency_key": key }),
+        When::At(due) => json!({ "due_ms": due, "idempotency_key": key }),
     }
 }

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::client::{Client, ShownDelivery};
-use crate::failure::Failure;
+use crate::client::{Client, ClientError, ShownDelivery};
+use crate::error::Failure;
 use crate::settings::duration;
 
 /// How long one request waits for jobs.
@@ -61,8 +61,7 @@ pub(crate) async fn consume(
     if settings.hold < Duration::from_secs(1) {
         return Err(Failure::Options("hold: use 1s or more".to_owned()));
     }
-    let client = Client::new(settings.nodes.clone(), PATIENCE);
-    let mut client = client.map_err(|error| Failure::System(error.to_string()))?;
+    let mut client = Client::new(settings.nodes.clone(), PATIENCE)?;
     if let Some(file) = &settings.token_file {
         let token = std::fs::read_to_string(file);
         let wrong = |error| Failure::Options(format!("{}: {error}", file.display()));
@@ -92,9 +91,7 @@ pub(crate) async fn consume(
                     running.spawn(handle(Arc::clone(&client), Arc::clone(&settings), one));
                 }
             }
-            Err(error @ crate::client::ClientError::Refused { .. }) => {
-                return Err(Failure::Options(error.to_string()));
-            }
+            Err(error @ ClientError::Refused { .. }) => return Err(error.into()),
             Err(error) => {
                 tracing::warn!("{error}");
                 tokio::time::sleep(Duration::from_secs(1)).await;

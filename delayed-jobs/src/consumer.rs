@@ -58,6 +58,12 @@ impl Consumer {
         self.ready.drain(..).collect()
     }
 
+    /// The next job and whatever is at hand with it.
+    pub(crate) async fn batch(&mut self) -> Vec<Delivery> {
+        let first = self.next().await;
+        [vec![first], self.more()].concat()
+    }
+
     /// Ends jobs; how many of them were still held.
     ///
     /// # Errors

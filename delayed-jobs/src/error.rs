@@ -1,6 +1,8 @@
-//! What can go wrong between a node and its Redis.
+//! What can go wrong between a node and its Redis, and why a command ends without a result.
 
 use redis::{ErrorKind, RedisError};
+
+use crate::client::ClientError;
 
 /// Why a request to the store failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -57,5 +59,38 @@ impl From<RedisError> for StoreError {
             return Self::Full(error);
         }
         Self::Away(error)
+    }
+}
+
+/// An end of a command without a result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Options(String),
+    #[error("{0}")]
+    System(String),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unfit(reason) => Self::Options(reason),
+            error => Self::System(error.to_string()),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused { .. } => Self::Options(error.to_string()),
+            ClientError::Away(_) => Self::System(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::System(error.to_string())
     }
 }

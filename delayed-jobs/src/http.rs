@@ -5,34 +5,30 @@
 //! * `request` - reads what is asked for; `refusal` - answers that say no
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, from_str, json};
 use tokio::net::TcpListener;
 
 use self::refusal::Refusal;
-use self::request::{CreateRequest, MoveRequest, PAYLOAD};
+use self::request::{Asked, Body, CreateRequest, MoveRequest, PAYLOAD};
 use crate::error::StoreError;
-use crate::job::{Job, JobId, NewJob, State as JobState};
+use crate::job::{Found, JobId, NewJob, State as JobState};
 use crate::node::{Node, Shared};
-use crate::store::{Page, Search, Store};
+use crate::store::{Overview, Page, Search};
 
 pub(crate) mod deliveries;
 pub(crate) mod guard;
 mod refusal;
-pub(crate) mod request;
+mod request;
 mod schedules;
 
 /// Serves a node until `end` is ready.
@@ -45,11 +41,10 @@ pub async fn serve(
     listener: TcpListener,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let address: SocketAddr = listener.local_addr()?;
-    node.shared().set_address(format!("http://{address}"));
-    node.shared().tokens.load().map_err(std::io::Error::other)?;
-    let router = router(Arc::clone(node.shared()));
     let shared = Arc::clone(node.shared());
+    shared.set_address(format!("http://{}", listener.local_addr()?));
+    shared.tokens.load().map_err(std::io::Error::other)?;
+    let router = router(Arc::clone(&shared));
     let end = async move {
         end.await;
         // Requests that wait for deliveries end now.
@@ -74,8 +69,14 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/jobs/{id}", get(read).delete(cancel).patch(reschedule))
         .merge(deliveries::routes())
         .merge(schedules::routes())
-        .fallback(async || Refusal::no_route())
-        .method_not_allowed_fallback(async || Refusal::no_method())
+        .fallback(async || {
+            let reason = "no such path; GET /openapi.json lists them";
+            Refusal::new(StatusCode::NOT_FOUND, "not_found", reason)
+        })
+        .method_not_allowed_fallback(async || {
+            let reason = "this path has other methods; GET /openapi.json lists them";
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", reason)
+        })
         // Room for the rest of the request around a payload, which is judged by itself.
         .layer(DefaultBodyLimit::max(4 * PAYLOAD))
         .route("/v1/jobs/batch", post(create_many).layer(DefaultBodyLimit::max(BATCH)))
@@ -83,94 +84,63 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Counts what was refused.
-fn counted<T>(shared: &Shared, result: Result<T, Refusal>) -> Result<T, Refusal> {
-    if let Err(refusal) = &result {
-        let metrics = &shared.metrics;
-        if refusal.is_callers() { &metrics.refused } else { &metrics.redis_errors }.inc();
+/// A job or schedule as JSON, its payload as it was given.
+fn shown(one: &impl Serialize) -> Value {
+    let mut shown = json!(one);
+    if let Some(payload) = shown["payload"].as_str().and_then(|text| from_str(text).ok()) {
+        shown["payload"] = payload;
     }
-    result
-}
-
-fn parse<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
-    let body = body.map_err(|error| Refusal::body(error.status(), error.body_text()))?;
-    serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("body: {error}")))
-}
-
-fn id(text: &str) -> Result<JobId, Refusal> {
-    text.parse().map_err(Refusal::bad)
-}
-
-/// A job as JSON, its payload as it was given.
-fn shown(job: Job) -> Value {
-    let payload = serde_json::from_str(&job.payload).unwrap_or(Value::String(job.payload.clone()));
-    let mut shown = json!(job);
-    shown["payload"] = payload;
     shown
 }
 
 async fn create(
     State(shared): Shares,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    Body(request): Body<CreateRequest>,
 ) -> Result<Response, Refusal> {
-    let result = async {
-        let default = &shared.store.settings().retry;
-        let job = parse::<CreateRequest>(body)?.into_job(&headers, default)?;
-        guard::room(&shared, 1)?;
-        Ok(shared.store.create(job).await?)
-    };
-    let accepted = counted(&shared, result.await)?;
-    let (status, counter) = match accepted.repeated {
-        true => (StatusCode::OK, &shared.metrics.repeated),
-        false => (StatusCode::CREATED, &shared.metrics.accepted),
-    };
-    counter.inc();
+    let job = request.into_job(&headers, &shared.store.settings().retry)?;
+    guard::room(&shared, 1)?;
+    let accepted = shared.store.create(job).await?;
+    shared.metrics.created(&accepted);
+    let status = if accepted.repeated { StatusCode::OK } else { StatusCode::CREATED };
     let place = [(header::LOCATION, format!("/v1/jobs/{}", accepted.id))];
-    let body = json!({
-        "id": accepted.id, "due_ms": accepted.due_ms, "repeated": accepted.repeated,
-    });
-    Ok((status, place, Json(body)).into_response())
+    Ok((status, place, Json(accepted)).into_response())
 }
 
-async fn read(State(shared): Shares, Path(text): Path<String>) -> Result<Json<Value>, Refusal> {
-    let result = async { Ok(shared.store.get(&id(&text)?).await?) };
-    Ok(Json(shown(counted(&shared, result.await)?)))
+async fn read(State(shared): Shares, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+    Ok(Json(shown(&shared.store.get(&parsed(&id)?).await?)))
 }
 
-async fn cancel(State(shared): Shares, Path(text): Path<String>) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let id = id(&text)?;
-        let found = shared.store.cancel(&id).await?;
-        match found.state {
-            JobState::Cancelled => Ok((id, found)),
-            state => Err(Refusal::conflict(format!("too late to cancel: the job is {state}"))),
-        }
-    };
-    let (id, found) = counted(&shared, result.await)?;
+fn parsed(id: &str) -> Result<JobId, Refusal> {
+    id.parse().map_err(Refusal::bad)
+}
+
+async fn cancel(State(shared): Shares, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+    let found = shared.store.cancel(&parsed(&id)?).await?;
+    let answer = changed(&id, found, JobState::Cancelled, "cancel")?;
     shared.metrics.cancelled.inc();
-    Ok(Json(json!({ "id": id, "state": found.state, "due_ms": found.due_ms })))
+    Ok(answer)
 }
 
 async fn reschedule(
     State(shared): Shares,
-    Path(text): Path<String>,
+    Path(id): Path<String>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    Body(request): Body<MoveRequest>,
 ) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let id = id(&text)?;
-        let request: MoveRequest = parse(body)?;
-        let (when, key) = (request.when()?, request.key(&headers)?);
-        let found = shared.store.reschedule(&id, when, key.as_deref()).await?;
-        match found.state {
-            JobState::Pending => Ok((id, found)),
-            state => Err(Refusal::conflict(format!("too late to move: the job is {state}"))),
-        }
-    };
-    let (id, found) = counted(&shared, result.await)?;
+    let (when, key) = (request.when()?, request.key(&headers)?);
+    let found = shared.store.reschedule(&parsed(&id)?, when, key.as_deref()).await?;
+    let answer = changed(&id, found, JobState::Pending, "move")?;
     shared.metrics.rescheduled.inc();
-    Ok(Json(json!({ "id": id, "state": found.state, "due_ms": found.due_ms })))
+    Ok(answer)
+}
+
+fn changed(id: &str, found: Found, to: JobState, what: &str) -> Result<Json<Value>, Refusal> {
+    let Found { state, due_ms } = found;
+    if state != to {
+        return Err(Refusal::conflict(format!("too late to {what}: the job is {state}")));
+    }
+    Ok(Json(json!({ "id": id, "state": state, "due_ms": due_ms })))
 }
 
 #[derive(Deserialize)]
@@ -181,35 +151,30 @@ struct BatchRequest {
 
 async fn create_many(
     State(shared): Shares,
-    body: Result<Bytes, BytesRejection>,
+    Body(BatchRequest { jobs }): Body<BatchRequest>,
 ) -> Result<Json<Value>, Refusal> {
-    let read = || {
-        let BatchRequest { jobs } = parse(body)?;
-        if !(1..=deliveries::MOST).contains(&jobs.len()) {
-            return Err(Refusal::bad(format!("jobs: use 1 to {}", deliveries::MOST)));
-        }
-        let (default, none) = (&shared.store.settings().retry, HeaderMap::new());
-        let jobs = jobs.into_iter().zip(0..);
-        // Nothing is accepted if one of them is wrong.
-        jobs.map(|(job, at)| job.into_job(&none, default).map_err(|bad| bad.of_job(at))).collect()
-    };
-    let jobs: Vec<NewJob> = counted(&shared, read())?;
-    counted(&shared, guard::room(&shared, jobs.len() as u64))?;
-    let mut answers = Vec::with_capacity(jobs.len());
-    for accepted in shared.store.create_many(jobs).await {
-        let result = counted(&shared, accepted.map_err(Refusal::from));
-        answers.push(match result {
-            Ok(accepted) => {
-                let metrics = &shared.metrics;
-                if accepted.repeated { &metrics.repeated } else { &metrics.accepted }.inc();
-                json!({
-                    "id": accepted.id, "due_ms": accepted.due_ms, "repeated": accepted.repeated,
-                })
-            }
-            Err(refusal) => refusal.json(),
-        });
+    if !(1..=deliveries::MOST).contains(&jobs.len()) {
+        return Err(Refusal::bad(format!("jobs: use 1 to {}", deliveries::MOST)));
     }
-    Ok(Json(json!({ "jobs": answers })))
+    let (default, none) = (&shared.store.settings().retry, HeaderMap::new());
+    let jobs = jobs.into_iter().zip(0..);
+    // Nothing is accepted if one of them is wrong.
+    let jobs: Vec<NewJob> = jobs
+        .map(|(job, at)| job.into_job(&none, default).map_err(|bad| bad.of_job(at)))
+        .collect::<Result<_, _>>()?;
+    guard::room(&shared, jobs.len() as u64)?;
+    let accepted = shared.store.create_many(jobs).await.into_iter().map(|accepted| {
+        let refusal = match accepted {
+            Ok(accepted) => {
+                shared.metrics.created(&accepted);
+                return json!(accepted);
+            }
+            Err(error) => Refusal::from(error),
+        };
+        Refusal::count(refusal.status(), &shared.metrics);
+        refusal.json()
+    });
+    Ok(Json(json!({ "jobs": accepted.collect::<Vec<_>>() })))
 }
 
 #[derive(Deserialize)]
@@ -220,19 +185,14 @@ struct ListQuery {
 }
 
 impl ListQuery {
-    fn read(query: Result<Query<Self>, QueryRejection>) -> Result<Self, Refusal> {
-        query.map(|Query(query)| query).map_err(|error| Refusal::bad(error.body_text()))
-    }
-
     fn limit(&self) -> Result<usize, Refusal> {
-        match self.limit.unwrap_or(100) {
-            limit @ 1..=1000 => Ok(limit),
-            _ => Err(Refusal::bad("limit: use 1 to 1000")),
-        }
+        let limit = self.limit.unwrap_or(100);
+        let fits = (1..=1000).contains(&limit);
+        fits.then_some(limit).ok_or_else(|| Refusal::bad("limit: use 1 to 1000"))
     }
 }
 
-/// The same with a choice of jobs.
+/// The same with a choice of jobs. (`flatten` reads no numbers from a query.)
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SearchQuery {
@@ -244,51 +204,39 @@ struct SearchQuery {
     before_ms: Option<u64>,
 }
 
-impl SearchQuery {
-    async fn run(self, store: &Store) -> Result<Page, Refusal> {
-        let Self { limit, from, state, key, after_ms, before_ms } = self;
-        if let Some(key) = key {
-            if state.is_some() || after_ms.is_some() || before_ms.is_some() {
-                return Err(Refusal::bad("key: a key alone names the job"));
-            }
-            let found = async { store.get(&store.by_key(&key).await?).await };
-            let jobs = match found.await {
-                Ok(job) => vec![job],
-                Err(StoreError::Unknown(_)) => Vec::new(),
-                Err(error) => return Err(error.into()),
-            };
-            return Ok(Page { jobs, next: None });
+async fn list(
+    State(shared): Shares,
+    Asked(query): Asked<SearchQuery>,
+) -> Result<Json<Value>, Refusal> {
+    let SearchQuery { limit, from, state, key, after_ms, before_ms } = query;
+    if let Some(key) = key {
+        if state.is_some() || after_ms.is_some() || before_ms.is_some() {
+            return Err(Refusal::bad("key: a key alone names the job"));
         }
-        let list = ListQuery { limit, from };
-        let all = Search::default();
-        let search = Search {
-            state: state.unwrap_or(all.state),
-            after_ms: after_ms.unwrap_or(all.after_ms),
-            before_ms: before_ms.unwrap_or(all.before_ms),
+        let found = async { shared.store.get(&shared.store.by_key(&key).await?).await };
+        return match found.await {
+            Ok(job) => Ok(page_of(&Page { jobs: vec![job], next: None })),
+            Err(StoreError::Unknown(_)) => Ok(page_of(&Page { jobs: Vec::new(), next: None })),
+            Err(error) => Err(error.into()),
         };
-        Ok(store.search(&search, list.from.as_deref(), list.limit()?).await?)
     }
+    let list = ListQuery { limit, from };
+    let all = Search::default();
+    let search = Search {
+        state: state.unwrap_or(all.state),
+        after_ms: after_ms.unwrap_or(all.after_ms),
+        before_ms: before_ms.unwrap_or(all.before_ms),
+    };
+    Ok(page_of(&shared.store.search(&search, list.from.as_deref(), list.limit()?).await?))
 }
 
-fn page_of(page: Page) -> Json<Value> {
-    let jobs: Vec<Value> = page.jobs.into_iter().map(shown).collect();
+fn page_of(page: &Page) -> Json<Value> {
+    let jobs: Vec<Value> = page.jobs.iter().map(shown).collect();
     Json(json!({ "jobs": jobs, "next": page.next }))
 }
 
-async fn list(
-    State(shared): Shares,
-    query: Result<Query<SearchQuery>, QueryRejection>,
-) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
-        query.run(&shared.store).await
-    };
-    Ok(page_of(counted(&shared, result.await)?))
-}
-
-async fn overview(State(shared): Shares) -> Result<Response, Refusal> {
-    let result = async { Ok(shared.store.overview().await?) };
-    Ok(Json(counted(&shared, result.await)?).into_response())
+async fn overview(State(shared): Shares) -> Result<Json<Overview>, Refusal> {
+    Ok(Json(shared.store.overview().await?))
 }
 
 async fn health(State(shared): Shares) -> Response {
@@ -297,14 +245,11 @@ async fn health(State(shared): Shares) -> Response {
         shared.store.durability().await
     };
     let silent = shared.silence() > shared.store.settings().lease.max(Duration::from_secs(1));
-    let (status, redis, log) = match asked.await {
-        Ok(log) if !silent => (StatusCode::OK, "up", log.word()),
-        Ok(log) => (StatusCode::SERVICE_UNAVAILABLE, "up", log.word()),
-        Err(error) => {
-            let trouble = error.redis_trouble().unwrap_or("away");
-            (StatusCode::SERVICE_UNAVAILABLE, trouble, "unknown")
-        }
+    let (answers, redis, log) = match asked.await {
+        Ok(log) => (!silent, "up", log),
+        Err(error) => (false, error.redis_trouble().unwrap_or("away"), "unknown"),
     };
+    let status = if answers { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({
         "node": shared.name,
         "redis": redis,

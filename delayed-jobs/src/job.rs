@@ -5,9 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{MOST_PARTITIONS, duration, millis};
+use crate::settings::{MOST_PARTITIONS, Settings, duration, millis};
 
 /// The farthest a job can be ahead: ten years.
 pub(crate) const FARTHEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -47,21 +48,15 @@ impl FromStr for JobId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('-').and_then(|(partition, rest)| {
-            let digits = rest.len() == 16 && rest.bytes().all(|b| b"0123456789abcdef".contains(&b));
-            let number = partition
-                .parse()
-                .ok()
-                .filter(|n: &u16| *n < MOST_PARTITIONS && n.to_string() == partition);
-            number.filter(|_| digits)
-        });
-        match parts {
-            Some(partition) => Ok(Self { partition, text: text.to_owned() }),
-            None => Err(format!(
-                "`{}` is not the id of a job, such as 7-00c0ffee00c0ffee",
-                text.chars().take(80).collect::<String>()
-            )),
-        }
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        let partition = text
+            .split_once('-')
+            .filter(|(_, digits)| digits.len() == 16 && digits.bytes().all(hex))
+            .and_then(|(number, _)| number.parse().ok().filter(|n: &u16| n.to_string() == number))
+            .filter(|number| *number < MOST_PARTITIONS);
+        let shown = || text.chars().take(80).collect::<String>();
+        let wrong = || format!("`{}` is not the id of a job, such as 7-00c0ffee00c0ffee", shown());
+        Ok(Self { partition: partition.ok_or_else(wrong)?, text: text.to_owned() })
     }
 }
 
@@ -109,8 +104,7 @@ pub struct Retry {
 impl Default for Retry {
     /// Ten attempts, 1 s, 2 s, 4 s .. apart, at most 1 h, each 20 % shorter or longer.
     fn default() -> Self {
-        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(3600));
-        Self { max_attempts: 10, first, factor: 2.0, longest, jitter: 0.2 }
+        Settings::default().retry
     }
 }
 
@@ -186,26 +180,13 @@ pub enum State {
 
 impl State {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "pending" => Self::Pending,
-            "fired" => Self::Fired,
-            "done" => Self::Done,
-            "cancelled" => Self::Cancelled,
-            "dead" => Self::Dead,
-            _ => return None,
-        })
+        Self::deserialize(StrDeserializer::<serde::de::value::Error>::new(text)).ok()
     }
 }
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pending => "pending",
-            Self::Fired => "fired",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-            Self::Dead => "dead",
-        })
+        self.serialize(f)
     }
 }
 
@@ -235,7 +216,7 @@ pub struct Job {
 }
 
 /// The answer to a request for a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     /// The job's name.
     pub id: JobId,
@@ -246,7 +227,7 @@ pub struct Accepted {
 }
 
 /// What a job was found to be by a request to cancel or move it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Found {
     /// `Cancelled` after a cancel, `Pending` after a move; otherwise the request changed nothing.
     pub state: State,

@@ -19,7 +19,6 @@ mod consume;
 mod consumer;
 mod demo;
 mod error;
-mod failure;
 mod figures;
 mod gather;
 mod http;

@@ -3,7 +3,7 @@
 //! connection that was given up is not repeated.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
@@ -16,7 +16,7 @@ use redis::{
     TlsMode, Value,
 };
 
-use crate::settings::Settings;
+use crate::settings::{Settings, lock};
 
 /// Makes connections, and keeps one.
 pub(crate) struct Link {
@@ -35,12 +35,7 @@ enum Wire {
     Cluster(ClusterConnection),
 }
 
-/// A connection on loan. An error that shows it to be of no more use makes the link forget it.
-pub(crate) struct Loan {
-    pub(crate) connection: Connection,
-}
-
-/// A connection of the link.
+/// A connection of the link. An error that shows it to be of no more use makes the link forget it.
 pub(crate) struct Connection {
     number: u64,
     wire: Wire,
@@ -70,39 +65,30 @@ impl Link {
     }
 
     /// Returns the connection; makes one if there is none.
-    pub(crate) async fn loan(&self) -> Result<Loan, RedisError> {
-        if let Some(loan) = self.kept() {
-            return Ok(loan);
+    pub(crate) async fn connection(&self) -> Result<Connection, RedisError> {
+        if let Some(kept) = self.kept() {
+            return Ok(kept);
         }
         let asked = Instant::now();
         let mut failed = self.making.lock().await;
-        if let Some(loan) = self.kept() {
-            return Ok(loan);
+        if let Some(kept) = self.kept() {
+            return Ok(kept);
         }
         // An attempt that ended meanwhile answers all that waited for it.
         if let Some((_, error)) = failed.as_ref().filter(|(at, _)| *at > asked) {
             return Err(error.clone());
         }
-        let wire = match self.connect().await {
-            Ok(wire) => wire,
-            Err(error) => {
-                *failed = Some((Instant::now(), error.clone()));
-                return Err(error);
-            }
-        };
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let connected = self.connect().await;
+        let wire =
+            connected.inspect_err(|error| *failed = Some((Instant::now(), error.clone())))?;
+        let mut current = lock(&self.current);
         *current = (current.0 + 1, Some(wire.clone()));
-        Ok(self.lend(current.0, wire))
+        Ok(Connection { number: current.0, wire, current: Arc::clone(&self.current) })
     }
 
-    fn kept(&self) -> Option<Loan> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(self.lend(current.0, current.1.clone()?))
-    }
-
-    fn lend(&self, number: u64, wire: Wire) -> Loan {
-        let connection = Connection { number, wire, current: Arc::clone(&self.current) };
-        Loan { connection }
+    fn kept(&self) -> Option<Connection> {
+        let (number, wire) = lock(&self.current).clone();
+        Some(Connection { number, wire: wire?, current: Arc::clone(&self.current) })
     }
 
     async fn connect(&self) -> Result<Wire, RedisError> {
@@ -177,20 +163,16 @@ impl Link {
         master: &str,
     ) -> Result<SentinelClient, RedisError> {
         let tls = sentinels.iter().any(|one| is_tls(one.addr()));
-        let (addresses, of_url) = self.addresses()?.into_iter().fold(
-            (Vec::new(), None),
-            |(mut addresses, _), one: ConnectionInfo| {
-                addresses.push(one.addr().clone());
-                (addresses, Some(one.redis_settings().clone()))
-            },
-        );
+        let given = self.addresses()?;
+        let addresses: Vec<_> = given.iter().map(|one| one.addr().clone()).collect();
         let mut builder =
             SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?;
         // What the address itself carries is for the sentinels.
-        if let Some(name) = of_url.as_ref().and_then(RedisConnectionInfo::username) {
+        let of_url = given.last().map(ConnectionInfo::redis_settings);
+        if let Some(name) = of_url.and_then(RedisConnectionInfo::username) {
             builder = builder.set_client_to_sentinel_username(name);
         }
-        if let Some(password) = of_url.as_ref().and_then(RedisConnectionInfo::password) {
+        if let Some(password) = of_url.and_then(RedisConnectionInfo::password) {
             builder = builder.set_client_to_sentinel_password(password);
         }
         if let Some(of_master) = sentinels.first().map(ConnectionInfo::redis_settings) {
@@ -273,6 +255,15 @@ fn read(file: &Path) -> Result<Vec<u8>, RedisError> {
     })
 }
 
+impl Wire {
+    fn as_like(&mut self) -> &mut (dyn ConnectionLike + Send) {
+        match self {
+            Self::One(wire) => wire,
+            Self::Cluster(wire) => wire,
+        }
+    }
+}
+
 impl Connection {
     /// Forgets the connection if it is dead, or leads to a server that takes no writes any more.
     fn judge<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
@@ -280,7 +271,7 @@ impl Connection {
             let dead = error.is_timeout() || error.is_io_error() || error.is_connection_dropped();
             let demoted = matches!(error.code(), Some("READONLY" | "MASTERDOWN"));
             if dead || demoted || error.kind() == ErrorKind::ClusterConnectionNotFound {
-                let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut current = lock(&self.current);
                 if current.0 == self.number {
                     current.1 = None;
                 }
@@ -293,10 +284,7 @@ impl Connection {
 impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
-            let answer = match &mut self.wire {
-                Wire::One(wire) => wire.req_packed_command(command).await,
-                Wire::Cluster(wire) => wire.req_packed_command(command).await,
-            };
+            let answer = self.wire.as_like().req_packed_command(command).await;
             self.judge(answer)
         })
     }
@@ -308,10 +296,7 @@ impl ConnectionLike for Connection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
-            let answers = match &mut self.wire {
-                Wire::One(wire) => wire.req_packed_commands(commands, offset, count).await,
-                Wire::Cluster(wire) => wire.req_packed_commands(commands, offset, count).await,
-            };
+            let answers = self.wire.as_like().req_packed_commands(commands, offset, count).await;
             self.judge(answers)
         })
     }

@@ -1,7 +1,6 @@
 //! Redis and nodes as processes of this machine, on the loopback interface, for tests, the demo and the
 //! figures. Everything ends with its owner.
 
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -80,28 +79,16 @@ impl RedisProcess {
 
     /// Waits until it answers.
     async fn wait(&mut self) -> io::Result<()> {
-        let client = redis::Client::open(self.url()).map_err(io::Error::other)?;
         let start = Instant::now();
-        loop {
-            if let Ok(mut connection) = client.get_multiplexed_async_connection().await {
-                let answer = redis::cmd("PING").query_async::<String>(&mut connection).await;
-                if answer.is_ok() {
-                    return Ok(());
-                }
-            }
+        while ask::<String>(self.port, &redis::cmd("PING")).await.is_err() {
             if let Some(status) = self.child.try_wait()? {
                 let log = std::fs::read_to_string(self.folder.path().join("log"));
                 let log = log.unwrap_or_default();
                 return Err(io::Error::other(format!("redis-server ended, {status}: {log}")));
             }
-            if start.elapsed() > START {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "redis-server does not answer",
-                ));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            next_try(start, START, "redis-server does not answer").await?;
         }
+        Ok(())
     }
 
     /// Where it listens.
@@ -179,18 +166,13 @@ impl RedisGroup {
             let mut command = redis::cmd("SENTINEL");
             let replicas: Result<Vec<redis::Value>, _> =
                 ask(group.port, command.arg("REPLICAS").arg(MASTER)).await;
+            let role = ask::<Role>(group.master.port(), &redis::cmd("ROLE")).await;
             // Of the replicas the master names those that have all that was there before them.
-            replicas.is_ok_and(|known| known.len() == 1)
-                && ask::<Role>(group.master.port(), &redis::cmd("ROLE"))
-                    .await
-                    .is_ok_and(|role| role.2.len() == 1)
+            replicas.is_ok_and(|known| known.len() == 1) && role.is_ok_and(|role| role.2.len() == 1)
         };
         let start = Instant::now();
         while !known().await {
-            if start.elapsed() > START {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no sentinel answers"));
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            next_try(start, START, "no sentinel answers").await?;
         }
         Ok(group)
     }
@@ -215,15 +197,11 @@ impl RedisGroup {
         let mut pause = redis::cmd("CLIENT");
         let _: () = ask(port, pause.arg("PAUSE").arg(5000).arg("WRITE")).await?;
         let start = Instant::now();
-        loop {
+        while {
             let (_, written, replicas): Role = ask(port, &redis::cmd("ROLE")).await?;
-            if replicas.iter().any(|replica| replica.2 >= written) {
-                break;
-            }
-            if start.elapsed() > Duration::from_secs(4) {
-                return Err(io::Error::other("the replica does not keep up"));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            !replicas.iter().any(|replica| replica.2 >= written)
+        } {
+            next_try(start, Duration::from_secs(4), "the replica does not keep up").await?;
         }
         self.master.kill().await
     }
@@ -237,6 +215,15 @@ impl RedisGroup {
     /// Whether the sentinel runs.
     pub fn is_watched(&mut self) -> bool {
         self.sentinel.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+}
+
+/// Waits a moment, unless what began at `start` has taken too long.
+async fn next_try(start: Instant, longest: Duration, what: &str) -> io::Result<()> {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    match start.elapsed() > longest {
+        true => Err(io::Error::new(io::ErrorKind::TimedOut, what)),
+        false => Ok(()),
     }
 }
 
@@ -264,35 +251,33 @@ impl NodeProcess {
     ///
     /// What the system or the node says.
     pub async fn start(program: &Path, settings: &Settings, listen: &str) -> io::Result<Self> {
-        let duration = |value: Duration| format!("{}ms", value.as_millis());
-        let mut more: Vec<OsString> = Vec::new();
-        let mut option = |name: &str, value: Option<&OsStr>| {
-            more.extend(value.into_iter().flat_map(|value| [name.into(), value.into()]));
-        };
-        let limits =
-            [settings.max_pending, settings.max_unread].map(|limit| limit.map(|n| n.to_string()));
-        option("--max-pending", limits[0].as_ref().map(OsStr::new));
-        option("--max-unread", limits[1].as_ref().map(OsStr::new));
-        option("--redis-sentinel", settings.redis_sentinel.as_ref().map(OsStr::new));
-        option("--redis-user", settings.redis_user.as_ref().map(OsStr::new));
-        let files = [
-            ("--redis-password-file", &settings.redis_password_file),
-            ("--redis-ca", &settings.redis_ca),
-            ("--redis-cert", &settings.redis_cert),
-            ("--redis-key", &settings.redis_key),
-            ("--tokens", &settings.tokens),
+        let ms = |value: Duration| Some(format!("{}ms", value.as_millis()));
+        let count = |value: Option<u64>| value.map(|n| n.to_string());
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|one| one.display().to_string());
+        let options = [
+            ("listen", Some(listen.to_owned())),
+            ("redis", Some(settings.redis.clone())),
+            ("redis-sentinel", settings.redis_sentinel.clone()),
+            ("redis-user", settings.redis_user.clone()),
+            ("redis-password-file", file(&settings.redis_password_file)),
+            ("redis-ca", file(&settings.redis_ca)),
+            ("redis-cert", file(&settings.redis_cert)),
+            ("redis-key", file(&settings.redis_key)),
+            ("namespace", Some(settings.namespace.clone())),
+            ("partitions", count(Some(settings.partitions.into()))),
+            ("lease", ms(settings.lease)),
+            ("window", ms(settings.window)),
+            ("retention", ms(settings.retention)),
+            ("patience", ms(settings.patience)),
+            ("max-pending", count(settings.max_pending)),
+            ("max-unread", count(settings.max_unread)),
+            ("tokens", file(&settings.tokens)),
         ];
-        files.iter().for_each(|(name, file)| option(name, file.as_deref().map(OsStr::new)));
-        more.extend(settings.redis_cluster.then(|| "--redis-cluster".into()));
+        let options = options.into_iter();
         let mut child = Command::new(program)
-            .args(["serve", "--listen", listen, "--redis", &settings.redis])
-            .args(["--namespace", &settings.namespace])
-            .args(["--partitions", &settings.partitions.to_string()])
-            .args(["--lease", &duration(settings.lease)])
-            .args(["--window", &duration(settings.window)])
-            .args(["--retention", &duration(settings.retention)])
-            .args(["--patience", &duration(settings.patience)])
-            .args(more)
+            .arg("serve")
+            .args(options.filter_map(|(name, value)| Some(format!("--{name}={}", value?))))
+            .args(settings.redis_cluster.then_some("--redis-cluster"))
             .envs(settings.redis_password.iter().map(|secret| {
                 // Others see the command line.
                 ("DELAYED_JOBS_REDIS_PASSWORD", secret.reveal())

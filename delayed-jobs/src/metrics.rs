@@ -1,6 +1,5 @@
 //! What a node counts, as Prometheus reads it.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -10,9 +9,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::inbox::Arrived;
+use crate::job::Accepted;
 use crate::store::{Failed, Overview};
 
 /// Upper ends of the buckets of lateness, in seconds.
@@ -48,65 +48,55 @@ pub(crate) struct Metrics {
     http: Family<Labels, Histogram, fn() -> Histogram>,
 }
 
+/// Adds a metric to the registry.
+fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
 impl Metrics {
-    pub(crate) fn new() -> Arc<Self> {
-        let metrics = Self {
-            registry: Registry::with_prefix("delayed_jobs"),
-            accepted: Counter::default(),
-            repeated: Counter::default(),
-            cancelled: Counter::default(),
-            rescheduled: Counter::default(),
-            fired: Counter::default(),
-            early: Counter::default(),
-            delivered: Counter::default(),
-            acknowledged: Counter::default(),
-            failed: Counter::default(),
-            died: Counter::default(),
-            redelivered: Counter::default(),
-            leases_lost: Counter::default(),
-            fenced: Counter::default(),
-            orphans: Counter::default(),
-            redis_errors: Counter::default(),
-            refused: Counter::default(),
-            held: Gauge::default(),
-            armed: Gauge::default(),
-            redis_up: Gauge::default(),
-            lateness: Histogram::new(LATENESS),
-            http: Family::new_with_constructor(|| Histogram::new(LATENESS)),
-        };
-        Arc::new(metrics.registered())
+    pub(crate) fn new() -> Self {
+        let mut all = Registry::with_prefix("delayed_jobs");
+        let mut counter = |name, help| add(&mut all, name, help, Counter::default());
+        Self {
+            accepted: counter("accepted", "Jobs accepted"),
+            repeated: counter("repeated", "Requests whose idempotency key was known"),
+            cancelled: counter("cancelled", "Requests that found a job cancelled or cancelled it"),
+            rescheduled: counter("rescheduled", "Deadlines moved"),
+            fired: counter("fired", "Jobs handed to the consumers"),
+            early: counter("early_attempts", "Times Redis said that nothing is due yet"),
+            delivered: counter("delivered", "Jobs given to consumers over HTTP"),
+            acknowledged: counter("acknowledged", "Jobs ended by consumers over HTTP"),
+            failed: counter("failed", "Attempts that failed over HTTP"),
+            died: counter("died", "Jobs whose attempts were found used up here"),
+            redelivered: counter("redelivered", "Jobs given to consumers over HTTP again"),
+            leases_lost: counter("leases_lost", "Leases that ran out or were taken by others"),
+            fenced: counter("fenced", "Times Redis refused to fire for a lease that was lost"),
+            orphans: counter("orphans", "Entries whose job's record was gone"),
+            redis_errors: counter("redis_errors", "Requests that Redis did not answer"),
+            refused: counter("refused", "Requests refused as wrong"),
+            held: add(&mut all, "partitions", "Partitions held", Gauge::default()),
+            armed: add(&mut all, "armed", "Moments in the timer", Gauge::default()),
+            redis_up: add(&mut all, "redis_up", "1 if Redis answers", Gauge::default()),
+            lateness: add(
+                &mut all,
+                "lateness_seconds",
+                "From a job's time to its hand-over, on the clock of Redis",
+                Histogram::new(LATENESS),
+            ),
+            http: add(
+                &mut all,
+                "http_seconds",
+                "From a request over HTTP to its answer, waiting for deliveries included",
+                Family::new_with_constructor(|| Histogram::new(LATENESS)),
+            ),
+            registry: all,
+        }
     }
 
-    fn registered(mut self) -> Self {
-        let counters = [
-            ("accepted", "Jobs accepted", &self.accepted),
-            ("repeated", "Requests whose idempotency key was known", &self.repeated),
-            ("cancelled", "Requests that found a job cancelled or cancelled it", &self.cancelled),
-            ("rescheduled", "Deadlines moved", &self.rescheduled),
-            ("fired", "Jobs handed to the consumers", &self.fired),
-            ("delivered", "Jobs given to consumers over HTTP", &self.delivered),
-            ("acknowledged", "Jobs ended by consumers over HTTP", &self.acknowledged),
-            ("failed", "Attempts that failed over HTTP", &self.failed),
-            ("died", "Jobs whose attempts were found used up here", &self.died),
-            ("redelivered", "Jobs given to consumers over HTTP again", &self.redelivered),
-            ("leases_lost", "Leases that ran out or were taken by others", &self.leases_lost),
-            ("early_attempts", "Times Redis said that nothing is due yet", &self.early),
-            ("fenced", "Times Redis refused to fire for a lease that was lost", &self.fenced),
-            ("orphans", "Entries whose job's record was gone", &self.orphans),
-            ("redis_errors", "Requests that Redis did not answer", &self.redis_errors),
-            ("refused", "Requests refused as wrong", &self.refused),
-        ];
-        for (name, help, counter) in counters {
-            self.registry.register(name, help, counter.clone());
-        }
-        self.registry.register("partitions", "Partitions held", self.held.clone());
-        self.registry.register("armed", "Moments in the timer", self.armed.clone());
-        self.registry.register("redis_up", "1 if Redis answers", self.redis_up.clone());
-        let help = "From a job's time to its hand-over, on the clock of Redis";
-        self.registry.register("lateness_seconds", help, self.lateness.clone());
-        let help = "From a request over HTTP to its answer, waiting for deliveries included";
-        self.registry.register("http_seconds", help, self.http.clone());
-        self
+    /// A request for a new job was carried out.
+    pub(crate) fn created(&self, accepted: &Accepted) {
+        if accepted.repeated { &self.repeated } else { &self.accepted }.inc();
     }
 
     /// A request was answered.
@@ -156,28 +146,19 @@ impl Metrics {
 /// Every node says the same of the namespace: take the maximum over nodes, not the sum.
 fn of_namespace(now: &Overview) -> Registry {
     let mut registry = Registry::with_prefix("delayed_jobs");
-    let seconds = |ms: u64| ms as f64 / 1000.0;
-    for (name, help, value) in [
-        ("pending", "Jobs that wait for their time", now.pending as f64),
-        ("lag_seconds", "How long the oldest overdue job has been due", seconds(now.lag_ms)),
-        ("unread", "Fired jobs that no consumer has taken", now.unread as f64),
-        ("unread_age_seconds", "Since the first of them fired", seconds(now.unread_ms)),
-        ("unacknowledged", "Fired jobs that have not ended", now.unacknowledged as f64),
-        (
-            "unacknowledged_age_seconds",
-            "Since the oldest of them fired",
-            seconds(now.unacknowledged_ms),
-        ),
-        ("dead", "Jobs whose attempts are used up", now.dead as f64),
-        (
-            "partitions_free",
-            "Partitions that no node holds",
-            now.partitions.iter().filter(|one| one.node.is_empty()).count() as f64,
-        ),
-    ] {
-        let gauge = Gauge::<f64, AtomicU64>::default();
-        gauge.set(value);
-        registry.register(name, help, gauge);
-    }
+    let mut gauge = |name, help, value: u64, unit: f64| {
+        let gauge = add(&mut registry, name, help, Gauge::<f64, AtomicU64>::default());
+        gauge.set(value as f64 / unit);
+    };
+    gauge("pending", "Jobs that wait for their time", now.pending, 1.0);
+    gauge("lag_seconds", "How long the oldest overdue job has been due", now.lag_ms, 1000.0);
+    gauge("unread", "Fired jobs that no consumer has taken", now.unread, 1.0);
+    gauge("unread_age_seconds", "Since the first of them fired", now.unread_ms, 1000.0);
+    gauge("unacknowledged", "Fired jobs that have not ended", now.unacknowledged, 1.0);
+    let age = now.unacknowledged_ms;
+    gauge("unacknowledged_age_seconds", "Since the oldest of them fired", age, 1000.0);
+    gauge("dead", "Jobs whose attempts are used up", now.dead, 1.0);
+    let free = now.partitions.iter().filter(|one| one.node.is_empty()).count() as u64;
+    gauge("partitions_free", "Partitions that no node holds", free, 1.0);
     registry
 }

@@ -1,34 +1,32 @@
 //! A node: leases partitions, knows when something is due there, and fires it on time.
 //!
-//! * `shared` - what the tasks of a node share
 //! * `clock` - the clock of Redis, seen from here
 //! * `tenure` - what the node knows of a partition while it holds it
-//! * `keeper` - leases; `news` - what they come to, one line each
+//! * `keeper` - leases; `news` - what the log says of them, one line each
 //! * `window` - the near future, read and heard of
 //! * `firing` - the hand-over to the consumers
 
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tickwheel::{Builder, Pinning};
-use tokio::sync::{mpsc, watch};
+use tickwheel::{Builder, Pinning, Timer};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use self::clock::RedisClock;
 use self::news::News;
-pub(crate) use self::shared::Shared;
 use self::tenure::{Moment, Partition};
 use crate::error::StoreError;
 use crate::http::guard::{self, Fill, Tokens};
+use crate::inbox::Inbox;
 use crate::metrics::Metrics;
-use crate::settings::{MOST_PARTITIONS, Settings};
-use crate::store::Store;
+use crate::settings::{MOST_PARTITIONS, Settings, lock};
+use crate::store::{NodeView, Store};
 
 mod clock;
 mod firing;
 mod keeper;
 mod news;
-mod shared;
 mod tenure;
 mod window;
 
@@ -48,12 +46,11 @@ impl Node {
     pub async fn start(mut settings: Settings) -> Result<Self, StoreError> {
         // Whoever waits for an answer for longer than a lease has lost it.
         settings.patience = settings.patience.min(settings.lease / 2);
-        let tick = settings.tick;
-        let (tokens, limited) =
-            (Tokens::new(settings.tokens.clone()), settings.max_pending.or(settings.max_unread));
+        let (tick, tokens) = (settings.tick, Tokens::new(settings.tokens.clone()));
+        let limited = settings.max_pending.or(settings.max_unread);
         let store = Store::open(settings).await?;
         store.grow().await?;
-        if store.durability().await.is_ok_and(|d| d.word() == "none") {
+        if store.durability().await.is_ok_and(|log| log == "none") {
             tracing::warn!("Redis keeps no append-only file: jobs end with its process");
         }
         let possible: Arc<[Partition]> = (0..MOST_PARTITIONS).map(Partition::new).collect();
@@ -76,7 +73,7 @@ impl Node {
             address: Mutex::new(String::new()),
             possible,
             timer,
-            clock: RedisClock::new(),
+            clock: RedisClock::default(),
             wishes,
             tokens,
             fill: Fill::default(),
@@ -153,5 +150,71 @@ impl std::fmt::Debug for Node {
 impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.shared.timer.stop();
+    }
+}
+
+/// A wish to hear of near jobs of a partition; dropped once that is so, or cannot be.
+type Wish = (u16, oneshot::Sender<()>);
+
+/// What the tasks of a node share.
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) store: Store,
+    pub(crate) metrics: Metrics,
+    address: Mutex<String>,
+    /// As many as a namespace can have.
+    possible: Arc<[Partition]>,
+    timer: Timer<Moment>,
+    clock: RedisClock,
+    wishes: mpsc::UnboundedSender<Wish>,
+    pub(crate) tokens: Tokens,
+    pub(crate) fill: Fill,
+    news: News,
+    last_reached: Mutex<Instant>,
+    /// Where deliveries arrive, once a consumer has asked for one.
+    inbox: OnceLock<Inbox>,
+}
+
+impl Shared {
+    /// Those that the namespace has now.
+    fn partitions(&self) -> &[Partition] {
+        &self.possible[..usize::from(self.store.partitions())]
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.partitions().iter().filter(|one| one.lease().is_some()).count()
+    }
+
+    /// What the node says of itself.
+    pub(crate) fn view(&self) -> NodeView {
+        NodeView {
+            name: self.name.clone(),
+            address: lock(&self.address).clone(),
+            partitions: self.held(),
+            fired: self.metrics.fired.get(),
+            armed: self.armed(),
+        }
+    }
+
+    pub(crate) fn armed(&self) -> usize {
+        self.partitions().iter().map(Partition::armed).sum()
+    }
+
+    /// Where its HTTP server listens.
+    pub(crate) fn set_address(&self, address: String) {
+        *lock(&self.address) = address;
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        self.inbox.get_or_init(|| Inbox::open(self.store.clone()))
+    }
+
+    fn reached(&self) {
+        *lock(&self.last_reached) = Instant::now();
+    }
+
+    /// How long ago Redis has answered a beat.
+    pub(crate) fn silence(&self) -> Duration {
+        lock(&self.last_reached).elapsed()
     }
 }

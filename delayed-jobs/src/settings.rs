@@ -1,9 +1,10 @@
 //! What a node is made of. All nodes of one namespace must agree on the window.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::Parser;
 
 use crate::job::Retry;
 
@@ -11,7 +12,8 @@ use crate::job::Retry;
 pub(crate) const MOST_PARTITIONS: u16 = 4096;
 
 /// Settings of a [`Store`](crate::Store) and of a [`Node`](crate::Node).
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Parser)]
+#[command(no_binary_name = true)]
 pub struct Settings {
     /// The Redis server (7.0 or newer) or a Valkey, `rediss://` for TLS; sentinels or servers of a cluster
     /// are separated by commas
@@ -82,29 +84,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            redis: "redis://127.0.0.1:6379".to_owned(),
-            redis_sentinel: None,
-            redis_cluster: false,
-            redis_user: None,
-            redis_password_file: None,
-            redis_password: None,
-            redis_ca: None,
-            redis_cert: None,
-            redis_key: None,
-            max_pending: None,
-            max_unread: None,
-            tokens: None,
-            namespace: "jobs".to_owned(),
-            partitions: 16,
-            lease: Duration::from_secs(3),
-            window: Duration::from_secs(30),
-            tick: Duration::from_millis(1),
-            retention: Duration::from_secs(3600),
-            hold: Duration::from_secs(30),
-            retry: Retry::default(),
-            patience: Duration::from_secs(1),
-        }
+        Self::parse_from::<_, &str>([])
     }
 }
 
@@ -116,26 +96,26 @@ impl Settings {
     /// The first value that cannot be used, with what is allowed.
     pub fn check(&self) -> Result<(), String> {
         let name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if self.namespace.is_empty() || !self.namespace.chars().all(name) {
-            return Err(format!(
-                "the namespace `{}` is not made of letters, digits, `-`, `_` and `.`",
-                self.namespace
-            ));
+        let namespace = &self.namespace;
+        if namespace.is_empty() || !namespace.chars().all(name) {
+            let form = "is not made of letters, digits, `-`, `_` and `.`";
+            return Err(format!("the namespace `{namespace}` {form}"));
         }
         if !(1..=MOST_PARTITIONS).contains(&self.partitions) {
             return Err(format!("{} partitions are not possible; use 1 to 4096", self.partitions));
         }
-        if self.lease < Duration::from_millis(100) {
-            return Err("the lease is too short; use 100 ms or more".to_owned());
-        }
-        if self.window < Duration::from_secs(1) {
-            return Err("the window is too short; use 1 s or more".to_owned());
-        }
         self.retry.check()?;
-        if self.patience.is_zero() || self.retention < Duration::from_secs(1) {
-            return Err("patience must not be 0 and retention not below 1 s".to_owned());
-        }
-        Ok(())
+        let second = Duration::from_secs(1);
+        let wrong = if self.lease < second / 10 {
+            "the lease is too short; use 100 ms or more"
+        } else if self.window < second {
+            "the window is too short; use 1 s or more"
+        } else if self.patience.is_zero() || self.retention < second {
+            "patience must not be 0 and retention not below 1 s"
+        } else {
+            return Ok(());
+        };
+        Err(wrong.to_owned())
     }
 
     pub(crate) fn lease_ms(&self) -> u64 {
@@ -179,6 +159,17 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
     rate.ok_or_else(|| format!("`{text}` is not a rate above 0 such as 300"))
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Locks a mutex, also after a panic of another holder.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whole milliseconds, rounded up, saturating.

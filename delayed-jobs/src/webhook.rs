@@ -14,7 +14,7 @@ use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use sha2::Sha256;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::failure::Failure;
+use crate::error::Failure;
 use crate::http::deliveries::Shown;
 use crate::link::prepare_tls;
 use crate::node::{Node, Shared};

@@ -1,19 +1,18 @@
 //! Producers and consumers of the demonstration.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::REDELIVER_AFTER;
 use super::books::Books;
 use crate::client::{Client, ClientError};
 use crate::consumer::Consumer;
-use crate::job::{JobId, Retry, When};
-use crate::settings::Settings;
+use crate::job::{Retry, When};
+use crate::settings::{Settings, lock, now_us};
 use crate::store::Delivery;
 
 /// How soon and how far ahead jobs are due; the logarithm is spread evenly.
@@ -38,15 +37,14 @@ const UNDER_WAY: usize = 256;
 
 /// Milliseconds since 1970. Redis runs on this machine, so its clock is this one.
 fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    now_us() / 1000
 }
 
-/// Makes jobs at an even pace until `end`, and waits for the answers.
+/// Makes a job every `pace` until `end`, and waits for the answers.
 pub(super) async fn produce(
     client: Arc<Client>,
-    books: Arc<Books>,
-    rate: f64,
+    books: Arc<Mutex<Books>>,
+    pace: Duration,
     seed: u64,
     end: Instant,
 ) {
@@ -54,19 +52,18 @@ pub(super) async fn produce(
     let mut lives = JoinSet::new();
     let mut next = Instant::now();
     while Instant::now() < end {
-        let seed = random.u64(..);
         while lives.len() >= UNDER_WAY {
             lives.join_next().await;
         }
-        lives.spawn(live(Arc::clone(&client), Arc::clone(&books), Rng::with_seed(seed)));
-        next += Duration::from_secs_f64(1.0 / rate);
+        lives.spawn(live(Arc::clone(&client), Arc::clone(&books), random.fork()));
+        next += pace;
         tokio::time::sleep_until(next.into()).await;
     }
-    while lives.join_next().await.is_some() {}
+    lives.join_all().await;
 }
 
 /// One job's life, as far as its maker has a part in it.
-async fn live(client: Arc<Client>, books: Arc<Books>, mut random: Rng) {
+async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
     let key = format!("demo-{:016x}", random.u64(..));
     let due_ms = now_ms() + delay_ms(&mut random);
     let (fate, luck) = (random.f64(), random.f64());
@@ -81,15 +78,14 @@ async fn live(client: Arc<Client>, books: Arc<Books>, mut random: Rng) {
     let poison = Retry::fixed(POISON_ATTEMPTS, Duration::from_millis(200));
     let retry = (fails == POISON_ATTEMPTS).then_some(&poison);
     let id = match client.create_tried(payload, When::At(due_ms), Some(&key), retry).await {
-        Ok(made) => {
-            books.accepted(&made.id, due_ms);
-            made.id
-        }
-        Err(ClientError::Away(_)) => return books.unsure(),
-        Err(ClientError::Refused { .. }) => return books.refused(),
+        Ok(made) => made.id,
+        Err(ClientError::Away(_)) => return lock(&books).unsure += 1,
+        Err(ClientError::Refused { .. }) => return lock(&books).refused += 1,
     };
-    if retry.is_some() {
-        books.poison(&id);
+    {
+        let mut books = lock(&books);
+        let job = books.job(&id);
+        (job.accepted, job.not_before_ms, job.poison) = (true, due_ms, retry.is_some());
     }
     if steady {
         return;
@@ -97,30 +93,29 @@ async fn live(client: Arc<Client>, books: Arc<Books>, mut random: Rng) {
     // Some of these come too late, which is an answer as well.
     let left = due_ms.saturating_sub(now_ms()) as f64;
     tokio::time::sleep(Duration::from_millis((left * 1.02 * random.f64()) as u64)).await;
-    if fate < CANCELLED {
-        match client.cancel(&id).await {
-            Ok(_) => books.cancelled(&id),
-            Err(error) => not_changed(&books, &error),
+    let due_ms = now_ms() + delay_ms(&mut random);
+    let changed = match fate < CANCELLED {
+        true => client.cancel(&id).await,
+        false => client.reschedule(&id, When::At(due_ms)).await,
+    };
+    let mut books = lock(&books);
+    match changed {
+        Ok(_) if fate < CANCELLED => books.job(&id).cancelled = true,
+        Ok(_) => {
+            books.moved += 1;
+            books.job(&id).not_before_ms = due_ms;
         }
-    } else {
-        change(&client, &books, &id, now_ms() + delay_ms(&mut random)).await;
-    }
-}
-
-async fn change(client: &Client, books: &Books, id: &JobId, due_ms: u64) {
-    match client.reschedule(id, When::At(due_ms)).await {
-        Ok(_) => books.moved(id, due_ms),
         Err(error) => {
-            books.perhaps_moved(id, due_ms);
-            not_changed(books, &error);
+            if fate >= CANCELLED {
+                // The move came too late, or its answer was lost and it came too late when it was asked
+                // for again: the job has fired at one of the two deadlines.
+                let job = books.job(&id);
+                job.not_before_ms = job.not_before_ms.min(due_ms);
+            }
+            // The job may have ended in between; every other refusal is wrong.
+            let wrong = matches!(error, ClientError::Refused { .. }) && !error.is_too_late();
+            books.refused += u64::from(wrong);
         }
-    }
-}
-
-fn not_changed(books: &Books, error: &ClientError) {
-    // The job may have ended in between; every other refusal is wrong.
-    if matches!(error, ClientError::Refused { .. }) && !error.is_too_late() {
-        books.refused();
     }
 }
 
@@ -135,13 +130,8 @@ fn fails(one: &Delivery) -> bool {
     payload["fails"].as_u64().is_some_and(|fails| u64::from(one.attempt) <= fails)
 }
 
-/// Takes, books and acknowledges until it is told to end; now and then it dies and comes back.
-pub(super) async fn consume(
-    settings: Settings,
-    books: Arc<Books>,
-    mut end: watch::Receiver<bool>,
-    seed: u64,
-) {
+/// Takes, books and acknowledges; now and then it dies and comes back.
+pub(super) async fn consume(settings: Settings, books: Arc<Mutex<Books>>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     loop {
         let Ok(mut consumer) = Consumer::connect(settings.clone(), REDELIVER_AFTER).await else {
@@ -149,21 +139,18 @@ pub(super) async fn consume(
             continue;
         };
         loop {
-            let first = tokio::select! {
-                first = consumer.next() => first,
-                _ = end.wait_for(|end| *end) => return,
-            };
-            let mut batch = vec![first];
-            batch.extend(consumer.more());
+            let batch = consumer.batch().await;
             let arrived = now_ms();
-            batch.iter().for_each(|one| books.delivered(one, arrived));
+            for one in &batch {
+                lock(&books).job(&one.id).came(one.fired_ms, arrived);
+            }
             if random.f64() < DYING {
                 break;
             }
             let (failed, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(fails);
             // What is neither acknowledged nor given back comes again.
             if consumer.fail(&failed, "this attempt fails").await.is_ok() {
-                failed.iter().for_each(|one| books.failed(&one.id));
+                failed.iter().for_each(|one| lock(&books).job(&one.id).failed += 1);
             }
             let _ = consumer.acknowledge(&done).await;
         }

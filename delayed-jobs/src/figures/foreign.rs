@@ -3,14 +3,15 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, Command};
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore};
 
-use super::work::{Contestant, Row, Work};
-use crate::failure::Failure;
+use super::work::{Arrived, Contestant, Row, Work};
+use crate::error::Failure;
 use crate::local::RedisProcess;
 
 /// What runs each of them, if it is there.
@@ -32,10 +33,8 @@ impl Contestant for Foreign {
         input.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
         drop(input);
         // Answers have no names: any one of them lets one request go on.
-        let answer =
-            self.accepted.acquire().await.map_err(|_| "the program has ended".to_owned())?;
-        answer.forget();
-        Ok(())
+        let answer = self.accepted.acquire().await;
+        answer.map(|answer| answer.forget()).map_err(|_| "the program has ended".to_owned())
     }
 }
 
@@ -75,26 +74,17 @@ async fn one(work: &Work, folder: &Path, command: &[&str]) -> Result<Row, Failur
     let Some(name) = ready.strip_prefix("ready ").map(str::to_owned) else {
         return Err(Failure::System(format!("{first} did not come up: {ready}")));
     };
-    let foreign =
-        std::sync::Arc::new(Foreign { input: Mutex::new(input), accepted: Semaphore::new(0) });
-    let (arrived, mut arrivals) = mpsc::unbounded_channel();
-    let reading = tokio::spawn({
-        let foreign = std::sync::Arc::clone(&foreign);
-        async move {
-            while let Ok(Some(line)) = lines.next_line().await {
-                match line.split_once(' ') {
-                    None => foreign.accepted.add_permits(1),
-                    Some((number, at)) => {
-                        if let (Ok(number), Ok(at)) = (number.parse(), at.parse()) {
-                            let _ = arrived.send((number, at));
-                        }
-                    }
-                }
+    let foreign = Arc::new(Foreign { input: Mutex::new(input), accepted: Semaphore::new(0) });
+    let reading = Arc::clone(&foreign);
+    let consume = |arrived: Arrived| async move {
+        while let Ok(Some(line)) = lines.next_line().await {
+            match line.split_once(' ').map(|(number, at)| (number.parse(), at.parse())) {
+                None => reading.accepted.add_permits(1),
+                Some((Ok(number), Ok(at))) => drop(arrived.send((number, at))),
+                Some(_) => {}
             }
-            foreign.accepted.close();
         }
-    });
-    let row = work.measure(&name, &*foreign, &mut arrivals).await;
-    reading.abort();
-    row
+        reading.accepted.close();
+    };
+    work.measure(&name, &*foreign, consume).await
 }

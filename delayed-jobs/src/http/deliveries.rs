@@ -1,11 +1,10 @@
 //! Consumers over HTTP: they take what has fired, and say how it ended. Dead jobs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -14,8 +13,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
-use super::request::duration;
-use super::{ListQuery, Shares, counted, page_of, parse};
+use super::request::{Asked, Body, duration, optional};
+use super::{ListQuery, Shares, page_of};
 use crate::job::{FARTHEST, JobId};
 use crate::node::Shared;
 use crate::store::{Delivery, Failed, Nack, Receipt};
@@ -49,11 +48,6 @@ struct TakeQuery {
     max: Option<usize>,
     wait: Option<String>,
     hold: Option<String>,
-}
-
-#[derive(Serialize)]
-struct ShownAll<'a> {
-    deliveries: Vec<Shown<'a>>,
 }
 
 /// A delivery as JSON.
@@ -95,29 +89,21 @@ fn hold(text: &str) -> Result<Duration, Refusal> {
     }
 }
 
-async fn take(
-    State(shared): Shares,
-    query: Result<Query<TakeQuery>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let result = async {
-        let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
-        let max = query.max.unwrap_or(1);
-        if !(1..=MOST).contains(&max) {
-            return Err(Refusal::bad(format!("max: use 1 to {MOST}")));
-        }
-        let wait = query.wait.as_deref().map(|text| duration("wait", text)).transpose()?;
-        let wait = wait.unwrap_or_default();
-        if wait > LONGEST_WAIT {
-            return Err(Refusal::bad("wait: at most 60s are possible"));
-        }
-        let hold = query.hold.as_deref().map(hold).transpose()?;
-        let hold = hold.unwrap_or(shared.store.settings().hold);
-        Ok(shared.inbox().take(max, hold, Instant::now() + wait).await?)
-    };
-    let arrived = counted(&shared, result.await)?;
+async fn take(State(shared): Shares, Asked(query): Asked<TakeQuery>) -> Result<Response, Refusal> {
+    let max = query.max.unwrap_or(1);
+    if !(1..=MOST).contains(&max) {
+        return Err(Refusal::bad(format!("max: use 1 to {MOST}")));
+    }
+    let wait = optional("wait", query.wait.as_deref())?.unwrap_or_default();
+    if wait > LONGEST_WAIT {
+        return Err(Refusal::bad("wait: at most 60s are possible"));
+    }
+    let hold = query.hold.as_deref().map(hold).transpose()?;
+    let hold = hold.unwrap_or(shared.store.settings().hold);
+    let arrived = shared.inbox().take(max, hold, Instant::now() + wait).await?;
     shared.metrics.arrived(&arrived);
-    let deliveries = arrived.deliveries.iter().map(Shown::from).collect();
-    Ok(Json(ShownAll { deliveries }).into_response())
+    let deliveries: Vec<Shown<'_>> = arrived.deliveries.iter().map(Shown::from).collect();
+    Ok(Json(HashMap::from([("deliveries", deliveries)])).into_response())
 }
 
 #[derive(Deserialize)]
@@ -144,8 +130,6 @@ struct NackRequest {
     reason: String,
 }
 
-type Body = Result<Bytes, BytesRejection>;
-
 fn receipts(texts: &[String]) -> Result<Vec<Receipt>, Refusal> {
     if !(1..=MOST).contains(&texts.len()) {
         return Err(Refusal::bad(format!("receipts: use 1 to {MOST}")));
@@ -160,44 +144,38 @@ fn outcome(word: &str, texts: &[String], held: &[bool]) -> Json<Value> {
     Json(json!({ word: texts.len() - stale.len(), "stale": stale }))
 }
 
-async fn acknowledge(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let request: AckRequest = parse(body)?;
-        let held = shared.store.acknowledge(&receipts(&request.receipts)?).await?;
-        Ok((request, held))
-    };
-    let (request, held) = counted(&shared, result.await)?;
+async fn acknowledge(
+    State(shared): Shares,
+    Body(request): Body<AckRequest>,
+) -> Result<Json<Value>, Refusal> {
+    let held = shared.store.acknowledge(&receipts(&request.receipts)?).await?;
     shared.metrics.acknowledged.inc_by(held.iter().filter(|held| **held).count() as u64);
     Ok(outcome("done", &request.receipts, &held))
 }
 
-async fn extend(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let request: ExtendRequest = parse(body)?;
-        let hold = hold(&request.hold)?;
-        let held = shared.store.extend(&receipts(&request.receipts)?, hold).await?;
-        Ok((request, held))
-    };
-    let (request, held) = counted(&shared, result.await)?;
+async fn extend(
+    State(shared): Shares,
+    Body(request): Body<ExtendRequest>,
+) -> Result<Json<Value>, Refusal> {
+    let (hold, receipts) = (hold(&request.hold)?, receipts(&request.receipts)?);
+    let held = shared.store.extend(&receipts, hold).await?;
     Ok(outcome("held", &request.receipts, &held))
 }
 
-async fn nack(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let request: NackRequest = parse(body)?;
-        let delay = request.delay.as_deref().map(|text| duration("delay", text)).transpose()?;
-        if delay.is_some_and(|delay| delay > FARTHEST) {
-            return Err(Refusal::bad("delay: at most ten years are possible"));
-        }
-        let reason = request.reason.chars().take(REASON).collect();
-        let nack = Nack { delay, dead: request.dead, reason };
-        let failed = shared.store.nack(&receipts(&request.receipts)?, &nack).await?;
-        Ok((request.receipts, failed))
-    };
-    let (texts, failed) = counted(&shared, result.await)?;
+async fn nack(
+    State(shared): Shares,
+    Body(request): Body<NackRequest>,
+) -> Result<Json<Value>, Refusal> {
+    let delay = optional("delay", request.delay.as_deref())?;
+    if delay.is_some_and(|delay| delay > FARTHEST) {
+        return Err(Refusal::bad("delay: at most ten years are possible"));
+    }
+    let reason = request.reason.chars().take(REASON).collect();
+    let nack = Nack { delay, dead: request.dead, reason };
+    let failed = shared.store.nack(&receipts(&request.receipts)?, &nack).await?;
     shared.metrics.failed(&failed);
     let (mut again, mut dead, mut stale) = (Vec::new(), Vec::new(), Vec::new());
-    for (receipt, failed) in texts.into_iter().zip(failed) {
+    for (receipt, failed) in request.receipts.into_iter().zip(failed) {
         match failed {
             Failed::Again(due_ms) => again.push(json!({ "receipt": receipt, "due_ms": due_ms })),
             Failed::Dead => dead.push(receipt),
@@ -209,13 +187,9 @@ async fn nack(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal>
 
 async fn dead(
     State(shared): Shares,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let query = ListQuery::read(query)?;
-        Ok(shared.store.dead(query.from.as_deref(), query.limit()?).await?)
-    };
-    Ok(page_of(counted(&shared, result.await)?))
+    Ok(page_of(&shared.store.dead(query.from.as_deref(), query.limit()?).await?))
 }
 
 #[derive(Deserialize)]
@@ -227,8 +201,8 @@ struct DeadRequest {
 }
 
 impl DeadRequest {
-    fn read(body: Body) -> Result<Option<Vec<JobId>>, Refusal> {
-        match parse(body)? {
+    fn read(self) -> Result<Option<Vec<JobId>>, Refusal> {
+        match self {
             Self { ids: Some(ids), all: false } if ids.len() <= MOST => Ok(Some(ids)),
             Self { ids: None, all: true } => Ok(None),
             _ => Err(Refusal::bad(format!("give either ids, at most {MOST}, or \"all\": true"))),
@@ -236,12 +210,18 @@ impl DeadRequest {
     }
 }
 
-async fn requeue(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
-    let result = async { Ok(shared.store.requeue(DeadRequest::read(body)?.as_deref()).await?) };
-    Ok(Json(json!({ "requeued": counted(&shared, result.await)? })))
+async fn requeue(
+    State(shared): Shares,
+    Body(request): Body<DeadRequest>,
+) -> Result<Json<Value>, Refusal> {
+    let count = shared.store.requeue(request.read()?.as_deref()).await?;
+    Ok(Json(json!({ "requeued": count })))
 }
 
-async fn purge(State(shared): Shares, body: Body) -> Result<Json<Value>, Refusal> {
-    let result = async { Ok(shared.store.purge(DeadRequest::read(body)?.as_deref()).await?) };
-    Ok(Json(json!({ "purged": counted(&shared, result.await)? })))
+async fn purge(
+    State(shared): Shares,
+    Body(request): Body<DeadRequest>,
+) -> Result<Json<Value>, Refusal> {
+    let count = shared.store.purge(request.read()?.as_deref()).await?;
+    Ok(Json(json!({ "purged": count })))
 }

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Refused};
 use crate::node::Shared;
+use crate::settings::lock;
 
 /// Distance of looks at the file and at what waits.
 const LOOK: Duration = Duration::from_secs(1);
@@ -46,10 +47,6 @@ impl Tokens {
         Self { file, known: Mutex::new(known) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads the file.
     ///
     /// # Errors
@@ -61,13 +58,13 @@ impl Tokens {
         let changed = file.metadata().and_then(|data| data.modified()).ok();
         let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         let tokens = parsed(&text).map_err(wrong)?;
-        *self.known() = Known { tokens, changed, looked: Instant::now() };
+        *lock(&self.known) = Known { tokens, changed, looked: Instant::now() };
         Ok(())
     }
 
     fn load_if_changed(&self) {
         let Some(file) = &self.file else { return };
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if known.looked.elapsed() < LOOK {
             return;
         }
@@ -93,12 +90,20 @@ impl Tokens {
         let token = given.and_then(|text| text.split_once(' '));
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         // The map's keyed hash keeps the time of a look-up from telling how much of a token is right.
-        let access = token.and_then(|(_, token)| self.known().tokens.get(token.trim()).copied());
-        match access {
-            None => Err(Refusal::no_token()),
-            Some(Access::Read) if method != Method::GET => Err(Refusal::only_reads()),
-            Some(_) => Ok(()),
-        }
+        let access =
+            token.and_then(|(_, token)| lock(&self.known).tokens.get(token.trim()).copied());
+        let (status, code, reason) = match access {
+            None => (
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "this needs a header `Authorization: Bearer TOKEN` with a token that is known",
+            ),
+            Some(Access::Read) if method != Method::GET => {
+                (StatusCode::FORBIDDEN, "forbidden", "this token may only read")
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(Refusal::new(status, code, reason))
     }
 }
 
@@ -109,22 +114,17 @@ fn parsed(text: &str) -> Result<HashMap<String, Access>, String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let access = match line.split_once(char::is_whitespace) {
-            Some(("read", token)) => Some((token, Access::Read)),
-            Some(("write", token)) => Some((token, Access::Write)),
-            _ => None,
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let access = match words[..] {
+            ["read", token] if token.len() >= SHORTEST => (token, Access::Read),
+            ["write", token] if token.len() >= SHORTEST => (token, Access::Write),
+            // The line itself is not shown: it may hold a token.
+            _ => {
+                let (number, form) = (number + 1, "`read TOKEN` or `write TOKEN`");
+                return Err(format!("line {number} is not {form} of {SHORTEST} bytes or more"));
+            }
         };
-        // The line itself is not shown: it may hold a token.
-        let (token, access) = access
-            .map(|(token, access)| (token.trim(), access))
-            .filter(|(token, _)| token.len() >= SHORTEST && !token.contains(char::is_whitespace))
-            .ok_or_else(|| {
-                let (number, least) = (number + 1, SHORTEST);
-                format!(
-                    "line {number} is not `read TOKEN` or `write TOKEN` of {least} bytes or more"
-                )
-            })?;
-        tokens.insert(token.to_owned(), access);
+        tokens.insert(access.0.to_owned(), access.1);
     }
     Ok(tokens)
 }
@@ -143,18 +143,18 @@ pub(super) async fn guard(
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
+    if response.extensions().get::<Refused>().is_some() {
+        Refusal::count(response.status(), &shared.metrics);
+    }
     shared.metrics.answered(&method, route, response.status().as_u16(), started.elapsed());
     response
 }
 
 /// What waits, as it was counted last.
-#[derive(Default)]
-pub(crate) struct Fill {
-    counted: Mutex<Counted>,
-}
+pub(crate) type Fill = Mutex<Counted>;
 
 #[derive(Clone, Copy, Default)]
-struct Counted {
+pub(crate) struct Counted {
     pending: u64,
     unread: u64,
     /// Jobs that this node had accepted by then.
@@ -167,8 +167,7 @@ pub(crate) async fn watch_fill(shared: Arc<Shared>) {
         // Read first: a job that is accepted meanwhile counts twice and not never.
         let accepted = shared.metrics.accepted.get();
         if let Ok(now) = shared.store.overview().await {
-            let counted = Counted { pending: now.pending, unread: now.unread, accepted };
-            *shared.fill.counted.lock().unwrap_or_else(PoisonError::into_inner) = counted;
+            *lock(&shared.fill) = Counted { pending: now.pending, unread: now.unread, accepted };
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -177,17 +176,18 @@ pub(crate) async fn watch_fill(shared: Arc<Shared>) {
 /// Refuses `more` jobs for which there is no room.
 pub(super) fn room(shared: &Shared, more: u64) -> Result<(), Refusal> {
     let settings = shared.store.settings();
-    let counted = *shared.fill.counted.lock().unwrap_or_else(PoisonError::into_inner);
+    let too_many = |code, reason| Refusal::new(StatusCode::TOO_MANY_REQUESTS, code, reason);
+    let counted = *lock(&shared.fill);
     let since = shared.metrics.accepted.get().saturating_sub(counted.accepted);
     let pending = counted.pending.saturating_add(since);
     if let Some(most) = settings.max_pending.filter(|&most| pending.saturating_add(more) > most) {
         let reason = format!("{pending} jobs are pending, and at most {most} may be");
-        return Err(Refusal::too_many("too_many_pending", reason));
+        return Err(too_many("too_many_pending", reason));
     }
     if let Some(most) = settings.max_unread.filter(|&most| counted.unread >= most) {
         let unread = counted.unread;
         let reason = format!("{unread} fired jobs wait for a consumer; at most {most} may");
-        return Err(Refusal::too_many("too_many_unread", reason));
+        return Err(too_many("too_many_unread", reason));
     }
     Ok(())
 }

@@ -2,125 +2,124 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::HeaderMap;
-use serde::{Deserialize, Serialize};
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::refusal::Refusal;
 use crate::job::{FARTHEST, NewJob, Retry, When};
 
 /// Longest payload, as JSON text.
-pub(crate) const PAYLOAD: usize = 64 * 1024;
+pub(super) const PAYLOAD: usize = 64 * 1024;
 
 /// Longest idempotency key.
 const KEY: usize = 200;
 
-/// When, in one of four ways.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MoveRequest {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) delay_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) delay: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) due_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) due: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) idempotency_key: Option<String>,
+/// A body of JSON, whatever the header says that it is.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let body = Bytes::from_request(request, state).await;
+        let body = body.map_err(|error| Refusal::body(error.status(), error.body_text()))?;
+        let read = serde_json::from_slice(&body).map(Self);
+        read.map_err(|error| Refusal::bad(format!("body: {error}")))
+    }
 }
 
-/// A job to be made: the same and what it carries. (`flatten` would let unknown fields pass.)
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The part of the URL after the question mark.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let query = Query::from_request_parts(parts, state).await;
+        query.map(|Query(asked)| Self(asked)).map_err(|error| Refusal::bad(error.body_text()))
+    }
+}
+
+/// When, in one of four ways.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CreateRequest {
+pub(super) struct MoveRequest {
+    delay_ms: Option<u64>,
+    delay: Option<String>,
+    due_ms: Option<u64>,
+    due: Option<String>,
+    idempotency_key: Option<String>,
+}
+
+/// A job to be made: the same and what it carries.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateRequest {
     #[serde(default)]
-    pub(crate) payload: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) delay_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) delay: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) due_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) due: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) idempotency_key: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_attempts: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) backoff: Option<Backoff>,
+    payload: Value,
+    #[serde(flatten)]
+    when: MoveRequest,
+    #[serde(flatten)]
+    tries: Tries,
+}
+
+/// How often a job is tried; the node's settings say what is left out.
+#[derive(Deserialize)]
+pub(super) struct Tries {
+    max_attempts: Option<u32>,
+    backoff: Option<Backoff>,
 }
 
 /// The rest between two attempts: always the same, or longer each time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Backoff {
-    pub(crate) kind: BackoffKind,
-    pub(crate) delay: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) longest: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) jitter: Option<f64>,
+struct Backoff {
+    kind: BackoffKind,
+    delay: String,
+    longest: Option<String>,
+    jitter: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum BackoffKind {
+enum BackoffKind {
     Fixed,
     Exponential,
 }
 
-impl Backoff {
-    pub(crate) fn of(retry: &Retry) -> Self {
-        let text = |rest: Duration| format!("{}ms", crate::settings::millis(rest));
-        let fixed = retry.factor == 1.0;
-        Self {
-            kind: if fixed { BackoffKind::Fixed } else { BackoffKind::Exponential },
-            delay: text(retry.first),
-            longest: Some(text(retry.longest)),
-            jitter: Some(retry.jitter),
+impl Tries {
+    /// The retry policy of a request; `None` if it leaves everything to the node.
+    pub(super) fn retry(&self, default: &Retry) -> Result<Option<Retry>, Refusal> {
+        if self.max_attempts.is_none() && self.backoff.is_none() {
+            return Ok(None);
         }
+        let mut retry = default.clone();
+        retry.max_attempts = self.max_attempts.unwrap_or(retry.max_attempts);
+        if let Some(backoff) = &self.backoff {
+            retry.first = duration("backoff.delay", &backoff.delay)?;
+            retry.factor = match backoff.kind {
+                BackoffKind::Fixed => 1.0,
+                BackoffKind::Exponential => 2.0,
+            };
+            let longest = optional("backoff.longest", backoff.longest.as_deref())?;
+            retry.longest = longest.unwrap_or_else(|| retry.longest.max(retry.first));
+            retry.jitter = backoff.jitter.unwrap_or(retry.jitter);
+        }
+        retry.check().map_err(Refusal::bad)?;
+        Ok(Some(retry))
     }
-}
-
-/// The retry policy of a request; `None` if it leaves everything to the node.
-pub(super) fn retry(
-    max_attempts: Option<u32>,
-    backoff: Option<&Backoff>,
-    default: &Retry,
-) -> Result<Option<Retry>, Refusal> {
-    let mut retry = default.clone();
-    if max_attempts.is_none() && backoff.is_none() {
-        return Ok(None);
-    }
-    retry.max_attempts = max_attempts.unwrap_or(retry.max_attempts);
-    if let Some(backoff) = backoff {
-        retry.first = duration("backoff.delay", &backoff.delay)?;
-        retry.factor = match backoff.kind {
-            BackoffKind::Fixed => 1.0,
-            BackoffKind::Exponential => 2.0,
-        };
-        let longest = backoff.longest.as_deref();
-        let longest = longest.map(|text| duration("backoff.longest", text)).transpose()?;
-        retry.longest = longest.unwrap_or_else(|| retry.longest.max(retry.first));
-        retry.jitter = backoff.jitter.unwrap_or(retry.jitter);
-    }
-    retry.check().map_err(Refusal::bad)?;
-    Ok(Some(retry))
 }
 
 impl CreateRequest {
     pub(super) fn into_job(self, headers: &HeaderMap, default: &Retry) -> Result<NewJob, Refusal> {
-        let Self { payload, delay_ms, delay, due_ms, due, idempotency_key, .. } = self;
-        let retry = retry(self.max_attempts, self.backoff.as_ref(), default)?;
-        let payload = payload.to_string();
-        if payload.len() > PAYLOAD {
-            return Err(Refusal::too_large(payload.len(), PAYLOAD));
-        }
-        let when = MoveRequest { delay_ms, delay, due_ms, due, idempotency_key };
-        Ok(NewJob { payload, when: when.when()?, idempotency_key: when.key(headers)?, retry })
+        let retry = self.tries.retry(default)?;
+        let (payload, when) = (payload(&self.payload)?, self.when.when()?);
+        Ok(NewJob { payload, when, idempotency_key: self.when.key(headers)?, retry })
     }
 }
 
@@ -142,24 +141,32 @@ impl MoveRequest {
 
     /// From the body or the header.
     pub(super) fn key(&self, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-        let in_header = match headers.get("idempotency-key").map(|value| value.to_str()) {
-            Some(Ok(text)) => Some(text.to_owned()),
-            Some(Err(_)) => return Err(Refusal::bad("the idempotency key is not plain text")),
-            None => None,
-        };
-        let key = match (&self.idempotency_key, in_header) {
-            (Some(one), Some(other)) if *one != other => {
+        let in_header = headers.get("idempotency-key").map(|value| value.to_str()).transpose();
+        let in_header =
+            in_header.map_err(|_| Refusal::bad("the idempotency key is not plain text"))?;
+        let key = match (self.idempotency_key.as_deref(), in_header) {
+            (Some(one), Some(other)) if one != other => {
                 return Err(Refusal::bad("header and body have different idempotency keys"));
             }
-            (Some(key), _) => Some(key.clone()),
-            (None, key) => key,
+            (in_body, in_header) => in_body.or(in_header),
         };
         match key {
             Some(key) if key.is_empty() || key.len() > KEY => {
                 Err(Refusal::bad(format!("an idempotency key has 1 to {KEY} bytes")))
             }
-            key => Ok(key),
+            key => Ok(key.map(str::to_owned)),
         }
+    }
+}
+
+/// The text of a payload.
+pub(super) fn payload(payload: &Value) -> Result<String, Refusal> {
+    let text = payload.to_string();
+    match text.len() {
+        ..=PAYLOAD => Ok(text),
+        bytes => Err(Refusal::too_large(format!(
+            "the payload has {bytes} bytes; at most {PAYLOAD} are possible"
+        ))),
     }
 }
 
@@ -185,61 +192,14 @@ pub(super) fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
     })
 }
 
+pub(super) fn optional(field: &str, text: Option<&str>) -> Result<Option<Duration>, Refusal> {
+    text.map(|text| duration(field, text)).transpose()
+}
+
 /// Milliseconds since 1970, rounded up.
 fn moment(text: &str) -> Result<u64, Refusal> {
     let moment = humantime::parse_rfc3339(text).map_err(|error| {
         Refusal::bad(format!("due: not a time like 2030-01-31T12:00:00Z ({error})"))
     })?;
-    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(crate::settings::millis(since))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn when(text: &str) -> Result<When, String> {
-        let request: MoveRequest = serde_json::from_str(text).unwrap();
-        request.when().map_err(|refusal| refusal.reason().to_owned())
-    }
-
-    #[test]
-    fn a_time_is_given_in_one_of_four_ways() {
-        assert_eq!(when(r#"{"delay_ms": 1500}"#), Ok(When::After(Duration::from_millis(1500))));
-        assert_eq!(when(r#"{"delay": "2h 5m"}"#), Ok(When::After(Duration::from_secs(7500))));
-        assert_eq!(when(r#"{"due_ms": 5}"#), Ok(When::At(5)));
-        assert_eq!(when(r#"{"due": "1970-01-01T00:00:01.0005Z"}"#), Ok(When::At(1001)));
-    }
-
-    #[test]
-    fn an_invalid_time_is_explained() {
-        for (text, hint) in [
-            ("{}", "exactly one"),
-            (r#"{"delay_ms": 1, "due_ms": 1}"#, "exactly one"),
-            (r#"{"delay": "soon"}"#, "like 1500ms"),
-            (r#"{"due": "tomorrow"}"#, "2030-01-31"),
-            (r#"{"delay_ms": 18446744073709551615}"#, "ten years"),
-            (r#"{"due_ms": 1763772000000000}"#, "in milliseconds?"),
-        ] {
-            let said = when(text).unwrap_err();
-            assert!(said.contains(hint), "{text}: {said}");
-        }
-    }
-
-    #[test]
-    fn header_and_body_must_agree_on_the_key() {
-        let mut headers = HeaderMap::new();
-        headers.insert("idempotency-key", "a".parse().unwrap());
-        let with = |key: Option<&str>| MoveRequest {
-            idempotency_key: key.map(str::to_owned),
-            ..MoveRequest::default()
-        };
-        assert_eq!(with(None).key(&headers).unwrap().as_deref(), Some("a"));
-        assert_eq!(with(Some("a")).key(&headers).unwrap().as_deref(), Some("a"));
-        assert!(with(Some("b")).key(&headers).is_err());
-        let none = HeaderMap::new();
-        assert!(
-            with(Some("")).key(&none).is_err() && with(Some(&"x".repeat(201))).key(&none).is_err()
-        );
-    }
+    Ok(crate::settings::millis(moment.duration_since(UNIX_EPOCH).unwrap_or_default()))
 }

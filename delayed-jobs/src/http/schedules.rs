@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
@@ -12,11 +10,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
-use super::request::{Backoff, PAYLOAD, duration, retry};
-use super::{ListQuery, Shares, counted, parse};
+use super::request::{Asked, Body, Tries, duration, payload};
+use super::{ListQuery, Shares, shown};
 use crate::node::Shared;
 use crate::recurrence::Recurrence;
-use crate::store::{NewSchedule, Schedule, Scheduled};
+use crate::store::{NewSchedule, Scheduled};
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
@@ -32,82 +30,57 @@ struct ScheduleRequest {
     timezone: Option<String>,
     #[serde(default)]
     payload: Value,
-    max_attempts: Option<u32>,
-    backoff: Option<Backoff>,
+    #[serde(flatten)]
+    tries: Tries,
 }
 
 impl ScheduleRequest {
     fn recurrence(&self) -> Result<Recurrence, Refusal> {
-        let zone = self.timezone.as_deref();
-        match (&self.every, &self.cron, zone) {
-            (Some(every), None, None) => {
-                Recurrence::every(duration("every", every)?).map_err(Refusal::bad)
-            }
-            (None, Some(pattern), zone) => {
-                Recurrence::cron(pattern, zone.unwrap_or("")).map_err(Refusal::bad)
-            }
-            _ => Err(Refusal::bad("give either every, or cron and perhaps timezone")),
-        }
+        let recurrence = match (&self.every, &self.cron, self.timezone.as_deref()) {
+            (Some(every), None, None) => Recurrence::every(duration("every", every)?),
+            (None, Some(pattern), zone) => Recurrence::cron(pattern, zone.unwrap_or("")),
+            _ => return Err(Refusal::bad("give either every, or cron and perhaps timezone")),
+        };
+        recurrence.map_err(Refusal::bad)
     }
-}
-
-fn shown(schedule: Schedule) -> Value {
-    let payload = serde_json::from_str(&schedule.payload);
-    let mut shown = json!(schedule);
-    shown["payload"] = payload.unwrap_or(Value::String(schedule.payload));
-    shown
 }
 
 async fn put(
     State(shared): Shares,
     Path(name): Path<String>,
-    body: Result<Bytes, BytesRejection>,
+    Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let result = async {
-        let request: ScheduleRequest = parse(body)?;
-        let default = &shared.store.settings().retry;
-        let retry = retry(request.max_attempts, request.backoff.as_ref(), default)?;
-        let (recurrence, payload) = (request.recurrence()?, request.payload.to_string());
-        if payload.len() > PAYLOAD {
-            return Err(Refusal::too_large(payload.len(), PAYLOAD));
-        }
-        let new = NewSchedule { name: name.clone(), recurrence, payload, retry };
-        Ok(shared.store.schedule(&new).await?)
-    };
-    let (scheduled, next_ms) = counted(&shared, result.await)?;
+    let retry = request.tries.retry(&shared.store.settings().retry)?;
+    let (recurrence, payload) = (request.recurrence()?, payload(&request.payload)?);
+    let new = NewSchedule { name, recurrence, payload, retry };
+    let (scheduled, next_ms) = shared.store.schedule(&new).await?;
     let status = match scheduled {
         Scheduled::Created => StatusCode::CREATED,
         Scheduled::Changed | Scheduled::Known => StatusCode::OK,
     };
     let changed = scheduled != Scheduled::Known;
-    Ok((status, Json(json!({ "name": name, "next_ms": next_ms, "changed": changed }))))
+    Ok((status, Json(json!({ "name": new.name, "next_ms": next_ms, "changed": changed }))))
 }
 
 async fn read(State(shared): Shares, Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
-    let result = async { Ok(shared.store.get_schedule(&name).await?) };
-    Ok(Json(shown(counted(&shared, result.await)?)))
+    Ok(Json(shown(&shared.store.get_schedule(&name).await?)))
 }
 
 async fn end(State(shared): Shares, Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
-    let result = async { Ok(shared.store.unschedule(&name).await?) };
-    counted(&shared, result.await)?;
+    shared.store.unschedule(&name).await?;
     Ok(Json(json!({ "name": name, "ended": true })))
 }
 
 async fn list(
     State(shared): Shares,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Value>, Refusal> {
-    let result = async {
-        let query = ListQuery::read(query)?;
-        Ok(shared.store.schedules(query.from.as_deref(), query.limit()?).await?)
-    };
-    let (names, next) = counted(&shared, result.await)?;
+    let (names, next) = shared.store.schedules(query.from.as_deref(), query.limit()?).await?;
     let mut schedules = Vec::with_capacity(names.len());
     for name in names {
         // One that has ended since is left out.
         if let Ok(schedule) = shared.store.get_schedule(&name).await {
-            schedules.push(shown(schedule));
+            schedules.push(shown(&schedule));
         }
     }
     Ok(Json(json!({ "schedules": schedules, "next": next })))

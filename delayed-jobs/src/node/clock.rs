@@ -1,14 +1,16 @@
 //! The clock of the Redis server as this process sees it: each answer that carries the time there is a
 //! sample, and the one with the shortest round trip is believed. The wall clock of this machine is not used.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use crate::settings::lock;
 
 /// How long a sample is believed though later ones had longer round trips.
 const BELIEVED: Duration = Duration::from_secs(10);
 
 /// An estimate of another machine's clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RedisClock {
     sample: Mutex<Option<Sample>>,
 }
@@ -32,15 +34,11 @@ impl Sample {
 }
 
 impl RedisClock {
-    pub(crate) fn new() -> Self {
-        Self { sample: Mutex::new(None) }
-    }
-
     /// Learns from an answer.
     pub(crate) fn observe(&self, sent: Instant, received: Instant, redis_us: u64) {
         let round_trip = received.saturating_duration_since(sent);
         let new = Sample { at: sent + round_trip / 2, redis_us, round_trip };
-        let mut known = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.sample);
         let keep = known.is_some_and(|old| {
             let apart = old.redis_us_at(new.at).abs_diff(redis_us);
             let doubt = (old.round_trip + round_trip).as_micros() / 2 + 1000;
@@ -56,7 +54,7 @@ impl RedisClock {
 
     /// When it is `redis_ms` there; now if nothing is known.
     pub(crate) fn instant_of(&self, redis_ms: u64) -> Instant {
-        let known = *self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *lock(&self.sample);
         let Some(sample) = known else { return Instant::now() };
         let due_us = redis_ms.saturating_mul(1000);
         match due_us.checked_sub(sample.redis_us) {
@@ -71,7 +69,7 @@ impl RedisClock {
 
     /// What time it is there, in milliseconds.
     pub(crate) fn now_ms(&self) -> Option<u64> {
-        let known = *self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *lock(&self.sample);
         known.map(|sample| sample.redis_us_at(Instant::now()) / 1000)
     }
 }
@@ -84,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_shortest_round_trip_is_believed() {
-        let (clock, start) = (RedisClock::new(), Instant::now());
+        let (clock, start) = (RedisClock::default(), Instant::now());
         clock.observe(start, start + 2 * MS, 1_000_000);
         // 40 ms on the way there: the middle is off by 19 ms, within its doubt.
         clock.observe(start + 10 * MS, start + 51 * MS, 1_049_000);
@@ -95,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_is_believed_at_once() {
-        let (clock, start) = (RedisClock::new(), Instant::now());
+        let (clock, start) = (RedisClock::default(), Instant::now());
         clock.observe(start, start + MS, 1_000_000);
         clock.observe(start + 10 * MS, start + 12 * MS, 61_011_000);
         assert_eq!(clock.instant_of(61_100), start + 100 * MS);
@@ -105,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_sample_ages() {
-        let (clock, start) = (RedisClock::new(), Instant::now());
+        let (clock, start) = (RedisClock::default(), Instant::now());
         clock.observe(start, start, 1_000_000);
         let later = start + Duration::from_secs(11);
         clock.observe(later, later + 4 * MS, 12_002_500);

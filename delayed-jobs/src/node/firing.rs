@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::shared::Shared;
+use super::Shared;
 use super::tenure::Partition;
 use crate::store::{Fired, Timed};
 
@@ -44,7 +44,7 @@ async fn tick(shared: &Shared, number: u16, fired: &mut Fired) -> bool {
         // One that fails is among those that have passed in the next round.
         if let Err(error) = shared.store.tick(number, one, *now_us / 1000).await {
             shared.metrics.redis_errors.inc();
-            tracing::debug!(partition = number, schedule = one.name, "no next job: {error}");
+            tracing::debug!(partition = number, schedule = one.0, "no next job: {error}");
             tokio::time::sleep(RETRY).await;
         }
     }
@@ -57,7 +57,7 @@ fn note(shared: &Shared, partition: &Partition, lease: &str, answer: Timed<Fired
         shared.metrics.fenced.inc();
         tracing::debug!(partition = partition.number, lease, "fenced");
         shared.metrics.leases_lost.inc();
-        shared.news.tell("firing was fenced: other nodes have taken over", partition.number);
+        shared.news.tell("firing was fenced: other nodes have taken over");
         if partition.with(lease, |_| ()).is_some() {
             partition.end(&shared.timer);
         }

@@ -9,9 +9,9 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::Shared;
 use super::firing::fire_when_due;
 use super::news::ACQUIRED;
-use super::shared::Shared;
 use super::tenure::Partition;
 use super::window;
 use crate::store::Acquired;
@@ -77,7 +77,7 @@ async fn renew_all(shared: &Shared) {
 async fn renew(shared: &Shared, partition: &Partition) {
     if partition.has_run_out() {
         shared.metrics.leases_lost.inc();
-        shared.news.tell("leases have run out", partition.number);
+        shared.news.tell("leases have run out");
         partition.end(&shared.timer);
     }
     let Some(lease) = partition.lease() else { return };
@@ -89,7 +89,7 @@ async fn renew(shared: &Shared, partition: &Partition) {
         }
         Ok(_) => {
             shared.metrics.leases_lost.inc();
-            shared.news.tell("other nodes have taken leases over", partition.number);
+            shared.news.tell("other nodes have taken leases over");
             partition.end(&shared.timer);
         }
         Err(error) => {
@@ -111,7 +111,7 @@ pub(super) async fn release(shared: &Shared, partition: &Partition, lease: &str)
     partition.end(&shared.timer);
     if let Err(error) = shared.store.release(partition.number, lease).await {
         tracing::debug!(partition = partition.number, "not released: {error}");
-        shared.news.tell("leases could not be released, so they run out", partition.number);
+        shared.news.tell("leases could not be released, so they run out");
     }
 }
 
@@ -147,7 +147,7 @@ async fn take(shared: &Arc<Shared>, share: usize) -> Option<Duration> {
             match answer.value {
                 Acquired::Granted(lease) => {
                     tracing::debug!(partition = partition.number, lease, "acquired");
-                    shared.news.tell(ACQUIRED, partition.number);
+                    shared.news.tell(ACQUIRED);
                     partition.begin(lease, answer.sent + shared.store.settings().lease);
                     held += 1;
                 }

@@ -1,13 +1,14 @@
 //! What a node knows of one partition, and whether it holds it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use tickwheel::{Key, Timer};
 use tokio::sync::Notify;
 
 use super::clock::RedisClock;
+use crate::settings::lock;
 
 /// A moment at which something is due in a partition. What it is, Redis knows.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +49,9 @@ impl Partition {
         Self { number, tenure: Mutex::new(None), due: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Tenure>> {
-        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins to hold the partition.
     pub(crate) fn begin(&self, lease: String, valid_until: Instant) {
-        *self.lock() = Some(Tenure {
+        *lock(&self.tenure) = Some(Tenure {
             lease,
             valid_until,
             armed: HashMap::new(),
@@ -69,29 +66,29 @@ impl Partition {
 
     /// The lease, if there is one and it has not run out.
     pub(crate) fn lease(&self) -> Option<String> {
-        let held = self.lock();
+        let held = lock(&self.tenure);
         let valid = held.as_ref().filter(|tenure| Instant::now() < tenure.valid_until);
         valid.map(|tenure| tenure.lease.clone())
     }
 
     /// Whether a lease was granted and has run out by now.
     pub(crate) fn has_run_out(&self) -> bool {
-        self.lock().as_ref().is_some_and(|tenure| Instant::now() >= tenure.valid_until)
+        lock(&self.tenure).as_ref().is_some_and(|tenure| Instant::now() >= tenure.valid_until)
     }
 
     /// Does something with the tenure that has this lease, if it still stands.
     pub(crate) fn with<R>(&self, lease: &str, act: impl FnOnce(&mut Tenure) -> R) -> Option<R> {
-        self.lock().as_mut().filter(|tenure| tenure.lease == lease).map(act)
+        lock(&self.tenure).as_mut().filter(|tenure| tenure.lease == lease).map(act)
     }
 
     /// Does something with the tenure, if there is one.
     pub(crate) fn with_any<R>(&self, act: impl FnOnce(&mut Tenure) -> R) -> Option<R> {
-        self.lock().as_mut().map(act)
+        lock(&self.tenure).as_mut().map(act)
     }
 
     /// Holds the partition no more; whether it did.
     pub(crate) fn end(&self, timer: &Timer<Moment>) -> bool {
-        let Some(tenure) = self.lock().take() else { return false };
+        let Some(tenure) = lock(&self.tenure).take() else { return false };
         for key in tenure.armed.into_values() {
             // One that fires meanwhile finds no tenure, or asks Redis in vain.
             let _ = timer.cancel(key);
@@ -207,7 +204,7 @@ mod tests {
     #[test]
     fn the_end_of_a_tenure_disarms_its_moments() {
         let (partition, timer) = held();
-        let clock = RedisClock::new();
+        let clock = RedisClock::default();
         let far = Instant::now() + Duration::from_secs(50);
         (0..10).for_each(|n| partition.arm(1000 + n % 5, far, &timer, &clock));
         assert_eq!((partition.armed(), timer.pending()), (5, 5));

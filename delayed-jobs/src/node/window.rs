@@ -7,8 +7,8 @@ use futures_util::StreamExt;
 use redis::aio::PubSub;
 use tokio::sync::mpsc;
 
-use super::shared::{Shared, Wish};
 use super::tenure::Partition;
+use super::{Shared, Wish};
 
 /// Jobs read at once; Redis does nothing else meanwhile.
 const PAGE: usize = 1000;

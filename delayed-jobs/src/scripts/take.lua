@@ -1,8 +1,8 @@
 -- Hands jobs to a consumer, which has to end each of them in time. Whatever was not ended in time comes
 -- first: it is ready again, or dead if its attempts are used up.
 -- ARGV most jobs, ms for which the consumer holds them
--- Returns {jobs that are still ready, jobs without a record, jobs that died, for each job:
---   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}
+-- Returns {jobs that are still ready, jobs without a record, jobs that died, {for each job:
+--   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}}
 local now = math.floor(now_us() / 1000)
 local most = tonumber(ARGV[1])
 local orphans, died = 0, 0
@@ -19,7 +19,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. ':held', '-inf', now, 'L
   redis.call('ZREM', base .. ':held', id)
 end
 local items = redis.call('LPOP', base .. ':ready', most) or {}
-local reply, held, till = { 0, 0, 0 }, {}, text(now + tonumber(ARGV[2]))
+local taken, held, till = {}, {}, text(now + tonumber(ARGV[2]))
 for _, item in ipairs(items) do
   local id, due, fired = string.match(item, '^(%S+) (%S+) (%S+)$')
   local key = base .. ':job:' .. id
@@ -28,12 +28,11 @@ for _, item in ipairs(items) do
     local attempt = (job[1] or 0) + 1
     redis.call('HSET', key, 'attempt', attempt, 'fired', fired)
     held[#held + 1], held[#held + 2] = till, id
-    reply[#reply + 1] = { id, attempt, tonumber(job[2] or 0), job[3], tonumber(due), tonumber(fired),
+    taken[#taken + 1] = { id, attempt, tonumber(job[2] or 0), job[3], tonumber(due), tonumber(fired),
       job[4], job[5] }
   else
     orphans = orphans + 1
   end
 end
 if #held > 0 then redis.call('ZADD', base .. ':held', unpack(held)) end
-reply[1], reply[2], reply[3] = redis.call('LLEN', base .. ':ready'), orphans, died
-return reply
+return { redis.call('LLEN', base .. ':ready'), orphans, died, taken }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
-use redis::{AsyncCommands, FromRedisValue, ScriptInvocation};
+use redis::{Cmd, FromRedisValue, Script, ToRedisArgs};
 
-use super::create::{Creates, spread};
+use super::create::{Lanes, spread};
 use crate::error::StoreError;
 use crate::link::Link;
 use crate::settings::{MOST_PARTITIONS, Settings};
@@ -38,7 +38,7 @@ pub(crate) use script;
 pub struct Store {
     pub(super) settings: Arc<Settings>,
     pub(super) link: Arc<Link>,
-    pub(super) creates: Arc<Creates>,
+    pub(super) lanes: Arc<Lanes>,
     partitions: Arc<AtomicU16>,
     /// Keys lead to the first so many partitions, however many are added.
     pub(super) key_partitions: u16,
@@ -55,7 +55,7 @@ impl Store {
     pub(super) fn new(settings: Settings, link: Link) -> Self {
         let (settings, link) = (Arc::new(settings), Arc::new(link));
         let (partitions, key_partitions) = (Arc::new(AtomicU16::new(1)), 1);
-        Self { settings, link, creates: Arc::new(Creates::new()), partitions, key_partitions }
+        Self { settings, link, lanes: Arc::default(), partitions, key_partitions }
     }
 
     /// The settings it was opened with.
@@ -80,8 +80,7 @@ impl Store {
 
     /// Asks how many partitions there are now; whether they have become more.
     pub(crate) async fn refresh(&self) -> Result<bool, StoreError> {
-        let mut loan = self.link.loan().await?;
-        let noted: Option<u16> = loan.connection.hget(self.noted(), "partitions").await?;
+        let noted: Option<u16> = self.ask(&Cmd::hget(self.noted(), "partitions")).await?;
         Ok(self.learn(noted.unwrap_or(0)))
     }
 
@@ -109,14 +108,34 @@ impl Store {
         &self.link
     }
 
-    /// Runs a script.
-    pub(crate) async fn call<T: FromRedisValue>(
+    /// Carries out a command.
+    pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+        let mut connection = self.link.connection().await?;
+        Ok(command.query_async(&mut connection).await?)
+    }
+
+    /// Runs a script on a partition.
+    pub(super) async fn run<T: FromRedisValue>(
         &self,
-        invocation: &ScriptInvocation<'_>,
+        script: &Script,
+        partition: u16,
+        args: impl ToRedisArgs,
+    ) -> Result<T, StoreError> {
+        Ok(self.timed(script, self.base(partition), args).await?.value)
+    }
+
+    /// Runs a script on what `key` names, and measures how long that takes.
+    pub(super) async fn timed<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        key: String,
+        args: impl ToRedisArgs,
     ) -> Result<Timed<T>, StoreError> {
-        let mut loan = self.link.loan().await?;
+        let mut call = script.key(key);
+        call.arg(args);
+        let mut connection = self.link.connection().await?;
         let sent = Instant::now();
-        let value = invocation.invoke_async(&mut loan.connection).await?;
+        let value = call.invoke_async(&mut connection).await?;
         Ok(Timed { value, sent, received: Instant::now() })
     }
 }

@@ -2,41 +2,27 @@
 //! up to [`MOST`] of them.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use tokio::sync::oneshot;
 
 use super::access::{Store, script};
-use super::steps::parts;
+use super::jobs::parts;
 use crate::error::StoreError;
 use crate::job::{Accepted, JobId, NewJob};
+use crate::settings::lock;
 
 /// Jobs accepted by one script; Redis does nothing else meanwhile.
 const MOST: usize = 128;
 
 type Answer = Result<Accepted, StoreError>;
 
-/// A job and the task that waits for its answer.
-struct Waiting {
-    job: NewJob,
-    answer: oneshot::Sender<Answer>,
-}
+/// A job, and where the task that asks for it waits for the answer.
+type Waiting = (NewJob, oneshot::Sender<Answer>);
 
 /// Requests that wait, for each partition; `None` is for jobs that may go to any one. A lane exists while
 /// a task empties it.
-pub(super) struct Creates {
-    lanes: Mutex<HashMap<Option<u16>, Vec<Waiting>>>,
-}
-
-impl Creates {
-    pub(super) fn new() -> Self {
-        Self { lanes: Mutex::new(HashMap::new()) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Option<u16>, Vec<Waiting>>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub(super) type Lanes = Mutex<HashMap<Option<u16>, Vec<Waiting>>>;
 
 impl Store {
     /// Accepts a job. When this returns, Redis has it.
@@ -47,11 +33,10 @@ impl Store {
     pub async fn create(&self, new: NewJob) -> Result<Accepted, StoreError> {
         let (answer, answered) = oneshot::channel();
         let lane = self.partition_of(&new);
-        let waiting = Waiting { job: new, answer };
         let is_first = {
-            let mut lanes = self.creates.lock();
+            let mut lanes = lock(&self.lanes);
             let is_first = !lanes.contains_key(&lane);
-            lanes.entry(lane).or_default().push(waiting);
+            lanes.entry(lane).or_default().push((new, answer));
             is_first
         };
         if is_first {
@@ -76,13 +61,13 @@ impl Store {
                 calls.push(async move { (places, self.accept(lane, &jobs).await) });
             }
         }
-        let mut answers: Vec<Option<Answer>> = new.iter().map(|_| None).collect();
-        for (places, result) in futures_util::future::join_all(calls).await {
-            for (at, answer) in places.into_iter().zip(result) {
-                answers[at] = Some(answer);
-            }
-        }
-        answers.into_iter().flatten().collect()
+        let called = futures_util::future::join_all(calls).await;
+        let mut answers: Vec<(usize, Answer)> = called
+            .into_iter()
+            .flat_map(|(places, answers)| places.into_iter().zip(answers))
+            .collect();
+        answers.sort_unstable_by_key(|(at, _)| *at);
+        answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
     /// The partition that a job's idempotency key leads to: the same key always leads to the same
@@ -95,7 +80,7 @@ impl Store {
     async fn empty(self, lane: Option<u16>) {
         loop {
             let batch: Vec<Waiting> = {
-                let mut lanes = self.creates.lock();
+                let mut lanes = lock(&self.lanes);
                 let Some(waiting) = lanes.get_mut(&lane).filter(|waiting| !waiting.is_empty())
                 else {
                     lanes.remove(&lane);
@@ -104,8 +89,7 @@ impl Store {
                 let count = waiting.len().min(MOST);
                 waiting.drain(..count).collect()
             };
-            let (jobs, waiting): (Vec<NewJob>, Vec<_>) =
-                batch.into_iter().map(|one| (one.job, one.answer)).unzip();
+            let (jobs, waiting): (Vec<NewJob>, Vec<_>) = batch.into_iter().unzip();
             let answers = self.accept(lane, &jobs).await;
             for (waiting, answer) in waiting.into_iter().zip(answers) {
                 let _ = waiting.send(answer);
@@ -116,17 +100,14 @@ impl Store {
     /// Runs the script; one answer for each job.
     async fn accept(&self, lane: Option<u16>, jobs: &[NewJob]) -> Vec<Answer> {
         let partition = lane.unwrap_or_else(|| fastrand::u16(..self.partitions()));
-        let mut call = script!("create").key(self.base(partition));
-        call.arg(self.settings.window_ms());
-        for job in jobs {
-            let (due, delay) = parts(job.when);
+        let each = jobs.iter().map(|job| {
             let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
-            let once = job.idempotency_key.as_deref().unwrap_or("");
-            call.arg(JobId::random(partition).as_str()).arg(&job.payload).arg(due).arg(delay);
-            call.arg(once).arg(retry.policy());
-        }
-        match self.call::<Vec<(String, String, u64)>>(&call).await {
-            Ok(replies) => replies.value.into_iter().map(answer).collect(),
+            let (id, once) = (JobId::random(partition).to_string(), job.idempotency_key.as_deref());
+            (id, &job.payload, parts(job.when), once.unwrap_or(""), retry.policy())
+        });
+        let args = (self.settings.window_ms(), each.collect::<Vec<_>>());
+        match self.run::<Vec<(String, String, u64)>>(script!("create"), partition, args).await {
+            Ok(replies) => replies.into_iter().map(answer).collect(),
             Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
         }
     }

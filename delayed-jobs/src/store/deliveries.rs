@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redis::{FromRedisValue, ScriptInvocation};
+use redis::{FromRedisValue, Script, ToRedisArgs};
 
 use super::access::{Store, script};
 use crate::error::StoreError;
@@ -111,25 +111,16 @@ impl Store {
         most: usize,
         hold: Duration,
     ) -> Result<Taken, StoreError> {
-        let mut call = script!("take").key(self.base(partition));
-        call.arg(most).arg(millis(hold));
-        let mut reply = self.call::<Vec<redis::Value>>(&call).await?.value;
-        let jobs = reply.split_off(reply.len().min(3));
-        let head = redis::Value::Array(reply);
-        let (left, orphans, died) =
-            redis::from_redis_value(head).map_err(redis::RedisError::from)?;
+        let args = (most, millis(hold));
+        let (left, orphans, died, jobs): (u64, u64, u64, Vec<Fields>) =
+            self.run(script!("take"), partition, args).await?;
         let deliveries = jobs.into_iter().map(delivery).collect::<Result<_, _>>()?;
         Ok(Taken { deliveries, left, orphans, died })
     }
 
     /// Ends jobs; whether each was still held.
     pub(crate) async fn acknowledge(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError> {
-        let of = |partition| {
-            let mut call = script!("ack").key(self.base(partition));
-            call.arg(millis(self.settings().retention));
-            call
-        };
-        self.for_each(receipts, of, false).await
+        self.for_each(receipts, script!("ack"), millis(self.settings().retention), false).await
     }
 
     /// Lets jobs be held for longer; whether each was still held.
@@ -138,12 +129,7 @@ impl Store {
         receipts: &[Receipt],
         hold: Duration,
     ) -> Result<Vec<bool>, StoreError> {
-        let of = |partition| {
-            let mut call = script!("extend").key(self.base(partition));
-            call.arg(millis(hold));
-            call
-        };
-        self.for_each(receipts, of, false).await
+        self.for_each(receipts, script!("extend"), millis(hold), false).await
     }
 
     /// Gives failed jobs back.
@@ -153,13 +139,9 @@ impl Store {
         nack: &Nack,
     ) -> Result<Vec<Failed>, StoreError> {
         let delay = nack.delay.map_or_else(String::new, |delay| millis(delay).to_string());
-        let of = |partition| {
-            let mut call = script!("nack").key(self.base(partition));
-            call.arg(&delay).arg(u8::from(nack.dead)).arg(&nack.reason);
-            call.arg(self.settings().window_ms()).arg(fastrand::u32(..));
-            call
-        };
-        let failed: Vec<i64> = self.for_each(receipts, of, -2).await?;
+        let (window, seed) = (self.settings().window_ms(), fastrand::u32(..));
+        let args = (delay, u8::from(nack.dead), &nack.reason, window, seed);
+        let failed: Vec<i64> = self.for_each(receipts, script!("nack"), args, -2).await?;
         let one = |moment: i64| match moment {
             -1 => Failed::Dead,
             moment => u64::try_from(moment).map_or(Failed::Stale, Failed::Again),
@@ -167,12 +149,13 @@ impl Store {
         Ok(failed.into_iter().map(one).collect())
     }
 
-    /// Runs one script for each partition that the receipts name; `none` answers for those of
-    /// partitions that do not exist.
-    async fn for_each<'a, T: FromRedisValue + Clone>(
+    /// Runs a script for each partition that the receipts name; `none` answers for those of partitions
+    /// that do not exist.
+    async fn for_each<T: FromRedisValue + Clone>(
         &self,
         receipts: &[Receipt],
-        of: impl Fn(u16) -> ScriptInvocation<'a>,
+        script: &Script,
+        args: impl ToRedisArgs,
         none: T,
     ) -> Result<Vec<T>, StoreError> {
         let mut parts: HashMap<u16, Vec<usize>> = HashMap::new();
@@ -180,15 +163,13 @@ impl Store {
             parts.entry(receipt.id.partition()).or_default().push(at);
         }
         let calls = parts.into_iter().map(|(partition, places)| {
-            let mut call = of(partition);
-            for at in &places {
-                call.arg(receipts[*at].id.as_str()).arg(receipts[*at].take);
-            }
-            async move { (places, self.call::<Vec<T>>(&call).await) }
+            let one = |at: &usize| (receipts[*at].id.as_str(), receipts[*at].take);
+            let args = (&args, places.iter().map(one).collect::<Vec<_>>());
+            async move { (places, self.run::<Vec<T>>(script, partition, args).await) }
         });
         let mut answers = vec![none; receipts.len()];
         for (places, result) in join_all(calls).await {
-            for (at, answer) in places.into_iter().zip(result?.value) {
+            for (at, answer) in places.into_iter().zip(result?) {
                 answers[at] = answer;
             }
         }
@@ -196,10 +177,11 @@ impl Store {
     }
 }
 
-fn delivery(value: redis::Value) -> Result<Delivery, StoreError> {
-    type Fields = (String, u32, u32, String, u64, u64, String, Option<String>);
-    let (id, take, spent, policy, due_ms, fired_ms, payload, schedule): Fields =
-        redis::from_redis_value(value).map_err(redis::RedisError::from)?;
+/// A delivery as the script returns it.
+type Fields = (String, u32, u32, String, u64, u64, String, Option<String>);
+
+fn delivery(fields: Fields) -> Result<Delivery, StoreError> {
+    let (id, take, spent, policy, due_ms, fired_ms, payload, schedule) = fields;
     let id: JobId = id.parse().map_err(StoreError::Unfit)?;
     Ok(Delivery {
         receipt: Receipt { id: id.clone(), take },
@@ -211,23 +193,6 @@ fn delivery(value: redis::Value) -> Result<Delivery, StoreError> {
         max_attempts: most_attempts(&policy),
         schedule,
     })
-}
-
-#[cfg(test)]
-impl Delivery {
-    /// One that no store has handed over.
-    pub(crate) fn of(id: JobId, due_ms: u64, fired_ms: u64) -> Self {
-        Self {
-            receipt: Receipt { id: id.clone(), take: 1 },
-            id,
-            payload: String::new(),
-            due_ms,
-            fired_ms,
-            attempt: 1,
-            max_attempts: 10,
-            schedule: None,
-        }
-    }
 }
 
 #[cfg(test)]

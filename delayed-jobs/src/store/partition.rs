@@ -1,5 +1,7 @@
 //! What only the node that has leased a partition asks of it.
 
+use redis::Cmd;
+
 use super::access::{Store, Timed, script};
 use super::schedules::Passed;
 use crate::error::StoreError;
@@ -55,10 +57,11 @@ impl Store {
         partition: u16,
         node: &str,
     ) -> Result<Timed<Acquired>, StoreError> {
-        let mut call = script!("acquire").key(self.base(partition));
-        call.arg(node).arg(self.settings().lease_ms());
-        let timed: Timed<(Option<String>, u64)> = self.call(&call).await?;
-        Ok(timed.map(|(lease, left)| lease.map_or(Acquired::Held(left), Acquired::Granted)))
+        let args = (node, self.settings().lease_ms());
+        let timed = self.timed(script!("acquire"), self.base(partition), args).await?;
+        Ok(timed.map(|(lease, left): (Option<String>, u64)| {
+            lease.map_or(Acquired::Held(left), Acquired::Granted)
+        }))
     }
 
     pub(crate) async fn renew(
@@ -66,16 +69,13 @@ impl Store {
         partition: u16,
         lease: &str,
     ) -> Result<Timed<Renewed>, StoreError> {
-        let mut call = script!("renew").key(self.base(partition));
-        call.arg(lease).arg(self.settings().lease_ms());
-        let timed: Timed<(u8, u64, u64)> = self.call(&call).await?;
-        Ok(timed.map(|(held, notices, now_us)| Renewed { held: held == 1, notices, now_us }))
+        let args = (lease, self.settings().lease_ms());
+        let timed = self.timed(script!("renew"), self.base(partition), args).await?;
+        Ok(timed.map(|(held, notices, now_us)| Renewed { held, notices, now_us }))
     }
 
     pub(crate) async fn release(&self, partition: u16, lease: &str) -> Result<(), StoreError> {
-        let mut call = script!("release").key(self.base(partition));
-        call.arg(lease);
-        self.call::<u8>(&call).await.map(|_| ())
+        self.run::<u8>(script!("release"), partition, lease).await.map(drop)
     }
 
     /// Makes at most `most` due jobs ready for the consumers.
@@ -85,18 +85,15 @@ impl Store {
         lease: &str,
         most: usize,
     ) -> Result<Timed<Fired>, StoreError> {
-        let mut call = script!("fire").key(self.base(partition));
-        call.arg(lease).arg(most).arg(self.ready_channel()).arg(partition);
-        type Schedules = Vec<(String, u64, String)>;
-        type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Schedules>);
-        let timed: Timed<Reply> = self.call(&call).await?;
-        let passed = |(name, at_ms, recurrence)| Passed { name, at_ms, recurrence };
-        Ok(timed.map(|(now, next, lateness, schedules)| match lateness {
+        type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<Passed>>);
+        let args = (lease, most, self.ready_channel(), partition);
+        let timed = self.timed(script!("fire"), self.base(partition), args).await?;
+        Ok(timed.map(|(now, next, lateness, passed): Reply| match lateness {
             Some(lateness_ms) => Fired::Some {
                 now_us: now.unsigned_abs(),
                 next_ms: next.and_then(|next| u64::try_from(next).ok()),
                 lateness_ms,
-                passed: schedules.into_iter().flatten().map(passed).collect(),
+                passed: passed.unwrap_or_default(),
             },
             None => Fired::Fenced,
         }))
@@ -110,34 +107,29 @@ impl Store {
         most: usize,
     ) -> Result<Timed<Loaded>, StoreError> {
         let after = after.map_or_else(|| "-inf".to_owned(), |after| format!("({after}"));
-        let mut call = script!("load").key(self.base(partition));
-        call.arg(after).arg(self.settings().window_ms()).arg(most);
-        let timed: Timed<Vec<u64>> = self.call(&call).await?;
-        match timed.value[..] {
-            [now_us, notices, up_to_ms, more, ref moments @ ..] => {
-                let moments = moments.to_vec();
-                let loaded = Loaded { now_us, notices, up_to_ms, more: more == 1, moments };
-                Ok(timed.map(|_| loaded))
-            }
-            _ => Err(StoreError::Unfit("a script gave half an answer".to_owned())),
-        }
+        let args = (after, self.settings().window_ms(), most);
+        let timed = self.timed(script!("load"), self.base(partition), args).await?;
+        Ok(timed.map(|(now_us, notices, up_to_ms, more, moments)| Loaded {
+            now_us,
+            notices,
+            up_to_ms,
+            more,
+            moments,
+        }))
     }
 
     /// Says that a node is alive; the names of all that are.
     pub(crate) async fn beat(&self, node: &str, said: &str) -> Result<Vec<String>, StoreError> {
-        let mut call = script!("beat").key(self.nodes_base());
-        call.arg(node).arg(said).arg(self.settings().lease_ms());
-        Ok(self.call(&call).await?.value)
+        let args = (node, said, self.settings().lease_ms());
+        Ok(self.timed(script!("beat"), self.nodes_base(), args).await?.value)
     }
 
     /// Takes a node off the list of those that are alive.
     pub(crate) async fn leave(&self, node: &str) -> Result<(), StoreError> {
-        let mut loan = self.link().loan().await?;
         let base = self.nodes_base();
-        let mut both = redis::pipe();
-        both.zrem(format!("{base}:alive"), node).ignore();
-        both.hdel(format!("{base}:said"), node).ignore();
-        both.query_async::<()>(&mut loan.connection).await.map_err(StoreError::from)
+        let _: u64 = self.ask(&Cmd::zrem(format!("{base}:alive"), node)).await?;
+        let _: u64 = self.ask(&Cmd::hdel(format!("{base}:said"), node)).await?;
+        Ok(())
     }
 
     pub(super) fn nodes_base(&self) -> String {

@@ -1,10 +1,11 @@
 //! Recurring jobs: a schedule has exactly one job that is still to come, and makes the next one when its
 //! moment has passed.
 
-use redis::AsyncCommands;
+use redis::Cmd;
 use serde::Serialize;
 
 use super::access::{Store, script};
+use super::lists::List;
 use crate::error::StoreError;
 use crate::job::{JobId, Retry, most_attempts};
 use crate::recurrence::Recurrence;
@@ -39,13 +40,8 @@ pub struct Schedule {
     pub payload: String,
 }
 
-/// A schedule whose moment has passed.
-#[derive(Clone, Debug)]
-pub(crate) struct Passed {
-    pub(crate) name: String,
-    pub(crate) at_ms: u64,
-    pub(crate) recurrence: String,
-}
+/// A schedule whose moment has passed: its name, this moment, and its recurrence.
+pub(crate) type Passed = (String, u64, String);
 
 /// What setting a schedule up has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +74,10 @@ impl Store {
             return Err(StoreError::Unfit(format!("`{}` never comes", new.recurrence)));
         };
         let retry = new.retry.as_ref().unwrap_or(&self.settings.retry);
-        let mut call = script!("schedule").key(self.base(partition));
-        call.arg(&new.name).arg(new.recurrence.to_string()).arg(&new.payload);
-        call.arg(retry.policy()).arg(first).arg(JobId::random(partition).as_str());
-        call.arg(now + self.settings.window_ms());
-        let (word, next): (String, u64) = self.call(&call).await?.value;
+        let (recurrence, policy) = (new.recurrence.to_string(), retry.policy());
+        let (job, window_ends) = (JobId::random(partition), now + self.settings.window_ms());
+        let args = (&new.name, recurrence, &new.payload, policy, first, job.as_str(), window_ends);
+        let (word, next): (String, u64) = self.run(script!("schedule"), partition, args).await?;
         let scheduled = match word.as_str() {
             "created" => Scheduled::Created,
             "changed" => Scheduled::Changed,
@@ -97,9 +92,7 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn unschedule(&self, name: &str) -> Result<(), StoreError> {
-        let mut call = script!("unschedule").key(self.base(self.partition_of_key(name)));
-        call.arg(name);
-        match self.call::<u64>(&call).await?.value {
+        match self.run::<u64>(script!("unschedule"), self.partition_of_key(name), name).await? {
             0 => Err(StoreError::Unknown(name.to_owned())),
             _ => Ok(()),
         }
@@ -112,25 +105,18 @@ impl Store {
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn get_schedule(&self, name: &str) -> Result<Schedule, StoreError> {
         let base = self.base(self.partition_of_key(name));
-        let mut loan = self.link.loan().await?;
-        type Fields = (Option<String>, Option<String>, Option<String>, Option<String>);
-        let fields = ["recurrence", "payload", "policy", "job"];
         let key = format!("{base}:schedule:{name}");
-        let fields: Fields = loan.connection.hmget(key, &fields[..]).await?;
-        let next: Option<u64> = loan.connection.zscore(format!("{base}:schedules"), name).await?;
-        match (fields, next) {
-            ((Some(recurrence), Some(payload), Some(policy), Some(job)), Some(next_ms)) => {
-                Ok(Schedule {
-                    name: name.to_owned(),
-                    recurrence,
-                    next_ms,
-                    job: job.parse().map_err(StoreError::Unfit)?,
-                    max_attempts: most_attempts(&policy),
-                    payload,
-                })
-            }
-            _ => Err(StoreError::Unknown(name.to_owned())),
-        }
+        let fields = Cmd::hmget(key, &["recurrence", "payload", "policy", "job"]);
+        let fields: [Option<String>; 4] = self.ask(&fields).await?;
+        let next: Option<u64> = self.ask(&Cmd::zscore(format!("{base}:schedules"), name)).await?;
+        let ([Some(recurrence), Some(payload), Some(policy), Some(job)], Some(next_ms)) =
+            (fields, next)
+        else {
+            return Err(StoreError::Unknown(name.to_owned()));
+        };
+        let (name, job) = (name.to_owned(), job.parse().map_err(StoreError::Unfit)?);
+        let max_attempts = most_attempts(&policy);
+        Ok(Schedule { name, recurrence, next_ms, job, max_attempts, payload })
     }
 
     /// The names of schedules, at most `limit`, from where another page ended, and where it goes on.
@@ -143,34 +129,31 @@ impl Store {
         from: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<String>, Option<String>), StoreError> {
-        self.members("schedules", from, limit).await
+        self.members(List::Set("schedules"), from, limit).await
     }
 
     /// Makes the next job of a schedule whose moment has passed; ends a schedule that has no further one.
     pub(crate) async fn tick(
         &self,
         partition: u16,
-        passed: &Passed,
+        (name, at_ms, recurrence): &Passed,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let next = match passed.recurrence.parse::<Recurrence>() {
-            Ok(recurrence) => recurrence.next(Some(passed.at_ms), now_ms),
+        let next = match recurrence.parse::<Recurrence>() {
+            Ok(recurrence) => recurrence.next(Some(*at_ms), now_ms),
             Err(error) => {
-                tracing::error!(schedule = passed.name, "ends, because it cannot be read: {error}");
+                tracing::error!(schedule = name, "ends, because it cannot be read: {error}");
                 None
             }
         };
-        let Some(next) = next else { return self.unschedule(&passed.name).await };
-        let mut call = script!("tick").key(self.base(partition));
-        call.arg(&passed.name).arg(passed.at_ms).arg(next);
-        call.arg(JobId::random(partition).as_str()).arg(now_ms + self.settings.window_ms());
-        self.call::<u8>(&call).await.map(drop)
+        let Some(next) = next else { return self.unschedule(name).await };
+        let (job, window_ends) = (JobId::random(partition), now_ms + self.settings.window_ms());
+        let args = (name, at_ms, next, job.as_str(), window_ends);
+        self.run::<u8>(script!("tick"), partition, args).await.map(drop)
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {
-        let mut loan = self.link.loan().await?;
-        let (seconds, micros): (u64, u64) =
-            redis::cmd("TIME").query_async(&mut loan.connection).await?;
+        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
         Ok(seconds * 1000 + micros / 1000)
     }
 }

@@ -1,6 +1,6 @@
 //! What must be true of the server before anything is kept there.
 
-use redis::AsyncCommands;
+use redis::{Cmd, FromRedisValue};
 
 use super::access::{Store, script};
 use crate::error::StoreError;
@@ -13,30 +13,6 @@ const OLDEST: (u32, u32) = (7, 0);
 /// Counts the changes of what the keys hold that nodes of another version could not read. Such nodes refuse
 /// to start; nodes of one layout run side by side, because each names its scripts by their hashes.
 const LAYOUT: u64 = 1;
-
-/// How safe what Redis has accepted is from a crash of Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// Written before it is acknowledged, and on the disk as well.
-    Always,
-    /// Written before it is acknowledged, and on the disk within about a second.
-    EverySecond,
-    /// Gone with the process.
-    None,
-    /// The server does not tell.
-    Unknown,
-}
-
-impl Durability {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::EverySecond => "everysec",
-            Self::None => "none",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 impl Store {
     /// Connects and makes sure that the server and what it keeps fit.
@@ -57,16 +33,9 @@ impl Store {
 
     /// Refuses a server that is too old.
     async fn check_server(&self) -> Result<(), StoreError> {
-        let mut loan = self.link.loan().await?;
         // Asked by a script, this needs no right that the scripts do not need anyway.
-        let version: String = redis::cmd("EVAL")
-            .arg("return redis.REDIS_VERSION or 'before 7.0'")
-            .arg(1)
-            .arg(self.base(0))
-            .query_async(&mut loan.connection)
-            .await?;
-        let version = version.as_str();
-        if is_old(version) {
+        let version: String = self.eval("return redis.REDIS_VERSION or 'before 7.0'").await?;
+        if is_old(&version) {
             let (major, minor) = OLDEST;
             return Err(StoreError::Unfit(format!(
                 "Redis {version} is too old: {major}.{minor} or newer is needed, or any Valkey"
@@ -75,17 +44,19 @@ impl Store {
         Ok(())
     }
 
+    async fn eval<T: FromRedisValue>(&self, script: &str) -> Result<T, StoreError> {
+        self.ask(redis::cmd("EVAL").arg(script).arg(1).arg(self.base(0))).await
+    }
+
     /// Notes layout, window and partitions, or compares the first two with what was noted.
     async fn prepare(&mut self) -> Result<(), StoreError> {
-        let mut loan = self.link.loan().await?;
-        let key = self.noted();
-        let ours = [("layout", LAYOUT), ("window_ms", self.settings.window_ms())];
-        for (name, value) in ours {
-            let mut noted: Option<u64> = loan.connection.hget(&key, name).await?;
+        let key = &self.noted();
+        for (name, value) in [("layout", LAYOUT), ("window_ms", self.settings.window_ms())] {
+            let mut noted: Option<u64> = self.ask(&Cmd::hget(key, name)).await?;
             // Nothing is written if it is there, so a node comes up on a full Redis.
             if noted.is_none() {
-                let _: bool = loan.connection.hset_nx(&key, name, value).await?;
-                noted = loan.connection.hget(&key, name).await?;
+                let _: bool = self.ask(&Cmd::hset_nx(key, name, value)).await?;
+                noted = self.ask(&Cmd::hget(key, name)).await?;
             }
             let noted = noted.unwrap_or_default();
             if noted != value {
@@ -95,7 +66,6 @@ impl Store {
                 )));
             }
         }
-        drop(loan);
         self.key_partitions = self.count_partitions(false).await?;
         Ok(())
     }
@@ -111,9 +81,9 @@ impl Store {
 
     /// Learns how many partitions there are; how many of them keys lead to.
     async fn count_partitions(&self, grow: bool) -> Result<u16, StoreError> {
-        let mut call = script!("partitions").key(self.noted());
-        call.arg(self.settings.partitions).arg(u8::from(grow));
-        let (partitions, key_partitions) = self.call(&call).await?.value;
+        let args = (self.settings.partitions, u8::from(grow));
+        let timed = self.timed(script!("partitions"), self.noted(), args).await?;
+        let (partitions, key_partitions) = timed.value;
         self.learn(partitions);
         Ok(key_partitions)
     }
@@ -124,34 +94,26 @@ impl Store {
     ///
     /// What a request to accept a job would be refused with.
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
-        let mut loan = self.link.loan().await?;
-        let mut empty = redis::cmd("EVAL");
-        empty.arg("#!lua\nreturn 1").arg(1).arg(self.base(0));
-        let _: u64 = empty.query_async(&mut loan.connection).await?;
-        Ok(())
+        self.eval::<u64>("#!lua\nreturn 1").await.map(drop)
     }
 
-    /// Asks the server for its persistence. Managed servers refuse `CONFIG`.
-    pub(crate) async fn durability(&self) -> Result<Durability, StoreError> {
-        let mut loan = self.link.loan().await?;
-        let mut config = async |name: &str| -> Result<String, redis::RedisError> {
-            let pair: Vec<String> =
-                redis::cmd("CONFIG").arg("GET").arg(name).query_async(&mut loan.connection).await?;
+    /// Asks the server for its persistence: `always`, `everysec`, `none`, or `unknown`, because managed
+    /// servers refuse `CONFIG`.
+    pub(crate) async fn durability(&self) -> Result<&'static str, StoreError> {
+        let config = async |name: &str| -> Result<String, StoreError> {
+            let pair: Vec<String> = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
             Ok(pair.into_iter().nth(1).unwrap_or_default())
         };
-        match config("appendonly").await.map_err(StoreError::from) {
+        match config("appendonly").await {
             Ok(answer) if answer == "yes" => {}
-            Ok(_) => return Ok(Durability::None),
+            Ok(_) => return Ok("none"),
             Err(StoreError::Away(error)) if error.code() != Some("ERR") => return Err(error.into()),
             Err(StoreError::Denied(error)) if error.code() != Some("NOPERM") => {
                 return Err(error.into());
             }
-            Err(_) => return Ok(Durability::Unknown),
+            Err(_) => return Ok("unknown"),
         }
-        Ok(match config("appendfsync").await?.as_str() {
-            "always" => Durability::Always,
-            _ => Durability::EverySecond,
-        })
+        Ok(if config("appendfsync").await? == "always" { "always" } else { "everysec" })
     }
 }
 

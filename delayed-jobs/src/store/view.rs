@@ -1,11 +1,11 @@
 //! What people and monitoring want to see.
 
 use futures_util::future::try_join_all;
+use redis::Cmd;
 use serde::{Deserialize, Serialize};
 
 use super::access::{Store, script};
 use crate::error::StoreError;
-use crate::job::Job;
 
 /// Seconds ahead that the overview counts jobs in.
 const SECONDS_AHEAD: usize = 30;
@@ -77,15 +77,6 @@ pub struct PartitionView {
     pub lag_ms: u64,
 }
 
-/// A part of the list of pending jobs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Page {
-    /// Pending jobs, partition by partition, in the order of their deadlines.
-    pub jobs: Vec<Job>,
-    /// Where the list goes on, if it does.
-    pub next: Option<String>,
-}
-
 impl Store {
     /// What everything looks like now.
     ///
@@ -101,18 +92,16 @@ impl Store {
             ahead.iter_mut().zip(of_one).for_each(|(sum, count)| *sum += count);
         }
         let partitions: Vec<PartitionView> = views.into_iter().map(|(view, _)| view).collect();
+        let sum = |of: fn(&PartitionView) -> u64| partitions.iter().map(of).sum();
+        let longest = |of: fn(&PartitionView) -> u64| partitions.iter().map(of).max().unwrap_or(0);
         Ok(Overview {
-            pending: partitions.iter().map(|one| one.pending).sum(),
-            unacknowledged: partitions.iter().map(|one| one.unacknowledged).sum(),
-            unread: partitions.iter().map(|one| one.unread).sum(),
-            unread_ms: partitions.iter().map(|one| one.unread_ms).max().unwrap_or(0),
-            unacknowledged_ms: partitions
-                .iter()
-                .map(|one| one.unacknowledged_ms)
-                .max()
-                .unwrap_or(0),
-            dead: partitions.iter().map(|one| one.dead).sum(),
-            lag_ms: partitions.iter().map(|one| one.lag_ms).max().unwrap_or(0),
+            pending: sum(|one| one.pending),
+            unacknowledged: sum(|one| one.unacknowledged),
+            unread: sum(|one| one.unread),
+            unread_ms: longest(|one| one.unread_ms),
+            unacknowledged_ms: longest(|one| one.unacknowledged_ms),
+            dead: sum(|one| one.dead),
+            lag_ms: longest(|one| one.lag_ms),
             ahead,
             nodes: self.nodes().await?,
             partitions,
@@ -120,18 +109,9 @@ impl Store {
     }
 
     async fn view(&self, partition: u16) -> Result<(PartitionView, Vec<u64>), StoreError> {
-        type Reply = (String, i64, u64, u64, u64, u64, u64, u64, u64);
-        let mut call = script!("overview").key(self.base(partition));
-        call.arg(SECONDS_AHEAD);
-        let reply: Vec<redis::Value> = self.call(&call).await?.value;
-        let ahead = reply.iter().skip(9).filter_map(|value| match value {
-            redis::Value::Int(count) => u64::try_from(*count).ok(),
-            _ => None,
-        });
-        let ahead = ahead.collect();
-        let head = redis::Value::Array(reply.into_iter().take(9).collect());
-        let (lease, left, pending, lag_ms, ready, held, dead, unread_ms, held_ms): Reply =
-            redis::from_redis_value(head).map_err(redis::RedisError::from)?;
+        type Reply = (String, i64, u64, u64, u64, u64, u64, u64, u64, Vec<u64>);
+        let (lease, left, pending, lag_ms, unread, held, dead, unread_ms, held_ms, ahead): Reply =
+            self.run(script!("overview"), partition, SECONDS_AHEAD).await?;
         let (token, node) = lease.split_once('@').unwrap_or(("0", ""));
         let view = PartitionView {
             partition,
@@ -139,8 +119,8 @@ impl Store {
             token: token.parse().unwrap_or(0),
             lease_left_ms: u64::try_from(left).unwrap_or(0),
             pending,
-            unacknowledged: ready + held,
-            unread: ready,
+            unacknowledged: unread + held,
+            unread,
             unread_ms,
             unacknowledged_ms: unread_ms.max(held_ms),
             dead,
@@ -150,10 +130,7 @@ impl Store {
     }
 
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {
-        let mut loan = self.link().loan().await?;
-        let key = format!("{}:said", self.nodes_base());
-        let said: Vec<String> =
-            redis::cmd("HVALS").arg(key).query_async(&mut loan.connection).await?;
+        let said: Vec<String> = self.ask(&Cmd::hvals(self.nodes_base() + ":said")).await?;
         let mut nodes: Vec<NodeView> =
             said.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));

@@ -12,9 +12,8 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn cancel(&self, id: &JobId) -> Result<Found, StoreError> {
-        let mut call = script!("cancel").key(self.base(id.partition()));
-        call.arg(id.as_str()).arg(millis(self.settings.retention));
-        found(id, self.call(&call).await?.value)
+        let args = (id.as_str(), millis(self.settings.retention));
+        found(id, self.run(script!("cancel"), id.partition(), args).await?)
     }
 
     /// Moves the deadline of a pending job. With an idempotency key a repetition moves it only once.
@@ -28,11 +27,9 @@ impl Store {
         when: When,
         idempotency_key: Option<&str>,
     ) -> Result<Found, StoreError> {
-        let (due, delay) = parts(when);
-        let mut call = script!("reschedule").key(self.base(id.partition()));
-        call.arg(id.as_str()).arg(due).arg(delay).arg(idempotency_key.unwrap_or(""));
-        call.arg(self.settings.window_ms());
-        found(id, self.call(&call).await?.value)
+        let key = idempotency_key.unwrap_or("");
+        let args = (id.as_str(), parts(when), key, self.settings.window_ms());
+        found(id, self.run(script!("reschedule"), id.partition(), args).await?)
     }
 
     /// Looks a job up.
@@ -41,21 +38,11 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn get(&self, id: &JobId) -> Result<Job, StoreError> {
-        let mut call = script!("get").key(self.base(id.partition()));
-        call.arg(id.as_str());
-        type Fields = (
-            Option<String>,
-            Option<u64>,
-            Option<u64>,
-            Option<u64>,
-            Option<u32>,
-            Option<u32>,
-            Option<String>,
-            Option<String>,
-            Option<String>,
-        );
+        type Text = Option<String>;
+        type Number = Option<u64>;
+        type Fields = (Text, Number, Number, Number, Option<u32>, Option<u32>, Text, Text, Text);
         let (state, due, created, fired_ms, attempt, spent, policy, reason, payload): Fields =
-            self.call(&call).await?.value;
+            self.run(script!("get"), id.partition(), id.as_str()).await?;
         let state = state.as_deref().and_then(State::parse);
         let (Some(state), Some(due_ms), Some(created_ms)) = (state, due, created) else {
             return Err(StoreError::Unknown(id.to_string()));
@@ -75,10 +62,8 @@ impl Store {
 }
 
 fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found, StoreError> {
-    match State::parse(&state) {
-        Some(state) => Ok(Found { state, due_ms }),
-        None => Err(StoreError::Unknown(id.to_string())),
-    }
+    let state = State::parse(&state).ok_or_else(|| StoreError::Unknown(id.to_string()))?;
+    Ok(Found { state, due_ms })
 }
 
 /// The two arguments of a script that say when: one of them is empty.
