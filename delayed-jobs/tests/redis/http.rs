@@ -1,120 +1,188 @@
 //! The interface: answers, refusals, and that its description is complete.
 
 use delayed_jobs::{Client, ClientError, State, When};
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{MS, collect, consumer, node, now_ms, redis, settings, until};
-
-pub(crate) async fn ask(method: &str, url: &str, body: &str) -> (u16, Value) {
-    let method = Method::from_bytes(method.as_bytes()).unwrap();
-    // A client per runtime: connections end with the runtime that made them.
-    let answer = reqwest::Client::new().request(method, url).body(body.to_owned());
-    let answer = answer.send().await.unwrap();
-    let status = answer.status().as_u16();
-    let text = answer.text().await.unwrap();
-    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
-}
+use crate::support::{HOUR, MS, Scene, now_ms, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_lives_its_life_over_http() {
-    let redis = redis().await;
-    let settings = settings(&redis);
-    let (one, two) = (node(&settings).await, node(&settings).await);
-    let jobs = format!("{}/v1/jobs", one.address());
+    let scene = Scene::new().await;
+    let (one, two) = (scene.node().await, scene.node().await);
     let body = json!({ "payload": { "to": "x" }, "delay": "1m", "idempotency_key": "k" });
-    let (status, made) = ask("POST", &jobs, &body.to_string()).await;
+    let (status, made) = one.ask("POST", "/v1/jobs", &body).await;
     assert_eq!((status, &made["repeated"]), (201, &json!(false)), "{made}");
-    let (status, again) = ask("POST", &jobs, &body.to_string()).await;
+    let (status, again) = one.ask("POST", "/v1/jobs", &body).await;
     assert_eq!((status, &again["repeated"], &again["id"]), (200, &json!(true), &made["id"]));
 
     // The other node does the rest.
-    let jobs = format!("{}/v1/jobs", two.address());
-    let job = format!("{jobs}/{}", made["id"].as_str().unwrap());
-    let (status, read) = ask("GET", &job, "").await;
-    assert_eq!((status, &read["payload"]), (200, &json!({ "to": "x" })));
-    let (status, list) = ask("GET", &format!("{jobs}?limit=5"), "").await;
-    assert_eq!((status, &list["jobs"], &list["next"]), (200, &json!([read]), &Value::Null));
-    let due = now_ms() + 50_000;
-    let (status, moved) = ask("PATCH", &job, &json!({ "due_ms": due }).to_string()).await;
-    assert_eq!((status, &moved["due_ms"]), (200, &json!(due)), "{moved}");
+    let read = two.job(&made["id"]).await;
+    assert_eq!((&read["payload"], &read["state"]), (&json!({ "to": "x" }), &json!("pending")));
+    let ms = |field: &str| read[field].as_u64().unwrap();
+    assert_eq!((ms("due_ms") - ms("created_ms"), &read["due_ms"]), (60_000, &made["due_ms"]));
+    let list = two.get("/v1/jobs?limit=5").await;
+    assert_eq!(list, json!({ "jobs": [read], "next": null }));
+    let (job, due) = (format!("/v1/jobs/{}", made["id"].as_str().unwrap()), now_ms() + 50_000);
     for _ in 0..2 {
-        let (status, ended) = ask("DELETE", &job, "").await;
-        assert_eq!((status, &ended["state"]), (200, &json!("cancelled")));
+        let (status, moved) = two.ask("PATCH", &job, json!({ "due_ms": due })).await;
+        assert_eq!((status, &moved["due_ms"]), (200, &json!(due)), "{moved}");
     }
-    let (status, late) = ask("PATCH", &job, &json!({ "delay_ms": 5 }).to_string()).await;
+    for _ in 0..2 {
+        let (status, ended) = two.ask("DELETE", &job, "").await;
+        assert_eq!((status, &ended["state"]), (200, &json!("cancelled")));
+        assert_eq!(ended["due_ms"], due);
+    }
+    let (status, late) = two.ask("PATCH", &job, json!({ "delay_ms": 5 })).await;
     assert_eq!((status, &late["error"]["code"]), (409, &json!("conflict")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_time_is_given_in_one_of_four_ways() {
+    let scene = Scene::new().await;
+    let node = scene.node().await;
+    for (way, delay) in [
+        (json!({ "delay_ms": 1500 }), Some(1_500)),
+        (json!({ "delay": "2h 5m" }), Some(7_500_000)),
+        (json!({ "due_ms": 2_000_000_000_001_u64 }), None),
+        (json!({ "due": "2033-05-18T03:33:20.0005Z" }), None),
+    ] {
+        let job = node.job(&node.post("/v1/jobs", way).await["id"]).await;
+        let (due, created) = (&job["due_ms"], job["created_ms"].as_u64().unwrap());
+        // Parts of a millisecond count as one.
+        assert_eq!(*due, delay.map_or(2_000_000_000_001, |delay| created + delay));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_input_is_refused_with_a_reason() {
-    let redis = redis().await;
-    let node = node(&settings(&redis)).await;
-    let jobs = format!("{}/v1/jobs", node.address());
+    let scene = Scene::new().await;
+    let node = scene.node().await;
     let big = json!({ "payload": "x".repeat(65 * 1024), "delay_ms": 1 }).to_string();
     let huge = json!({ "payload": "x".repeat(300 * 1024), "delay_ms": 1 }).to_string();
-    let cases = [
-        ("POST", "", "", 400, "body"),
-        ("POST", "", "{", 400, "EOF"),
-        ("POST", "", "[1]", 400, "body"),
-        ("POST", "", "{}", 400, "exactly one"),
-        ("POST", "", r#"{"delay_ms": -1}"#, 400, "-1"),
-        ("POST", "", r#"{"delay_ms": 1.5}"#, 400, "1.5"),
-        ("POST", "", r#"{"delay_ms": 1, "dely": 2}"#, 400, "dely"),
-        ("POST", "", r#"{"delay": "soon"}"#, 400, "like 1500ms"),
-        ("POST", "", r#"{"due": "31.1.2030"}"#, 400, "2030-01-31T12:00:00Z"),
-        ("POST", "", r#"{"delay_ms": 1, "idempotency_key": ""}"#, 400, "1 to 200"),
-        ("POST", "", &big, 413, "at most 65536"),
-        ("POST", "", &huge, 413, ""),
-        ("GET", "/7", "", 400, "is not the id"),
-        ("GET", "/1-0000000000000000", "", 404, "no job"),
-        ("DELETE", "/1-0000000000000000", "", 404, "no job"),
-        ("PATCH", "/1-0000000000000000", "{}", 400, "exactly one"),
-        ("PATCH", "/1-0000000000000000", r#"{"delay_ms":1}"#, 404, "no job"),
-        ("GET", "?limit=0", "", 400, "1 to 1000"),
-        ("GET", "?limit=many", "", 400, "limit"),
-        ("GET", "?from=here", "", 400, "end of a page"),
-        ("GET", "?size=1", "", 400, "size"),
-        ("PUT", "", "", 405, "openapi.json"),
-        ("GET", "/1/2", "", 404, "openapi.json"),
-    ];
-    for (method, path, body, status, hint) in cases {
-        let (got, answer) = ask(method, &format!("{jobs}{path}"), body).await;
+    let long_key = json!({ "delay_ms": 1, "idempotency_key": "x".repeat(201) }).to_string();
+    let (jobs, none, gone) =
+        ("/v1/jobs", "/v1/jobs/1-0000000000000000", "/v1/jobs/9-0000000000000000");
+    let (ack, tea) = ("/v1/deliveries/ack", "/v1/schedules/tea");
+    for (method, path, body, status, hint) in [
+        ("POST", jobs, "", 400, "body"),
+        ("POST", jobs, "{", 400, "EOF"),
+        ("POST", jobs, "[1]", 400, "body"),
+        ("POST", jobs, "{}", 400, "exactly one"),
+        ("POST", jobs, r#"{"delay_ms": 1, "due_ms": 1}"#, 400, "exactly one"),
+        ("POST", jobs, r#"{"delay_ms": -1}"#, 400, "-1"),
+        ("POST", jobs, r#"{"delay_ms": 1.5}"#, 400, "1.5"),
+        ("POST", jobs, r#"{"delay_ms": 1, "dely": 2}"#, 400, "dely"),
+        ("POST", jobs, r#"{"delay": "soon"}"#, 400, "like 1500ms"),
+        ("POST", jobs, r#"{"due": "31.1.2030"}"#, 400, "2030-01-31T12:00:00Z"),
+        ("POST", jobs, r#"{"delay_ms": 18446744073709551615}"#, 400, "ten years"),
+        ("POST", jobs, r#"{"due_ms": 1763772000000000}"#, 400, "in milliseconds?"),
+        ("POST", jobs, r#"{"delay_ms": 1, "idempotency_key": ""}"#, 400, "1 to 200"),
+        ("POST", jobs, &long_key, 400, "1 to 200"),
+        ("POST", jobs, &big, 413, "at most 65536"),
+        ("POST", jobs, &huge, 413, ""),
+        ("POST", jobs, r#"{"delay_ms": 1, "max_attempts": 0}"#, 400, "1 or more"),
+        (
+            "POST",
+            jobs,
+            r#"{"delay_ms": 1, "backoff": {"kind": "linear", "delay": "1s"}}"#,
+            400,
+            "linear",
+        ),
+        (
+            "POST",
+            jobs,
+            r#"{"delay_ms": 1, "backoff": {"kind": "fixed", "delay": "x"}}"#,
+            400,
+            "backoff.delay",
+        ),
+        (
+            "POST",
+            jobs,
+            r#"{"delay_ms": 1, "backoff": {"kind": "fixed", "delay": "1s", "jitter": 2}}"#,
+            400,
+            "jitter of 0 to 1",
+        ),
+        (
+            "POST",
+            "/v1/jobs/batch",
+            r#"{"jobs": [{"delay_ms": 1}, {"delay": "soon"}]}"#,
+            400,
+            "jobs[1]: delay: not a duration",
+        ),
+        ("GET", "/v1/jobs/7", "", 400, "is not the id"),
+        ("GET", none, "", 404, "no job"),
+        ("GET", gone, "", 404, "no job"),
+        ("DELETE", none, "", 404, "no job"),
+        ("PATCH", none, "{}", 400, "exactly one"),
+        ("PATCH", none, r#"{"delay_ms":1}"#, 404, "no job"),
+        ("GET", "/v1/jobs?limit=0", "", 400, "1 to 1000"),
+        ("GET", "/v1/jobs?limit=many", "", 400, "limit"),
+        ("GET", "/v1/jobs?from=here", "", 400, "end of a page"),
+        ("GET", "/v1/jobs?size=1", "", 400, "size"),
+        ("GET", "/v1/jobs?state=done", "", 400, "no list of done"),
+        ("GET", "/v1/jobs?state=x", "", 400, "state"),
+        ("GET", "/v1/jobs?key=a&state=dead", "", 400, "alone"),
+        ("PUT", jobs, "", 405, "openapi.json"),
+        ("GET", "/v1/jobs/1/2", "", 404, "openapi.json"),
+        ("POST", "/v1/deliveries?max=0", "", 400, "1 to 1000"),
+        ("POST", "/v1/deliveries?wait=2h", "", 400, "at most 60s"),
+        ("POST", "/v1/deliveries?wait=soon", "", 400, "wait: not a duration"),
+        ("POST", "/v1/deliveries?hold=0s", "", 400, "at most 24h"),
+        ("POST", "/v1/deliveries?most=1", "", 400, "most"),
+        ("POST", ack, "", 400, "body"),
+        ("POST", ack, r#"{"receipts": []}"#, 400, "1 to 1000"),
+        ("POST", ack, r#"{"receipts": ["7"]}"#, 400, "not a receipt"),
+        ("POST", "/v1/deliveries/nack", r#"{"receipts": ["7"], "retry": 1}"#, 400, "retry"),
+        ("POST", "/v1/deliveries/extend", r#"{"receipts": ["7"]}"#, 400, "hold"),
+        ("POST", "/v1/dead/requeue", "{}", 400, "either ids"),
+        ("POST", "/v1/dead/purge", r#"{"ids": ["x"]}"#, 400, "is not the id"),
+        ("PUT", "/v1/schedules/a%20b", r#"{"every": "1s"}"#, 400, "letters, digits"),
+        ("PUT", tea, "{}", 400, "either every, or cron"),
+        ("PUT", tea, r#"{"every": "1s", "cron": "* * * * *"}"#, 400, "either every, or cron"),
+        ("PUT", tea, r#"{"every": "1s", "timezone": "UTC"}"#, 400, "either every, or cron"),
+        ("PUT", tea, r#"{"every": "1ms"}"#, 400, "100 ms or more"),
+        ("PUT", tea, r#"{"every": "often"}"#, 400, "every: not a duration"),
+        ("PUT", tea, r#"{"cron": "* * *"}"#, 400, "such as `0 9"),
+        ("PUT", tea, r#"{"cron": "0 0 30 2 *"}"#, 400, "never comes"),
+        ("PUT", tea, r#"{"cron": "* * * * *", "timezone": "Mars"}"#, 400, "Europe/Berlin"),
+        ("PUT", tea, r#"{"every": "1s", "max_attempts": 0}"#, 400, "1 or more"),
+        ("PUT", tea, r#"{"every": "1s", "until": 3}"#, 400, "until"),
+    ] {
+        let (got, answer) = node.ask(method, path, body).await;
         let reason = answer["error"]["reason"].as_str().unwrap_or("none");
         assert_eq!(got, status, "{method} {path} {body:.80}: {answer}");
         assert!(reason.contains(hint), "{method} {path} {body:.80}: {reason}");
     }
-    let (_, overview) = ask("GET", &format!("{}/v1/overview", node.address()), "").await;
-    assert_eq!(overview["pending"], 0, "nothing of this was accepted");
+    let body = r#"{"delay_ms": 60000, "idempotency_key": "a"}"#;
+    let with_key = |key: &str| {
+        let request = reqwest::Client::new().post(format!("{}{jobs}", node.address())).body(body);
+        request.header("idempotency-key", key).send()
+    };
+    assert_eq!(with_key("b").await.unwrap().status(), 400, "header and body must agree");
+    assert_eq!(node.get("/v1/overview").await["pending"], 0, "nothing of this was accepted");
+    assert_eq!(with_key("a").await.unwrap().status(), 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_does_the_same() {
-    let redis = redis().await;
-    let settings = settings(&redis);
-    let node = node(&settings).await;
+    let scene = Scene::new().await;
+    let node = scene.node().await;
     // The first address does not answer.
     let nodes = vec!["http://127.0.0.1:1".to_owned(), node.address().to_owned()];
     let client = Client::new(nodes, 5_000 * MS).unwrap();
-    let made = client.create(json!([1, "two"]), When::After(60_000 * MS), Some("k")).await.unwrap();
-    assert!(
-        client
-            .create(json!([1, "two"]), When::After(60_000 * MS), Some("k"))
-            .await
-            .unwrap()
-            .repeated
-    );
-    let reused = client.create(json!(3), When::After(60_000 * MS), Some("k")).await.unwrap_err();
+    let create = |payload: Value| client.create(payload, When::After(HOUR), Some("k"));
+    let made = create(json!([1, "two"])).await.unwrap();
+    assert!(create(json!([1, "two"])).await.unwrap().repeated);
+    let reused = create(json!(3)).await.unwrap_err();
     assert!(matches!(reused, ClientError::Refused { status: 409, .. }), "{reused}");
     assert_eq!(client.get(&made.id).await.unwrap().payload, json!([1, "two"]));
     assert_eq!(client.list(None, 10).await.unwrap().jobs.len(), 1);
     client.reschedule(&made.id, When::After(20 * MS)).await.unwrap();
     let ids = [made.id];
-    let got = collect(&mut consumer(&settings).await, &ids, 5_000 * MS).await;
-    assert_eq!(got[&ids[0]][0].payload, r#"[1,"two"]"#);
+    assert_eq!(scene.collect(&ids).await[&ids[0]][0].payload, r#"[1,"two"]"#);
     assert!(client.cancel(&ids[0]).await.unwrap_err().is_too_late());
     assert_eq!(client.get(&ids[0]).await.unwrap().state, State::Done);
-    until("the node has told of itself", 5_000 * MS, || async {
+    until("the node has told of itself", async || {
         client.overview().await.unwrap().nodes.iter().any(|one| one.address == node.address())
     })
     .await;
@@ -122,21 +190,16 @@ async fn the_client_does_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_description_names_every_route_and_its_answers() {
-    let redis = redis().await;
-    let node = node(&settings(&redis)).await;
-    let (status, text) = ask("GET", &format!("{}/openapi.json", node.address()), "").await;
-    assert_eq!((status, &text["openapi"]), (200, &json!("3.1.0")));
+    let scene = Scene::new().await;
+    let node = scene.node().await;
+    let text = node.get("/openapi.json").await;
+    assert_eq!(text["openapi"], "3.1.0");
     let paths = text["paths"].as_object().unwrap();
     assert_eq!(paths.len(), 17);
-    let all = ["get", "put", "post", "delete", "patch"];
     for (path, methods) in paths {
-        let url = format!(
-            "{}{}",
-            node.address(),
-            path.replace("{id}", "1-00000000000000aa").replace("{name}", "nightly")
-        );
-        for method in all {
-            let (status, _) = ask(&method.to_uppercase(), &url, "").await;
+        let url = path.replace("{id}", "1-00000000000000aa").replace("{name}", "nightly");
+        for method in ["get", "put", "post", "delete", "patch"] {
+            let (status, _) = node.ask(&method.to_uppercase(), &url, "").await;
             match methods.get(method) {
                 None => assert_eq!(status, 405, "{method} {path} is not described"),
                 Some(described) => {
@@ -152,33 +215,5 @@ async fn the_description_names_every_route_and_its_answers() {
         text.split("#/components/schemas/").skip(1).map(|rest| rest.split('"').next().unwrap())
     {
         assert!(text.contains(&format!("\"{name}\":{{")), "{name}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn health_and_metrics_tell_what_is() {
-    let redis = redis().await;
-    let settings = settings(&redis);
-    let node = node(&settings).await;
-    let client = Client::new(vec![node.address().to_owned()], 5_000 * MS).unwrap();
-    let made = client.create(Value::Null, When::After(5 * MS), None).await.unwrap();
-    collect(&mut consumer(&settings).await, &[made.id], 5_000 * MS).await;
-    let (status, health) = ask("GET", &format!("{}/healthz", node.address()), "").await;
-    assert_eq!((status, &health["redis"]), (200, &json!("up")));
-    assert_eq!(
-        (&health["append_only_file"], &health["partitions"]),
-        (&json!("everysec"), &json!(4))
-    );
-    let (_, text) = ask("GET", &format!("{}/metrics", node.address()), "").await;
-    let text = text.as_str().unwrap();
-    for line in [
-        "delayed_jobs_accepted_total 1",
-        "delayed_jobs_fired_total 1",
-        "delayed_jobs_partitions 4",
-        "delayed_jobs_redis_up 1",
-        "delayed_jobs_lateness_seconds_count 1",
-        "# EOF",
-    ] {
-        assert!(text.lines().any(|one| one == line), "{line} is not in {text}");
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! * `store` - the steps; `node` - firing, leases, consumers; `http` - the interface
 //! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail; `schedules` - recurring jobs
-//! * `scenario` - what another library documents, through HTTP
 //! * `failures` - processes that are killed, paused and cut off; `proxy` - what cuts them off
 //! * `servers` - TLS, users, Sentinel, cluster, a full Redis, settings
 //! * `operators` - tokens, limits, metrics, the log
@@ -17,7 +16,6 @@ mod node;
 mod operators;
 mod page;
 mod proxy;
-mod scenario;
 mod schedules;
 mod servers;
 mod store;

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use delayed_jobs::Store;
-
-use crate::support::{MS, job, node, redis, settings, shared_by};
+use crate::support::{HOUR, MS, Scene, job};
 
 fn browser() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
@@ -44,16 +42,14 @@ async fn the_page_shows_jobs_ahead_nodes_and_partitions() {
         eprintln!("SKIPPED: the page was not looked at, there is no `chromium` (or set CHROMIUM)");
         return;
     };
-    let mut redis = redis().await;
-    let settings = settings(&redis);
-    let store = Store::open(settings.clone()).await.unwrap();
-    let node = node(&settings).await;
-    shared_by(&store, 1).await;
+    let mut scene = Scene::new().await;
+    let node = scene.node().await;
+    scene.shared_by(1).await;
     for _ in 0..1_234 {
-        store.create(job("x", 3_600_000 * MS)).await.unwrap();
+        scene.create(job("x", HOUR)).await;
     }
     for second in 20..28 {
-        store.create(job("x", second * 1_000 * MS)).await.unwrap();
+        scene.create(job("x", second * 1_000 * MS)).await;
     }
     tokio::time::sleep(400 * MS).await;
     let page = look(&browser, node.address(), &["--dump-dom"]).await;
@@ -65,17 +61,15 @@ async fn the_page_shows_jobs_ahead_nodes_and_partitions() {
     assert!(page.matches("<title>1 within second").count() >= 7, "{page}");
     assert!(page.contains(node.address()) && page.matches(" ms</td>").count() >= 8);
 
-    let ids = store.list(None, 1000).await.unwrap().jobs;
+    let ids = scene.store.list(None, 1000).await.unwrap().jobs;
     assert!(page.contains(ids[0].id.as_str()) && page.contains("<button>fire now</button>"));
     assert_eq!(text_of(&page, "unconsumed"), "");
-    for _ in 0..4 {
-        store.create(job("x", MS)).await.unwrap();
-    }
+    scene.fill(4, MS).await;
     tokio::time::sleep(10_500 * MS).await;
     let page = look(&browser, node.address(), &["--dump-dom"]).await;
     assert!(text_of(&page, "unconsumed").starts_with("Nobody consumes: 4 fired jobs"), "{page}");
 
-    redis.kill().await.unwrap();
+    scene.redis.kill().await.unwrap();
     let page = look(&browser, node.address(), &["--dump-dom"]).await;
     assert!(text_of(&page, "trouble").starts_with("No news: Redis is away"), "{page}");
 }

@@ -1,60 +1,29 @@
 //! Redis as people run it: with TLS, users, Sentinel, as a cluster, full, with settings from a file.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use delayed_jobs::local::{NodeProcess, RedisGroup, RedisProcess};
-use delayed_jobs::{Client, Settings, Store, StoreError, When};
-use serde_json::{Value, json};
+use delayed_jobs::local::{RedisGroup, RedisProcess};
+use delayed_jobs::{Settings, Store, StoreError, When};
+use serde_json::json;
 
 use crate::support::{
-    MS, collect, consumer, fill, job, node, redis, settings, settings_of, shared_by, until,
+    Api, HOUR, MS, PROGRAM, Scene, collect, consumer, fill, job, node, say, settings_of, until,
 };
 
 /// Rights that the README documents.
 const RIGHTS: &str = "~jobs:* &jobs:* +@read +@write +@pubsub +@scripting +@connection -@dangerous \
                       +time +config|get +role +cluster|slots";
 
-pub(crate) async fn say(
-    redis: &RedisProcess,
-    words: &str,
-) -> Result<redis::Value, redis::RedisError> {
-    let client = redis::Client::open(redis.url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await?;
-    let mut words = words.split_whitespace();
-    let mut command = redis::cmd(words.next().unwrap());
-    for word in words {
-        command.arg(word);
-    }
-    command.query_async(&mut connection).await
-}
-
-async fn ask(node: &NodeProcess, method: reqwest::Method, path: &str, body: &str) -> (u16, Value) {
-    let request = reqwest::Client::new().request(method, format!("{}{path}", node.address()));
-    let answer = request.body(body.to_owned()).send().await.unwrap();
-    let status = answer.status().as_u16();
-    (status, answer.json().await.unwrap_or_default())
-}
-
-async fn health(node: &NodeProcess) -> (u16, String) {
-    let (status, body) = ask(node, reqwest::Method::GET, "/healthz", "").await;
-    (status, body["redis"].as_str().unwrap_or("none").to_owned())
-}
-
-async fn create(node: &NodeProcess) -> (u16, Value) {
-    ask(node, reqwest::Method::POST, "/v1/jobs", r#"{"payload": "x", "delay": "1h"}"#).await
-}
-
 /// Makes jobs over HTTP and takes them.
-async fn works(settings: &Settings, node: &NodeProcess) {
-    let client = Client::new(vec![node.address().to_owned()], 15_000 * MS).unwrap();
+async fn works(settings: &Settings, node: &Api) {
+    let client = node.client();
     let mut ids = Vec::new();
     for n in 0..50 {
         let made = client.create(json!(n), When::After(50 * MS), Some(&format!("k{n}"))).await;
         ids.push(made.unwrap().id);
     }
-    collect(&mut consumer(settings).await, &ids, 15_000 * MS).await;
+    collect(&mut consumer(settings).await, &ids, 20_000 * MS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +43,7 @@ async fn tls_with_an_own_authority_and_a_client_certificate_works() {
         std::fs::write(file(&format!("{name}.pem")), signed.pem()).unwrap();
         std::fs::write(file(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
-    let plain = redis().await;
+    let plain = RedisProcess::start(&[]).await.unwrap();
     let path = |name: &str| file(name).display().to_string();
     let port = plain.port() + 1;
     for (name, value) in [
@@ -83,7 +52,7 @@ async fn tls_with_an_own_authority_and_a_client_certificate_works() {
         ("tls-ca-cert-file", path("ca.pem")),
         ("tls-port", port.to_string()),
     ] {
-        say(&plain, &format!("CONFIG SET {name} {value}")).await.unwrap();
+        let _: () = say(&plain, &format!("CONFIG SET {name} {value}")).await;
     }
     let mut settings = settings_of(format!("rediss://127.0.0.1:{port}"));
     let refused = Store::open(settings.clone()).await.unwrap_err();
@@ -102,81 +71,75 @@ async fn a_user_with_the_documented_rights_is_enough_and_less_is_said() {
     let documented = readme.split_whitespace().collect::<Vec<_>>().join(" ");
     let rights = RIGHTS.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(documented.contains(&rights), "the README has other rights");
-    let redis = redis().await;
-    say(&redis, &format!("ACL SETUSER worker on >0123 {RIGHTS}")).await.unwrap();
+    let scene = Scene::new().await;
+    let acl =
+        async |words: &str| say::<()>(&scene.redis, &format!("ACL SETUSER worker {words}")).await;
+    acl(&format!("on >0123 {RIGHTS}")).await;
     let password = tempfile::NamedTempFile::new().unwrap();
-    writeln!(&password, "wrong").unwrap();
+    std::fs::write(password.path(), "wrong\n").unwrap();
     let settings = Settings {
         redis_user: Some("worker".to_owned()),
         redis_password_file: Some(password.path().to_owned()),
-        ..settings(&redis)
+        ..scene.settings.clone()
     };
     let refused = Store::open(settings.clone()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Denied(_)), "{refused}");
     std::fs::write(password.path(), "0123\n").unwrap();
     let node = node(&settings).await;
     works(&settings, &node).await;
-    assert_eq!(health(&node).await, (200, "up".to_owned()));
+    assert_eq!(node.health().await, (200, json!("up")));
     Store::open(settings.clone()).await.unwrap().overview().await.unwrap();
 
     // A right that only a command within the script needs.
-    say(&redis, "ACL SETUSER worker -hset").await.unwrap();
-    let (status, body) = create(&node).await;
-    assert_eq!((status, &body["error"]["code"]), (503, &json!("redis_denied")), "{body}");
-    say(&redis, "ACL SETUSER worker +hset -eval").await.unwrap();
-    assert_eq!(health(&node).await, (503, "denied".to_owned()));
+    acl("-hset").await;
+    assert_eq!(node.creates().await, (503, json!("redis_denied")));
+    acl("+hset -eval").await;
+    assert_eq!(node.health().await, (503, json!("denied")));
 
     // A new password is taken from the file, without a restart.
-    say(&redis, "ACL SETUSER worker +eval resetpass >4567").await.unwrap();
-    say(&redis, "CLIENT KILL USER worker").await.unwrap();
-    until("the old password is refused", 5_000 * MS, || async {
-        health(&node).await == (503, "denied".to_owned())
-    })
-    .await;
+    acl("+eval resetpass >4567").await;
+    let _: u64 = say(&scene.redis, "CLIENT KILL USER worker").await;
+    until("the old password is refused", async || node.health().await == (503, json!("denied")))
+        .await;
     std::fs::write(password.path(), "4567").unwrap();
-    until("the new one is taken", 5_000 * MS, || async { create(&node).await.0 == 201 }).await;
+    until("the new one is taken", async || node.creates().await.0 == 201).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_accepts_nothing_and_still_fires_and_ends_jobs() {
-    let redis = redis().await;
-    let settings = settings(&redis);
-    let store = Store::open(settings.clone()).await.unwrap();
-    let node = node(&settings).await;
-    shared_by(&store, 1).await;
-    let ids = fill(&store, 40, 1_000 * MS).await;
-    let moved = store.create(job("x", 3_600_000 * MS)).await.unwrap().id;
-    say(&redis, "CONFIG SET maxmemory 1").await.unwrap();
-    let (status, body) = create(&node).await;
-    assert_eq!((status, &body["error"]["code"]), (503, &json!("redis_full")), "{body}");
-    assert_eq!(health(&node).await, (503, "full".to_owned()));
-    assert!(matches!(store.create(job("x", MS)).await, Err(StoreError::Full(_))));
-    collect(&mut consumer(&settings).await, &ids, 10_000 * MS).await;
-    store.reschedule(&moved, When::After(MS), None).await.unwrap();
-    collect(&mut consumer(&settings).await, &[moved], 10_000 * MS).await;
-    assert_eq!(store.overview().await.unwrap().unacknowledged, 0);
-    say(&redis, "CONFIG SET maxmemory 0").await.unwrap();
-    assert_eq!(create(&node).await.0, 201);
-    assert_eq!(health(&node).await, (200, "up".to_owned()));
+    let scene = Scene::new().await;
+    let node = scene.node().await;
+    scene.shared_by(1).await;
+    let mut ids = scene.fill(40, 1_000 * MS).await;
+    let moved = scene.create(job("x", HOUR)).await;
+    let _: () = say(&scene.redis, "CONFIG SET maxmemory 1").await;
+    assert_eq!(node.creates().await, (503, json!("redis_full")));
+    assert_eq!(node.health().await, (503, json!("full")));
+    assert!(matches!(scene.store.create(job("x", MS)).await, Err(StoreError::Full(_))));
+    scene.store.reschedule(&moved, When::After(MS), None).await.unwrap();
+    ids.push(moved);
+    scene.collect(&ids).await;
+    assert_eq!(scene.store.overview().await.unwrap().unacknowledged, 0);
+    let _: () = say(&scene.redis, "CONFIG SET maxmemory 0").await;
+    assert_eq!(node.creates().await.0, 201);
+    assert_eq!(node.health().await, (200, json!("up")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_three_keeps_the_partitions_apart() {
-    let servers = [cluster_server().await, cluster_server().await, cluster_server().await];
+    let start = || RedisProcess::start(&["--cluster-enabled", "yes"]);
+    let servers = [start().await.unwrap(), start().await.unwrap(), start().await.unwrap()];
     for (server, slots) in servers.iter().zip(["0 5461", "5462 10922", "10923 16383"]) {
-        say(server, &format!("CLUSTER ADDSLOTSRANGE {slots}")).await.unwrap();
-        say(server, &format!("CLUSTER MEET 127.0.0.1 {}", servers[0].port())).await.unwrap();
+        let _: () = say(server, &format!("CLUSTER ADDSLOTSRANGE {slots}")).await;
+        let _: () = say(server, &format!("CLUSTER MEET 127.0.0.1 {}", servers[0].port())).await;
     }
-    until("the cluster is complete", 20_000 * MS, || async {
-        let mut complete = 0;
+    until("the cluster is complete", async || {
+        let mut complete = true;
         for server in &servers {
-            let info: String =
-                redis::from_redis_value(say(server, "CLUSTER INFO").await.unwrap()).unwrap();
-            complete += usize::from(
-                info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3"),
-            );
+            let info: String = say(server, "CLUSTER INFO").await;
+            complete &= info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3");
         }
-        complete == 3
+        complete
     })
     .await;
     let settings = Settings {
@@ -187,37 +150,43 @@ async fn a_cluster_of_three_keeps_the_partitions_apart() {
     };
     let node = node(&settings).await;
     works(&settings, &node).await;
-    let (status, body) = ask(&node, reqwest::Method::GET, "/v1/overview", "").await;
-    assert_eq!((status, body["partitions"].as_array().unwrap().len()), (200, 16), "{body}");
+    assert_eq!(node.get("/v1/overview").await["partitions"].as_array().unwrap().len(), 16);
     for server in &servers {
-        let keys: u64 = redis::from_redis_value(say(server, "DBSIZE").await.unwrap()).unwrap();
+        let keys: u64 = say(server, "DBSIZE").await;
         assert!(keys > 5, "a server of the cluster has {keys} keys");
     }
-    assert_eq!(health(&node).await, (200, "up".to_owned()));
-}
-
-async fn cluster_server() -> RedisProcess {
-    RedisProcess::start(&["--cluster-enabled", "yes"]).await.unwrap()
+    assert_eq!(node.health().await, (200, json!("up")));
+    // A cluster refuses a script that touches keys of two slots: the steps that `works` does not take.
+    let store = Store::open(settings.clone()).await.unwrap();
+    for far in fill(&store, 20, HOUR).await {
+        store.reschedule(&far, When::After(HOUR), None).await.unwrap();
+        store.cancel(&far).await.unwrap();
+        store.get(&far).await.unwrap();
+    }
+    let id = store.create(job("poison", MS)).await.unwrap().id;
+    let mut consumer = consumer(&settings).await;
+    for _ in 0..2 {
+        let one = [consumer.next().await];
+        consumer.extend(&one, HOUR).await.unwrap();
+        consumer.fail(&one, "it fails").await.unwrap();
+        store.reschedule(&id, When::At(0), None).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_by_sentinel_is_followed() {
     let mut group = RedisGroup::start().await.unwrap();
     let settings = Settings {
-        redis: group.settings().redis,
         redis_sentinel: group.settings().redis_sentinel,
-        ..settings_of(String::new())
+        ..settings_of(group.settings().redis)
     };
     let node = node(&settings).await;
     works(&settings, &node).await;
     let store = Store::open(settings.clone()).await.unwrap();
     let ids = fill(&store, 100, 6_000 * MS).await;
     group.fail_over().await.unwrap();
-    until("jobs are accepted by the new master", 30_000 * MS, || async {
-        create(&node).await.0 == 201
-    })
-    .await;
-    let role = say(group.replica(), "ROLE").await.unwrap();
+    until("jobs are accepted by the new master", async || node.creates().await.0 == 201).await;
+    let role: redis::Value = say(group.replica(), "ROLE").await;
     assert!(format!("{role:?}").contains("master"), "{role:?}");
     collect(&mut consumer(&settings).await, &ids, 20_000 * MS).await;
     assert!(group.is_watched(), "the sentinel runs");
@@ -225,36 +194,29 @@ async fn a_failover_by_sentinel_is_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_come_from_a_file_and_the_environment() {
-    let redis = redis().await;
-    say(&redis, "CONFIG SET requirepass 0123").await.unwrap();
+    let redis = RedisProcess::start(&["--requirepass", "0123"]).await.unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!("redis = '{}'\npartitions = 3\nnamespace = 'of-file'\n", redis.url());
     std::fs::write(file.path(), text).unwrap();
-    let serve = |password: &str, more: &[&str]| {
-        Command::new(Path::new(env!("CARGO_BIN_EXE_delayed-jobs")))
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+    let serve = |password: &str| {
+        Command::new(Path::new(PROGRAM))
+            .args(["serve", "--listen", "127.0.0.1:0", "--namespace", "of-line", "--config"])
             .arg(file.path())
-            .args(more)
             .env("DELAYED_JOBS_REDIS_PASSWORD", password)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
     };
-    let wrong = serve("123", &[]).wait_with_output().unwrap();
+    let wrong = serve("123").wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&wrong.stderr);
     assert!(!wrong.status.success() && said.contains("Redis denies access"), "{said}");
-    let mut right = serve("0123", &["--namespace", "of-line"]);
+    let mut right = serve("0123");
     let client = redis::Client::open(format!("redis://:0123@127.0.0.1:{}", redis.port())).unwrap();
-    until("the node has noted its settings", 10_000 * MS, || async {
+    until("the node has noted its settings", async || {
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        let noted: Option<u64> = redis::cmd("HGET")
-            .arg("of-line:settings")
-            .arg("partitions")
-            .query_async(&mut connection)
-            .await
-            .unwrap();
-        noted == Some(3)
+        let noted = redis::Cmd::hget("of-line:settings", "partitions");
+        noted.query_async::<Option<u64>>(&mut connection).await.unwrap() == Some(3)
     })
     .await;
     right.kill().unwrap();

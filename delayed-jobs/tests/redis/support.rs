@@ -1,30 +1,216 @@
 //! What all of these tests begin with.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use delayed_jobs::local::{NodeProcess, RedisProcess};
-use delayed_jobs::{Consumer, Delivery, JobId, NewJob, Settings, Store, When};
+use delayed_jobs::{Client, Consumer, Delivery, JobId, NewJob, Settings, State, Store, When};
+use redis::FromRedisValue;
+use reqwest::Method;
+use serde_json::{Value, json};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_delayed-jobs");
 
-pub(crate) async fn redis() -> RedisProcess {
-    RedisProcess::start(&[]).await.unwrap_or_else(|error| panic!("{error}"))
+/// A Redis, the settings that lead to it, and access to its jobs.
+pub(crate) struct Scene {
+    pub(crate) redis: RedisProcess,
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
 }
 
 /// Short leases, few partitions.
-pub(crate) fn settings(redis: &RedisProcess) -> Settings {
-    settings_of(redis.url())
-}
-
 pub(crate) fn settings_of(redis: String) -> Settings {
     Settings { redis, partitions: 4, lease: 900 * MS, patience: 300 * MS, ..Settings::default() }
 }
 
-pub(crate) async fn node(settings: &Settings) -> NodeProcess {
-    let program = Path::new(env!("CARGO_BIN_EXE_delayed-jobs"));
-    NodeProcess::start(program, settings, "127.0.0.1:0").await.unwrap()
+impl Scene {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let redis = RedisProcess::start(&[]).await.unwrap_or_else(|error| panic!("{error}"));
+        let mut settings = settings_of(redis.url());
+        change(&mut settings);
+        let store = Store::open(settings.clone()).await.unwrap();
+        Self { redis, settings, store }
+    }
+
+    /// Starts a node in a process of its own.
+    pub(crate) async fn node(&self) -> Api {
+        node(&self.settings).await
+    }
+
+    pub(crate) async fn consumer(&self) -> Consumer {
+        consumer(&self.settings).await
+    }
+
+    pub(crate) async fn create(&self, new: NewJob) -> JobId {
+        self.store.create(new).await.unwrap().id
+    }
+
+    pub(crate) async fn state(&self, id: &JobId) -> State {
+        self.store.get(id).await.unwrap().state
+    }
+
+    /// Accepts so many jobs, due within `within` from now.
+    pub(crate) async fn fill(&self, count: u32, within: Duration) -> Vec<JobId> {
+        fill(&self.store, count, within).await
+    }
+
+    /// Lets a new consumer take all of these jobs; see [`collect`].
+    pub(crate) async fn collect(&self, ids: &[JobId]) -> HashMap<JobId, Vec<Delivery>> {
+        collect(&mut self.consumer().await, ids, 20_000 * MS).await
+    }
+
+    /// The nodes that hold partitions, with how many each.
+    pub(crate) async fn holders(&self) -> HashMap<String, usize> {
+        let mut holders = HashMap::new();
+        if let Ok(overview) = self.store.overview().await {
+            for one in overview.partitions.into_iter().filter(|one| !one.node.is_empty()) {
+                *holders.entry(one.node).or_default() += 1;
+            }
+        }
+        holders
+    }
+
+    /// Waits until all partitions are held by exactly so many nodes; says how long that took.
+    pub(crate) async fn shared_by(&self, nodes: usize) -> Duration {
+        until(&format!("{nodes} nodes hold all partitions"), async || {
+            let (holders, partitions) = (self.holders().await, self.store.partitions());
+            holders.len() == nodes && holders.values().sum::<usize>() == usize::from(partitions)
+        })
+        .await
+    }
+
+    /// Runs one of the program's scripts on the first partition.
+    pub(crate) async fn script<T: FromRedisValue>(
+        &self,
+        name: &str,
+        args: impl redis::ToRedisArgs,
+    ) -> T {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts");
+        let read = |name| std::fs::read_to_string(format!("{folder}/{name}.lua")).unwrap();
+        let script = redis::Script::new(&(read("common") + &read(name)));
+        let client = redis::Client::open(self.redis.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        script.key("jobs:{0}").arg(args).invoke_async(&mut connection).await.unwrap()
+    }
+}
+
+/// Says a command of several words to a Redis.
+pub(crate) async fn say<T: FromRedisValue>(redis: &RedisProcess, words: &str) -> T {
+    let client = redis::Client::open(redis.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut words = words.split_whitespace();
+    let mut command = redis::cmd(words.next().unwrap());
+    for word in words {
+        command.arg(word);
+    }
+    command.query_async(&mut connection).await.unwrap()
+}
+
+/// A node in a process of its own, and its interface.
+pub(crate) struct Api(NodeProcess);
+
+impl Deref for Api {
+    type Target = NodeProcess;
+
+    fn deref(&self) -> &NodeProcess {
+        &self.0
+    }
+}
+
+pub(crate) async fn node(settings: &Settings) -> Api {
+    node_of(Path::new(PROGRAM), settings).await
+}
+
+pub(crate) async fn node_of(program: &Path, settings: &Settings) -> Api {
+    Api(NodeProcess::start(program, settings, "127.0.0.1:0").await.unwrap())
+}
+
+/// A request to a node, with a token if there is one. An answer that is no JSON is a text.
+pub(crate) async fn ask(url: &str, method: &str, token: &str, body: impl ToString) -> (u16, Value) {
+    let method = Method::from_bytes(method.as_bytes()).unwrap();
+    // A client per runtime: connections end with the runtime that made them.
+    let mut request = reqwest::Client::new().request(method, url).body(body.to_string());
+    if !token.is_empty() {
+        request = request.bearer_auth(token);
+    }
+    let answer = request.send().await.unwrap();
+    let status = answer.status().as_u16();
+    let text = answer.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+impl Api {
+    pub(crate) async fn kill(mut self) {
+        self.0.kill().await.unwrap();
+    }
+
+    /// Asks the node to end, which it must do well.
+    pub(crate) async fn end(mut self) {
+        assert!(self.0.end().await.unwrap().success());
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(vec![self.address().to_owned()], 15_000 * MS).unwrap()
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: impl ToString) -> (u16, Value) {
+        ask(&format!("{}{path}", self.address()), method, "", body).await
+    }
+
+    /// A request that must be carried out.
+    pub(crate) async fn post(&self, path: &str, body: impl ToString) -> Value {
+        let (status, answer) = self.ask("POST", path, body).await;
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+        answer
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let (status, answer) = self.ask("GET", path, "").await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    }
+
+    /// What has fired, after at most 5 s.
+    pub(crate) async fn take(&self, more: &str) -> Vec<Value> {
+        let answer = self.post(&format!("/v1/deliveries?wait=5s&max=64{more}"), "").await;
+        answer["deliveries"].as_array().unwrap().clone()
+    }
+
+    pub(crate) async fn job(&self, id: &Value) -> Value {
+        self.get(&format!("/v1/jobs/{}", id.as_str().unwrap())).await
+    }
+
+    pub(crate) async fn has_state(&self, id: &Value, state: &str) -> bool {
+        self.job(id).await["state"] == state
+    }
+
+    /// The state of Redis as the node sees it.
+    pub(crate) async fn health(&self) -> (u16, Value) {
+        let (status, body) = self.ask("GET", "/healthz", "").await;
+        (status, body["redis"].clone())
+    }
+
+    /// The status and code of the answer to a request for a job.
+    pub(crate) async fn creates(&self) -> (u16, Value) {
+        let (status, body) = self.ask("POST", "/v1/jobs", json!({ "delay": "1h" })).await;
+        (status, body["error"]["code"].clone())
+    }
+
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").await;
+        let text = text.as_str().unwrap();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(&format!("delayed_jobs_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    }
 }
 
 pub(crate) fn job(payload: &str, delay: Duration) -> NewJob {
@@ -36,12 +222,11 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-/// Accepts so many jobs, due within `within` from now.
-pub(crate) async fn fill(store: &Store, count: usize, within: Duration) -> Vec<JobId> {
-    let mut ids = Vec::with_capacity(count);
+pub(crate) async fn fill(store: &Store, count: u32, within: Duration) -> Vec<JobId> {
+    let mut ids = Vec::new();
     for n in 0..count {
-        let delay = within * u32::try_from(n).unwrap() / u32::try_from(count).unwrap();
-        ids.push(store.create(job(&format!("job {n}"), delay)).await.unwrap().id);
+        let new = job(&format!("job {n}"), within * n / count);
+        ids.push(store.create(new).await.unwrap().id);
     }
     ids
 }
@@ -59,13 +244,11 @@ pub(crate) async fn collect(
     let end = Instant::now() + limit;
     let mut got: HashMap<JobId, Vec<Delivery>> = HashMap::new();
     while !ids.iter().all(|id| got.contains_key(id)) {
-        let left = end.saturating_duration_since(Instant::now());
-        let Ok(one) = tokio::time::timeout(left, consumer.next()).await else {
+        let Ok(one) = tokio::time::timeout_at(end.into(), consumer.next()).await else {
             let missing = ids.iter().filter(|id| !got.contains_key(*id));
             panic!("{} of {} jobs have not come", missing.count(), ids.len());
         };
-        let mut batch = vec![one];
-        batch.extend(consumer.more());
+        let batch = [vec![one], consumer.more()].concat();
         for one in &batch {
             assert!(one.fired_ms >= one.due_ms && now_ms() >= one.due_ms, "early: {one:?}");
         }
@@ -77,37 +260,16 @@ pub(crate) async fn collect(
     got
 }
 
-/// Waits until something is so; panics if it is not by then.
-pub(crate) async fn until<F: Future<Output = bool>>(
-    what: &str,
-    limit: Duration,
-    mut is_so: impl FnMut() -> F,
-) -> Duration {
+pub(crate) fn each_came_once(got: &HashMap<JobId, Vec<Delivery>>) -> bool {
+    got.values().all(|deliveries| deliveries.len() == 1)
+}
+
+/// Waits until something is so; panics if it is not within 30 s.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) -> Duration {
     let start = Instant::now();
     while !is_so().await {
-        assert!(start.elapsed() < limit, "not so after {limit:?}: {what}");
+        assert!(start.elapsed() < 30_000 * MS, "not so after 30 s: {what}");
         tokio::time::sleep(5 * MS).await;
     }
     start.elapsed()
-}
-
-/// The nodes that hold partitions, with how many each.
-pub(crate) async fn holders(store: &Store) -> HashMap<String, usize> {
-    let mut holders = HashMap::new();
-    if let Ok(overview) = store.overview().await {
-        for one in overview.partitions.into_iter().filter(|one| !one.node.is_empty()) {
-            *holders.entry(one.node).or_default() += 1;
-        }
-    }
-    holders
-}
-
-/// Waits until all partitions are held by exactly so many nodes.
-pub(crate) async fn shared_by(store: &Store, nodes: usize) {
-    let partitions = usize::from(store.partitions());
-    until(&format!("{nodes} nodes hold all partitions"), 10_000 * MS, || async {
-        let holders = holders(store).await;
-        holders.len() == nodes && holders.values().sum::<usize>() == partitions
-    })
-    .await;
 }

@@ -1,8 +1,8 @@
 //! Jobs that a node pushes to a URL.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -14,11 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-use crate::http::ask;
-use crate::support::{MS, redis, until};
+use crate::support::{MS, PROGRAM, Scene, until};
 
 const KEY: &str = "a key of the tests";
 
@@ -69,45 +67,37 @@ async fn receive(State(seen): State<Shared>, headers: HeaderMap, body: String) -
     answer
 }
 
-/// A node that pushes, and its address.
-async fn pushing(redis: &str, url: &str, secret: &str) -> (Child, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_delayed-jobs"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--partitions", "4", "--redis", redis])
-        .args(["--webhook-url", url, "--webhook-secret-file", secret])
-        .args(["--webhook-timeout", "1500ms", "--webhook-concurrency", "3"])
-        .stdout(std::process::Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let line = BufReader::new(child.stdout.take().unwrap()).lines().next_line().await.unwrap();
-    let address = line.unwrap().strip_prefix("listening on ").unwrap().to_owned();
-    (child, address)
+/// A node that pushes.
+fn serve(redis: &str, url: &str, secret: Option<&Path>) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--webhook-url", url]);
+    command.args(["--webhook-timeout", "1500ms", "--webhook-concurrency", "3"]);
+    if let Some(secret) = secret {
+        command.arg("--webhook-secret-file").arg(secret);
+    }
+    command.kill_on_drop(true);
+    command
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
-    let redis = redis().await;
+    let scene = Scene::new().await;
     let seen = Shared::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/jobs", listener.local_addr().unwrap());
     let router = Router::new().route("/jobs", post(receive)).with_state(Arc::clone(&seen));
     tokio::spawn(axum::serve(listener, router).into_future());
-    let folder = tempfile::tempdir().unwrap();
-    let secret = folder.path().join("secret");
-    std::fs::write(&secret, format!("{KEY}\n")).unwrap();
-    let (_node, address) = pushing(&redis.url(), &url, secret.to_str().unwrap()).await;
-
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), format!("{KEY}\n")).unwrap();
+    let _pushing = serve(&scene.redis.url(), &url, Some(secret.path())).spawn().unwrap();
+    // It pushes what the others accept, and this one consumes nothing.
+    let node = scene.node().await;
     let mut ids = HashMap::new();
-    let names = ["poison", "second", "busy", "moved", "slow"].map(str::to_owned);
-    for payload in &names {
+    for payload in ["poison", "second", "busy", "moved", "slow"] {
         let body = json!({ "payload": payload, "delay_ms": 20, "max_attempts": 2,
             "backoff": { "kind": "fixed", "delay": "50ms" } });
-        let (_, made) = ask("POST", &format!("{address}/v1/jobs"), &body.to_string()).await;
-        ids.insert(payload.clone(), made["id"].as_str().unwrap().to_owned());
+        ids.insert(payload, node.post("/v1/jobs", body).await["id"].clone());
     }
-    let job = async |payload: &str| {
-        ask("GET", &format!("{address}/v1/jobs/{}", ids[payload]), "").await.1
-    };
     for (payload, state, attempts) in [
         ("poison", "dead", 2),
         ("second", "done", 2),
@@ -115,48 +105,38 @@ async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
         ("moved", "dead", 2),
         ("slow", "done", 2),
     ] {
-        until(&format!("{payload} is {state}"), 10_000 * MS, || async {
-            job(payload).await["state"] == state
-        })
-        .await;
-        assert_eq!(job(payload).await["attempts"], attempts, "{payload}");
+        let id = &ids[payload];
+        until(&format!("{payload} is {state}"), async || node.has_state(id, state).await).await;
+        assert_eq!(node.job(id).await["attempts"], attempts, "{payload}");
         assert_eq!(seen.lock().unwrap().attempts[payload], attempts, "{payload}");
     }
-    assert_eq!(job("poison").await["reason"], "400 Bad Request: no such order");
-    let busy = job("busy").await;
+    assert_eq!(node.job(&ids["poison"]).await["reason"], "400 Bad Request: no such order");
+    let busy = node.job(&ids["busy"]).await;
     let rest = busy["fired_ms"].as_u64().unwrap() - busy["created_ms"].as_u64().unwrap();
     assert!(rest >= 1_000, "the receiver asked for one second, not for {rest} ms");
 
     let many: Vec<Value> =
         (0..20).map(|n| json!({ "payload": format!("many {n}"), "delay_ms": 100 })).collect();
-    let body = json!({ "jobs": many }).to_string();
-    assert_eq!(ask("POST", &format!("{address}/v1/jobs/batch"), &body).await.0, 200);
-    until("all are pushed", 10_000 * MS, || async { seen.lock().unwrap().attempts.len() == 25 })
-        .await;
+    node.post("/v1/jobs/batch", json!({ "jobs": many })).await;
+    until("all are pushed", async || seen.lock().unwrap().attempts.len() == 25).await;
     assert_eq!(seen.lock().unwrap().most_under_way, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_cannot_be_used_is_refused_at_the_start() {
-    let redis = redis().await;
+    let scene = Scene::new().await;
     let folder = tempfile::tempdir().unwrap();
-    let (good, short) = (folder.path().join("good"), folder.path().join("short"));
+    let [good, short, none] = ["good", "short", "none"].map(|name| folder.path().join(name));
     std::fs::write(&good, KEY).unwrap();
     std::fs::write(&short, "x").unwrap();
     for (url, secret, hint) in [
-        ("ftp://x", Some(&good), "not a URL of http"),
-        ("http://x", Some(&short), "16 bytes"),
-        ("http://x", Some(&folder.path().join("none")), "none"),
+        ("ftp://x", Some(&*good), "not a URL of http"),
+        ("http://x", Some(&*short), "16 bytes"),
+        ("http://x", Some(&*none), "none"),
         ("http://x", None, "webhook-secret-file"),
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_delayed-jobs"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--redis", &redis.url()]);
-        command.args(["--webhook-url", url]).kill_on_drop(true);
-        if let Some(secret) = secret {
-            command.arg("--webhook-secret-file").arg(secret);
-        }
-        let output = tokio::time::timeout(Duration::from_secs(20), command.output());
-        let output = output.await.expect("a refusal").unwrap();
+        let output = serve(&scene.redis.url(), url, secret).output();
+        let output = tokio::time::timeout(20_000 * MS, output).await.expect("a refusal").unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(hint), "{url}: {said}");
     }
