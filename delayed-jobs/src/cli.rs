@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 
+use crate::client::ClientError;
 use crate::consume::{ConsumeSettings, consume};
 use crate::demo::{DemoSettings, demo};
-use crate::error::Failure;
+use crate::error::{Failure, StoreError};
 use crate::figures::{FigureSettings, figures};
 use crate::gather::gather;
 use crate::http;
@@ -74,83 +76,66 @@ enum Command {
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let gathered = gather(&Cli::command(), std::env::args_os().collect(), std::env::vars_os());
-    let cli = match gathered {
-        Ok(all) => Cli::from_arg_matches(&Cli::command().get_matches_from(all)),
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            return ExitCode::from(USAGE);
-        }
-    };
-    let cli = cli.unwrap_or_else(|error| error.exit());
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| "delayed_jobs=warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let ended = match runtime {
-        Ok(runtime) => runtime.block_on(dispatch(cli.command)),
-        Err(error) => Err(Failure::System(error.to_string())),
-    };
-    match ended {
-        Ok(code) => code,
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(BREACH),
         Err(failure) => {
             eprintln!("error: {failure}");
-            ExitCode::from(match failure {
-                Failure::Options(_) => USAGE,
-                Failure::System(_) => SYSTEM,
-            })
+            let unfit = matches!(failure.downcast_ref(), Some(StoreError::Unfit(_)));
+            let refused = matches!(failure.downcast_ref(), Some(ClientError::Refused { .. }));
+            ExitCode::from(if unfit || refused { USAGE } else { SYSTEM })
         }
     }
 }
 
-async fn dispatch(command: Command) -> Result<ExitCode, Failure> {
-    match command {
-        Command::Serve { listen, node, webhook } => serve(listen, *node, &webhook).await,
-        Command::Consume { consume: options } => {
-            consume(&options, asked_to_end()).await?;
-            Ok(ExitCode::SUCCESS)
+fn run() -> Result<bool, Failure> {
+    let all = gather(&Cli::command(), std::env::args_os().collect(), std::env::vars_os());
+    let command = Cli::parse_from(all.map_err(StoreError::Unfit)?).command;
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| "delayed_jobs=warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let program = std::env::current_exe()?;
+        match command {
+            Command::Serve { listen, node, webhook } => serve(listen, *node, &webhook).await,
+            Command::Consume { consume: options } => {
+                consume(&options, asked_to_end()).await.map(|()| true)
+            }
+            Command::Demo { demo: options } => demo(&options, &program).await,
+            Command::Figures { figures: options } => figures(&options, &program).await,
         }
-        Command::Demo { demo: options } => {
-            let ok = demo(&options, &std::env::current_exe()?).await?;
-            Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(BREACH) })
-        }
-        Command::Figures { figures: options } => {
-            let ok = figures(&options, &std::env::current_exe()?).await?;
-            Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(BREACH) })
-        }
-    }
+    })
 }
 
 async fn serve(
     listen: SocketAddr,
     settings: Settings,
     webhook: &WebhookSettings,
-) -> Result<ExitCode, Failure> {
-    let busy = |error| Failure::System(format!("cannot listen on {listen}: {error}"));
+) -> Result<bool, Failure> {
+    let busy = |error| format!("cannot listen on {listen}: {error}");
     let listener = TcpListener::bind(listen).await.map_err(busy)?;
     let node = Node::start(settings).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let pushing = webhook::push(webhook, &node)?;
     http::serve(&node, listener, asked_to_end()).await?;
-    if let Some(pushing) = pushing {
-        // Requests that are under way are waited for.
-        let _ = pushing.await;
-    }
+    // Requests that are under way are waited for.
+    pushing.join_all().await;
     node.stop().await;
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 /// Ready after Ctrl-C or a termination signal.
 async fn asked_to_end() {
-    let interrupt = tokio::signal::ctrl_c();
-    let Ok(mut terminate) =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-    else {
-        let _ = interrupt.await;
-        return;
+    let mut terminate = signal(SignalKind::terminate());
+    let terminated = async {
+        match &mut terminate {
+            Ok(terminate) => terminate.recv().await,
+            Err(_) => std::future::pending().await,
+        }
     };
     tokio::select! {
-        _ = interrupt => {}
-        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated => {}
     }
 }

@@ -18,6 +18,8 @@ use crate::store::Overview;
 /// Distance of rounds over all nodes.
 const PAUSE: Duration = Duration::from_millis(50);
 
+type Result<T, E = ClientError> = std::result::Result<T, E>;
+
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -102,7 +104,7 @@ impl Client {
     /// # Errors
     ///
     /// No node is given, or the system refuses a client.
-    pub fn new(nodes: Vec<String>, patience: Duration) -> Result<Self, ClientError> {
+    pub fn new(nodes: Vec<String>, patience: Duration) -> Result<Self> {
         if nodes.is_empty() {
             return Err(ClientError::Away("no node is given".to_owned()));
         }
@@ -129,7 +131,7 @@ impl Client {
         payload: Value,
         when: When,
         idempotency_key: Option<&str>,
-    ) -> Result<Accepted, ClientError> {
+    ) -> Result<Accepted> {
         self.create_tried(payload, when, idempotency_key, None).await
     }
 
@@ -145,7 +147,7 @@ impl Client {
         when: When,
         idempotency_key: Option<&str>,
         retry: Option<&Retry>,
-    ) -> Result<Accepted, ClientError> {
+    ) -> Result<Accepted> {
         let mut body = request(when, idempotency_key);
         body["payload"] = payload;
         if let Some(retry) = retry {
@@ -166,7 +168,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn get(&self, id: &JobId) -> Result<ShownJob, ClientError> {
+    pub async fn get(&self, id: &JobId) -> Result<ShownJob> {
         self.ask(Method::GET, &format!("/v1/jobs/{id}"), None).await
     }
 
@@ -175,7 +177,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has fired.
-    pub async fn cancel(&self, id: &JobId) -> Result<Found, ClientError> {
+    pub async fn cancel(&self, id: &JobId) -> Result<Found> {
         self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), None).await
     }
 
@@ -184,7 +186,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has ended.
-    pub async fn reschedule(&self, id: &JobId, when: When) -> Result<Found, ClientError> {
+    pub async fn reschedule(&self, id: &JobId, when: When) -> Result<Found> {
         self.ask(Method::PATCH, &format!("/v1/jobs/{id}"), Some(&request(when, None))).await
     }
 
@@ -193,7 +195,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn list(&self, from: Option<&str>, limit: usize) -> Result<ShownPage, ClientError> {
+    pub async fn list(&self, from: Option<&str>, limit: usize) -> Result<ShownPage> {
         let from = from.map(|from| format!("&from={from}")).unwrap_or_default();
         let path = format!("/v1/jobs?limit={limit}{from}");
         self.ask(Method::GET, &path, None).await
@@ -210,7 +212,7 @@ impl Client {
         max: usize,
         wait: Duration,
         hold: Duration,
-    ) -> Result<Vec<ShownDelivery>, ClientError> {
+    ) -> Result<Vec<ShownDelivery>> {
         let (wait_ms, hold_ms) = (millis(wait), millis(hold));
         let path = format!("/v1/deliveries?max={max}&wait={wait_ms}ms&hold={hold_ms}ms");
         let mut taken: HashMap<String, _> = self.ask_for(Method::POST, &path, None, wait).await?;
@@ -222,7 +224,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn dead(&self) -> Result<Vec<JobId>, ClientError> {
+    pub async fn dead(&self) -> Result<Vec<JobId>> {
         let (mut ids, mut from) = (Vec::new(), String::new());
         loop {
             let path = format!("/v1/dead?limit=1000{from}");
@@ -240,7 +242,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn acknowledge(&self, receipts: &[String]) -> Result<(), ClientError> {
+    pub async fn acknowledge(&self, receipts: &[String]) -> Result<()> {
         self.tell("ack", json!({ "receipts": receipts })).await
     }
 
@@ -249,7 +251,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn fail(&self, receipts: &[String], reason: &str) -> Result<(), ClientError> {
+    pub async fn fail(&self, receipts: &[String], reason: &str) -> Result<()> {
         self.tell("nack", json!({ "receipts": receipts, "reason": reason })).await
     }
 
@@ -258,12 +260,12 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn extend(&self, receipts: &[String], hold: Duration) -> Result<(), ClientError> {
+    pub async fn extend(&self, receipts: &[String], hold: Duration) -> Result<()> {
         let hold = format!("{}ms", millis(hold));
         self.tell("extend", json!({ "receipts": receipts, "hold": hold })).await
     }
 
-    async fn tell(&self, what: &str, body: Value) -> Result<(), ClientError> {
+    async fn tell(&self, what: &str, body: Value) -> Result<()> {
         let path = format!("/v1/deliveries/{what}");
         self.ask::<Value>(Method::POST, &path, Some(&body)).await.map(drop)
     }
@@ -273,7 +275,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn overview(&self) -> Result<Overview, ClientError> {
+    pub async fn overview(&self) -> Result<Overview> {
         self.ask(Method::GET, "/v1/overview", None).await
     }
 
@@ -282,7 +284,7 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<T, ClientError> {
+    ) -> Result<T> {
         self.ask_for(method, path, body, Duration::ZERO).await
     }
 
@@ -293,7 +295,7 @@ impl Client {
         path: &str,
         body: Option<&Value>,
         wait: Duration,
-    ) -> Result<T, ClientError> {
+    ) -> Result<T> {
         let end = Instant::now() + self.patience + wait;
         // ORDERING: Relaxed; any node will do, this only spreads the requests.
         let first = self.first.fetch_add(1, Ordering::Relaxed);
@@ -324,7 +326,7 @@ impl Client {
 }
 
 /// Asks one node. [`ClientError::Away`] means that another one may know better.
-async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result<T, ClientError> {
+async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result<T> {
     let away = |error: reqwest::Error| ClientError::Away(error.to_string());
     let response = request.send().await.map_err(away)?;
     let status = response.status();

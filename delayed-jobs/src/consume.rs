@@ -12,7 +12,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, ClientError, ShownDelivery};
-use crate::error::Failure;
+use crate::error::{Failure, StoreError};
 use crate::settings::duration;
 
 /// How long one request waits for jobs.
@@ -59,12 +59,12 @@ pub(crate) async fn consume(
     end: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     if settings.hold < Duration::from_secs(1) {
-        return Err(Failure::Options("hold: use 1s or more".to_owned()));
+        return Err(StoreError::Unfit("hold: use 1s or more".to_owned()).into());
     }
     let mut client = Client::new(settings.nodes.clone(), PATIENCE)?;
     if let Some(file) = &settings.token_file {
         let token = std::fs::read_to_string(file);
-        let wrong = |error| Failure::Options(format!("{}: {error}", file.display()));
+        let wrong = |error| StoreError::Unfit(format!("{}: {error}", file.display()));
         client = client.with_token(token.map_err(wrong)?.trim());
     }
     let client = Arc::new(client);

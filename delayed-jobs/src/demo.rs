@@ -31,9 +31,6 @@ pub(crate) struct DemoSettings {
     /// Nodes, each a process
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(2..=20), value_name = "N")]
     nodes: u16,
-    /// Into how many parts the jobs are divided
-    #[arg(long, default_value = "16", value_name = "N")]
-    partitions: u16,
     /// How long a partition stays with a node that is silent
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
     lease: Duration,
@@ -43,9 +40,6 @@ pub(crate) struct DemoSettings {
     /// Seed of the random choices [default: new each time, shown in the end]
     #[arg(long, default_value_t = fastrand::u64(..), hide_default_value = true, value_name = "NUMBER")]
     seed: u64,
-    /// Do not say what happens, only the verdict
-    #[arg(long, short)]
-    quiet: bool,
 }
 
 const PRODUCERS: u32 = 2;
@@ -68,7 +62,6 @@ const REDELIVER_AFTER: Duration = Duration::from_millis(1500);
 pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool, Failure> {
     let mut group = RedisGroup::start().await?;
     let of_nodes = Settings {
-        partitions: settings.partitions,
         lease: settings.lease,
         patience: settings.lease / 3,
         window: Duration::from_secs(3),
@@ -90,19 +83,15 @@ pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool
         let seed = settings.seed.wrapping_add(n.into());
         producers.spawn(load::produce(Arc::clone(&client), Arc::clone(&books), pace, seed, end));
     }
-    let say = |what: String| {
-        if !settings.quiet {
-            eprintln!("{:5.1} s  {what}", started.elapsed().as_secs_f64());
-        }
-    };
+    let say = |what: &str| eprintln!("{:5.1} s  {what}", started.elapsed().as_secs_f64());
     let failover = async {
         tokio::time::sleep(settings.duration / 2).await;
-        say("Redis killed, its replica promoted".to_owned());
+        say("Redis killed, its replica promoted");
         group.fail_over().await
     };
     tokio::try_join!(crew.trouble(settings.seed, end, say), failover)?;
     producers.join_all().await;
-    say("waiting for what is still to come".to_owned());
+    say("waiting for what is still to come");
     linger(&client, &books).await;
     let audit = lock(&books).audit();
     println!("{audit}\n{} kills and {} pauses of nodes", crew.kills, crew.pauses);

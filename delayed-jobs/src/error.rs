@@ -2,8 +2,6 @@
 
 use redis::{ErrorKind, RedisError};
 
-use crate::client::ClientError;
-
 /// Why a request to the store failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,6 +26,9 @@ pub enum StoreError {
     #[error("{0}")]
     Unfit(String),
 }
+
+/// An answer of the store.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
     /// Names the trouble with Redis, if it is one.
@@ -62,35 +63,5 @@ impl From<RedisError> for StoreError {
     }
 }
 
-/// An end of a command without a result.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    #[error("{0}")]
-    Options(String),
-    #[error("{0}")]
-    System(String),
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unfit(reason) => Self::Options(reason),
-            error => Self::System(error.to_string()),
-        }
-    }
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Refused { .. } => Self::Options(error.to_string()),
-            ClientError::Away(_) => Self::System(error.to_string()),
-        }
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::System(error.to_string())
-    }
-}
+/// Why a command ends without a result. Options that cannot be used are [`StoreError::Unfit`].
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;

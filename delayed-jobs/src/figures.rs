@@ -135,10 +135,8 @@ impl Contestant for MultiplexedConnection {
 /// The usual loop: a sorted set, asked again and again for what is due; whoever removes an entry has it.
 async fn polling(work: &Work) -> Result<Row, Failure> {
     let server = RedisProcess::start(&[]).await?;
-    let connection = async || {
-        let client = redis::Client::open(server.url()).map_err(std::io::Error::other)?;
-        client.get_multiplexed_async_connection().await.map_err(std::io::Error::other)
-    };
+    let connection =
+        async || redis::Client::open(server.url())?.get_multiplexed_async_connection().await;
     let (accepts, polls) = (connection().await?, connection().await?);
     work.measure("polling every 100 ms", &accepts, |arrived| poll(polls, arrived)).await
 }
@@ -206,5 +204,5 @@ async fn held_by(store: &Store, nodes: usize) -> Result<(), Failure> {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Err(Failure::System(format!("{nodes} nodes do not share the partitions")))
+    Err(format!("{nodes} nodes do not share the partitions").into())
 }

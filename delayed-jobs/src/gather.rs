@@ -1,10 +1,10 @@
 //! Settings from a file and from the environment: both become arguments in front of those of the command
 //! line, so one parser reads all of them, and what comes later wins.
 
-use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use clap::{Arg, Command};
+use clap::Command;
 
 /// Begins the name of each variable.
 const PREFIX: &str = "DELAYED_JOBS_";
@@ -22,38 +22,52 @@ pub(crate) fn gather(
     let Some(sub) = given.get(1).and_then(|name| command.find_subcommand(name)) else {
         return Ok(given);
     };
-    let own = |name: &str| sub.get_arguments().find(|arg| arg.get_long() == Some(name));
     let variables = environment.into_iter().filter_map(|(name, value)| {
         let name = name.to_str()?.strip_prefix(PREFIX)?.to_lowercase().replace('_', "-");
         Some((name, value))
     });
     let variables: Vec<(String, OsString)> = variables.collect();
-    let mut all = given[..2].to_vec();
     let of_environment = variables.iter().find(|(name, _)| name == "config");
     let file = config(&given).or_else(|| of_environment.map(|(_, value)| value.into()));
-    if let Some(file) = file {
-        let wrong = |why: String| format!("{}: {why}", file.display());
-        let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
-        let table: toml::Table = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        for (name, value) in table {
-            let long = name.replace('_', "-");
-            let known =
-                |sub: &Command| sub.get_arguments().any(|arg| arg.get_long() == Some(&long));
-            if !command.get_subcommands().any(known) || long == "config" {
-                return Err(wrong(format!("there is no setting `{name}`; --help lists them")));
-            }
-            let Some(value) = text_of(&value) else {
-                return Err(wrong(format!("`{name}` must be a text, a number, or true or false")));
-            };
-            // A setting of another command is left to it.
-            all.extend(own(&long).and_then(|arg| argument(arg, OsStr::new(&value))));
+    let mut settings = match file {
+        Some(file) => read(command, &file).map_err(|why| format!("{}: {why}", file.display()))?,
+        None => Vec::new(),
+    };
+    settings.extend(variables);
+    // A setting of another command is left to it.
+    let argument = |(name, value): &(String, OsString)| {
+        let arg = sub.get_arguments().find(|arg| arg.get_long() == Some(name))?;
+        let mut text = OsString::from(format!("--{name}"));
+        if arg.get_action().takes_values() {
+            text.push("=");
+            text.push(value);
         }
-    }
-    for (name, value) in &variables {
-        all.extend(own(name).and_then(|arg| argument(arg, value)));
-    }
-    all.extend_from_slice(&given[2..]);
-    Ok(all)
+        (arg.get_action().takes_values() || value == "true").then_some(text)
+    };
+    let settings: Vec<OsString> = settings.iter().filter_map(argument).collect();
+    Ok([&given[..2], &settings, &given[2..]].concat())
+}
+
+/// Reads the settings of a file.
+fn read(command: &Command, file: &Path) -> Result<Vec<(String, OsString)>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error| error.to_string())?;
+    let setting = |(name, value): (String, toml::Value)| {
+        let long = name.replace('_', "-");
+        let known = |sub: &Command| sub.get_arguments().any(|arg| arg.get_long() == Some(&long));
+        if !command.get_subcommands().any(known) || long == "config" {
+            return Err(format!("there is no setting `{name}`; --help lists them"));
+        }
+        let value = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(flag) => flag.to_string(),
+            _ => return Err(format!("`{name}` must be a text, a number, or true or false")),
+        };
+        Ok((long, value.into()))
+    };
+    table.into_iter().map(setting).collect()
 }
 
 /// Finds the file that the command line names.
@@ -63,27 +77,6 @@ fn config(given: &[OsString]) -> Option<PathBuf> {
         Some(file) => Some(file.into()),
         None => given.get(at + 1).filter(|_| given[at] == "--config").map(PathBuf::from),
     }
-}
-
-fn text_of(value: &toml::Value) -> Option<String> {
-    match value {
-        toml::Value::String(text) => Some(text.clone()),
-        toml::Value::Integer(number) => Some(number.to_string()),
-        toml::Value::Float(number) => Some(number.to_string()),
-        toml::Value::Boolean(flag) => Some(flag.to_string()),
-        _ => None,
-    }
-}
-
-fn argument(arg: &Arg, value: &OsStr) -> Option<OsString> {
-    let mut text = OsString::from(format!("--{}", arg.get_long()?));
-    if arg.get_action().takes_values() {
-        text.push("=");
-        text.push(value);
-    } else if value != "true" {
-        return None;
-    }
-    Some(text)
 }
 
 #[cfg(test)]

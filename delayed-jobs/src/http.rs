@@ -25,7 +25,7 @@ use crate::job::{Found, JobId, NewJob, State as JobState};
 use crate::node::{Node, Shared};
 use crate::store::{Overview, Page, Search};
 
-pub(crate) mod deliveries;
+mod deliveries;
 pub(crate) mod guard;
 mod refusal;
 mod request;
@@ -42,7 +42,7 @@ pub async fn serve(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let shared = Arc::clone(node.shared());
-    shared.set_address(format!("http://{}", listener.local_addr()?));
+    let _ = shared.address.set(format!("http://{}", listener.local_addr()?));
     shared.tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(&shared));
     let end = async move {
@@ -57,6 +57,8 @@ pub async fn serve(
 const BATCH: usize = 64 * PAYLOAD;
 
 type Shares = State<Arc<Shared>>;
+
+type Answer = Result<Json<Value>, Refusal>;
 
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
@@ -107,7 +109,7 @@ async fn create(
     Ok((status, place, Json(accepted)).into_response())
 }
 
-async fn read(State(shared): Shares, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+async fn read(State(shared): Shares, Path(id): Path<String>) -> Answer {
     Ok(Json(shown(&shared.store.get(&parsed(&id)?).await?)))
 }
 
@@ -115,7 +117,7 @@ fn parsed(id: &str) -> Result<JobId, Refusal> {
     id.parse().map_err(Refusal::bad)
 }
 
-async fn cancel(State(shared): Shares, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+async fn cancel(State(shared): Shares, Path(id): Path<String>) -> Answer {
     let found = shared.store.cancel(&parsed(&id)?).await?;
     let answer = changed(&id, found, JobState::Cancelled, "cancel")?;
     shared.metrics.cancelled.inc();
@@ -127,7 +129,7 @@ async fn reschedule(
     Path(id): Path<String>,
     headers: HeaderMap,
     Body(request): Body<MoveRequest>,
-) -> Result<Json<Value>, Refusal> {
+) -> Answer {
     let (when, key) = (request.when()?, request.key(&headers)?);
     let found = shared.store.reschedule(&parsed(&id)?, when, key.as_deref()).await?;
     let answer = changed(&id, found, JobState::Pending, "move")?;
@@ -135,7 +137,7 @@ async fn reschedule(
     Ok(answer)
 }
 
-fn changed(id: &str, found: Found, to: JobState, what: &str) -> Result<Json<Value>, Refusal> {
+fn changed(id: &str, found: Found, to: JobState, what: &str) -> Answer {
     let Found { state, due_ms } = found;
     if state != to {
         return Err(Refusal::conflict(format!("too late to {what}: the job is {state}")));
@@ -152,7 +154,7 @@ struct BatchRequest {
 async fn create_many(
     State(shared): Shares,
     Body(BatchRequest { jobs }): Body<BatchRequest>,
-) -> Result<Json<Value>, Refusal> {
+) -> Answer {
     if !(1..=deliveries::MOST).contains(&jobs.len()) {
         return Err(Refusal::bad(format!("jobs: use 1 to {}", deliveries::MOST)));
     }
@@ -204,10 +206,7 @@ struct SearchQuery {
     before_ms: Option<u64>,
 }
 
-async fn list(
-    State(shared): Shares,
-    Asked(query): Asked<SearchQuery>,
-) -> Result<Json<Value>, Refusal> {
+async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer {
     let SearchQuery { limit, from, state, key, after_ms, before_ms } = query;
     if let Some(key) = key {
         if state.is_some() || after_ms.is_some() || before_ms.is_some() {

@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use crate::error::StoreError;
 use crate::settings::MOST_PARTITIONS;
-use crate::store::{Delivery, Store};
+use crate::store::{Store, Taken};
 
 /// How often all partitions are asked though no notice has come: jobs whose consumer has died send none.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -64,16 +64,6 @@ pub(crate) struct Inbox {
     hearing: JoinHandle<()>,
 }
 
-/// What [`Inbox::take`] has found.
-#[derive(Debug, Default)]
-pub(crate) struct Arrived {
-    pub(crate) deliveries: Vec<Delivery>,
-    /// Jobs whose record is gone.
-    pub(crate) orphans: u64,
-    /// Jobs whose attempts were found to be used up.
-    pub(crate) died: u64,
-}
-
 impl Inbox {
     pub(crate) fn open(store: Store) -> Self {
         let maybe = (0..MOST_PARTITIONS).map(|_| AtomicBool::new(true)).collect();
@@ -92,7 +82,7 @@ impl Inbox {
         most: usize,
         hold: Duration,
         end: Instant,
-    ) -> Result<Arrived, StoreError> {
+    ) -> Result<Taken, StoreError> {
         loop {
             let arrived = self.take_now(most, hold).await?;
             let mut changed = pin!(self.news.changed.notified());
@@ -107,7 +97,7 @@ impl Inbox {
         }
     }
 
-    async fn take_now(&self, most: usize, hold: Duration) -> Result<Arrived, StoreError> {
+    async fn take_now(&self, most: usize, hold: Duration) -> Result<Taken, StoreError> {
         let mut flagged = self.news.flagged(self.store.partitions());
         // A request for few jobs asks few partitions; the others are left to other tasks.
         fastrand::shuffle(&mut flagged);
@@ -117,39 +107,37 @@ impl Inbox {
             let share = most / count + usize::from(at < most % count);
             self.store.take(partition, share, hold)
         });
-        let mut arrived = Arrived::default();
-        let (mut failed, mut left) = (None, !others.is_empty());
         others.iter().for_each(|&partition| self.news.one(partition.into()));
+        let mut arrived = Taken { left: others.len() as u64, ..Taken::default() };
+        let mut failed = None;
         for (partition, taken) in flagged.iter().zip(join_all(asked).await) {
-            let more = match taken {
+            let left = match taken {
                 Ok(taken) => {
                     arrived.deliveries.extend(taken.deliveries);
                     arrived.orphans += taken.orphans;
                     arrived.died += taken.died;
-                    taken.left > 0
+                    taken.left
                 }
                 Err(error) => {
                     failed = Some(error);
-                    true
+                    1
                 }
             };
-            if more {
+            arrived.left += left;
+            if left > 0 {
                 self.news.one((*partition).into());
-                left = true;
             }
         }
-        match failed {
-            Some(error) if arrived.deliveries.is_empty() => Err(error),
-            _ => {
-                if left {
-                    self.news.changed.notify_one();
-                }
-                if arrived.orphans > 0 {
-                    tracing::error!(arrived.orphans, "jobs without a record: evicted?");
-                }
-                Ok(arrived)
-            }
+        if let Some(error) = failed.filter(|_| arrived.deliveries.is_empty()) {
+            return Err(error);
         }
+        if arrived.left > 0 {
+            self.news.changed.notify_one();
+        }
+        if arrived.orphans > 0 {
+            tracing::error!(arrived.orphans, "jobs without a record: evicted?");
+        }
+        Ok(arrived)
     }
 
     /// Ends every wait, now and later.

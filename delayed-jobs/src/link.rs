@@ -134,16 +134,16 @@ impl Link {
 
     /// Names the server that takes writes now.
     async fn client(&self) -> Result<Client, RedisError> {
-        let servers = self.servers()?;
-        match &self.settings.redis_sentinel {
-            Some(master) => self.sentinel(servers, master)?.async_get_client().await,
-            None => match <[ConnectionInfo; 1]>::try_from(servers) {
-                Ok([server]) => self.client_of(server),
-                Err(_) => {
-                    let hint = "several addresses need --redis-sentinel or --redis-cluster";
-                    Err((ErrorKind::InvalidClientConfig, hint).into())
-                }
-            },
+        let mut servers = self.servers()?;
+        if let Some(master) = &self.settings.redis_sentinel {
+            return self.sentinel(servers, master)?.async_get_client().await;
+        }
+        match servers.pop() {
+            Some(server) if servers.is_empty() => self.client_of(server),
+            _ => {
+                let hint = "several addresses need --redis-sentinel or --redis-cluster";
+                Err((ErrorKind::InvalidClientConfig, hint).into())
+            }
         }
     }
 

@@ -11,9 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
-use crate::inbox::Arrived;
 use crate::job::Accepted;
-use crate::store::{Failed, Overview};
+use crate::store::{Failed, Overview, Taken};
 
 /// Upper ends of the buckets of lateness, in seconds.
 const LATENESS: [f64; 12] =
@@ -115,7 +114,7 @@ impl Metrics {
     }
 
     /// Jobs were given to a consumer.
-    pub(crate) fn arrived(&self, arrived: &Arrived) {
+    pub(crate) fn arrived(&self, arrived: &Taken) {
         self.delivered.inc_by(arrived.deliveries.len() as u64);
         let again = arrived.deliveries.iter().filter(|one| one.attempt > 1).count();
         self.redelivered.inc_by(again as u64);

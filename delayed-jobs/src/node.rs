@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tickwheel::{Builder, Pinning, Timer};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::clock::RedisClock;
@@ -33,7 +33,6 @@ mod window;
 /// A running node. Dropped, it ends at once and its leases run out; [`stop`](Node::stop) gives them back.
 pub struct Node {
     shared: Arc<Shared>,
-    end: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
 
@@ -70,7 +69,7 @@ impl Node {
             name: format!("node-{}-{:08x}", std::process::id(), fastrand::u32(..)),
             store,
             metrics: Metrics::new(),
-            address: Mutex::new(String::new()),
+            address: OnceLock::new(),
             possible,
             timer,
             clock: RedisClock::default(),
@@ -81,14 +80,13 @@ impl Node {
             last_reached: Mutex::new(Instant::now()),
             inbox: OnceLock::new(),
         });
-        let (end, ended) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        tasks.spawn(keeper::keep(Arc::clone(&shared), ended));
+        tasks.spawn(keeper::keep(Arc::clone(&shared)));
         if limited.is_some() {
             tasks.spawn(guard::watch_fill(Arc::clone(&shared)));
         }
         tasks.spawn(window::hear(Arc::clone(&shared), heard));
-        Ok(Self { shared, end, tasks })
+        Ok(Self { shared, tasks })
     }
 
     /// Its name, which no other node has.
@@ -121,7 +119,6 @@ impl Node {
 
     /// Ends the node and gives its partitions back, so that others take them at once.
     pub async fn stop(mut self) {
-        let _ = self.end.send(true);
         let give_back = async {
             for partition in self.shared.partitions() {
                 if let Some(lease) = partition.lease() {
@@ -161,7 +158,8 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) store: Store,
     pub(crate) metrics: Metrics,
-    address: Mutex<String>,
+    /// Where its HTTP server listens, if it has one.
+    pub(crate) address: OnceLock<String>,
     /// As many as a namespace can have.
     possible: Arc<[Partition]>,
     timer: Timer<Moment>,
@@ -189,7 +187,7 @@ impl Shared {
     pub(crate) fn view(&self) -> NodeView {
         NodeView {
             name: self.name.clone(),
-            address: lock(&self.address).clone(),
+            address: self.address.get().cloned().unwrap_or_default(),
             partitions: self.held(),
             fired: self.metrics.fired.get(),
             armed: self.armed(),
@@ -200,17 +198,8 @@ impl Shared {
         self.partitions().iter().map(Partition::armed).sum()
     }
 
-    /// Where its HTTP server listens.
-    pub(crate) fn set_address(&self, address: String) {
-        *lock(&self.address) = address;
-    }
-
     pub(crate) fn inbox(&self) -> &Inbox {
         self.inbox.get_or_init(|| Inbox::open(self.store.clone()))
-    }
-
-    fn reached(&self) {
-        *lock(&self.last_reached) = Instant::now();
     }
 
     /// How long ago Redis has answered a beat.

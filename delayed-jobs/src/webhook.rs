@@ -12,10 +12,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use sha2::Sha256;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
-use crate::error::Failure;
-use crate::http::deliveries::Shown;
+use crate::error::{Failure, StoreError};
 use crate::link::prepare_tls;
 use crate::node::{Node, Shared};
 use crate::settings::duration;
@@ -57,39 +56,33 @@ struct Pusher {
     hold: Duration,
 }
 
-/// Begins to push, if the settings say so. The task ends after the node's HTTP server.
+/// Begins to push, if the settings say so. The tasks end after the node's HTTP server.
 ///
 /// # Errors
 ///
 /// A secret that cannot be read, or a URL that cannot be used.
-pub(crate) fn push(
-    settings: &WebhookSettings,
-    node: &Node,
-) -> Result<Option<JoinHandle<()>>, Failure> {
+pub(crate) fn push(settings: &WebhookSettings, node: &Node) -> Result<JoinSet<()>, Failure> {
     let (Some(url), Some(file)) = (&settings.webhook_url, &settings.webhook_secret_file) else {
-        return Ok(None);
+        return Ok(JoinSet::new());
     };
-    let secret = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Options(format!("{}: {error}", file.display())))?;
-    let key =
-        key(secret.trim()).map_err(|why| Failure::Options(format!("{}: {why}", file.display())))?;
+    let wrong = |why| StoreError::Unfit(format!("{}: {why}", file.display()));
+    let secret = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let key = key(secret.trim()).map_err(wrong)?;
     let fits = reqwest::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
     if !fits {
-        return Err(Failure::Options(format!(
-            "webhook_url: `{url}` is not a URL of http or https"
-        )));
+        let why = format!("webhook_url: `{url}` is not a URL of http or https");
+        return Err(StoreError::Unfit(why).into());
     }
     prepare_tls();
     let http = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(settings.webhook_timeout)
-        .build()
-        .map_err(|error| Failure::System(error.to_string()))?;
+        .build()?;
     let hold = settings.webhook_timeout * 2 + Duration::from_secs(5);
     let shared = Arc::clone(node.shared());
     let pusher = Arc::new(Pusher { shared, http, url: url.clone(), key, hold });
-    Ok(Some(tokio::spawn(pusher.run(usize::from(settings.webhook_concurrency)))))
+    Ok((0..settings.webhook_concurrency).map(|_| Arc::clone(&pusher).run()).collect())
 }
 
 /// The bytes of a secret.
@@ -112,20 +105,14 @@ fn signature(key: &[u8], id: &str, seconds: u64, body: &str) -> String {
 }
 
 impl Pusher {
-    async fn run(self: Arc<Self>, concurrency: usize) {
-        let mut running: JoinSet<()> = JoinSet::new();
+    /// Sends one job after the other until the inbox is closed.
+    async fn run(self: Arc<Self>) {
         while !self.shared.inbox().is_closed() {
-            while running.try_join_next().is_some() {}
-            let free = concurrency - running.len();
-            if free == 0 {
-                running.join_next().await;
-                continue;
-            }
-            match self.shared.inbox().take(free, self.hold, Instant::now() + WAIT).await {
+            match self.shared.inbox().take(1, self.hold, Instant::now() + WAIT).await {
                 Ok(arrived) => {
                     self.shared.metrics.arrived(&arrived);
                     for one in arrived.deliveries {
-                        running.spawn(Arc::clone(&self).deliver(one));
+                        self.deliver(one).await;
                     }
                 }
                 Err(error) => {
@@ -134,10 +121,9 @@ impl Pusher {
                 }
             }
         }
-        while running.join_next().await.is_some() {}
     }
 
-    async fn deliver(self: Arc<Self>, one: Delivery) {
+    async fn deliver(&self, one: Delivery) {
         let receipts = [one.receipt.clone()];
         let metrics = &self.shared.metrics;
         let told = match self.send(&one).await {
@@ -156,7 +142,7 @@ impl Pusher {
     /// Sends one job; how it has failed, if it has.
     async fn send(&self, one: &Delivery) -> Result<(), Nack> {
         let failed = |reason: String, delay| Nack { reason, delay, dead: false };
-        let body = serde_json::to_string(&Shown::from(one));
+        let body = serde_json::to_string(one);
         let body = body.map_err(|error| failed(error.to_string(), None))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let answer = self

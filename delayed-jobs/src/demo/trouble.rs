@@ -41,7 +41,7 @@ impl<'a> Crew<'a> {
         &mut self,
         seed: u64,
         end: Instant,
-        say: impl Fn(String),
+        say: impl Fn(&str),
     ) -> io::Result<()> {
         let mut random = Rng::with_seed(seed ^ 0x7261_6e64);
         let lease = self.settings.lease;
@@ -66,7 +66,7 @@ impl<'a> Crew<'a> {
             }
             *if kill { &mut self.kills } else { &mut self.pauses } += victims.len();
             let what = if kill { "killed" } else { "paused" };
-            say(format!("nodes {victims:?} {what} for {} ms", time.as_millis()));
+            say(&format!("nodes {victims:?} {what} for {} ms", time.as_millis()));
             tokio::time::sleep(time).await;
             for &victim in &victims {
                 match kill {

@@ -65,14 +65,14 @@ async fn one(work: &Work, folder: &Path, command: &[&str]) -> Result<Row, Failur
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    let none = || Failure::System("a program without input or output".to_owned());
-    let (input, output) =
-        (child.stdin.take().ok_or_else(none)?, child.stdout.take().ok_or_else(none)?);
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err("a program without input or output".into());
+    };
     let mut lines = BufReader::new(output).lines();
     let ready = tokio::time::timeout(START, lines.next_line()).await;
     let ready = ready.ok().and_then(Result::ok).flatten().unwrap_or_default();
     let Some(name) = ready.strip_prefix("ready ").map(str::to_owned) else {
-        return Err(Failure::System(format!("{first} did not come up: {ready}")));
+        return Err(format!("{first} did not come up: {ready}").into());
     };
     let foreign = Arc::new(Foreign { input: Mutex::new(input), accepted: Semaphore::new(0) });
     let reading = Arc::clone(&foreign);

@@ -125,7 +125,7 @@ async fn accepted<F: Future<Output = Result<(), String>>>(
     under_way: usize,
 ) -> Result<usize, Failure> {
     let counted = requests.buffer_unordered(under_way).try_fold(0, async |n, ()| Ok(n + 1));
-    counted.await.map_err(Failure::System)
+    Ok(counted.await?)
 }
 
 /// The first arrival of each of so many jobs, or of as many as come.

@@ -8,16 +8,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
 use super::request::{Asked, Body, duration, optional};
-use super::{ListQuery, Shares, page_of};
+use super::{Answer, ListQuery, Shares, page_of};
 use crate::job::{FARTHEST, JobId};
 use crate::node::Shared;
-use crate::store::{Delivery, Failed, Nack, Receipt};
+use crate::store::{Failed, Nack, Receipt};
 
 /// Longest wait of a request for deliveries.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -50,37 +49,6 @@ struct TakeQuery {
     hold: Option<String>,
 }
 
-/// A delivery as JSON.
-#[derive(Serialize)]
-pub(crate) struct Shown<'a> {
-    id: &'a JobId,
-    receipt: String,
-    attempt: u32,
-    max_attempts: u32,
-    due_ms: u64,
-    fired_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schedule: Option<&'a str>,
-    payload: Box<RawValue>,
-}
-
-impl<'a> From<&'a Delivery> for Shown<'a> {
-    fn from(one: &'a Delivery) -> Self {
-        let text = |text: &str| RawValue::from_string(Value::from(text).to_string());
-        let payload = RawValue::from_string(one.payload.clone()).or_else(|_| text(&one.payload));
-        Self {
-            id: &one.id,
-            receipt: one.receipt(),
-            attempt: one.attempt,
-            max_attempts: one.max_attempts,
-            due_ms: one.due_ms,
-            fired_ms: one.fired_ms,
-            schedule: one.schedule.as_deref(),
-            payload: payload.unwrap_or_default(),
-        }
-    }
-}
-
 fn hold(text: &str) -> Result<Duration, Refusal> {
     let hold = duration("hold", text)?;
     match hold.is_zero() || hold > LONGEST_HOLD {
@@ -102,8 +70,8 @@ async fn take(State(shared): Shares, Asked(query): Asked<TakeQuery>) -> Result<R
     let hold = hold.unwrap_or(shared.store.settings().hold);
     let arrived = shared.inbox().take(max, hold, Instant::now() + wait).await?;
     shared.metrics.arrived(&arrived);
-    let deliveries: Vec<Shown<'_>> = arrived.deliveries.iter().map(Shown::from).collect();
-    Ok(Json(HashMap::from([("deliveries", deliveries)])).into_response())
+    // Not by a `Value`, which would order the fields of payloads.
+    Ok(Json(HashMap::from([("deliveries", arrived.deliveries)])).into_response())
 }
 
 #[derive(Deserialize)]
@@ -144,28 +112,19 @@ fn outcome(word: &str, texts: &[String], held: &[bool]) -> Json<Value> {
     Json(json!({ word: texts.len() - stale.len(), "stale": stale }))
 }
 
-async fn acknowledge(
-    State(shared): Shares,
-    Body(request): Body<AckRequest>,
-) -> Result<Json<Value>, Refusal> {
+async fn acknowledge(State(shared): Shares, Body(request): Body<AckRequest>) -> Answer {
     let held = shared.store.acknowledge(&receipts(&request.receipts)?).await?;
     shared.metrics.acknowledged.inc_by(held.iter().filter(|held| **held).count() as u64);
     Ok(outcome("done", &request.receipts, &held))
 }
 
-async fn extend(
-    State(shared): Shares,
-    Body(request): Body<ExtendRequest>,
-) -> Result<Json<Value>, Refusal> {
+async fn extend(State(shared): Shares, Body(request): Body<ExtendRequest>) -> Answer {
     let (hold, receipts) = (hold(&request.hold)?, receipts(&request.receipts)?);
     let held = shared.store.extend(&receipts, hold).await?;
     Ok(outcome("held", &request.receipts, &held))
 }
 
-async fn nack(
-    State(shared): Shares,
-    Body(request): Body<NackRequest>,
-) -> Result<Json<Value>, Refusal> {
+async fn nack(State(shared): Shares, Body(request): Body<NackRequest>) -> Answer {
     let delay = optional("delay", request.delay.as_deref())?;
     if delay.is_some_and(|delay| delay > FARTHEST) {
         return Err(Refusal::bad("delay: at most ten years are possible"));
@@ -185,10 +144,7 @@ async fn nack(
     Ok(Json(json!({ "again": again, "dead": dead, "stale": stale })))
 }
 
-async fn dead(
-    State(shared): Shares,
-    Asked(query): Asked<ListQuery>,
-) -> Result<Json<Value>, Refusal> {
+async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
     Ok(page_of(&shared.store.dead(query.from.as_deref(), query.limit()?).await?))
 }
 
@@ -201,27 +157,20 @@ struct DeadRequest {
 }
 
 impl DeadRequest {
-    fn read(self) -> Result<Option<Vec<JobId>>, Refusal> {
-        match self {
-            Self { ids: Some(ids), all: false } if ids.len() <= MOST => Ok(Some(ids)),
-            Self { ids: None, all: true } => Ok(None),
+    /// The jobs that are named; `None` if they are all.
+    fn ids(&self) -> Result<Option<&[JobId]>, Refusal> {
+        match (&self.ids, self.all) {
+            (Some(ids), false) if ids.len() <= MOST => Ok(Some(ids)),
+            (None, true) => Ok(None),
             _ => Err(Refusal::bad(format!("give either ids, at most {MOST}, or \"all\": true"))),
         }
     }
 }
 
-async fn requeue(
-    State(shared): Shares,
-    Body(request): Body<DeadRequest>,
-) -> Result<Json<Value>, Refusal> {
-    let count = shared.store.requeue(request.read()?.as_deref()).await?;
-    Ok(Json(json!({ "requeued": count })))
+async fn requeue(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
+    Ok(Json(json!({ "requeued": shared.store.requeue(dead.ids()?).await? })))
 }
 
-async fn purge(
-    State(shared): Shares,
-    Body(request): Body<DeadRequest>,
-) -> Result<Json<Value>, Refusal> {
-    let count = shared.store.purge(request.read()?.as_deref()).await?;
-    Ok(Json(json!({ "purged": count })))
+async fn purge(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
+    Ok(Json(json!({ "purged": shared.store.purge(dead.ids()?).await? })))
 }

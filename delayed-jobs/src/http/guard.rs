@@ -23,12 +23,6 @@ const SHORTEST: usize = 16;
 /// Pages that need no token: they hold nothing of the namespace.
 const OPEN: [&str; 3] = ["/", "/healthz", "/openapi.json"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-}
-
 /// The tokens of a file, read again when it changes.
 pub(crate) struct Tokens {
     file: Option<PathBuf>,
@@ -36,7 +30,8 @@ pub(crate) struct Tokens {
 }
 
 struct Known {
-    tokens: HashMap<String, Access>,
+    /// Each with whether it may write.
+    tokens: HashMap<String, bool>,
     changed: Option<SystemTime>,
     looked: Instant,
 }
@@ -47,45 +42,33 @@ impl Tokens {
         Self { file, known: Mutex::new(known) }
     }
 
-    /// Reads the file.
+    /// Reads the file if it has changed.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or a line of it is wrong.
+    /// The file cannot be read, or a line of it is wrong: the tokens stay as they were.
     pub(super) fn load(&self) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
         let wrong = |why: String| format!("{}: {why}", file.display());
-        let changed = file.metadata().and_then(|data| data.modified()).ok();
-        let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-        let tokens = parsed(&text).map_err(wrong)?;
-        *lock(&self.known) = Known { tokens, changed, looked: Instant::now() };
-        Ok(())
-    }
-
-    fn load_if_changed(&self) {
-        let Some(file) = &self.file else { return };
         let mut known = lock(&self.known);
-        if known.looked.elapsed() < LOOK {
-            return;
-        }
         known.looked = Instant::now();
         let changed = file.metadata().and_then(|data| data.modified()).ok();
-        let same = known.changed == changed;
-        known.changed = changed;
-        drop(known);
-        if same {
-            return;
+        if known.changed != changed || changed.is_none() {
+            known.changed = changed;
+            let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+            known.tokens = parsed(&text).map_err(wrong)?;
         }
-        if let Err(error) = self.load() {
-            tracing::error!("the tokens stay as they were: {error}");
-        }
+        Ok(())
     }
 
     fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.file.is_none() || (method == Method::GET && OPEN.contains(&path)) {
             return Ok(());
         }
-        self.load_if_changed();
+        let looked = lock(&self.known).looked;
+        if let Some(Err(error)) = (looked.elapsed() >= LOOK).then(|| self.load()) {
+            tracing::error!("the tokens stay as they were: {error}");
+        }
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = given.and_then(|text| text.split_once(' '));
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -98,7 +81,7 @@ impl Tokens {
                 "unauthorized",
                 "this needs a header `Authorization: Bearer TOKEN` with a token that is known",
             ),
-            Some(Access::Read) if method != Method::GET => {
+            Some(false) if method != Method::GET => {
                 (StatusCode::FORBIDDEN, "forbidden", "this token may only read")
             }
             Some(_) => return Ok(()),
@@ -107,7 +90,7 @@ impl Tokens {
     }
 }
 
-fn parsed(text: &str) -> Result<HashMap<String, Access>, String> {
+fn parsed(text: &str) -> Result<HashMap<String, bool>, String> {
     let mut tokens = HashMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -116,8 +99,9 @@ fn parsed(text: &str) -> Result<HashMap<String, Access>, String> {
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         let access = match words[..] {
-            ["read", token] if token.len() >= SHORTEST => (token, Access::Read),
-            ["write", token] if token.len() >= SHORTEST => (token, Access::Write),
+            [word @ ("read" | "write"), token] if token.len() >= SHORTEST => {
+                (token, word == "write")
+            }
             // The line itself is not shown: it may hold a token.
             _ => {
                 let (number, form) = (number + 1, "`read TOKEN` or `write TOKEN`");
@@ -200,8 +184,7 @@ mod tests {
     fn a_wrong_line_of_the_tokens_is_named_and_not_shown() {
         let text = "# who\nread 0123456789abcdef\n\n write  fedcba9876543210\n";
         let tokens = parsed(text).unwrap();
-        assert_eq!(tokens["0123456789abcdef"], Access::Read);
-        assert_eq!(tokens["fedcba9876543210"], Access::Write);
+        assert!(!tokens["0123456789abcdef"] && tokens["fedcba9876543210"]);
         for wrong in
             ["write short", "0123456789abcdef", "all 0123456789abcdef", "read 0123456789 abcdef"]
         {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::refusal::Refusal;
 use super::request::{Asked, Body, Tries, duration, payload};
-use super::{ListQuery, Shares, shown};
+use super::{Answer, ListQuery, Shares, shown};
 use crate::node::Shared;
 use crate::recurrence::Recurrence;
 use crate::store::{NewSchedule, Scheduled};
@@ -62,19 +62,16 @@ async fn put(
     Ok((status, Json(json!({ "name": new.name, "next_ms": next_ms, "changed": changed }))))
 }
 
-async fn read(State(shared): Shares, Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
+async fn read(State(shared): Shares, Path(name): Path<String>) -> Answer {
     Ok(Json(shown(&shared.store.get_schedule(&name).await?)))
 }
 
-async fn end(State(shared): Shares, Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
+async fn end(State(shared): Shares, Path(name): Path<String>) -> Answer {
     shared.store.unschedule(&name).await?;
     Ok(Json(json!({ "name": name, "ended": true })))
 }
 
-async fn list(
-    State(shared): Shares,
-    Asked(query): Asked<ListQuery>,
-) -> Result<Json<Value>, Refusal> {
+async fn list(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
     let (names, next) = shared.store.schedules(query.from.as_deref(), query.limit()?).await?;
     let mut schedules = Vec::with_capacity(names.len());
     for name in names {

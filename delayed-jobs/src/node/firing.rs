@@ -20,11 +20,22 @@ pub(super) async fn fire_when_due(shared: Arc<Shared>, number: u16) {
         partition.due.notified().await;
         while let Some(lease) = partition.lease() {
             match shared.store.fire(number, &lease, MOST_AT_ONCE).await {
-                Ok(mut answer) => {
-                    let ticked = tick(&shared, number, &mut answer.value).await;
-                    if !note(&shared, partition, &lease, answer) && !ticked {
+                Ok(Timed { value: Some(fired), sent, received }) => {
+                    shared.clock.observe(sent, received, fired.now_us);
+                    let ticked = tick(&shared, number, &fired).await;
+                    if !note(&shared, partition, &fired) && !ticked {
                         break;
                     }
+                }
+                Ok(Timed { value: None, .. }) => {
+                    tracing::debug!(partition = number, lease, "fenced");
+                    shared.metrics.fenced.inc();
+                    shared.metrics.leases_lost.inc();
+                    shared.news.tell("firing was fenced: other nodes have taken over");
+                    if partition.with(&lease, |_| ()).is_some() {
+                        partition.end(&shared.timer);
+                    }
+                    break;
                 }
                 Err(error) => {
                     shared.metrics.redis_errors.inc();
@@ -37,40 +48,27 @@ pub(super) async fn fire_when_due(shared: Arc<Shared>, number: u16) {
 }
 
 /// Makes the next job of each schedule whose moment has passed; whether there was one.
-async fn tick(shared: &Shared, number: u16, fired: &mut Fired) -> bool {
-    let Fired::Some { now_us, passed, .. } = fired else { return false };
-    let passed = std::mem::take(passed);
-    for one in &passed {
+async fn tick(shared: &Shared, number: u16, fired: &Fired) -> bool {
+    for one in &fired.passed {
         // One that fails is among those that have passed in the next round.
-        if let Err(error) = shared.store.tick(number, one, *now_us / 1000).await {
+        if let Err(error) = shared.store.tick(number, one, fired.now_us / 1000).await {
             shared.metrics.redis_errors.inc();
             tracing::debug!(partition = number, schedule = one.0, "no next job: {error}");
             tokio::time::sleep(RETRY).await;
         }
     }
-    !passed.is_empty()
+    !fired.passed.is_empty()
 }
 
 /// Takes note of what a script has done; whether there is more to do at once.
-fn note(shared: &Shared, partition: &Partition, lease: &str, answer: Timed<Fired>) -> bool {
-    let Fired::Some { now_us, next_ms, lateness_ms, .. } = answer.value else {
-        shared.metrics.fenced.inc();
-        tracing::debug!(partition = partition.number, lease, "fenced");
-        shared.metrics.leases_lost.inc();
-        shared.news.tell("firing was fenced: other nodes have taken over");
-        if partition.with(lease, |_| ()).is_some() {
-            partition.end(&shared.timer);
-        }
-        return false;
-    };
-    shared.clock.observe(answer.sent, answer.received, now_us);
-    shared.metrics.fired(&lateness_ms);
-    let Some(next_ms) = next_ms else { return false };
-    let now_ms = now_us / 1000;
+fn note(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
+    shared.metrics.fired(&fired.lateness_ms);
+    let Some(next_ms) = fired.next_ms else { return false };
+    let now_ms = fired.now_us / 1000;
     if next_ms <= now_ms {
         return true;
     }
-    if lateness_ms.is_empty() {
+    if fired.lateness_ms.is_empty() {
         shared.metrics.early.inc();
     }
     // Whatever was forgotten on the way, the next moment is never.

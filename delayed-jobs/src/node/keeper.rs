@@ -1,12 +1,10 @@
 //! Keeps the leases: says that the node lives, prolongs what it holds, takes its share of what is free,
 //! gives back what is more, and has the window read.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Shared;
@@ -14,23 +12,20 @@ use super::firing::fire_when_due;
 use super::news::ACQUIRED;
 use super::tenure::Partition;
 use super::window;
-use crate::store::Acquired;
+use crate::settings::lock;
+use crate::store::Timed;
 
-/// Beats until the node is told to end, and fires what is due meanwhile.
-pub(super) async fn keep(shared: Arc<Shared>, mut end: watch::Receiver<bool>) {
+/// Beats for as long as the node runs, and fires what is due meanwhile.
+pub(super) async fn keep(shared: Arc<Shared>) {
     let mut firing = JoinSet::new();
-    while !*end.borrow() {
+    loop {
         let started = Instant::now();
         for partition in &shared.partitions()[firing.len()..] {
             firing.spawn(fire_when_due(Arc::clone(&shared), partition.number));
         }
         let wait = beat(&shared).await;
         shared.news.flush();
-        let left = wait.saturating_sub(started.elapsed());
-        tokio::select! {
-            () = tokio::time::sleep(left) => {}
-            _ = end.changed() => break,
-        }
+        tokio::time::sleep(wait.saturating_sub(started.elapsed())).await;
     }
 }
 
@@ -50,7 +45,7 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
     }
     let alive = match alive {
         Ok(alive) => {
-            shared.reached();
+            *lock(&shared.last_reached) = Instant::now();
             shared.news.redis(None);
             alive.len().max(1)
         }
@@ -82,10 +77,10 @@ async fn renew(shared: &Shared, partition: &Partition) {
     }
     let Some(lease) = partition.lease() else { return };
     match shared.store.renew(partition.number, &lease).await {
-        Ok(answer) if answer.value.held => {
-            shared.clock.observe(answer.sent, answer.received, answer.value.now_us);
-            let until = answer.sent + shared.store.settings().lease;
-            partition.with(&lease, |tenure| tenure.prolong(until, answer.value.notices));
+        Ok(Timed { value: (true, notices, now_us), sent, received }) => {
+            shared.clock.observe(sent, received, now_us);
+            let until = sent + shared.store.settings().lease;
+            partition.with(&lease, |tenure| tenure.prolong(until, notices));
         }
         Ok(_) => {
             shared.metrics.leases_lost.inc();
@@ -116,42 +111,35 @@ pub(super) async fn release(shared: &Shared, partition: &Partition, lease: &str)
 }
 
 /// Takes free partitions up to the share; how long the first of the others' leases lasts if more are wanted.
-async fn take(shared: &Arc<Shared>, share: usize) -> Option<Duration> {
+async fn take(shared: &Shared, share: usize) -> Option<Duration> {
     let mut held = shared.held();
-    let mut soonest: Option<u64> = None;
+    let mut soonest = None;
     // Nodes begin at different places, so that they do not all want the same ones.
-    let mut hasher = DefaultHasher::new();
-    shared.name.hash(&mut hasher);
-    let count = shared.partitions().len();
-    let first = usize::try_from(hasher.finish() % count as u64).unwrap_or(0);
-    let order: Vec<&Partition> =
-        (0..count).map(|step| &shared.partitions()[(first + step) % count]).collect();
-    let mut free = order.into_iter().filter(|one| one.lease().is_none());
+    let (before, after) =
+        shared.partitions().split_at(fastrand::usize(..shared.partitions().len()));
+    let mut free = after.iter().chain(before).filter(|one| one.lease().is_none());
     while held < share {
         let wanted: Vec<&Partition> = free.by_ref().take(share - held).collect();
         if wanted.is_empty() {
             return soonest.map(Duration::from_millis);
         }
-        for (partition, answer) in join_all(wanted.into_iter().map(async |partition| {
+        let asked = wanted.into_iter().map(async |partition| {
             (partition, shared.store.acquire(partition.number, &shared.name).await)
-        }))
-        .await
-        {
-            let answer = match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    tracing::debug!(partition = partition.number, "not acquired: {error}");
-                    continue;
-                }
-            };
-            match answer.value {
-                Acquired::Granted(lease) => {
+        });
+        for (partition, answer) in join_all(asked).await {
+            match answer {
+                Ok(Timed { value: (Some(lease), _), sent, .. }) => {
                     tracing::debug!(partition = partition.number, lease, "acquired");
                     shared.news.tell(ACQUIRED);
-                    partition.begin(lease, answer.sent + shared.store.settings().lease);
+                    partition.begin(lease, sent + shared.store.settings().lease);
                     held += 1;
                 }
-                Acquired::Held(left) => soonest = Some(soonest.map_or(left, |s| s.min(left))),
+                Ok(Timed { value: (None, left), .. }) => {
+                    soonest = Some(soonest.map_or(left, |soonest: u64| soonest.min(left)));
+                }
+                Err(error) => {
+                    tracing::debug!(partition = partition.number, "not acquired: {error}");
+                }
             }
         }
     }

@@ -194,14 +194,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_has_run_out_is_none() {
-        let partition = Partition::new(0);
-        assert!(partition.lease().is_none() && !partition.has_run_out());
-        partition.begin("1@a".to_owned(), Instant::now());
-        assert!(partition.lease().is_none() && partition.has_run_out());
-    }
-
-    #[test]
     fn the_end_of_a_tenure_disarms_its_moments() {
         let (partition, timer) = held();
         let clock = RedisClock::default();

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use redis::aio::PubSub;
 use tokio::sync::mpsc;
 
 use super::tenure::Partition;
@@ -62,22 +61,23 @@ async fn read(shared: &Shared, number: u16, lease: &str, mut after: Option<u64>)
                 break false;
             }
         };
-        shared.clock.observe(page.sent, page.received, page.value.now_us);
+        let (now_us, notices, up_to_ms, more, moments) = page.value;
+        shared.clock.observe(page.sent, page.received, now_us);
         let stands = partition.with(lease, |tenure| {
             if everything && first {
-                tenure.caught_up(page.value.notices);
+                tenure.caught_up(notices);
             }
-            tenure.up_to_ms = Some(page.value.up_to_ms);
+            tenure.up_to_ms = Some(up_to_ms);
         });
         if stands.is_none() {
             return;
         }
         let now = Instant::now();
-        for due_ms in page.value.moments {
+        for due_ms in moments {
             partition.arm(due_ms, now, &shared.timer, &shared.clock);
         }
-        (first, after) = (false, Some(page.value.up_to_ms));
-        if !page.value.more {
+        (first, after) = (false, Some(up_to_ms));
+        if !more {
             break true;
         }
     };
@@ -90,13 +90,8 @@ async fn read(shared: &Shared, number: u16, lease: &str, mut after: Option<u64>)
 /// Hears of near jobs, for as long as the node runs.
 pub(super) async fn hear(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish>) {
     loop {
-        match shared.store.link().pubsub().await {
-            Ok(connection) => {
-                if let Err(error) = hear_on(&shared, connection, &mut wishes).await {
-                    tracing::debug!("no notices: {error}");
-                }
-            }
-            Err(error) => tracing::debug!("no notices: {error}"),
+        if let Err(error) = hear_until_cut(&shared, &mut wishes).await {
+            tracing::debug!("no notices: {error}");
         }
         // What was said meanwhile is not heard.
         for partition in shared.partitions() {
@@ -108,12 +103,11 @@ pub(super) async fn hear(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceive
     }
 }
 
-async fn hear_on(
+async fn hear_until_cut(
     shared: &Arc<Shared>,
-    connection: PubSub,
     wishes: &mut mpsc::UnboundedReceiver<Wish>,
 ) -> Result<(), redis::RedisError> {
-    let (mut sink, mut notices) = connection.split();
+    let (mut sink, mut notices) = shared.store.link().pubsub().await?.split();
     for partition in shared.partitions().iter().filter(|one| one.lease().is_some()) {
         sink.subscribe(format!("{}:near", shared.store.base(partition.number))).await?;
     }

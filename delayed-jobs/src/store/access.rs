@@ -7,7 +7,7 @@ use std::time::Instant;
 use redis::{Cmd, FromRedisValue, Script, ToRedisArgs};
 
 use super::create::{Lanes, spread};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::link::Link;
 use crate::settings::{MOST_PARTITIONS, Settings};
 
@@ -39,7 +39,7 @@ pub struct Store {
     pub(super) settings: Arc<Settings>,
     pub(super) link: Arc<Link>,
     pub(super) lanes: Arc<Lanes>,
-    partitions: Arc<AtomicU16>,
+    pub(super) partitions: Arc<AtomicU16>,
     /// Keys lead to the first so many partitions, however many are added.
     pub(super) key_partitions: u16,
 }
@@ -52,12 +52,6 @@ pub(crate) struct Timed<T> {
 }
 
 impl Store {
-    pub(super) fn new(settings: Settings, link: Link) -> Self {
-        let (settings, link) = (Arc::new(settings), Arc::new(link));
-        let (partitions, key_partitions) = (Arc::new(AtomicU16::new(1)), 1);
-        Self { settings, link, lanes: Arc::default(), partitions, key_partitions }
-    }
-
     /// The settings it was opened with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
@@ -79,7 +73,7 @@ impl Store {
     }
 
     /// Asks how many partitions there are now; whether they have become more.
-    pub(crate) async fn refresh(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn refresh(&self) -> Result<bool> {
         let noted: Option<u16> = self.ask(&Cmd::hget(self.noted(), "partitions")).await?;
         Ok(self.learn(noted.unwrap_or(0)))
     }
@@ -109,7 +103,7 @@ impl Store {
     }
 
     /// Carries out a command.
-    pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+    pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
         let mut connection = self.link.connection().await?;
         Ok(command.query_async(&mut connection).await?)
     }
@@ -120,7 +114,7 @@ impl Store {
         script: &Script,
         partition: u16,
         args: impl ToRedisArgs,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         Ok(self.timed(script, self.base(partition), args).await?.value)
     }
 
@@ -130,7 +124,7 @@ impl Store {
         script: &Script,
         key: String,
         args: impl ToRedisArgs,
-    ) -> Result<Timed<T>, StoreError> {
+    ) -> Result<Timed<T>> {
         let mut call = script.key(key);
         call.arg(args);
         let mut connection = self.link.connection().await?;

@@ -4,18 +4,19 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::access::{Store, script};
 use super::jobs::parts;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::job::{Accepted, JobId, NewJob};
 use crate::settings::lock;
 
 /// Jobs accepted by one script; Redis does nothing else meanwhile.
 const MOST: usize = 128;
 
-type Answer = Result<Accepted, StoreError>;
+type Answer = Result<Accepted>;
 
 /// A job, and where the task that asks for it waits for the answer.
 type Waiting = (NewJob, oneshot::Sender<Answer>);
@@ -30,9 +31,10 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::KeyReused`], [`StoreError::Away`].
-    pub async fn create(&self, new: NewJob) -> Result<Accepted, StoreError> {
+    pub async fn create(&self, new: NewJob) -> Result<Accepted> {
         let (answer, answered) = oneshot::channel();
-        let lane = self.partition_of(&new);
+        // The same key always leads to the same script's memory.
+        let lane = new.idempotency_key.as_deref().map(|key| self.partition_of_key(key));
         let is_first = {
             let mut lanes = lock(&self.lanes);
             let is_first = !lanes.contains_key(&lane);
@@ -46,34 +48,8 @@ impl Store {
     }
 
     /// Accepts many jobs; the answers are in the order of the jobs.
-    pub async fn create_many(&self, new: Vec<NewJob>) -> Vec<Result<Accepted, StoreError>> {
-        // Keys decide the partition; all others of this request go to the same one.
-        let mut lanes: HashMap<Option<u16>, Vec<usize>> = HashMap::new();
-        for (at, job) in new.iter().enumerate() {
-            lanes.entry(self.partition_of(job)).or_default().push(at);
-        }
-        let mut new: Vec<Option<NewJob>> = new.into_iter().map(Some).collect();
-        let mut calls = Vec::new();
-        for (lane, places) in lanes {
-            for places in places.chunks(MOST) {
-                let jobs: Vec<NewJob> = places.iter().filter_map(|at| new[*at].take()).collect();
-                let places = places.to_vec();
-                calls.push(async move { (places, self.accept(lane, &jobs).await) });
-            }
-        }
-        let called = futures_util::future::join_all(calls).await;
-        let mut answers: Vec<(usize, Answer)> = called
-            .into_iter()
-            .flat_map(|(places, answers)| places.into_iter().zip(answers))
-            .collect();
-        answers.sort_unstable_by_key(|(at, _)| *at);
-        answers.into_iter().map(|(_, answer)| answer).collect()
-    }
-
-    /// The partition that a job's idempotency key leads to: the same key always leads to the same
-    /// script's memory.
-    fn partition_of(&self, job: &NewJob) -> Option<u16> {
-        job.idempotency_key.as_deref().map(|key| self.partition_of_key(key))
+    pub async fn create_many(&self, new: Vec<NewJob>) -> Vec<Result<Accepted>> {
+        join_all(new.into_iter().map(|job| self.create(job))).await
     }
 
     /// Accepts what waits in a lane until nothing does.

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::{FromRedisValue, Script, ToRedisArgs};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::access::{Store, script};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::job::{JobId, most_attempts};
 use crate::settings::millis;
 
 /// A fired job in a consumer's hands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Delivery {
     /// The job's name, by which a repeated delivery is told.
     pub id: JobId,
     /// What the job carries.
+    #[serde(serialize_with = "as_json")]
     pub payload: String,
     /// When it was due, in milliseconds since 1970 on the clock of Redis.
     pub due_ms: u64,
@@ -29,8 +32,22 @@ pub struct Delivery {
     /// After so many failed attempts the job is dead.
     pub max_attempts: u32,
     /// The recurring schedule that has made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
+    #[serde(serialize_with = "as_text")]
     pub(crate) receipt: Receipt,
+}
+
+/// A payload is JSON, unless a program has made the job by the library.
+fn as_json<S: Serializer>(payload: &str, to: S) -> Result<S::Ok, S::Error> {
+    match serde_json::from_str::<&RawValue>(payload) {
+        Ok(json) => json.serialize(to),
+        Err(_) => to.serialize_str(payload),
+    }
+}
+
+fn as_text<S: Serializer>(receipt: &Receipt, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(receipt)
 }
 
 impl Delivery {
@@ -70,8 +87,8 @@ impl FromStr for Receipt {
     }
 }
 
-/// What a partition has handed over.
-#[derive(Debug)]
+/// What partitions have handed over.
+#[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) deliveries: Vec<Delivery>,
     /// Jobs that are still ready.
@@ -105,12 +122,7 @@ pub(crate) enum Failed {
 
 impl Store {
     /// Takes at most `most` jobs of one partition, to be ended within `hold`.
-    pub(crate) async fn take(
-        &self,
-        partition: u16,
-        most: usize,
-        hold: Duration,
-    ) -> Result<Taken, StoreError> {
+    pub(crate) async fn take(&self, partition: u16, most: usize, hold: Duration) -> Result<Taken> {
         let args = (most, millis(hold));
         let (left, orphans, died, jobs): (u64, u64, u64, Vec<Fields>) =
             self.run(script!("take"), partition, args).await?;
@@ -119,25 +131,17 @@ impl Store {
     }
 
     /// Ends jobs; whether each was still held.
-    pub(crate) async fn acknowledge(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError> {
+    pub(crate) async fn acknowledge(&self, receipts: &[Receipt]) -> Result<Vec<bool>> {
         self.for_each(receipts, script!("ack"), millis(self.settings().retention), false).await
     }
 
     /// Lets jobs be held for longer; whether each was still held.
-    pub(crate) async fn extend(
-        &self,
-        receipts: &[Receipt],
-        hold: Duration,
-    ) -> Result<Vec<bool>, StoreError> {
+    pub(crate) async fn extend(&self, receipts: &[Receipt], hold: Duration) -> Result<Vec<bool>> {
         self.for_each(receipts, script!("extend"), millis(hold), false).await
     }
 
     /// Gives failed jobs back.
-    pub(crate) async fn nack(
-        &self,
-        receipts: &[Receipt],
-        nack: &Nack,
-    ) -> Result<Vec<Failed>, StoreError> {
+    pub(crate) async fn nack(&self, receipts: &[Receipt], nack: &Nack) -> Result<Vec<Failed>> {
         let delay = nack.delay.map_or_else(String::new, |delay| millis(delay).to_string());
         let (window, seed) = (self.settings().window_ms(), fastrand::u32(..));
         let args = (delay, u8::from(nack.dead), &nack.reason, window, seed);
@@ -157,7 +161,7 @@ impl Store {
         script: &Script,
         args: impl ToRedisArgs,
         none: T,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> Result<Vec<T>> {
         let mut parts: HashMap<u16, Vec<usize>> = HashMap::new();
         for (at, receipt) in receipts.iter().enumerate() {
             parts.entry(receipt.id.partition()).or_default().push(at);
@@ -180,7 +184,7 @@ impl Store {
 /// A delivery as the script returns it.
 type Fields = (String, u32, u32, String, u64, u64, String, Option<String>);
 
-fn delivery(fields: Fields) -> Result<Delivery, StoreError> {
+fn delivery(fields: Fields) -> Result<Delivery> {
     let (id, take, spent, policy, due_ms, fired_ms, payload, schedule) = fields;
     let id: JobId = id.parse().map_err(StoreError::Unfit)?;
     Ok(Delivery {

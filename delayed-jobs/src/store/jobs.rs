@@ -1,7 +1,7 @@
 //! What any process may ask for a job.
 
 use super::access::{Store, script};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::job::{Found, Job, JobId, State, When, most_attempts};
 use crate::settings::millis;
 
@@ -11,7 +11,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
-    pub async fn cancel(&self, id: &JobId) -> Result<Found, StoreError> {
+    pub async fn cancel(&self, id: &JobId) -> Result<Found> {
         let args = (id.as_str(), millis(self.settings.retention));
         found(id, self.run(script!("cancel"), id.partition(), args).await?)
     }
@@ -26,7 +26,7 @@ impl Store {
         id: &JobId,
         when: When,
         idempotency_key: Option<&str>,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<Found> {
         let key = idempotency_key.unwrap_or("");
         let args = (id.as_str(), parts(when), key, self.settings.window_ms());
         found(id, self.run(script!("reschedule"), id.partition(), args).await?)
@@ -37,7 +37,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
-    pub async fn get(&self, id: &JobId) -> Result<Job, StoreError> {
+    pub async fn get(&self, id: &JobId) -> Result<Job> {
         type Text = Option<String>;
         type Number = Option<u64>;
         type Fields = (Text, Number, Number, Number, Option<u32>, Option<u32>, Text, Text, Text);
@@ -61,7 +61,7 @@ impl Store {
     }
 }
 
-fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found, StoreError> {
+fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found> {
     let state = State::parse(&state).ok_or_else(|| StoreError::Unknown(id.to_string()))?;
     Ok(Found { state, due_ms })
 }

@@ -7,7 +7,7 @@ use redis::{Cmd, Script};
 use serde::{Deserialize, Serialize};
 
 use super::access::{Store, script};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::job::{Job, JobId, State};
 
 /// Ids that one script is given.
@@ -56,7 +56,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
-    pub async fn list(&self, from: Option<&str>, limit: usize) -> Result<Page, StoreError> {
+    pub async fn list(&self, from: Option<&str>, limit: usize) -> Result<Page> {
         self.search(&Search::default(), from, limit).await
     }
 
@@ -67,12 +67,7 @@ impl Store {
     ///
     /// [`StoreError::Unfit`] if `from` is not the end of a page or the state has no list,
     /// [`StoreError::Away`].
-    pub async fn search(
-        &self,
-        search: &Search,
-        from: Option<&str>,
-        limit: usize,
-    ) -> Result<Page, StoreError> {
+    pub async fn search(&self, search: &Search, from: Option<&str>, limit: usize) -> Result<Page> {
         let list = match search.state {
             State::Pending => List::Due(search),
             State::Fired => List::Fired,
@@ -105,7 +100,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
-    pub async fn dead(&self, from: Option<&str>, limit: usize) -> Result<Page, StoreError> {
+    pub async fn dead(&self, from: Option<&str>, limit: usize) -> Result<Page> {
         self.search(&Search { state: State::Dead, ..Search::default() }, from, limit).await
     }
 
@@ -114,7 +109,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
-    pub async fn by_key(&self, key: &str) -> Result<JobId, StoreError> {
+    pub async fn by_key(&self, key: &str) -> Result<JobId> {
         let once = format!("{}:once:{key}", self.base(self.partition_of_key(key)));
         let id: Option<String> = self.ask(&Cmd::hget(once, "id")).await?;
         let id = id.and_then(|id| id.parse().ok());
@@ -127,7 +122,7 @@ impl Store {
         list: List<'_>,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<String>, Option<String>), StoreError> {
+    ) -> Result<(Vec<String>, Option<String>)> {
         self.refresh().await?;
         let begin = if let List::Due(search) = list { search.after_ms } else { 0 };
         let (mut partition, mut moment, mut skip) = place(from, begin)?;
@@ -185,7 +180,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Away`]; some of them may be due again.
-    pub async fn requeue(&self, ids: Option<&[JobId]>) -> Result<u64, StoreError> {
+    pub async fn requeue(&self, ids: Option<&[JobId]>) -> Result<u64> {
         self.resolve(script!("requeue"), ids).await
     }
 
@@ -194,11 +189,11 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Away`]; some of them may be forgotten.
-    pub async fn purge(&self, ids: Option<&[JobId]>) -> Result<u64, StoreError> {
+    pub async fn purge(&self, ids: Option<&[JobId]>) -> Result<u64> {
         self.resolve(script!("purge"), ids).await
     }
 
-    async fn resolve(&self, script: &Script, ids: Option<&[JobId]>) -> Result<u64, StoreError> {
+    async fn resolve(&self, script: &Script, ids: Option<&[JobId]>) -> Result<u64> {
         let mut parts: HashMap<u16, Vec<String>> = HashMap::new();
         for id in ids.unwrap_or_default() {
             parts.entry(id.partition()).or_default().push(id.to_string());
@@ -222,7 +217,7 @@ impl Store {
 }
 
 /// Reads where a page ended: partition, moment, and how many entries come before.
-fn place(from: Option<&str>, begin: u64) -> Result<(u16, u64, usize), StoreError> {
+fn place(from: Option<&str>, begin: u64) -> Result<(u16, u64, usize)> {
     let Some(text) = from else { return Ok((0, begin, 0)) };
     let mut parts = text.split('.');
     let mut part = || parts.next()?.parse::<u64>().ok();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::access::{Store, script};
 use super::lists::List;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::job::{JobId, Retry, most_attempts};
 use crate::recurrence::Recurrence;
 
@@ -62,7 +62,7 @@ impl Store {
     ///
     /// [`StoreError::Unfit`] for a name that cannot be used or a recurrence that never comes,
     /// [`StoreError::Away`].
-    pub async fn schedule(&self, new: &NewSchedule) -> Result<(Scheduled, u64), StoreError> {
+    pub async fn schedule(&self, new: &NewSchedule) -> Result<(Scheduled, u64)> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         if !(1..=200).contains(&new.name.len()) || !new.name.chars().all(fits) {
             let said = "a schedule's name has 1 to 200 letters, digits, `-`, `_`, `.` and `:`";
@@ -91,7 +91,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
-    pub async fn unschedule(&self, name: &str) -> Result<(), StoreError> {
+    pub async fn unschedule(&self, name: &str) -> Result<()> {
         match self.run::<u64>(script!("unschedule"), self.partition_of_key(name), name).await? {
             0 => Err(StoreError::Unknown(name.to_owned())),
             _ => Ok(()),
@@ -103,7 +103,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
-    pub async fn get_schedule(&self, name: &str) -> Result<Schedule, StoreError> {
+    pub async fn get_schedule(&self, name: &str) -> Result<Schedule> {
         let base = self.base(self.partition_of_key(name));
         let key = format!("{base}:schedule:{name}");
         let fields = Cmd::hmget(key, &["recurrence", "payload", "policy", "job"]);
@@ -128,7 +128,7 @@ impl Store {
         &self,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<String>, Option<String>), StoreError> {
+    ) -> Result<(Vec<String>, Option<String>)> {
         self.members(List::Set("schedules"), from, limit).await
     }
 
@@ -138,7 +138,7 @@ impl Store {
         partition: u16,
         (name, at_ms, recurrence): &Passed,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let next = match recurrence.parse::<Recurrence>() {
             Ok(recurrence) => recurrence.next(Some(*at_ms), now_ms),
             Err(error) => {
@@ -152,7 +152,7 @@ impl Store {
         self.run::<u8>(script!("tick"), partition, args).await.map(drop)
     }
 
-    async fn now_ms(&self) -> Result<u64, StoreError> {
+    async fn now_ms(&self) -> Result<u64> {
         let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
         Ok(seconds * 1000 + micros / 1000)
     }

@@ -1,9 +1,12 @@
 //! What must be true of the server before anything is kept there.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+
 use redis::{Cmd, FromRedisValue};
 
 use super::access::{Store, script};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::link::Link;
 use crate::settings::Settings;
 
@@ -21,18 +24,23 @@ impl Store {
     ///
     /// [`StoreError::Unfit`] for settings that cannot be used, a server older than 7.0, or a namespace that
     /// was set up with other settings; [`StoreError::Away`] if Redis does not answer.
-    pub async fn open(settings: Settings) -> Result<Self, StoreError> {
+    pub async fn open(settings: Settings) -> Result<Self> {
         settings.check().map_err(StoreError::Unfit)?;
         let unfit = |error| StoreError::Unfit(format!("the address of Redis: {error}"));
-        let link = Link::new(settings.clone()).map_err(unfit)?;
-        let mut store = Self::new(settings, link);
+        let mut store = Self {
+            link: Arc::new(Link::new(settings.clone()).map_err(unfit)?),
+            settings: Arc::new(settings),
+            lanes: Arc::default(),
+            partitions: Arc::new(AtomicU16::new(1)),
+            key_partitions: 1,
+        };
         store.check_server().await?;
         store.prepare().await?;
         Ok(store)
     }
 
     /// Refuses a server that is too old.
-    async fn check_server(&self) -> Result<(), StoreError> {
+    async fn check_server(&self) -> Result<()> {
         // Asked by a script, this needs no right that the scripts do not need anyway.
         let version: String = self.eval("return redis.REDIS_VERSION or 'before 7.0'").await?;
         if is_old(&version) {
@@ -44,12 +52,12 @@ impl Store {
         Ok(())
     }
 
-    async fn eval<T: FromRedisValue>(&self, script: &str) -> Result<T, StoreError> {
+    async fn eval<T: FromRedisValue>(&self, script: &str) -> Result<T> {
         self.ask(redis::cmd("EVAL").arg(script).arg(1).arg(self.base(0))).await
     }
 
     /// Notes layout, window and partitions, or compares the first two with what was noted.
-    async fn prepare(&mut self) -> Result<(), StoreError> {
+    async fn prepare(&mut self) -> Result<()> {
         let key = &self.noted();
         for (name, value) in [("layout", LAYOUT), ("window_ms", self.settings.window_ms())] {
             let mut noted: Option<u64> = self.ask(&Cmd::hget(key, name)).await?;
@@ -75,12 +83,12 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Away`] and its like.
-    pub(crate) async fn grow(&self) -> Result<(), StoreError> {
+    pub(crate) async fn grow(&self) -> Result<()> {
         self.count_partitions(true).await.map(drop)
     }
 
     /// Learns how many partitions there are; how many of them keys lead to.
-    async fn count_partitions(&self, grow: bool) -> Result<u16, StoreError> {
+    async fn count_partitions(&self, grow: bool) -> Result<u16> {
         let args = (self.settings.partitions, u8::from(grow));
         let timed = self.timed(script!("partitions"), self.noted(), args).await?;
         let (partitions, key_partitions) = timed.value;
@@ -93,14 +101,14 @@ impl Store {
     /// # Errors
     ///
     /// What a request to accept a job would be refused with.
-    pub(crate) async fn probe(&self) -> Result<(), StoreError> {
+    pub(crate) async fn probe(&self) -> Result<()> {
         self.eval::<u64>("#!lua\nreturn 1").await.map(drop)
     }
 
     /// Asks the server for its persistence: `always`, `everysec`, `none`, or `unknown`, because managed
     /// servers refuse `CONFIG`.
-    pub(crate) async fn durability(&self) -> Result<&'static str, StoreError> {
-        let config = async |name: &str| -> Result<String, StoreError> {
+    pub(crate) async fn durability(&self) -> Result<&'static str> {
+        let config = async |name: &str| -> Result<String> {
             let pair: Vec<String> = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
             Ok(pair.into_iter().nth(1).unwrap_or_default())
         };

@@ -5,7 +5,7 @@ use redis::Cmd;
 use serde::{Deserialize, Serialize};
 
 use super::access::{Store, script};
-use crate::error::StoreError;
+use crate::error::Result;
 
 /// Seconds ahead that the overview counts jobs in.
 const SECONDS_AHEAD: usize = 30;
@@ -83,7 +83,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Away`].
-    pub async fn overview(&self) -> Result<Overview, StoreError> {
+    pub async fn overview(&self) -> Result<Overview> {
         self.refresh().await?;
         let partitions = 0..self.partitions();
         let views = try_join_all(partitions.map(|partition| self.view(partition))).await?;
@@ -108,7 +108,7 @@ impl Store {
         })
     }
 
-    async fn view(&self, partition: u16) -> Result<(PartitionView, Vec<u64>), StoreError> {
+    async fn view(&self, partition: u16) -> Result<(PartitionView, Vec<u64>)> {
         type Reply = (String, i64, u64, u64, u64, u64, u64, u64, u64, Vec<u64>);
         let (lease, left, pending, lag_ms, unread, held, dead, unread_ms, held_ms, ahead): Reply =
             self.run(script!("overview"), partition, SECONDS_AHEAD).await?;
@@ -129,7 +129,7 @@ impl Store {
         Ok((view, ahead))
     }
 
-    async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {
+    async fn nodes(&self) -> Result<Vec<NodeView>> {
         let said: Vec<String> = self.ask(&Cmd::hvals(self.nodes_base() + ":said")).await?;
         let mut nodes: Vec<NodeView> =
             said.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
