@@ -15,23 +15,20 @@
 //! such things happen in every real run.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::io::{Read, Write};
-
-use csv::{ByteRecord, ReaderBuilder, Trim};
+use std::io::{BufRead as _, BufReader, Read, Write};
 
 /// Longest line that is read, in bytes.
 pub const LINE_MOST: usize = 64 * 1024;
 
 /// Largest file that is read, in bytes: ten million operations and more.
-pub const FILE_MOST: u64 = 256 * 1024 * 1024;
+pub const FILE_MOST: usize = 256 * 1024 * 1024;
 
 /// The first line of a workload file.
 pub const HEADER: [&str; 4] = ["time_us", "op", "id", "delay_us"];
 
 /// Bad lines that are described; further ones are only counted, so that a file that is not a
 /// workload at all cannot fill the memory with complaints.
-pub const FAULTS_KEPT: usize = 1000;
+pub const FAULTS_KEPT: usize = 20;
 
 /// Longest piece of a bad field that a fault quotes, in characters.
 const QUOTED: usize = 32;
@@ -65,69 +62,13 @@ pub enum Action {
 }
 
 /// A line that cannot be used, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
 pub struct LineError {
     /// Counted from 1, as editors do.
     pub line: u64,
-    /// Why.
-    pub fault: Fault,
-}
-
-impl fmt::Display for LineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.fault)
-    }
-}
-
-impl std::error::Error for LineError {}
-
-/// What can be wrong with a line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The first line is not the header.
-    #[error("the first line must be `time_us,op,id,delay_us`, found `{0}`")]
-    Header(String),
-    /// There is no line at all.
-    #[error("the file is empty; it must start with `time_us,op,id,delay_us`")]
-    Empty,
-    /// Not three or four fields.
-    #[error("expected 4 fields (time_us,op,id,delay_us), found {0}")]
-    FieldCount(usize),
-    /// A field that should be a whole number is none.
-    #[error("{field} must be a whole number from 0 to {}, found `{found}`", u64::MAX)]
-    Number {
-        /// The field's name.
-        field: &'static str,
-        /// What stands there.
-        found: String,
-    },
-    /// The operation is unknown.
-    #[error("op must be schedule, reschedule or cancel, found `{0}`")]
-    UnknownOp(String),
-    /// A cancel with a delay.
-    #[error("a cancel takes no delay_us, found `{0}`; leave the field empty")]
-    DelayOnCancel(String),
-    /// The time is earlier than on a line before.
-    #[error("time_us goes back from {before} to {found}")]
-    TimeGoesBack {
-        /// The latest time so far.
-        before: u64,
-        /// This line's time.
-        found: u64,
-    },
-    /// The id was scheduled before.
-    #[error("id {0} is scheduled a second time; use a new id")]
-    ScheduledTwice(u64),
-    /// The id is used before it was scheduled.
-    #[error("id {0} was not scheduled on any line before")]
-    Unknown(u64),
-    /// The file could not be read further.
-    #[error("cannot read on: {0}")]
-    Unreadable(String),
-    /// More bad lines than are described.
-    #[error("and {0} more bad lines up to here")]
-    More(u64),
+    /// Why, and what is allowed.
+    pub reason: String,
 }
 
 /// Reads a whole workload.
@@ -135,65 +76,46 @@ pub enum Fault {
 /// # Errors
 ///
 /// Every line that cannot be used, in file order: at most [`FAULTS_KEPT`] of them described, then one
-/// [`Fault::More`] with the count of the others.
+/// error with the count of the others.
 pub fn parse(reader: impl Read) -> Result<Vec<Op>, Vec<LineError>> {
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .trim(Trim::All)
-        .comment(Some(b'#'))
-        .quoting(false)
-        // The CSV reader takes a comment for a record if the file ends in it without a line break.
-        .from_reader(Bounded { reader, line: 0, left: FILE_MOST }.chain(&b"\n"[..]));
-    let mut checker = Checker::default();
-    let mut record = ByteRecord::new();
-    loop {
-        let line = reader.position().line();
-        match reader.read_byte_record(&mut record) {
-            Ok(false) => break,
-            Ok(true) => {
-                let line = record.position().map_or(line, csv::Position::line);
-                checker.line(line, &record);
-                if checker.ops.try_reserve(1).and(checker.known.try_reserve(1)).is_err() {
-                    checker
-                        .fault(line, Fault::Unreadable("there is no memory for more".to_owned()));
-                    break;
-                }
-            }
-            Err(error) => {
-                checker.fault(line, Fault::Unreadable(error.to_string()));
-                break;
-            }
-        }
-    }
-    checker.finish()
+    parse_bounded(reader, FILE_MOST)
 }
 
-/// Ends with an error where a line or the whole is longer than it may be: the file may be a device that never ends.
-struct Bounded<R> {
-    reader: R,
-    /// Bytes of the line so far.
-    line: usize,
-    /// Bytes of the file that may still come.
-    left: u64,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        let Some(left) = self.left.checked_sub(read as u64) else {
-            return Err(std::io::Error::other(format!("the file has more than {FILE_MOST} bytes")));
+/// Like [`parse`], but takes the largest size: the file may be a device that never ends.
+fn parse_bounded(reader: impl Read, file_most: usize) -> Result<Vec<Op>, Vec<LineError>> {
+    let mut reader = BufReader::new(reader);
+    let (mut checker, mut ops, mut faults) = (Checker::default(), Vec::new(), Vec::new());
+    let (mut text, mut line, mut size, mut more) = (Vec::new(), 0, 0, (0, 0));
+    let mut is_over = false;
+    while !is_over {
+        text.clear();
+        line += 1;
+        let read = reader.by_ref().take(LINE_MOST as u64 + 1).read_until(b'\n', &mut text);
+        size += text.len();
+        let is_too_long = text.len() > LINE_MOST && text.last() != Some(&b'\n');
+        is_over = read.is_err() || is_too_long || size > file_most;
+        let checked = match read {
+            Ok(0) => break,
+            Ok(_) if is_too_long => Err(format!("a line has more than {LINE_MOST} bytes")),
+            Ok(_) if is_over => Err(format!("the file has more than {file_most} bytes")),
+            Ok(_) => checker.check(&text),
+            Err(error) => Err(format!("cannot read on: {error}")),
         };
-        self.left = left;
-        for (number, part) in buffer[..read].split(|byte| *byte == b'\n').enumerate() {
-            self.line = if number == 0 { self.line + part.len() } else { part.len() };
-            if self.line > LINE_MOST {
-                let text = format!("a line has more than {LINE_MOST} bytes");
-                return Err(std::io::Error::other(text));
-            }
+        match checked {
+            Ok(op) => ops.extend(op),
+            Err(reason) if faults.len() < FAULTS_KEPT => faults.push(LineError { line, reason }),
+            Err(_) => more = (line, more.1 + 1),
         }
-        Ok(read)
     }
+    if !checker.header_seen && faults.is_empty() {
+        let reason = format!("the file is empty; it must start with `{}`", HEADER.join(","));
+        faults.push(LineError { line: 1, reason });
+    }
+    if let (line, 1..) = more {
+        let reason = format!("and {} more bad lines up to here", more.1);
+        faults.push(LineError { line, reason });
+    }
+    if faults.is_empty() { Ok(ops) } else { Err(faults) }
 }
 
 /// Writes a workload that [`parse`] reads back as the same operations.
@@ -201,105 +123,90 @@ impl<R: Read> Read for Bounded<R> {
 /// # Errors
 ///
 /// Those of the writer.
-pub fn write(writer: impl Write, ops: &[Op]) -> std::io::Result<()> {
-    let mut writer = csv::Writer::from_writer(writer);
-    writer.write_record(HEADER)?;
-    for op in ops {
-        let (name, delay) = match op.action {
-            Action::Schedule { delay_us } => ("schedule", delay_us.to_string()),
-            Action::Reschedule { delay_us } => ("reschedule", delay_us.to_string()),
-            Action::Cancel => ("cancel", String::new()),
-        };
-        writer.write_record([&op.time_us.to_string(), name, &op.id.to_string(), &delay])?;
+pub fn write(mut writer: impl Write, ops: &[Op]) -> std::io::Result<()> {
+    writeln!(writer, "{}", HEADER.join(","))?;
+    for Op { time_us, id, action } in ops {
+        match action {
+            Action::Schedule { delay_us } => writeln!(writer, "{time_us},schedule,{id},{delay_us}"),
+            Action::Reschedule { delay_us } => {
+                writeln!(writer, "{time_us},reschedule,{id},{delay_us}")
+            }
+            Action::Cancel => writeln!(writer, "{time_us},cancel,{id},"),
+        }?;
     }
     writer.flush()
 }
 
-/// What has been read so far.
+/// What the lines before one have said.
 #[derive(Default)]
 struct Checker {
     header_seen: bool,
     latest_us: u64,
     known: HashSet<u64>,
-    ops: Vec<Op>,
-    faults: Vec<LineError>,
-    more: u64,
-    last_line: u64,
 }
 
 impl Checker {
-    fn line(&mut self, line: u64, record: &ByteRecord) {
-        self.last_line = line;
-        if !self.header_seen {
-            self.header_seen = true;
-            if record.iter().ne(HEADER.iter().map(|name| name.as_bytes())) {
-                let found: Vec<&[u8]> = record.iter().collect();
-                self.fault(line, Fault::Header(quote(&found.join(&b','))));
+    /// Reads one line; `None` if it holds no operation.
+    fn check(&mut self, line: &[u8]) -> Result<Option<Op>, String> {
+        if line.trim_ascii().is_empty() || line[0] == b'#' {
+            return Ok(None);
+        }
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+        if !std::mem::replace(&mut self.header_seen, true) {
+            if fields.iter().copied().eq(HEADER.map(str::as_bytes)) {
+                return Ok(None);
             }
-            return;
+            let found = quote(line.trim_ascii());
+            return Err(format!("the first line must be `{}`, found `{found}`", HEADER.join(",")));
         }
-        match self.op(record) {
-            Ok(op) => self.ops.push(op),
-            Err(fault) => self.fault(line, fault),
-        }
-    }
-
-    fn op(&mut self, record: &ByteRecord) -> Result<Op, Fault> {
-        // A cancel may leave the last comma out as well.
-        if !(3..=4).contains(&record.len()) {
-            return Err(Fault::FieldCount(record.len()));
-        }
-        let delay = record.get(3).unwrap_or(b"");
-        let time_us = number("time_us", &record[0])?;
-        let id = number("id", &record[2])?;
-        let action = match &record[1] {
+        let (time_us, name, id, delay) = match fields[..] {
+            // A cancel may leave the last comma out as well.
+            [time_us, name, id] => (time_us, name, id, &b""[..]),
+            [time_us, name, id, delay] => (time_us, name, id, delay),
+            _ => {
+                let (wanted, found) = (HEADER.join(","), fields.len());
+                return Err(format!("expected 4 fields ({wanted}), found {found}"));
+            }
+        };
+        let (time_us, id) = (number("time_us", time_us)?, number("id", id)?);
+        let action = match name {
             b"schedule" => Action::Schedule { delay_us: number("delay_us", delay)? },
             b"reschedule" => Action::Reschedule { delay_us: number("delay_us", delay)? },
             b"cancel" if delay.is_empty() => Action::Cancel,
-            b"cancel" => return Err(Fault::DelayOnCancel(quote(delay))),
-            other => return Err(Fault::UnknownOp(quote(other))),
+            b"cancel" => {
+                let found = quote(delay);
+                let text = "a cancel takes no delay_us, found";
+                return Err(format!("{text} `{found}`; leave the field empty"));
+            }
+            other => {
+                let found = quote(other);
+                return Err(format!("op must be schedule, reschedule or cancel, found `{found}`"));
+            }
         };
         if time_us < self.latest_us {
-            return Err(Fault::TimeGoesBack { before: self.latest_us, found: time_us });
+            return Err(format!("time_us goes back from {} to {time_us}", self.latest_us));
         }
-        match action {
-            Action::Schedule { .. } if !self.known.insert(id) => {
-                return Err(Fault::ScheduledTwice(id));
+        let is_new = matches!(action, Action::Schedule { .. });
+        match (is_new, self.known.contains(&id)) {
+            (true, true) => Err(format!("id {id} is scheduled a second time; use a new id")),
+            (false, false) => Err(format!("id {id} was not scheduled on any line before")),
+            _ => {
+                self.known.insert(id);
+                self.latest_us = time_us;
+                Ok(Some(Op { time_us, id, action }))
             }
-            Action::Reschedule { .. } | Action::Cancel if !self.known.contains(&id) => {
-                return Err(Fault::Unknown(id));
-            }
-            _ => {}
         }
-        self.latest_us = time_us;
-        Ok(Op { time_us, id, action })
-    }
-
-    fn fault(&mut self, line: u64, fault: Fault) {
-        self.last_line = line;
-        if self.faults.len() < FAULTS_KEPT {
-            self.faults.push(LineError { line, fault });
-        } else {
-            self.more += 1;
-        }
-    }
-
-    fn finish(mut self) -> Result<Vec<Op>, Vec<LineError>> {
-        if !self.header_seen && self.faults.is_empty() {
-            self.fault(1, Fault::Empty);
-        }
-        if self.more > 0 {
-            self.faults.push(LineError { line: self.last_line, fault: Fault::More(self.more) });
-        }
-        if self.faults.is_empty() { Ok(self.ops) } else { Err(self.faults) }
     }
 }
 
-fn number(field: &'static str, text: &[u8]) -> Result<u64, Fault> {
+fn number(field: &str, text: &[u8]) -> Result<u64, String> {
     // `u64::from_str` takes a leading plus; a workload does not.
     let digits = text.first().is_some_and(u8::is_ascii_digit);
     let value = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    value.filter(|_| digits).ok_or_else(|| Fault::Number { field, found: quote(text) })
+    value.filter(|_| digits).ok_or_else(|| {
+        let found = quote(text);
+        format!("{field} must be a whole number from 0 to {}, found `{found}`", u64::MAX)
+    })
 }
 
 /// A field as a person can read it, cut if long.
@@ -313,4 +220,88 @@ fn quote(text: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    /// Lines below a good header.
+    fn below(lines: &str) -> String {
+        format!("{}\n{lines}", HEADER.join(","))
+    }
+
+    /// Line and reason of every fault.
+    fn faults(text: impl AsRef<[u8]>) -> Vec<(u64, String)> {
+        let faults = parse(text.as_ref()).expect_err("the text is bad");
+        faults.into_iter().map(|error| (error.line, error.reason)).collect()
+    }
+
+    #[test]
+    fn good_lines_are_read_and_written() {
+        let text =
+            below("# a comment\n0,schedule,7,1000\n\n5, reschedule ,7,0\r\n9,cancel,7\n# end");
+        let op = |time_us, action| Op { time_us, id: 7, action };
+        let (schedule, move_it) =
+            (Action::Schedule { delay_us: 1000 }, Action::Reschedule { delay_us: 0 });
+        let ops = [op(0, schedule), op(5, move_it), op(9, Action::Cancel)];
+        assert_eq!(parse(text.as_bytes()).unwrap(), ops);
+        let mut file = Vec::new();
+        write(&mut file, &ops).unwrap();
+        assert_eq!(file, below("0,schedule,7,1000\n5,reschedule,7,0\n9,cancel,7,\n").as_bytes());
+        assert_eq!(parse(&file[..]).unwrap(), ops);
+        assert_eq!(parse(below("").as_bytes()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_bad_line_is_named_with_the_reason() {
+        for (line, reason) in [
+            ("1,schedule,1", "delay_us must be a whole number"),
+            ("1,schedule,1,-5", "found `-5`"),
+            ("1,schedule,1,+5", "found `+5`"),
+            ("1,schedule,1,1.5", "found `1.5`"),
+            ("1,schedule,1,18446744073709551616", "delay_us must be"),
+            ("soon,schedule,1,5", "time_us must be"),
+            ("1,schedule,,5", "id must be"),
+            ("1,start,1,5", "op must be schedule, reschedule or cancel, found `start`"),
+            ("1,cancel,0,5", "takes no delay_us"),
+            ("1,cancel,9,", "id 9 was not scheduled"),
+            ("1,reschedule,9,5", "id 9 was not scheduled"),
+            ("1,schedule,0,5", "id 0 is scheduled a second time"),
+            ("1,schedule", "found 2"),
+            ("1,schedule,1,5,6", "found 5"),
+        ] {
+            let faults = faults(below(&format!("0,schedule,0,1\n{line}\n")));
+            assert_eq!((faults.len(), faults[0].0), (1, 3), "{line}: {faults:?}");
+            assert!(faults[0].1.contains(reason), "{line}: {}", faults[0].1);
+        }
+        for (text, reason) in [
+            ("", "empty"),
+            ("# no more", "empty"),
+            ("0,schedule,1,5\n", "first line"),
+            ("time_us,op,id\n", "first line"),
+        ] {
+            assert!(faults(text)[0].1.contains(reason), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_bad_lines_are_listed_up_to_a_bound() {
+        let text = below("9,schedule,1,1\nx,schedule,2,1\n3,cancel,1,\n9,cancel,2,\n");
+        let lines: Vec<u64> = faults(text).into_iter().map(|(line, _)| line).collect();
+        assert_eq!(lines, [3, 4, 5], "a timer on a bad line counts as not scheduled");
+        assert_eq!(faults(b"\xff\xfe,\n\0\0").len(), 2);
+        let file = [below("").as_bytes(), &b"\xff,schedule,1,1\n".repeat(FAULTS_KEPT + 5)].concat();
+        let faults = faults(file);
+        assert_eq!(faults.len(), FAULTS_KEPT + 1);
+        let last = (FAULTS_KEPT as u64 + 6, "and 5 more bad lines up to here".to_owned());
+        assert_eq!(faults.last(), Some(&last));
+    }
+
+    #[test]
+    fn what_never_ends_is_refused() {
+        let reason =
+            |file: &mut dyn Read| parse_bounded(file, 100_000).unwrap_err().remove(0).reason;
+        let zeros = reason(&mut std::io::repeat(0));
+        assert_eq!(zeros, "a line has more than 65536 bytes");
+        let empty_lines = reason(&mut std::io::repeat(b'\n'));
+        assert_eq!(empty_lines, "the file has more than 100000 bytes");
+    }
+}

@@ -1,6 +1,5 @@
 //! Reads the file, replays it, and judges.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use super::play::{Plan, Played, play};
@@ -15,9 +14,6 @@ use crate::settings::engine::EngineSettings;
 use crate::settings::setting::Setting;
 use crate::usage::Usage;
 use crate::workload::{self, Op};
-
-/// Bad lines shown.
-const SHOWN: usize = 20;
 
 /// Checks the file, replays it, and judges.
 pub(crate) fn replay(
@@ -60,22 +56,9 @@ pub(crate) fn replay(
 
 fn read(file: &Path) -> Result<Vec<Op>, Failure> {
     let input = std::fs::File::open(file).map_err(Failure::file("read", file))?;
-    let ops = workload::parse(std::io::BufReader::new(input)).map_err(|errors| {
-        let more: u64 = errors
-            .iter()
-            .map(|error| match error.fault {
-                workload::Fault::More(more) => more,
-                _ => 1,
-            })
-            .sum();
-        let mut text = format!("{}: {more} bad line(s), nothing was run", file.display());
-        for error in errors.iter().take(SHOWN) {
-            let _ = write!(text, "\n  {error}");
-        }
-        if more > SHOWN as u64 {
-            let _ = write!(text, "\n  and {} more", more - SHOWN as u64);
-        }
-        Failure::Workload(text)
+    let ops = workload::parse(input).map_err(|errors| {
+        let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
+        Failure::Workload(format!("{}: bad lines, nothing was run{lines}", file.display()))
     })?;
     if ops.is_empty() {
         let text = format!("{}: no operation after the header, nothing was run", file.display());
