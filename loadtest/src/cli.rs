@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::RangedU64ValueParser;
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use humantime::parse_duration;
+use tickwheel::{Builder, IdleStrategy, Pinning, WheelKind};
 
-use crate::failure::{BREACH, Failure, NOTHING};
+use crate::delays::Delays;
+use crate::failure::{BREACH, Failure, NOTHING, OK};
 use crate::interrupt::Interrupt;
-use crate::replay::{Plan, replay};
+use crate::machine;
 use crate::report::circumstances::Circumstances;
+use crate::report::model::Setting;
 use crate::report::outputs::{Destination, Outputs, default_page};
-use crate::settings::engine::EngineSettings;
-use crate::settings::load::LoadSettings;
-use crate::settings::parse::{count, duration, some_duration};
-use crate::settings::server::ServerSettings;
-use crate::{run, server};
+use crate::{replay, run, server};
 
 /// Run the tickwheel timer engine under real load and prove from an independent ledger that no timer was
 /// lost, early or fired twice.
@@ -35,10 +36,10 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten, next_help_heading = "Load")]
-    load: LoadSettings,
+    load: LoadOptions,
     #[command(flatten, next_help_heading = "Engine")]
-    engine: EngineSettings,
-    #[command(flatten, next_help_heading = "Results")]
+    engine: EngineOptions,
+    #[command(flatten, next_help_heading = RESULTS)]
     results: Results,
 }
 
@@ -46,36 +47,142 @@ struct Cli {
 enum Command {
     /// Replay a recorded workload (CSV time_us,op,id,delay_us) and judge it
     Replay {
-        /// The workload file; every line is checked before anything runs
-        file: PathBuf,
-        /// As fast as possible on a clock turned by hand; every outcome is computed and compared
-        #[arg(long)]
-        fast: bool,
-        /// Time to go on after the last line before the engine is stopped
-        #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
-        linger: Duration,
+        #[command(flatten)]
+        replay: ReplayOptions,
         #[command(flatten, next_help_heading = "Engine")]
-        engine: EngineSettings,
-        #[command(flatten, next_help_heading = "Results")]
+        engine: EngineOptions,
+        #[command(flatten, next_help_heading = RESULTS)]
         results: Results,
     },
-    /// Drive an idle server in a process of its own with thousands of real connections (by default 2000 for
-    /// 10 s) and judge when it closes them
+    /// Drive an idle server with thousands of real connections (by default 2000 for 10 s) and judge when it
+    /// closes them
     Server {
         #[command(flatten, next_help_heading = "Server")]
-        server: ServerSettings,
-        #[command(flatten, next_help_heading = "Results")]
+        server: ServerOptions,
+        #[command(flatten, next_help_heading = RESULTS)]
         results: Results,
     },
-    /// The server's own process in a run of `server`
-    #[command(hide = true)]
-    HostServer {
-        #[arg(long, value_parser = some_duration)]
-        idle: Duration,
-        #[arg(long, value_parser = count)]
-        loops: usize,
-    },
 }
+
+/// What the producers of a load run do with the engine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadOptions {
+    /// How long to run
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+    /// Threads that schedule and cancel
+    #[arg(long, default_value_t = machine::cores(), value_parser = number(1024), value_name = "N")]
+    pub(crate) producers: usize,
+    /// Timers each producer keeps in flight
+    #[arg(long, default_value = "4096", value_parser = number(u32::MAX), value_name = "N")]
+    pub(crate) in_flight: usize,
+    /// How delays are spread: mix, fixed:30s, uniform:1ms..2s or log:1ms..60s
+    #[arg(long, default_value = "mix", value_name = "SPREAD")]
+    pub(crate) delay: Delays,
+    /// Share of timers that their producer cancels while young, 0 to 1; the rest is left to fire, as
+    /// long as no more than a quarter of a million wait for that
+    #[arg(long, default_value = "0.99", value_parser = share, value_name = "SHARE")]
+    pub(crate) cancel_share: f64,
+    /// Share of steps that also move a timer in flight, 0 to 1
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE")]
+    pub(crate) reschedule_share: f64,
+    /// Timers per second, all producers together, such as 500, 20k, 1.5M or max; both: half of the time 50k,
+    /// half of it max
+    #[arg(long, default_value = "both", value_parser = pace, value_name = "RATE")]
+    pub(crate) rate: Pace,
+    /// Seed of the random choices [default: new each time, shown in the report]
+    #[arg(long, default_value_t = seed(), hide_default_value = true, value_name = "NUMBER")]
+    pub(crate) seed: u64,
+    /// What a timer carries
+    #[arg(long, value_enum, default_value = "typed")]
+    pub(crate) payload: PayloadChoice,
+    /// Hold owned TimerHandle handles instead of plain keys
+    #[arg(long)]
+    pub(crate) handles: bool,
+    /// Write what the producers do into a workload file for `replay`; take a low --rate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+/// How a workload is replayed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReplayOptions {
+    /// The workload file; every line is checked before anything runs
+    pub(crate) file: PathBuf,
+    /// As fast as possible on a clock turned by hand; every outcome is computed and compared
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// Time to go on after the last line before the engine is stopped
+    #[arg(long, default_value = "0s", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) linger: Duration,
+}
+
+/// What a run against the server is made of.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServerOptions {
+    /// Connections held open; one that the server closes is replaced by a new one of its kind
+    // Fewer than the 28 232 ephemeral ports that Linux has by default: the search for a free one gets slow when
+    // few are left.
+    #[arg(long, default_value = "2000", value_parser = number(25_000), value_name = "N")]
+    pub(crate) connections: usize,
+    /// How long they are held once all are open; then all fall silent and the server has to close every one
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+    /// How late a connection may be closed before it counts as forgotten
+    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) grace: Duration,
+    /// Silence after which the server has to close a connection
+    #[arg(long, default_value = "2s", value_parser = idle_timeout, value_name = "DURATION")]
+    pub(crate) idle_timeout: Duration,
+    /// Event loops of the server, each with a timer of its own
+    #[arg(long, default_value_t = machine::cores(), value_parser = number(1024), value_name = "N")]
+    pub(crate) loops: usize,
+    /// Tell the server another idle timeout than the one it is judged by, to see the verdict at work
+    #[arg(long, hide = true, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) tell_server: Option<Duration>,
+}
+
+/// How the engine is built.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EngineOptions {
+    /// Shards, each with its own worker thread
+    #[arg(long, default_value_t = machine::cores(), value_parser = number(1024), value_name = "N")]
+    pub(crate) shards: usize,
+    /// The engine's unit of time, such as 50us
+    #[arg(long, default_value = "1ms", value_parser = tick, value_name = "DURATION")]
+    pub(crate) tick: Duration,
+    /// hierarchical, hashed or hashed:512 (buckets)
+    #[arg(long, default_value = "hierarchical", value_parser = wheel, value_name = "WHEEL")]
+    wheel: WheelKind,
+    /// How workers wait: park, spin:50us (then park) or busy
+    #[arg(long, default_value = "park", value_parser = idle, value_name = "STRATEGY")]
+    idle: IdleStrategy,
+    /// Leave the workers to the system's scheduler instead of pinning each to a core
+    #[arg(long)]
+    no_pin: bool,
+    /// Most timers that may be pending at one time [default: unlimited]
+    #[arg(long, value_parser = number(u32::MAX), value_name = "N")]
+    pub(crate) max_pending: Option<usize>,
+}
+
+impl EngineOptions {
+    /// A builder for these options.
+    pub(crate) fn builder(&self) -> Builder {
+        let builder = Builder::new()
+            .shards(self.shards)
+            .tick(self.tick)
+            .thread_name("loadtest")
+            .wheel(self.wheel)
+            .idle(self.idle)
+            .pinning(if self.no_pin { Pinning::Off } else { Pinning::Cores });
+        match self.max_pending {
+            Some(most) => builder.max_pending(most),
+            None => builder,
+        }
+    }
+}
+
+const RESULTS: &str = "Results";
 
 #[derive(Clone, Debug, Args)]
 struct Results {
@@ -94,6 +201,166 @@ struct Results {
     quiet: bool,
 }
 
+/// `--payload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PayloadChoice {
+    /// Eight bytes, handled by one handler per shard.
+    Typed,
+    /// A closure per timer, run on the shard's thread.
+    Closure,
+}
+
+/// `--rate`: how fast the producers go, and so which phases a run has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pace {
+    /// One phase at this rate, then one as fast as possible, half of the time each. The paced phase
+    /// leaves the workers free cores, so its lateness is the engine's own.
+    Both(f64),
+    /// One phase at this rate.
+    Limited(f64),
+    /// One phase as fast as possible.
+    FullSpeed,
+}
+
+fn number(most: u32) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=most.into())
+}
+
+/// A new seed, which fits JSON readers that know only 53 bits.
+fn seed() -> u64 {
+    fastrand::u64(..1 << 53)
+}
+
+fn share(text: &str) -> Result<f64, &'static str> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or("use a share from 0 to 1, such as 0.97")
+}
+
+/// Reads `--rate`; at least once in a quarter of an hour.
+fn pace(text: &str) -> Result<Pace, &'static str> {
+    let factor = match text.as_bytes().last() {
+        Some(b'k') => 1e3,
+        Some(b'M') => 1e6,
+        _ => 1.0,
+    };
+    match text {
+        "both" => Ok(Pace::Both(50_000.0)),
+        "max" => Ok(Pace::FullSpeed),
+        _ => {
+            let number = text.strip_suffix(['k', 'M']).unwrap_or(text).parse::<f64>();
+            let rate = number.map(|number| number * factor).ok();
+            let rate = rate.filter(|rate| rate.is_finite() && *rate >= 0.001);
+            rate.map(Pace::Limited).ok_or("use a rate such as 500, 20k, 1.5M, max or both")
+        }
+    }
+}
+
+/// A duration within bounds, which the refusal names.
+fn between(text: &str, least: &str, most: &str) -> Result<Duration, String> {
+    let read = |text| parse_duration(text).map_err(|error| error.to_string());
+    let (duration, least_read, most_read) = (read(text)?, read(least)?, read(most)?);
+    let is_within = (least_read..=most_read).contains(&duration);
+    is_within.then_some(duration).ok_or_else(|| format!("use {least} to {most}"))
+}
+
+fn tick(text: &str) -> Result<Duration, String> {
+    between(text, "1us", "1h")
+}
+
+/// Below 100 ms the gaps between two messages of a chatty client would be as short as the delays that an ordinary
+/// scheduler causes.
+fn idle_timeout(text: &str) -> Result<Duration, String> {
+    between(text, "100ms", "1day")
+}
+
+fn wheel(text: &str) -> Result<WheelKind, &'static str> {
+    match text.split_once(':') {
+        None if text == "hierarchical" => Some(WheelKind::Hierarchical),
+        // As in Netty and Dubbo.
+        None if text == "hashed" => Some(WheelKind::Hashed { buckets: 512 }),
+        Some(("hashed", buckets)) => {
+            let buckets = buckets.parse().ok().filter(|buckets| (1..=65_536).contains(buckets));
+            buckets.map(|buckets| WheelKind::Hashed { buckets })
+        }
+        _ => None,
+    }
+    .ok_or("use hierarchical, hashed or hashed:512, with 1 to 65536 buckets")
+}
+
+fn idle(text: &str) -> Result<IdleStrategy, &'static str> {
+    match text.split_once(':') {
+        None if text == "park" => Some(IdleStrategy::Park),
+        None if text == "busy" => Some(IdleStrategy::BusySpin),
+        Some(("spin", spin)) => {
+            parse_duration(spin).ok().map(|spin| IdleStrategy::SpinThenPark { spin })
+        }
+        _ => None,
+    }
+    .ok_or("use park, spin:50us or busy")
+}
+
+/// Runs the program with the arguments of this process and prints what came of it.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Clap prints its own errors, which name the allowed values, and exits with code 2.
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    dispatch(&cli, &matches).unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        failure.exit_code()
+    })
+}
+
+/// Runs the chosen command; the exit code that its verdict has.
+fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+    let (results, workload) = match &cli.command {
+        None => (&cli.results, cli.load.record.as_deref()),
+        Some(Command::Replay { results, replay, .. }) => (results, Some(replay.file.as_path())),
+        Some(Command::Server { results, .. }) => (results, None),
+    };
+    let interrupt = Interrupt::on_ctrl_c()?;
+    let circumstances = Circumstances::now("loadtest");
+    let outputs = Outputs::open(&results.destination(workload))?;
+    let busy = machine::busy_note();
+    let quiet = results.quiet;
+    let mut report = match &cli.command {
+        None => run::run(&cli.engine, &cli.load, quiet, &interrupt)?,
+        Some(Command::Replay { replay: options, engine, .. }) => {
+            replay::replay(options, engine, quiet, &interrupt)?
+        }
+        Some(Command::Server { server, .. }) => server::run(server, quiet, &interrupt)?,
+    };
+    report.settings = settings(matches);
+    report.notes.extend(busy);
+    match outputs.deliver(&report, &circumstances) {
+        // A verdict that is not ok outranks a report that could not be written.
+        Err(failure) if !report.is_ok() => eprintln!("error: {failure}"),
+        delivered => delivered?,
+    }
+    Ok(ExitCode::from(match () {
+        () if report.is_ok() => OK,
+        () if report.is_breach() => BREACH,
+        () => NOTHING,
+    }))
+}
+
+/// The options of the command that runs, given or by default, without those that say where results go.
+fn settings(matches: &ArgMatches) -> Vec<Setting> {
+    let root = Cli::command();
+    let (command, matches) = match matches.subcommand() {
+        Some((name, matches)) => (root.find_subcommand(name).unwrap_or(&root), matches),
+        None => (&root, matches),
+    };
+    let options = command.get_arguments().filter(|one| one.get_help_heading() != Some(RESULTS));
+    let setting = |option: &clap::Arg| {
+        let name = option.get_id().as_str();
+        let values = matches.try_get_raw(name).ok()??;
+        let shown: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        Some(Setting::new(&name.replace('_', "-"), shown.join(" ")))
+    };
+    options.filter_map(setting).collect()
+}
+
 impl Results {
     /// Beside `workload`, the file that is replayed or recorded.
     fn destination(&self, workload: Option<&Path>) -> Destination {
@@ -106,69 +373,9 @@ impl Results {
     }
 }
 
-/// Runs the program with the arguments of this process and prints what came of it.
-#[must_use]
-pub fn main() -> ExitCode {
-    // Clap prints its own errors, which name the allowed values, and exits with code 2.
-    let cli = Cli::parse();
-    match dispatch(&cli) {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            failure.exit_code()
-        }
-    }
-}
-
-/// Exit code of a verdict that is ok.
-const OK: u8 = 0;
-
-/// Runs the chosen command; the exit code that its verdict has.
-fn dispatch(cli: &Cli) -> Result<u8, Failure> {
-    let (results, workload) = match &cli.command {
-        None => (&cli.results, cli.load.record.as_deref()),
-        Some(Command::Replay { results, file, .. }) => (results, Some(file.as_path())),
-        Some(Command::Server { results, server }) => {
-            server.check()?;
-            (results, None)
-        }
-        // Ctrl-C is for the clients, which then stop this process in good order.
-        Some(Command::HostServer { idle, loops }) => {
-            return server::serve(*idle, *loops).map(|()| OK);
-        }
-    };
-    let interrupt = Interrupt::on_ctrl_c()?;
-    let circumstances = Circumstances::now("loadtest");
-    let outputs = Outputs::open(&results.destination(workload))?;
-    let quiet = results.quiet;
-    let report = match &cli.command {
-        Some(Command::Replay { file, fast, linger, engine, .. }) => {
-            let plan = Plan { file, fast: *fast, linger: *linger, quiet };
-            replay(&plan, engine, &interrupt)?
-        }
-        Some(Command::Server { server, .. }) => server::run(server, quiet, &interrupt)?,
-        _ => run::run(&cli.engine, &cli.load, quiet, &interrupt)?,
-    };
-    match outputs.deliver(&report, &circumstances) {
-        // A verdict that is not ok outranks a report that could not be written.
-        Err(failure) if !report.is_ok() => eprintln!("error: {failure}"),
-        delivered => delivered?,
-    }
-    Ok(match () {
-        () if report.is_ok() => OK,
-        () if report.is_breach() => BREACH,
-        () => NOTHING,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-    use tickwheel::{IdleStrategy, WheelKind};
-
     use super::*;
-    use crate::machine;
-    use crate::settings::load::Pace;
 
     fn parse(arguments: &str) -> Result<Cli, String> {
         let arguments = std::iter::once("loadtest").chain(arguments.split_whitespace());
@@ -206,25 +413,25 @@ mod tests {
     #[test]
     fn bad_options_name_what_is_allowed() {
         for (arguments, hint) in [
-            ("--duration 5", "not a duration like"),
-            ("--duration 0s", "too short"),
-            ("--shards 0", "use 1 or more"),
-            ("--producers many", "whole number from 1"),
-            ("--producers 5000", "use 1 to 1024"),
+            ("--duration soon", "expected number"),
+            ("--shards 0", "1..=1024"),
+            ("--producers 5000", "1..=1024"),
             ("--delay gauss", "use mix, fixed:30s"),
             ("--cancel-share 1.5", "share from 0 to 1"),
+            ("--tick 1ns", "use 1us to 1h"),
             ("--wheel round", "hierarchical, hashed or hashed:512"),
+            ("--wheel hashed:0", "1 to 65536 buckets"),
             ("--idle sleep", "park, spin:50us or busy"),
             ("--payload string", "[possible values: typed, closure]"),
             ("--rate 0", "such as 500, 20k, 1.5M, max or both"),
+            ("--rate é", "such as 500"),
             ("--report x.html --no-report", "cannot be used with"),
             ("replay", "<FILE>"),
             ("replay x --producers 2", "unexpected argument"),
-            ("server --connections 0", "use 1 or more"),
-            ("server --connections 30000", "use 1 to 25000"),
+            ("server --connections 30000", "1..=25000"),
+            ("server --idle-timeout 5ms", "use 100ms to 1day"),
             ("server --tick 1ms", "unexpected argument"),
             ("play", "unrecognized subcommand"),
-            ("--speed 9", "unexpected argument"),
         ] {
             let error = parse(arguments).unwrap_err();
             assert!(error.contains(hint), "{arguments:?}: {error}");

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Exit code of a verdict that is ok.
+pub(crate) const OK: u8 = 0;
 /// Exit code of a run whose ledger shows a breach.
 pub(crate) const BREACH: u8 = 1;
 /// Exit code for options or a workload file that cannot be used; nothing was run.
@@ -44,14 +46,6 @@ impl Failure {
     ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { what, path, source }
-    }
-
-    /// A closure for `map_err`: the system refuses the memory for `what`; `cure` says which option to change.
-    pub(crate) fn memory<E>(
-        what: impl std::fmt::Display,
-        cure: &'static str,
-    ) -> impl FnOnce(E) -> Self {
-        move |_| Self::System(format!("there is no memory for {what}; {cure}"))
     }
 
     /// The exit code that tells a script what kind of failure this is.

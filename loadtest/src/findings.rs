@@ -1,7 +1,6 @@
 //! Breaches found while a run goes on and in the audit after it. Ground: knows no other room.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Descriptions kept per kind; beyond that only the count goes on.
 const KEPT_PER_KIND: usize = 20;
@@ -17,27 +16,18 @@ pub(crate) enum Breach {
     Lost,
     /// Did not close a connection until long after its time.
     Forgotten,
-    /// Echoed something else than what had been sent.
-    Corrupt,
     /// Gave sums, statistics or an outcome that differ from what this program's own record says.
     Mismatch,
 }
 
-impl fmt::Display for Breach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.plural().trim_end_matches("es"))
-    }
-}
-
 impl Breach {
-    /// The name of its count in results.
-    fn plural(self) -> &'static str {
+    /// The name in results.
+    fn name(self) -> &'static str {
         match self {
             Self::Early => "early",
             Self::Twice => "twice",
             Self::Lost => "lost",
             Self::Forgotten => "forgotten",
-            Self::Corrupt => "corrupt",
             Self::Mismatch => "mismatches",
         }
     }
@@ -49,39 +39,27 @@ pub(crate) struct Findings(BTreeMap<Breach, (u64, Vec<String>)>);
 
 impl Findings {
     pub(crate) fn add(&mut self, kind: Breach, text: String) {
-        self.enter(kind, 1, vec![text]);
-    }
-
-    /// Takes over what another thread has found.
-    pub(crate) fn absorb(&mut self, other: Self) {
-        for (kind, (count, texts)) in other.0 {
-            self.enter(kind, count, texts);
-        }
-    }
-
-    fn enter(&mut self, kind: Breach, more: u64, new: Vec<String>) {
         let (count, texts) = self.0.entry(kind).or_default();
-        *count += more;
-        let room = KEPT_PER_KIND - texts.len();
-        texts.extend(new.into_iter().take(room));
-    }
-
-    pub(crate) fn count(&self, kind: Breach) -> u64 {
-        self.0.get(&kind).map_or(0, |(count, _)| *count)
+        *count += 1;
+        if texts.len() < KEPT_PER_KIND {
+            texts.push(text);
+        }
     }
 
     /// The counts of these kinds, for a verdict.
     pub(crate) fn counts(&self, kinds: &[Breach]) -> Vec<(&'static str, u64)> {
-        kinds.iter().map(|&kind| (kind.plural(), self.count(kind))).collect()
+        let count = |kind| self.0.get(kind).map_or(0, |(count, _)| *count);
+        kinds.iter().map(|kind| (kind.name(), count(kind))).collect()
     }
 
     /// `kind: description` lines, with a note where more were found than kept.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (kind, (count, texts)) in &self.0 {
-            lines.extend(texts.iter().map(|text| format!("{kind}: {text}")));
+            let name = kind.name();
+            lines.extend(texts.iter().map(|text| format!("{name}: {text}")));
             let left = count - texts.len() as u64;
-            lines.extend((left > 0).then(|| format!("{kind}: and {left} more")));
+            lines.extend((left > 0).then(|| format!("{name}: and {left} more")));
         }
         lines
     }
@@ -93,18 +71,14 @@ mod tests {
 
     #[test]
     fn counts_all_and_keeps_the_first() {
-        let (mut findings, mut other) = (Findings::default(), Findings::default());
-        for n in 0..50 {
-            findings.add(Breach::Twice, format!("timer {n}"));
-        }
-        other.add(Breach::Twice, "timer 50".to_owned());
-        other.add(Breach::Early, "timer 7".to_owned());
-        findings.absorb(other);
+        let mut findings = Findings::default();
+        (0..50).for_each(|n| findings.add(Breach::Twice, format!("timer {n}")));
+        findings.add(Breach::Early, "timer 7".to_owned());
         let counts = findings.counts(&[Breach::Twice, Breach::Early, Breach::Mismatch]);
-        assert_eq!(counts, [("twice", 51), ("early", 1), ("mismatches", 0)]);
+        assert_eq!(counts, [("twice", 50), ("early", 1), ("mismatches", 0)]);
         let lines = findings.lines();
         assert_eq!(lines.len(), 1 + KEPT_PER_KIND + 1);
         assert_eq!(lines[0], "early: timer 7");
-        assert_eq!(lines.last().unwrap(), "twice: and 31 more");
+        assert_eq!(lines.last().unwrap(), "twice: and 30 more");
     }
 }

@@ -3,19 +3,21 @@
 //! Public are [`main`], the workload parser, and the [`parts`] that other programs of the workspace share: the
 //! report and its views. The rooms, each of which knows only those below it:
 //!
-//! * `cli` - the options, and which command they lead to
-//! * `run` - producers, engine and monitor of a load run; it also records one
+//! * `cli` - the options, and which command they lead to; `delays` - the spread of delays
+//! * `run` - producers and engine of a load run; it also records one
 //! * `replay` - runs a recorded workload in real time or on the manual clock
 //! * `server` - drives an idle server with real connections and judges when it closes them
+//! * `driver` - calls the engine and enters every answer into the ledger
 //! * `outcome` - what a run or a replay came to, as a part of a report
-//! * `report` - one model of what a run came to, and its views: terminal, page, JSON
 //! * `ledger` - the program's own record of every timer, and the verdict
 //! * [`workload`] - the CSV form of a recorded run, checked line by line
-//! * `settings` - what a command is made of
-//! * `machine`, `usage`, `measure`, `findings`, `numbers`, `progress`, `interrupt`, `failure` - the
-//!   ground that all of them share
+//! * `report` - one model of what a run came to, and its views: terminal, page, JSON
+//! * `measure` - samples, histograms and cost of a run
+//! * `machine`, `findings`, `numbers`, `progress`, `interrupt`, `failure` - the ground that all of them share
 
 mod cli;
+mod delays;
+mod driver;
 mod failure;
 mod findings;
 mod interrupt;
@@ -29,8 +31,6 @@ mod replay;
 mod report;
 mod run;
 mod server;
-mod settings;
-mod usage;
 pub mod workload;
 
 /// The report and what belongs to it, for other programs of the workspace.
@@ -41,10 +41,9 @@ pub mod parts {
     pub use crate::progress::Progress;
     pub use crate::report::circumstances::{Circumstances, timestamp};
     pub use crate::report::model::{
-        Cell, Distribution, Figure, Phase, Report, Table, Timeline, Unit, Verdict,
+        Cell, Distribution, Figure, Phase, Report, Setting, Table, Timeline, Unit, Verdict,
     };
     pub use crate::report::outputs::{Destination, Outputs};
-    pub use crate::settings::setting::Setting;
 }
 
 pub use cli::main;

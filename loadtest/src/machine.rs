@@ -1,4 +1,4 @@
-//! Which machine it is, and how much memory processes hold; from `/proc`. What a system does not tell
+//! Which machine it is, and how much memory this process holds; from `/proc`. What a system does not tell
 //! is `None`, shown as "n/a".
 
 use serde::Serialize;
@@ -40,16 +40,6 @@ pub(crate) fn cores() -> usize {
 /// Resident memory of this process in bytes, now.
 pub(crate) fn resident_bytes() -> Option<u64> {
     kibibytes(&field(&read("/proc/self/status")?, "VmRSS")?)
-}
-
-/// Resident memory of another process in bytes, now.
-pub(crate) fn resident_bytes_of(process: u32) -> Option<u64> {
-    kibibytes(&field(&read(&format!("/proc/{process}/status"))?, "VmRSS")?)
-}
-
-/// The most resident memory that this process ever had, in bytes.
-pub(crate) fn peak_resident_bytes() -> Option<u64> {
-    kibibytes(&field(&read("/proc/self/status")?, "VmHWM")?)
 }
 
 /// Raises the limit of open files as far as this process may; the limit then, `None` where none is known.

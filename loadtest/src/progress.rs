@@ -12,67 +12,57 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 const LIVE_EVERY: Duration = Duration::from_millis(80);
 
 /// Progress on the error output.
-pub struct Progress(Look);
-
-enum Look {
-    Quiet,
-    Live { bar: ProgressBar, next: Instant },
-    Lines { next: Instant },
+pub struct Progress {
+    quiet: bool,
+    /// On a terminal only.
+    bar: Option<ProgressBar>,
+    /// When something is shown again.
+    next: Instant,
 }
 
 impl Progress {
     /// Progress of something with `length` units (milliseconds, operations, ...).
     pub fn new(length: u64, quiet: bool) -> Self {
-        if quiet {
-            return Self(Look::Quiet);
-        }
-        if !std::io::stderr().is_terminal() {
-            return Self(Look::Lines { next: Instant::now() + LINE_EVERY });
-        }
-        let bar =
-            ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr_with_hz(10));
-        let style = ProgressStyle::with_template("{spinner:.cyan} [{bar:24.cyan/dim}] {wide_msg}")
-            .expect("the template is a valid constant")
-            .progress_chars("━╸─");
-        bar.set_style(style);
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self(Look::Live { bar, next: Instant::now() })
+        let on_terminal = !quiet && std::io::stderr().is_terminal();
+        let bar = on_terminal.then(|| {
+            let target = ProgressDrawTarget::stderr_with_hz(10);
+            let style = "{spinner:.cyan} [{bar:24.cyan/dim}] {wide_msg}";
+            let style = ProgressStyle::with_template(style).expect("it is a valid constant");
+            let bar = ProgressBar::with_draw_target(Some(length), target);
+            bar.set_style(style.progress_chars("━╸─"));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        let first = if on_terminal { Duration::ZERO } else { LINE_EVERY };
+        Self { quiet, bar, next: Instant::now() + first }
     }
 
     /// Shows how far things are; the text is made only when it will be shown.
     pub fn at(&mut self, position: u64, text: impl FnOnce() -> String) {
-        let (Look::Live { next, .. } | Look::Lines { next }) = &mut self.0 else { return };
         let now = Instant::now();
-        if now < *next {
+        if self.quiet || now < self.next {
             return;
         }
-        match &mut self.0 {
-            Look::Quiet => {}
-            Look::Live { bar, next } => {
-                *next = now + LIVE_EVERY;
-                bar.set_position(position);
-                bar.set_message(text());
-            }
-            Look::Lines { next } => {
-                *next = now + LINE_EVERY;
-                eprintln!("{}", text());
-            }
+        self.next = now + if self.bar.is_some() { LIVE_EVERY } else { LINE_EVERY };
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
         }
+        self.phase(&text());
     }
 
     /// Announces the next phase at once.
     pub fn phase(&mut self, text: &str) {
-        match &self.0 {
-            Look::Quiet => {}
-            Look::Live { bar, .. } => bar.set_message(text.to_owned()),
-            Look::Lines { .. } => eprintln!("{text}"),
+        match &self.bar {
+            Some(bar) => bar.set_message(text.to_owned()),
+            None if !self.quiet => eprintln!("{text}"),
+            None => {}
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Look::Live { bar, .. } = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

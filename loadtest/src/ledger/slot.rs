@@ -19,16 +19,7 @@ pub(crate) enum Phase {
     Judged = 5,
 }
 
-const PHASES: [Phase; 6] = [
-    Phase::Empty,
-    Phase::Pending,
-    Phase::Cancelled,
-    Phase::Refused,
-    Phase::Returned,
-    Phase::Judged,
-];
 const PHASE_BITS: u32 = 3;
-const _: () = assert!(PHASES.len() <= 1 << PHASE_BITS);
 
 /// One timer at a time; see the table in the parent module.
 #[derive(Debug, Default)]
@@ -61,7 +52,14 @@ impl Slot {
     pub(crate) fn life(&self) -> (u32, Phase) {
         // ORDERING: Acquire, pairs with the Release in `set_phase`.
         let word = self.life.load(Ordering::Acquire);
-        let phase = PHASES[(word & ((1 << PHASE_BITS) - 1)) as usize];
+        let phase = match word & ((1 << PHASE_BITS) - 1) {
+            0 => Phase::Empty,
+            1 => Phase::Pending,
+            2 => Phase::Cancelled,
+            3 => Phase::Refused,
+            4 => Phase::Returned,
+            _ => Phase::Judged,
+        };
         ((word >> PHASE_BITS) as u32, phase)
     }
 

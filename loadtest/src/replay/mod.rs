@@ -1,13 +1,262 @@
 //! Replays a recorded workload: in real time, or as fast as possible on a clock turned by hand.
 //!
-//! * `start` - reads the file, has it replayed, judges; `play` - does that, on either clock
-//! * `operator` - does one operation on the engine and writes it into the ledger
-//! * `model` - what exactly must come of each operation and of each timer, and when, on the manual clock
+//! On the real clock the ledger judges. On the manual one the workers are threads as always, but time stands still
+//! until it is turned. The clock goes to every moment at which the `model` says that something fires, and to every
+//! operation's own time. After each firing the engine goes idle, and ledger and model must agree on which timers
+//! have fired: none missing, none more. So each timer is proven to fire in its own tick.
 
 mod model;
-mod operator;
-mod play;
-mod start;
 
-pub(crate) use play::Plan;
-pub(crate) use start::replay;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tickwheel::{Key, ManualClock, Time, Timer};
+
+use self::model::Model;
+use crate::cli::{EngineOptions, ReplayOptions};
+use crate::driver::{Driver, Flight, Load as _, Refusal, Typed, returned_tickets};
+use crate::failure::Failure;
+use crate::findings::Breach;
+use crate::interrupt::Interrupt;
+use crate::ledger::{Ledger, LedgerClock, Ticket, Totals};
+use crate::measure::{Meter, nanos};
+use crate::progress::Progress;
+use crate::report::model::{Report, Setting};
+use crate::workload::{self, Action, Op};
+
+/// Longest sleep between two looks at Ctrl-C and the progress line.
+const LONGEST_NAP: Duration = Duration::from_millis(100);
+
+/// Checks the file, replays it, and judges.
+pub(crate) fn replay(
+    options: &ReplayOptions,
+    engine: &EngineOptions,
+    quiet: bool,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
+    let ops = read(&options.file)?;
+    let end = ops.last().map_or(0, |op| ns(op.time_us)).saturating_add(nanos(options.linger));
+    let meter = Meter::start(Duration::from_nanos(end));
+    let manual = options.fast.then(ManualClock::new);
+    let clock = manual.clone().map_or(LedgerClock::Real(Instant::now()), LedgerClock::Manual);
+    let timers = ops.iter().filter(|op| matches!(op.action, Action::Schedule { .. })).count();
+    let (ledger, writers) = Ledger::open(clock, 1, timers, engine.shards)?;
+    let builder = match manual.clone() {
+        Some(clock) => engine.builder().clock(clock),
+        None => engine.builder(),
+    };
+    let timer =
+        Typed::build(builder, &ledger).map_err(|error| Failure::Options(error.to_string()))?;
+    let writer = writers.into_iter().next().expect("one writer was asked for");
+    let most = engine.max_pending.unwrap_or(usize::MAX);
+    let mut stage = Stage {
+        driver: Driver::new(timer.clone(), writer),
+        timer,
+        ledger,
+        flights: HashMap::new(),
+        by_hand: manual.map(|clock| (clock, Model::new(nanos(engine.tick), most))),
+        expected_fired: 0,
+        meter,
+        interrupt,
+        done: 0,
+        all: ops.len(),
+        progress: Progress::new(ops.len() as u64, quiet),
+    };
+    let mut interrupted = false;
+    for op in &ops {
+        interrupted = !stage.step(op)?;
+        if interrupted {
+            break;
+        }
+    }
+    interrupted = interrupted || !stage.reach(end);
+    stage.sample();
+    stage.progress.phase("stopping the engine");
+    let returned = stage.stop()?;
+    stage.meter.stop();
+    stage.progress.phase("checking the ledger");
+    let Stage { ledger, timer, driver, meter, .. } = stage;
+    let setting = vec![Setting::count("operations", ops.len())];
+    let judged = (&returned[..], &timer.stats());
+    Ok(Report {
+        kind: if options.fast { "replay on the manual clock" } else { "replay in real time" },
+        settings: Vec::new(),
+        interrupted,
+        phases: vec![driver.counted.judge("replay", setting, &ledger, judged, &meter)],
+        notes: Vec::new(),
+    })
+}
+
+fn read(file: &Path) -> Result<Vec<Op>, Failure> {
+    let input = std::fs::File::open(file).map_err(Failure::file("read", file))?;
+    let ops = workload::parse(input).map_err(|errors| {
+        let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
+        Failure::Workload(format!("{}: bad lines, nothing was run{lines}", file.display()))
+    })?;
+    if ops.is_empty() {
+        let text = format!("{}: no operation after the header, nothing was run", file.display());
+        return Err(Failure::Workload(text));
+    }
+    Ok(ops)
+}
+
+/// Microseconds of a workload file in nanoseconds, saturating.
+fn ns(micros: u64) -> u64 {
+    micros.saturating_mul(1000)
+}
+
+/// What a replay works with.
+struct Stage<'a> {
+    timer: Timer<Ticket>,
+    ledger: Arc<Ledger>,
+    driver: Driver<Typed>,
+    /// Which id of the file is which timer; the engine has refused the others.
+    flights: HashMap<u64, Flight<Key<Ticket>>>,
+    /// The clock that is turned, and what has to come of it.
+    by_hand: Option<(ManualClock, Model)>,
+    /// Timers that the model has fired.
+    expected_fired: u64,
+    meter: Meter,
+    interrupt: &'a Interrupt,
+    /// Operations done, of all.
+    done: usize,
+    all: usize,
+    progress: Progress,
+}
+
+impl Stage<'_> {
+    /// Goes to the operation's time, does it, and compares; `false` if an early end is asked for.
+    fn step(&mut self, op: &Op) -> Result<bool, Failure> {
+        if !self.reach(ns(op.time_us)) {
+            return Ok(false);
+        }
+        let (now_ns, flight) = (self.ledger.now_ns(), self.flights.get(&op.id));
+        let answer = match (op.action, flight) {
+            (Action::Schedule { delay_us }, _) => {
+                match self.driver.schedule(now_ns, Duration::from_micros(delay_us), true) {
+                    Ok(flight) => self.flights.insert(op.id, flight).is_none(),
+                    Err(Refusal::Full) => false,
+                    Err(Refusal::Failed(error)) => return Err(Failure::System(error)),
+                    Err(Refusal::NoSlot | Refusal::Stopped) => unreachable!("there is a slot each"),
+                }
+            }
+            (_, None) => false,
+            (Action::Reschedule { delay_us }, Some(flight)) => {
+                self.driver.reschedule(flight, now_ns, Duration::from_micros(delay_us))
+            }
+            (Action::Cancel, Some(flight)) => self.driver.cancel(flight, true),
+        };
+        self.done += 1;
+        let Some((_, model)) = &mut self.by_hand else { return Ok(true) };
+        let expected = match op.action {
+            Action::Schedule { delay_us } => model.schedule(op.id, ns(delay_us)),
+            Action::Reschedule { delay_us } => model.reschedule(op.id, ns(delay_us)),
+            Action::Cancel => model.cancel(op.id),
+        };
+        if answer != expected {
+            let Op { time_us, id, action } = op;
+            let word = |done| if done { "done" } else { "refused" };
+            let text = format!(
+                "operation {} ({action:?} of id {id} at {time_us} us) was {}, expected {}",
+                self.done,
+                word(answer),
+                word(expected)
+            );
+            self.ledger.breach_text(Breach::Mismatch, text);
+        }
+        // What is due at once fires before the next line, so that its outcome is certain.
+        Ok(self.reach(ns(op.time_us)))
+    }
+
+    /// Goes to a moment of the replay's clock; `false` if an early end is asked for.
+    fn reach(&mut self, to_ns: u64) -> bool {
+        self.tell();
+        if self.by_hand.is_some() {
+            return self.turn_to(to_ns);
+        }
+        let moment = Duration::from_nanos(to_ns);
+        while !self.interrupt.is_raised() {
+            let elapsed = self.meter.elapsed();
+            if self.meter.is_due(elapsed.as_secs_f64()) {
+                self.sample();
+                self.tell();
+            }
+            if elapsed >= moment {
+                return true;
+            }
+            std::thread::sleep((moment - elapsed).min(LONGEST_NAP));
+        }
+        false
+    }
+
+    /// Turns the clock, with a stop at every firing; `false` if an early end is asked for.
+    fn turn_to(&mut self, to_ns: u64) -> bool {
+        let Some((clock, model)) = &mut self.by_hand else { return true };
+        let set = |to_ns: u64| {
+            if clock.now().as_nanos() < to_ns {
+                clock.set(Time::from_nanos(to_ns));
+            }
+        };
+        while let Some(at_ns) = model.next_firing(to_ns) {
+            if self.interrupt.is_raised() {
+                return false;
+            }
+            set(at_ns);
+            self.timer.wait_idle();
+            for id in model.advance(at_ns) {
+                self.expected_fired += 1;
+                let flight = self.flights.get(&id);
+                if !flight.is_some_and(|flight| self.driver.writer.has_fired(flight.ticket)) {
+                    let text = format!("id {id} was due at {at_ns} ns and has not fired");
+                    self.ledger.breach_text(Breach::Mismatch, text);
+                }
+            }
+            let (fired, expected) = (self.ledger.fired(), self.expected_fired);
+            if fired != expected {
+                let text = format!("{fired} timers fired up to {at_ns} ns, expected {expected}");
+                self.ledger.breach_text(Breach::Mismatch, text);
+            }
+        }
+        set(to_ns);
+        let none = model.advance(to_ns);
+        debug_assert!(none.is_empty());
+        if self.meter.is_due(self.ledger.now_ns() as f64 / 1e9) {
+            self.sample();
+        }
+        !self.interrupt.is_raised()
+    }
+
+    /// Shows progress.
+    fn tell(&mut self) {
+        let (done, all, totals) = (self.done, self.all, &self.driver.counted.totals);
+        self.progress.at(done as u64, || {
+            let (fired, Totals { accepted, cancelled, .. }) = (self.ledger.fired(), totals);
+            format!(
+                "{done}/{all} operations  {accepted} scheduled  {cancelled} cancelled  {fired} fired"
+            )
+        });
+    }
+
+    fn sample(&mut self) {
+        let totals = &self.driver.counted.totals;
+        let counts = [totals.accepted, totals.cancelled, self.ledger.fired()];
+        self.meter.take(self.ledger.now_ns() as f64 / 1e9, counts);
+    }
+
+    /// Stops the engine; which timers came back.
+    fn stop(&mut self) -> Result<Vec<Ticket>, Failure> {
+        let unfired = self.timer.stop().map_err(|error| Failure::System(error.to_string()))?;
+        let open = self.flights.values().map(|one| (one.grip.to_raw(), one.ticket)).collect();
+        let returned = returned_tickets::<Typed>(&self.ledger, unfired, &open);
+        if let Some((_, model)) = &self.by_hand {
+            let (found, expected) = (returned.len(), model.pending());
+            if found != expected {
+                let text = format!("stop returned {found} timers, expected {expected}");
+                self.ledger.breach_text(Breach::Mismatch, text);
+            }
+        }
+        Ok(returned)
+    }
+}

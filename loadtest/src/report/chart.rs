@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use maud::{Markup, html};
 
 use super::model::{Distribution, Timeline, Unit};
-use crate::numbers::{nanos, short};
+use crate::numbers::nanos;
 
 /// So small that the labels stay readable on a narrow screen.
 const SIZE: (f64, f64) = (480.0, 250.0);
@@ -22,12 +22,11 @@ struct Axis {
 }
 
 impl Axis {
-    /// From 0 in equal steps to `high` or just beyond it.
-    fn steps(high: f64, step: f64, show: impl Fn(f64) -> String) -> Self {
-        let count = (high / step).ceil().max(1.0);
-        let marks = (0..=count as u32).map(|n| f64::from(n) * step);
-        let marks = marks.map(|value| (value, show(value))).collect();
-        Self { low: 0.0, high: count * step, marks }
+    /// Equal steps of a round number from 0 on, as far as they lie in the range.
+    fn steps(low: f64, high: f64, step: f64, show: impl Fn(f64) -> String) -> Self {
+        let marks = (0..=(high / step) as u32).map(|n| f64::from(n) * step);
+        let marks = marks.filter(|mark| *mark >= low).map(|mark| (mark, show(mark)));
+        Self { low, high, marks: marks.collect() }
     }
 
     /// By powers of ten around `low` to `high` nanoseconds.
@@ -35,7 +34,7 @@ impl Axis {
         let first = decade(low).floor();
         let last = decade(high).ceil().max(first + 1.0);
         let marks = (first as u32..=last as u32)
-            .map(|power| (f64::from(power), short(&nanos(10u64.saturating_pow(power)))));
+            .map(|power| (f64::from(power), nanos(10u64.saturating_pow(power))));
         Self { low: first, high: last, marks: marks.collect() }
     }
 
@@ -65,27 +64,27 @@ type Lines<'a> = [(&'a str, Vec<(f64, f64)>)];
 
 /// A value over the seconds of a phase; `None` if there are not two points of it.
 pub(super) fn timeline(timeline: &Timeline) -> Option<Markup> {
-    let points = timeline.points.clone();
-    let end = points.last().filter(|_| points.len() > 1)?.0;
+    let points = &timeline.points;
+    let (begin, end) = (points.first()?.0, points.last()?.0);
+    if end <= begin {
+        return None;
+    }
     let high = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    // The axis begins where the data do.
-    let begin = points.first()?.0.clamp(0.0, (end - 1e-3).max(0.0));
-    let step = round_step((end - begin) / 6.0);
-    let mut x = Axis::steps(end, step, |value| short(&format!("{value:.2} s")));
-    (x.low, x.high) = (begin, end.max(1e-3));
-    x.marks.retain(|(at, _)| (x.low..=x.high).contains(at));
+    let seconds = |value: f64| format!("{} s", (value * 100.0).round() / 100.0);
+    let x = Axis::steps(begin, end, round_step((end - begin) / 6.0), seconds);
     // Of bytes round numbers of KiB, MiB and so on.
     let unit = match timeline.unit {
-        Unit::Bytes | Unit::BytesPerSecond => 1024f64.powf(high.max(1.0).log(1024.0).floor()),
+        Unit::Bytes => 1024f64.powf(high.max(1.0).log(1024.0).floor()),
         _ => 1.0,
     };
     let step = round_step(high / unit / 4.0) * unit;
-    let y = Axis::steps(high, step, |value| short(&timeline.unit.show(value)));
-    Some(draw(&x, &y, &[(timeline.title, points)], true))
+    let top = (high / step).ceil().max(1.0) * step;
+    let y = Axis::steps(0.0, top, step, |value| timeline.unit.show(value));
+    Some(draw(&x, &y, &[(timeline.title, points.clone())], true))
 }
 
 /// Distributions by percentile, each further nine as wide as the one before; `None` if none of them was measured.
-pub(super) fn percentiles(distributions: &[&Distribution]) -> Option<Markup> {
+pub(super) fn percentiles(distributions: &[Distribution]) -> Option<Markup> {
     let some = distributions.iter().filter(|one| !one.histogram.is_empty());
     let some: Vec<_> = some.map(|one| (one.label, &one.histogram)).collect();
     let low = some.iter().map(|(_, histogram)| histogram.min()).min()?;
@@ -172,17 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_has_marks_and_nothing_measured_is_no_chart() {
-        let (key, title, about, unit) = ("x", "x", "", Unit::PerSecond);
-        let points = vec![(0.0, 1.0), (1.0, 5e6), (2.0, 3e6)];
-        let drawn = timeline(&Timeline { key, title, about, unit, points }).unwrap().into_string();
-        assert!(drawn.contains(">4 M/s<") && drawn.contains(">2 s<"), "{drawn}");
-        let points = vec![(5.0, 1.0), (7.0, 3.0)];
-        let drawn = timeline(&Timeline { key, title, about, unit, points }).unwrap().into_string();
-        assert!(drawn.contains(">5 s<") && !drawn.contains(">4"), "begins with the data: {drawn}");
-        assert!(drawn.contains(&format!("x1=\"{LEFT}\"")), "{drawn}");
-        let points = vec![(0.0, 1.0)];
-        assert!(timeline(&Timeline { key, title, about, unit, points }).is_none());
-        assert!(percentiles(&[]).is_none());
+    fn a_timeline_begins_with_its_data_and_needs_two_points() {
+        let drawn = |points: &[(f64, f64)]| {
+            let (points, unit) = (points.to_vec(), Unit::Bytes);
+            timeline(&Timeline { key: "", title: "", about: "", unit, points })
+        };
+        let svg = drawn(&[(4.9, 0.0), (9.0, 3.0 * 1024.0)]).unwrap().into_string();
+        assert!(svg.contains(">5 s<") && svg.contains(">3 KiB<") && !svg.contains(">4"), "{svg}");
+        assert!(drawn(&[(0.0, 1.0)]).is_none() && percentiles(&[]).is_none());
     }
 }

@@ -27,35 +27,14 @@ impl Circumstances {
     /// Those of a run of `program` that starts now.
     #[must_use]
     pub fn now(program: &'static str) -> Self {
-        let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
-        let command = format!("{program} {}", words.join(" ")).trim_end().to_owned();
+        let words = [program.to_owned()].into_iter().chain(std::env::args().skip(1));
+        let command = words.collect::<Vec<_>>().join(" ");
         Self { program, command, started: SystemTime::now(), machine: Machine::look_up() }
     }
-}
-
-/// A word of a command line as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// A moment as everybody reads it, in UTC.
 #[must_use]
 pub fn timestamp(moment: SystemTime) -> String {
     humantime::format_rfc3339_seconds(moment).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("--delay=uniform:1ms..2s"), "--delay=uniform:1ms..2s");
-        assert_eq!(quoted("my file's.csv"), r"'my file'\''s.csv'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -6,11 +6,12 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use super::circumstances::{COMMIT, COMPILER, Circumstances, PROFILE, VERSION, timestamp};
-use super::model::{Cell, Distribution, Figure, PERCENTILES, Phase, Report, Table, Timeline};
-use crate::settings::setting::Setting;
+use super::model::{
+    Cell, Distribution, Figure, PERCENTILES, Phase, Report, Setting, Table, Timeline,
+};
 
 /// Counts up when a name changes its meaning or goes away.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The whole object.
 pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
@@ -45,7 +46,11 @@ fn object<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) 
 }
 
 fn settings(settings: &[Setting]) -> Value {
-    object(settings.iter().map(|setting| (&setting.key, setting.value.clone())))
+    object(settings.iter().map(|Setting { name, shown }| {
+        // Numbers stay numbers.
+        let number = shown.parse::<serde_json::Number>().map(Value::Number);
+        (name.replace('-', "_"), number.unwrap_or_else(|_| json!(shown)))
+    }))
 }
 
 fn phase(phase: &Phase) -> Value {

@@ -3,8 +3,10 @@
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
+use std::fmt::Display;
+use std::time::Duration;
+
 use crate::numbers::{bytes, count, nanos, or_na, rate};
-use crate::settings::setting::Setting;
 
 /// Everything that is told about a run.
 pub struct Report {
@@ -67,6 +69,43 @@ impl Report {
     }
 }
 
+/// One setting of a run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// As the option is called, without the dashes.
+    pub name: String,
+    /// Its value, for people.
+    pub shown: String,
+}
+
+impl Setting {
+    /// Any setting.
+    pub fn new(name: &str, value: impl Display) -> Self {
+        Self { name: name.to_owned(), shown: value.to_string() }
+    }
+
+    /// A whole number.
+    pub fn count(name: &str, count: usize) -> Self {
+        Self::new(name, count)
+    }
+
+    /// A duration.
+    pub fn duration(name: &str, duration: Duration) -> Self {
+        Self::new(name, humantime::format_duration(duration))
+    }
+
+    /// A rate; `None` where it is as high as possible.
+    pub fn rate(name: &str, per_second: Option<f64>) -> Self {
+        let shown = per_second.map(|per_second| Unit::PerSecond.show(per_second));
+        Self::new(name, shown.as_deref().unwrap_or("as high as possible"))
+    }
+
+    /// The seed of the random choices.
+    pub fn seed(seed: u64) -> Self {
+        Self::new("seed", seed)
+    }
+}
+
 /// A part of a run with an engine, a ledger and a verdict of its own.
 pub struct Phase {
     /// What it is called.
@@ -118,14 +157,10 @@ pub enum Unit {
     PerSecond,
     /// Bytes.
     Bytes,
-    /// Bytes per second.
-    BytesPerSecond,
     /// Nanoseconds.
     Nanos,
     /// Processor seconds per second.
     Cores,
-    /// Hundredths.
-    Percent,
 }
 
 impl Unit {
@@ -135,10 +170,8 @@ impl Unit {
             Self::Count => "",
             Self::PerSecond => "_per_second",
             Self::Bytes => "_bytes",
-            Self::BytesPerSecond => "_bytes_per_second",
             Self::Nanos => "_ns",
             Self::Cores => "_cores",
-            Self::Percent => "_percent",
         }
     }
 
@@ -148,10 +181,8 @@ impl Unit {
             Self::Count => count(value as u64),
             Self::PerSecond => format!("{}/s", rate(value)),
             Self::Bytes => bytes(value as u64),
-            Self::BytesPerSecond => format!("{}/s", bytes(value as u64)),
             Self::Nanos => nanos(value as u64),
             Self::Cores => format!("{value:.2} cores"),
-            Self::Percent => format!("{value:.1} %"),
         }
     }
 
@@ -274,7 +305,49 @@ impl Cell {
     pub fn show(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Value(value, unit) => value.map_or_else(|| "-".to_owned(), |v| unit.show(v)),
+            Self::Value(value, unit) => or_na(*value, |value| unit.show(value)),
         }
+    }
+}
+
+/// A table as people see it; without a head its rows are names and values.
+pub(crate) struct Grid {
+    pub(crate) title: &'static str,
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// Names and values.
+    pub(crate) fn pairs<N: ToString>(
+        title: &'static str,
+        pairs: impl IntoIterator<Item = (N, String)>,
+    ) -> Self {
+        let rows = pairs.into_iter().map(|(name, value)| vec![name.to_string(), value]);
+        Self { title, head: Vec::new(), rows: rows.collect() }
+    }
+}
+
+impl Phase {
+    /// The tables of every view: percentiles, the phase's own, single numbers.
+    pub(crate) fn grids(&self) -> Vec<Grid> {
+        let names = PERCENTILES.iter().map(|(name, ..)| *name);
+        let head = [""].into_iter().chain(names).chain(["max", "measured"]);
+        let rows = self.distributions.iter().map(|one| {
+            let at = PERCENTILES.iter().map(|(.., percentile)| *percentile).chain([100.0]);
+            let at = at.map(|percentile| or_na(one.at(percentile), nanos));
+            let measured = [count(one.histogram.len())];
+            [one.label.to_owned()].into_iter().chain(at).chain(measured).collect()
+        });
+        let (head, rows) = (head.map(str::to_owned).collect(), rows.collect());
+        let mut grids = vec![Grid { title: "Percentiles", head, rows }];
+        grids.extend(self.tables.iter().map(|table| Grid {
+            title: table.title,
+            head: table.head.iter().map(|(_, label)| (*label).to_owned()).collect(),
+            rows: table.rows.iter().map(|row| row.iter().map(Cell::show).collect()).collect(),
+        }));
+        let figures = self.figures.iter().map(|figure| (figure.label, figure.show()));
+        grids.push(Grid::pairs("Figures", figures));
+        grids
     }
 }

@@ -1,10 +1,8 @@
-//! The files of a run: opened before it, so that a path that cannot be written does not cost one, and
+//! The files of a run: tried before it, so that a path that cannot be written does not cost one, and
 //! written after it.
 
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::{Path, PathBuf, absolute};
 
 use super::circumstances::Circumstances;
 use super::model::Report;
@@ -29,24 +27,41 @@ pub(crate) fn default_page() -> PathBuf {
     if Path::new("target").is_dir() { Path::new("target").join(name) } else { name.into() }
 }
 
-/// The open files.
+/// Files that can be written.
 pub struct Outputs {
-    page: Option<Output>,
-    json: Option<Output>,
+    page: Option<PathBuf>,
+    json: Option<PathBuf>,
     quiet: bool,
 }
 
 impl Outputs {
-    /// Opens every file without changing what is in it.
+    /// Tries every file without changing what is in it.
     ///
     /// # Errors
     ///
     /// A file that cannot be written, or that two options name.
     pub fn open(destination: &Destination) -> Result<Self, Failure> {
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-        let (page, json) = (open(&destination.page)?, open(&destination.json)?);
-        distinct(destination)?;
-        Ok(Self { page, json, quiet: destination.quiet })
+        let Destination { page, json, workload, quiet } = destination;
+        let mut seen: Vec<(&str, &Path, PathBuf)> = Vec::new();
+        for (name, path) in [("--report", page), ("--json", json), ("the workload FILE", workload)]
+        {
+            let Some(path) = path.as_deref() else { continue };
+            // Whether the workload can be read or written shows where that is done.
+            let real = match name {
+                "the workload FILE" => path.canonicalize().or_else(|_| absolute(path)).ok(),
+                _ => probe(path)?,
+            };
+            let Some(real) = real else { continue };
+            if let Some((other, first, _)) = seen.iter().find(|(.., known)| *known == real) {
+                return Err(Failure::Options(format!(
+                    "{other} {} and {name} {} are the same file; name another one for either",
+                    first.display(),
+                    path.display()
+                )));
+            }
+            seen.push((name, path, real));
+        }
+        Ok(Self { page: page.clone(), json: json.clone(), quiet: *quiet })
     }
 
     /// Prints the results and writes the files. The verdict is printed even if a file cannot be written.
@@ -55,104 +70,40 @@ impl Outputs {
     ///
     /// A file that cannot be written.
     pub fn deliver(self, report: &Report, circumstances: &Circumstances) -> Result<(), Failure> {
-        let mut text = String::new();
         if !self.quiet {
-            text.push_str(&terminal::tables(report));
-            text.push('\n');
+            print(&format!("{}\n", terminal::tables(report)));
         }
-        text.push_str(&terminal::verdict(report));
-        print(&text);
-        let mut written = String::new();
-        if let Some(file) = self.page {
-            let path = file.write(page::render(report, circumstances))?;
-            let _ = writeln!(written, "report: {}", path.display());
+        print(&terminal::verdict(report));
+        let write = |path: PathBuf, name: &str, text: String| {
+            std::fs::write(&path, text).map_err(Failure::file("write", &path))?;
+            let path = absolute(&path).unwrap_or(path);
+            print(&format!("{name} {}\n", path.display()));
+            Ok(())
+        };
+        if let Some(path) = self.page {
+            write(path, "report:", page::render(report, circumstances))?;
         }
-        if let Some(file) = self.json {
-            let path = file.write(json::render(report, circumstances))?;
-            if !self.quiet {
-                let _ = writeln!(written, "json:   {}", path.display());
-            }
+        if let Some(path) = self.json {
+            write(path, "json:  ", json::render(report, circumstances))?;
         }
-        print(&written);
         Ok(())
     }
 }
 
-/// Fails if two options name one file. Asked when those that are written first are there: what has no identity by
-/// then is none of them.
-fn distinct(destination: &Destination) -> Result<(), Failure> {
-    let Destination { page, json, workload, .. } = destination;
-    let named = [("--report", page), ("--json", json), ("the workload FILE", workload)];
-    let named = named.map(|(name, path)| path.as_deref().map(|path| (name, path, identity(path))));
-    let named: Vec<_> = named.into_iter().flatten().collect();
-    for (at, (name, path, this)) in named.iter().enumerate() {
-        let mut others = named[at + 1..].iter();
-        if let Some((other, second, _)) = others.find(|(_, _, id)| this.is_some() && id == this) {
-            return Err(Failure::Options(format!(
-                "{name} {} and {other} {} are the same file; name another one for either",
-                path.display(),
-                second.display()
-            )));
-        }
+/// Fails if the file cannot be written. Its path without links, by which two names of one file are told; `None` for a
+/// device, which takes from many.
+pub(crate) fn probe(path: &Path) -> Result<Option<PathBuf>, Failure> {
+    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(None);
     }
-    Ok(())
-}
-
-/// What two names of one file have in common; `None` if there is none, or a device, which takes from many.
-#[cfg(unix)]
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-    Some((found.dev(), found.ino()))
-}
-
-/// Elsewhere the path without links.
-#[cfg(not(unix))]
-fn identity(path: &Path) -> Option<PathBuf> {
-    path.is_file().then(|| path.canonicalize().ok())?
-}
-
-/// One file; removed again if it is new and nothing was written.
-pub(crate) struct Output {
-    path: PathBuf,
-    file: File,
-    remove: bool,
-}
-
-impl Output {
-    /// Opens the file, or makes it.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let is_new = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(Failure::file("write", path))?;
-        Ok(Self { path: path.to_owned(), file, remove: is_new })
+    let is_new = !path.exists();
+    let opened = std::fs::File::options().append(true).create(true).open(path);
+    let real = opened.and_then(|_| path.canonicalize()).map_err(Failure::file("write", path))?;
+    if is_new {
+        // Where a link was, the link stays.
+        std::fs::remove_file(&real).map_err(Failure::file("write", path))?;
     }
-
-    /// Replaces what is in the file; where it is.
-    pub(crate) fn write(mut self, text: impl AsRef<[u8]>) -> Result<PathBuf, Failure> {
-        self.remove = false;
-        self.replace(text.as_ref()).map_err(Failure::file("write", &self.path))?;
-        Ok(std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone()))
-    }
-
-    fn replace(&mut self, text: &[u8]) -> std::io::Result<()> {
-        // A device or a pipe has no length and no position.
-        if self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-            self.file.rewind()?;
-        }
-        self.file.write_all(text)?;
-        self.file.flush()
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.remove {
-            // It was made by this run and is empty; whoever removed it before has done the same. A link was there.
-            let _ = self.path.canonicalize().and_then(std::fs::remove_file);
-        }
-    }
+    Ok(Some(real))
 }
 
 /// To the standard output; a reader that has gone away is no reason to fail.

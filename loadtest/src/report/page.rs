@@ -3,10 +3,9 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::circumstances::{COMMIT, COMPILER, Circumstances, PROFILE, VERSION, timestamp};
-use super::model::{Cell, Distribution, PERCENTILES, Phase, Report};
+use super::model::{Distribution, Grid, PERCENTILES, Phase, Report};
 use super::{chart, terminal};
-use crate::numbers::{bytes, nanos, or_dash, or_na};
-use crate::settings::setting::Setting;
+use crate::numbers::{bytes, nanos, or_na};
 
 /// Readable on light and dark, nothing loaded from elsewhere.
 const STYLE: &str = include_str!("page.css");
@@ -14,6 +13,7 @@ const STYLE: &str = include_str!("page.css");
 /// The whole page.
 pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
     let title = format!("tickwheel {}", report.kind);
+    let many = report.phases.len() > 1;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -32,40 +32,31 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
                     (format!("{:.1} s of load", report.seconds()))
                     @if report.interrupted { " · ended early by request" }
                 }
-                (verdict(report))
+                div class={ "card verdict " (report.word().replace(' ', "-")) } {
+                    strong { "Verdict " (report.word().to_uppercase()) }
+                    (terminal::breaches(report))
+                    ul {
+                        @for phase in &report.phases {
+                            li { @if many { (phase.name) ": " } (phase.verdict.balance) }
+                            @for line in &phase.verdict.findings { li { (line) } }
+                        }
+                    }
+                }
                 @if !report.notes.is_empty() {
                     div.card.note {
                         b { "To be known when reading the figures" }
                         ul { @for note in &report.notes { li { (note) } } }
                     }
                 }
-                @for one in &report.phases { (phase(one, report.phases.len() > 1)) }
-                (facts(report, circumstances))
+                @for one in &report.phases { (phase(one, many)) }
+                div.pair { @for facts in facts(report, circumstances) { (grid(&facts)) } }
             }
         }
     };
     page.into_string()
 }
 
-fn verdict(report: &Report) -> Markup {
-    let many = report.phases.len() > 1;
-    html! {
-        div class={ "card verdict " (report.word().replace(' ', "-")) } {
-            strong { "Verdict " (report.word().to_uppercase()) }
-            (terminal::breaches(report))
-            ul {
-                @for phase in &report.phases {
-                    li { @if many { (phase.name) ": " } (phase.verdict.balance) }
-                    @for line in &phase.verdict.findings { li { (line) } }
-                }
-            }
-        }
-    }
-}
-
 fn phase(phase: &Phase, named: bool) -> Markup {
-    let (head, rows) = terminal::percentile_rows(&phase.distributions);
-    let figures = phase.figures.iter().map(|figure| (figure.label, figure.show()));
     html! {
         @if named {
             h2.phase {
@@ -80,15 +71,14 @@ fn phase(phase: &Phase, named: bool) -> Markup {
                 div.card { b { (value) } span.soft { (name) } }
             }
         }
-        div.pair { (charts(phase)) }
-        (grid("Percentiles", &head, &rows))
-        @for table in &phase.tables {
-            @let head: Vec<String> = table.head.iter().map(|(_, label)| (*label).into()).collect();
-            @let rows: Vec<Vec<String>> =
-                table.rows.iter().map(|row| row.iter().map(Cell::show).collect()).collect();
-            (grid(table.title, &head, &rows))
+        div.pair {
+            // Distributions with one title are neighbours and share a chart.
+            @for all in phase.distributions.chunk_by(|one, next| one.chart == next.chart) {
+                (chart(all[0].chart, all[0].about, chart::percentiles(all)))
+            }
+            @for one in &phase.timelines { (chart(one.title, one.about, chart::timeline(one))) }
         }
-        (names_and_values("Figures", figures))
+        @for table in phase.grids() { (grid(&table)) }
     }
 }
 
@@ -96,30 +86,14 @@ fn phase(phase: &Phase, named: bool) -> Markup {
 fn tiles(phase: &Phase) -> Vec<(String, String)> {
     let figures = phase.figures.iter().filter(|figure| figure.tile);
     let figures = figures.map(|figure| (figure.show(), figure.label.to_owned()));
-    let percentiles = phase.distributions.iter().filter_map(|one| {
+    let percentiles = phase.distributions.iter().filter_map(|one: &Distribution| {
         let (name, _, percentile) = PERCENTILES[one.tile?];
-        Some((or_dash(one.at(percentile), nanos), format!("{}, {name}", one.label)))
+        Some((or_na(one.at(percentile), nanos), format!("{}, {name}", one.label)))
     });
     figures.chain(percentiles).collect()
 }
 
-fn charts(phase: &Phase) -> Markup {
-    let mut titles: Vec<&str> = phase.distributions.iter().map(|one| one.chart).collect();
-    titles.dedup();
-    html! {
-        @for title in titles { (percentile_chart(phase, title)) }
-        @for one in &phase.timelines { (card(one.title, one.about, chart::timeline(one))) }
-    }
-}
-
-fn percentile_chart(phase: &Phase, title: &str) -> Markup {
-    let of_chart = |one: &&Distribution| one.chart == title;
-    let all: Vec<&Distribution> = phase.distributions.iter().filter(of_chart).collect();
-    let about = all.first().map_or("", |one| one.about);
-    card(title, about, chart::percentiles(&all))
-}
-
-fn card(title: &str, about: &str, drawing: Option<Markup>) -> Markup {
+fn chart(title: &str, about: &str, drawing: Option<Markup>) -> Markup {
     html! {
         div.card {
             h3 { (title) }
@@ -132,7 +106,7 @@ fn card(title: &str, about: &str, drawing: Option<Markup>) -> Markup {
     }
 }
 
-fn facts(report: &Report, circumstances: &Circumstances) -> Markup {
+fn facts(report: &Report, circumstances: &Circumstances) -> [Grid; 2] {
     let machine = &circumstances.machine;
     let made = [
         ("command", circumstances.command.clone()),
@@ -147,34 +121,19 @@ fn facts(report: &Report, circumstances: &Circumstances) -> Markup {
         ("cores", machine.cores.to_string()),
         ("memory", or_na(machine.memory_bytes, bytes)),
     ];
-    let row = |setting: &Setting| (setting.name, setting.shown.clone());
-    html! {
-        div.pair {
-            (names_and_values("Settings", report.settings.iter().map(row)))
-            (names_and_values("Made with", made))
-        }
-    }
+    let settings = report.settings.iter().map(|one| (&one.name, one.shown.clone()));
+    [Grid::pairs("Settings", settings), Grid::pairs("Made with", made)]
 }
 
-/// A card with a table of names and values.
-fn names_and_values<'a>(title: &str, rows: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
+fn grid(grid: &Grid) -> Markup {
+    let class = if grid.head.is_empty() { "facts" } else { "scroll" };
     html! {
         div.card {
-            h3 { (title) }
-            table.facts { @for (name, value) in rows { tr { td { (name) } td { (value) } } } }
-        }
-    }
-}
-
-/// A card with a table that has a head.
-fn grid(title: &str, head: &[String], rows: &[Vec<String>]) -> Markup {
-    html! {
-        div.card {
-            h3 { (title) }
-            div.scroll {
+            h3 { (grid.title) }
+            div class=(class) {
                 table {
-                    tr { @for name in head { th { (name) } } }
-                    @for row in rows { tr { @for cell in row { td { (cell) } } } }
+                    @if !grid.head.is_empty() { tr { @for name in &grid.head { th { (name) } } } }
+                    @for row in &grid.rows { tr { @for cell in row { td { (cell) } } } }
                 }
             }
         }

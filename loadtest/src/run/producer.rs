@@ -3,24 +3,20 @@
 //! Each step ends the oldest timer in flight and schedules a new one. A share of the new ones is left
 //! to fire; those wait in a second queue until the ledger shows that their handler has run.
 
-use std::collections::{TryReserveError, VecDeque};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use tickwheel::{Cancel, RawKey, Reschedule, ScheduleErrorKind, Timer};
+use tickwheel::{RawKey, Timer};
 
-use super::pacer::Pacer;
-use super::payload::{Grip, Link, Load};
-use super::recording::{Logged, LoggedAction};
-use super::session::Session;
-use crate::findings::Breach;
+use super::{Logged, Part};
+use crate::delays::DelayTable;
+use crate::driver::{Driver, Flight, Grip, Load, Refusal};
+use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::ledger::table::Ticket;
-use crate::ledger::totals::Totals;
-use crate::ledger::writer::Writer;
-use crate::measure::{LiveCount, histogram, nanos};
-use crate::settings::delays::DelayTable;
+use crate::ledger::{Ticket, Writer};
+use crate::measure::LiveCount;
+use crate::outcome::Counted;
+use crate::workload::Action;
 
 /// One call in so many is timed, so that reading the clock does not become the load.
 const SAMPLE_EVERY: u64 = 64;
@@ -31,43 +27,33 @@ const CLOCK_EVERY: u64 = 16;
 /// Timers left to fire that are looked after for each one added: two or more, so that their queue
 /// gets shorter whenever handlers keep up.
 const LOOKED_AFTER: usize = 4;
+/// Longest nap between two paced steps, so that the producer keeps looking whether the run has ended.
+const LONGEST_NAP: Duration = Duration::from_millis(20);
 
 /// What a producer publishes for the progress line.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
-    pub(crate) scheduled: LiveCount,
-    pub(crate) cancelled: LiveCount,
+pub(super) struct Live {
+    pub(super) scheduled: LiveCount,
+    pub(super) cancelled: LiveCount,
 }
 
 /// What a producer leaves behind.
-pub(crate) struct ProducerEnd {
-    pub(crate) totals: Totals,
-    pub(crate) schedule: Histogram<u64>,
-    pub(crate) cancel: Histogram<u64>,
+pub(super) struct ProducerEnd {
+    pub(super) counted: Counted,
     /// Timers without a known end: fired, returned by `stop`, or lost.
-    pub(crate) open: Vec<(RawKey, Ticket)>,
-    pub(crate) log: Vec<Logged>,
+    pub(super) open: Vec<(RawKey, Ticket)>,
+    pub(super) log: Vec<Logged>,
     /// Why it ended before its time.
-    pub(crate) trouble: Option<String>,
+    pub(super) trouble: Option<String>,
 }
 
-struct Flight<G> {
-    grip: G,
-    ticket: Ticket,
+fn micros(delay: Duration) -> u64 {
+    u64::try_from(delay.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whether to go on.
-#[derive(PartialEq)]
-enum Step {
-    On,
-    End,
-}
-
-pub(crate) struct Producer<L: Load, G> {
-    timer: Timer<L::Payload>,
-    writer: Writer,
-    link: Arc<Link>,
-    live: Arc<Live>,
+pub(super) struct Producer<'a, L: Load, G> {
+    driver: Driver<L>,
+    live: &'a Live,
     young: VecDeque<Flight<G>>,
     left: VecDeque<Flight<G>>,
     in_flight: usize,
@@ -78,61 +64,56 @@ pub(crate) struct Producer<L: Load, G> {
     move_below: u64,
     delays: DelayTable,
     rng: fastrand::Rng,
-    pacer: Option<Pacer>,
+    /// Between two steps of a paced producer; 0 for none.
+    interval_ns: f64,
     steps: u64,
     now_ns: u64,
-    totals: Totals,
-    schedule: Histogram<u64>,
-    cancel: Histogram<u64>,
     log: Option<Vec<Logged>>,
     trouble: Option<String>,
 }
 
-impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
+impl<'a, L: Load, G: Grip<L::Payload>> Producer<'a, L, G> {
     /// Fails if there is no memory for the timers in flight.
-    pub(crate) fn new(
+    pub(super) fn new(
         timer: Timer<L::Payload>,
         writer: Writer,
-        link: Arc<Link>,
-        live: Arc<Live>,
-        session: &Session<'_>,
+        live: &'a Live,
+        part: &Part<'_>,
         number: usize,
-    ) -> Result<Self, TryReserveError> {
-        let load = session.load;
+    ) -> Result<Self, Failure> {
+        let load = part.load;
         let mut young = VecDeque::new();
-        young.try_reserve_exact(load.in_flight.saturating_add(1))?;
+        young.try_reserve_exact(load.in_flight + 1).map_err(|_| {
+            let text = "there is no memory for the timers in flight; lower --in-flight";
+            Failure::System(text.to_owned())
+        })?;
         let mut rng = fastrand::Rng::with_seed(load.seed.wrapping_add(number as u64));
         let delays = DelayTable::new(&load.delay, &mut rng);
         Ok(Self {
-            timer,
-            writer,
-            link,
+            driver: Driver::new(timer, writer),
             live,
             young,
             left: VecDeque::new(),
             in_flight: load.in_flight,
-            max_left: load.max_left(session.engine),
+            max_left: part.max_left,
             leave_below: ((1.0 - load.cancel_share) * 2f64.powi(32)) as u64,
             move_below: (load.reschedule_share * 2f64.powi(20)) as u64,
             delays,
             rng,
-            pacer: session.phase.rate.map(|rate| Pacer::new(rate / load.producers as f64)),
+            interval_ns: part.rate.map_or(0.0, |rate| 1e9 * load.producers as f64 / rate),
             steps: 0,
             now_ns: 0,
-            totals: Totals::default(),
-            schedule: histogram(),
-            cancel: histogram(),
             log: load.record.is_some().then(Vec::new),
             trouble: None,
         })
     }
 
     /// Produces until the engine is stopped or `halt` is raised.
-    pub(crate) fn run(mut self, halt: &Interrupt) -> ProducerEnd {
+    pub(super) fn run(mut self, halt: &Interrupt) -> ProducerEnd {
         loop {
-            if let Some(pacer) = &mut self.pacer {
-                self.now_ns = self.writer.ledger().now_ns();
-                if let Some(nap) = pacer.nap(self.now_ns) {
+            if self.interval_ns > 0.0 {
+                self.read_clock();
+                if let Some(nap) = nap(self.steps, self.interval_ns, self.now_ns) {
                     self.publish();
                     if halt.is_raised() {
                         break;
@@ -149,34 +130,30 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
                     break;
                 }
             }
-            if self.step() == Step::End {
+            if !self.step() {
                 break;
             }
         }
         self.publish();
-        self.end()
-    }
-
-    fn end(self) -> ProducerEnd {
         let flights = self.young.into_iter().chain(self.left);
         let open = flights.map(|flight| (flight.grip.key().to_raw(), flight.ticket)).collect();
-        ProducerEnd {
-            totals: self.totals,
-            schedule: self.schedule,
-            cancel: self.cancel,
-            open,
-            log: self.log.unwrap_or_default(),
-            trouble: self.trouble,
-        }
+        let (counted, log) = (self.driver.counted, self.log.unwrap_or_default());
+        ProducerEnd { counted, open, log, trouble: self.trouble }
     }
 
     fn publish(&self) {
-        self.live.scheduled.set(self.totals.accepted());
-        self.live.cancelled.set(self.totals.cancelled);
+        self.live.scheduled.set(self.driver.counted.totals.accepted);
+        self.live.cancelled.set(self.driver.counted.totals.cancelled);
     }
 
     #[inline]
-    fn step(&mut self) -> Step {
+    fn read_clock(&mut self) {
+        self.now_ns = self.driver.writer.ledger().now_ns();
+    }
+
+    /// Ends one timer and schedules another; whether to go on.
+    #[inline]
+    fn step(&mut self) -> bool {
         let sampled = self.steps % SAMPLE_EVERY == 0;
         let random = self.rng.u64(..);
         if self.young.len() >= self.in_flight {
@@ -187,135 +164,74 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
         }
         let leave = (random & 0xFFFF_FFFF) < self.leave_below && self.left.len() < self.max_left;
         if leave || self.log.is_some() || self.steps % CLOCK_EVERY == 0 {
-            self.now_ns = self.writer.ledger().now_ns();
+            self.read_clock();
         }
         let delay = self.delay(random);
-        let deadline = self.now_ns.saturating_add(nanos(delay));
-        let Some(ticket) = self.writer.open(deadline) else {
-            return self.wait_for_slots();
-        };
-        let payload = L::payload(&self.link, ticket);
-        let started = sampled.then(Instant::now);
-        let scheduled = G::schedule(&self.timer, delay, payload);
-        if let Some(started) = started {
-            self.schedule.saturating_record(nanos(started.elapsed()));
-        }
-        match scheduled {
-            Ok(grip) => {
-                self.accepted(grip, ticket, delay, leave);
-                Step::On
+        match self.driver.schedule(self.now_ns, delay, sampled) {
+            Ok(flight) => {
+                self.note(flight.ticket, Action::Schedule { delay_us: micros(delay) });
+                if leave {
+                    self.left.push_back(flight);
+                    self.look_after_left(LOOKED_AFTER);
+                } else {
+                    self.young.push_back(flight);
+                }
+                true
             }
-            Err(error) => {
-                let kind = error.kind().clone();
-                self.refused(ticket, kind, &error.into_payload())
-            }
+            Err(refusal) => self.refused(refusal),
         }
     }
 
     #[inline]
     fn delay(&self, random: u64) -> Duration {
         let delay = self.delays.pick(random);
-        if self.log.is_none() {
-            return delay;
-        }
         // A workload file counts microseconds; run what will stand in it.
-        Duration::from_micros(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX))
-    }
-
-    #[inline]
-    fn accepted(&mut self, grip: G, ticket: Ticket, delay: Duration, leave: bool) {
-        self.totals.accept(grip.key().shard());
-        self.note(ticket, LoggedAction::Schedule(delay));
-        let flight = Flight { grip, ticket };
-        if leave {
-            self.left.push_back(flight);
-            self.look_after_left(LOOKED_AFTER);
-        } else {
-            self.young.push_back(flight);
-        }
+        if self.log.is_none() { delay } else { Duration::from_micros(micros(delay)) }
     }
 
     #[cold]
-    fn refused(&mut self, ticket: Ticket, kind: ScheduleErrorKind, payload: &L::Payload) -> Step {
-        self.writer.refused(ticket);
-        if L::ticket(payload).is_some_and(|back| back != ticket) {
-            self.breach(ticket, "was refused, and another timer's payload came back");
-        }
-        match kind {
-            ScheduleErrorKind::Stopped => {
-                self.totals.refused_stopped += 1;
-                Step::End
+    fn refused(&mut self, refusal: Refusal) -> bool {
+        match refusal {
+            Refusal::Stopped => return false,
+            Refusal::Failed(trouble) => {
+                self.trouble = Some(trouble);
+                return false;
             }
-            ScheduleErrorKind::Start(error) => {
-                self.trouble = Some(error.to_string());
-                Step::End
-            }
-            _ => {
-                self.totals.refused_full += 1;
-                if self.young.is_empty() {
-                    return self.wait_for_slots();
+            Refusal::Full if !self.young.is_empty() => self.end_oldest(false),
+            // All room is taken by timers that will fire by themselves: let the workers have the core.
+            Refusal::Full | Refusal::NoSlot => {
+                self.look_after_left(self.left.len());
+                if self.driver.writer.free() == 0 && self.young.len() > 1 {
+                    self.end_oldest(false);
                 }
-                self.end_oldest(false);
-                Step::On
+                std::thread::yield_now();
             }
         }
-    }
-
-    /// All room is taken by timers that will fire by themselves: let the workers have the core.
-    #[cold]
-    fn wait_for_slots(&mut self) -> Step {
-        self.look_after_left(self.left.len());
-        if self.writer.free() == 0 && self.young.len() > 1 {
-            self.end_oldest(false);
-        }
-        std::thread::yield_now();
-        Step::On
+        true
     }
 
     #[inline]
     fn end_oldest(&mut self, sampled: bool) {
-        let Some(flight) = self.young.pop_front() else {
-            return;
-        };
-        self.note_now(flight.ticket, LoggedAction::Cancel);
-        let started = sampled.then(Instant::now);
-        let cancel = flight.grip.cancel(&self.timer);
-        if let Some(started) = started {
-            self.cancel.saturating_record(nanos(started.elapsed()));
+        let Some(flight) = self.young.pop_front() else { return };
+        if self.log.is_some() {
+            self.read_clock();
+            self.note(flight.ticket, Action::Cancel);
         }
-        match cancel {
-            Cancel::Won(payload) => {
-                if L::ticket(&payload).is_some_and(|back| back != flight.ticket) {
-                    self.breach(flight.ticket, "was cancelled, and another payload came back");
-                }
-                self.writer.cancelled(flight.ticket);
-                self.totals.cancelled += 1;
-            }
-            // It has fired, is about to, or `stop` has taken it: the ledger will tell.
-            Cancel::Lost => self.look_after(flight),
+        if !self.driver.cancel(&flight, sampled) {
+            // The ledger will tell what became of it.
+            self.look_after(flight);
         }
     }
 
     /// Moves the timer in the middle of the queue to a new deadline.
     #[cold]
     fn move_one(&mut self) {
-        let Some(index) = self.young.len().checked_sub(1).map(|last| last / 2) else {
-            return;
-        };
+        let Some(index) = self.young.len().checked_sub(1).map(|last| last / 2) else { return };
         let random = self.rng.u64(..);
         let delay = self.delay(random);
-        self.now_ns = self.writer.ledger().now_ns();
-        let deadline = self.now_ns.saturating_add(nanos(delay));
-        let ticket = self.young[index].ticket;
-        self.note(ticket, LoggedAction::Reschedule(delay));
-        self.writer.moving(ticket, deadline);
-        match self.young[index].grip.reschedule(&self.timer, delay) {
-            Reschedule::Moved => {
-                self.totals.rescheduled += 1;
-                self.writer.moved(ticket, deadline);
-            }
-            Reschedule::Gone => {}
-        }
+        self.read_clock();
+        self.note(self.young[index].ticket, Action::Reschedule { delay_us: micros(delay) });
+        self.driver.reschedule(&self.young[index], self.now_ns, delay);
     }
 
     /// Looks at up to `count` timers that were left to fire, the longest unlooked-at first.
@@ -328,33 +244,37 @@ impl<L: Load, G: Grip<L::Payload>> Producer<L, G> {
     }
 
     fn look_after(&mut self, flight: Flight<G>) {
-        if !self.writer.has_fired(flight.ticket) {
+        if !self.driver.reap(&flight) {
             self.left.push_back(flight);
-            return;
         }
-        if !flight.grip.admits_firing(&self.timer) {
-            self.breach(flight.ticket, "has fired, but the engine calls it pending");
-        }
-        self.writer.reap(flight.ticket);
-    }
-
-    fn breach(&self, ticket: Ticket, what: &str) {
-        self.writer.ledger().breach(Breach::Mismatch, ticket, what);
     }
 
     /// Notes an action that happens at the time last read.
     #[inline]
-    fn note(&mut self, ticket: Ticket, action: LoggedAction) {
+    fn note(&mut self, ticket: Ticket, action: Action) {
         if let Some(log) = &mut self.log {
-            log.push(Logged { time_ns: self.now_ns, ticket, action });
+            log.push((self.now_ns, ticket, action));
         }
     }
+}
 
-    #[inline]
-    fn note_now(&mut self, ticket: Ticket, action: LoggedAction) {
-        if self.log.is_some() {
-            self.now_ns = self.writer.ledger().now_ns();
-            self.note(ticket, action);
-        }
+/// How long a paced producer sleeps before its next step; `None` if it is due, as after a delay, which it catches up.
+fn nap(steps: u64, interval_ns: f64, now_ns: u64) -> Option<Duration> {
+    let early_ns = steps as f64 * interval_ns - now_ns as f64;
+    (early_ns > 0.0).then(|| Duration::from_nanos(early_ns as u64 + 1).min(LONGEST_NAP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paced_producer_keeps_its_rate_and_catches_up() {
+        let interval_ns = 1e6;
+        assert_eq!(nap(0, interval_ns, 0), None);
+        assert_eq!(nap(1, interval_ns, 400_000), Some(Duration::from_nanos(600_001)));
+        let late = |steps: &u64| nap(*steps, interval_ns, 10_000_000).is_none();
+        assert_eq!((1..20).take_while(late).count(), 10);
+        assert_eq!(nap(1, 1e12, 0), Some(LONGEST_NAP));
     }
 }

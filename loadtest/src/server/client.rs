@@ -1,162 +1,206 @@
-//! One client loop: opens its share of the connections, speaks for them in time, sees their ends.
+//! The clients: one loop that opens all connections, speaks for them in time, sees their ends.
 //!
 //! It keeps its own agenda in a plain binary heap, so that the timers it judges have no part in it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use super::activity::Rules;
-use super::connection::{Connection, Kind, Shared};
-use super::totals::Totals;
+use super::activity::{Activity, Judgement};
+use super::host::Server;
+use crate::cli::ServerOptions;
+use crate::findings::{Breach, Findings};
 use crate::interrupt::Interrupt;
-use crate::measure::LiveCount;
+use crate::measure::{Meter, histogram, millis, nanos};
+use crate::numbers::{self, bytes, count, or_na};
+use crate::progress::Progress;
 
-/// Connections that all loops together open at a time, and how often. A listener of `mio` queues 128; what
-/// the server's loop cannot take from there in time has to be repeated a second later.
-const OPENINGS: usize = 64;
-const OPEN_EVERY: Duration = Duration::from_millis(16);
-/// Connects under way at one time.
-const CONNECTING_MOST: usize = 512;
+/// Connections opened that the server has not yet accepted: half of what a listener queues. A connect that finds the
+/// queue full is only repeated after a second.
+const OPENINGS: u64 = 64;
 /// Messages sent in one round.
 const ROUND: usize = 256;
-/// How often the loop looks whether the load has ended.
+/// How often the loop looks whether the load has ended, and whether more can be opened.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+const OPEN_EVERY: Duration = Duration::from_millis(1);
+/// Bounds of a pause between two messages, as parts of the idle timeout. The rest of it is the room for the
+/// scheduler of a busy machine.
+const PAUSE: (f64, f64) = (0.1, 0.6);
+/// Bounds of the time for which a client talks that falls silent.
+const TALK: (f64, f64) = (0.3, 2.0);
+/// The longest message.
+const MESSAGE_MOST: usize = 4096;
 
-/// What the loops are told while they run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Signals {
-    /// The load is over: open nothing, say nothing, wait until the server has closed everything.
-    pub(super) wind_down: Interrupt,
-    /// End now.
-    pub(super) halt: Interrupt,
+/// What the clients have counted and found.
+pub(super) struct Totals {
+    pub(super) opened: u64,
+    /// Closed by the server, whenever that was.
+    pub(super) closed: u64,
+    /// Of those, closes that could not be judged because this program was late itself.
+    pub(super) excused: u64,
+    /// Bytes sent.
+    pub(super) sent: u64,
+    /// Bytes of echo received.
+    pub(super) echoed: u64,
+    /// Of the closes in time, in nanoseconds.
+    pub(super) lateness: Histogram<u64>,
+    /// From the begin of a write to the last byte of its echo, in nanoseconds.
+    pub(super) round_trip: Histogram<u64>,
+    pub(super) findings: Findings,
 }
 
-/// Counts that a loop publishes while it runs.
-#[derive(Debug, Default)]
-pub(super) struct Live {
-    pub(super) opened: LiveCount,
-    pub(super) closed: LiveCount,
-    /// Bytes of echo.
-    pub(super) echoed: LiveCount,
+impl Default for Totals {
+    fn default() -> Self {
+        let (lateness, round_trip) = (histogram(), histogram());
+        let (opened, closed, excused, sent, echoed, findings) = Default::default();
+        Self { opened, closed, excused, sent, echoed, lateness, round_trip, findings }
+    }
 }
 
-/// What a loop works on.
-pub(super) struct Task {
-    pub(super) number: usize,
-    /// Loops that do the same.
-    pub(super) loops: usize,
-    pub(super) server: SocketAddr,
-    pub(super) kinds: Vec<Kind>,
-    pub(super) rules: Rules,
-    pub(super) seed: u64,
+impl Totals {
+    /// Connections that are open; at the end all forgotten, unless the run ended early.
+    pub(super) fn open(&self) -> u64 {
+        self.opened - self.closed
+    }
+
+    /// Enters how the connection of this name was closed.
+    pub(super) fn enter(&mut self, judgement: Judgement, grace: Duration, name: &str) {
+        self.closed += 1;
+        match judgement {
+            Judgement::Excused => self.excused += 1,
+            Judgement::InTime(late) if late > grace => self.forgotten(late, name),
+            Judgement::InTime(late) => self.lateness.saturating_record(nanos(late)),
+            Judgement::Early(by) => {
+                let by = numbers::nanos(nanos(by));
+                let text = format!("{name}: closed {by} before it had been idle long enough");
+                self.findings.add(Breach::Early, text);
+            }
+        }
+    }
+
+    pub(super) fn forgotten(&mut self, late: Duration, name: &str) {
+        let text = format!("{name}: {} late", numbers::nanos(nanos(late)));
+        self.findings.add(Breach::Forgotten, text);
+    }
 }
 
+/// A place for one connection after the other.
+#[derive(Default)]
 struct Slot {
-    kind: Kind,
+    /// Which of the slot's connections it is.
     life: u32,
     connection: Option<Connection>,
 }
 
-pub(super) struct Client {
-    task: Task,
-    signals: Signals,
-    live: Arc<Live>,
+pub(super) struct Clients<'a> {
+    pub(super) totals: Totals,
+    server: &'a Server,
+    options: &'a ServerOptions,
     poll: Poll,
     slots: Vec<Slot>,
     /// Slots that want a new connection.
     vacant: VecDeque<usize>,
     /// When which connection, by slot and life, speaks next.
     agenda: BinaryHeap<Reverse<(Instant, usize, u32)>>,
-    connecting: usize,
-    /// When more may be opened.
-    next_opening: Instant,
-    opened: u64,
-    closed: u64,
-    /// Begin of the poll before the last one: what happened earlier has been reported by that one.
-    looked_before: Instant,
-    looked: Instant,
-    shared: Shared,
+    /// The load is over: open nothing, say nothing, wait until the server has closed everything.
+    is_silent: bool,
+    rng: fastrand::Rng,
+    scratch: Box<[u8]>,
 }
 
-impl Client {
-    pub(super) fn new(task: Task, signals: Signals, live: Arc<Live>) -> io::Result<Self> {
-        let now = Instant::now();
-        let slots = task.kinds.iter().map(|&kind| Slot { kind, life: 0, connection: None });
+impl<'a> Clients<'a> {
+    pub(super) fn new(server: &'a Server, options: &'a ServerOptions) -> io::Result<Self> {
+        let mut slots = Vec::new();
+        slots.resize_with(options.connections, Slot::default);
         Ok(Self {
+            totals: Totals::default(),
+            server,
+            options,
             poll: Poll::new()?,
-            slots: slots.collect(),
-            vacant: (0..task.kinds.len()).collect(),
+            slots,
+            vacant: (0..options.connections).collect(),
             agenda: BinaryHeap::new(),
-            connecting: 0,
-            next_opening: now,
-            opened: 0,
-            closed: 0,
-            looked_before: now,
-            looked: now,
-            shared: Shared::new(task.rules, task.seed),
-            task,
-            signals,
-            live,
+            is_silent: false,
+            rng: fastrand::Rng::new(),
+            scratch: vec![0; 4 * MESSAGE_MOST].into_boxed_slice(),
         })
     }
 
-    /// Runs until everything is closed after the load, or an end is asked for. The connections that are
-    /// left stay open until the client is dropped.
-    pub(super) fn run(&mut self) -> io::Result<()> {
-        // Room for all: `looked_before` relies on it.
-        let mut events = Events::with_capacity(self.slots.len().max(1));
-        let mut give_up = None;
-        while !self.signals.halt.is_raised() {
+    /// Runs until everything is closed after the load, or an early end is asked for, which it returns.
+    pub(super) fn run(
+        &mut self,
+        meter: &mut Meter,
+        interrupt: &Interrupt,
+        progress: &mut Progress,
+    ) -> io::Result<bool> {
+        let mut events = Events::with_capacity(self.slots.len());
+        // The end of the load, which counts from when every connection had been opened once; then that of patience.
+        let mut end = None;
+        while !interrupt.is_raised() {
             let now = Instant::now();
-            if self.signals.wind_down.is_raised() {
-                let Rules { idle, grace } = self.task.rules;
-                let patience = *give_up.get_or_insert_with(|| {
-                    self.fall_silent();
-                    now + idle + grace + LOOK_EVERY
-                });
-                if self.opened == self.closed || now >= patience {
-                    break;
+            let is_past = end.is_some_and(|end| now >= end);
+            if self.is_silent && (is_past || self.totals.open() == 0) {
+                break;
+            } else if is_past && !self.is_silent {
+                self.fall_silent();
+                end = Some(now + self.options.idle_timeout + self.options.grace + LOOK_EVERY);
+            } else if !self.is_silent {
+                self.open_some()?;
+                if self.totals.opened >= self.slots.len() as u64 {
+                    end = end.or(Some(now + self.options.duration));
                 }
-            } else {
-                self.open_some(now)?;
             }
-            self.looked_before = std::mem::replace(&mut self.looked, Instant::now());
             match self.poll.poll(&mut events, Some(self.timeout())) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             for event in &events {
-                self.attend(event.token().0)?;
+                self.receive(event.token().0)?;
             }
             self.speak()?;
-            self.publish();
+            if meter.is_due(meter.elapsed().as_secs_f64()) {
+                self.tell(meter, progress);
+            }
         }
-        Ok(())
-    }
-
-    /// Judges what is left.
-    pub(super) fn finish(&mut self) -> Totals {
+        self.tell(meter, progress);
+        meter.stop();
         let now = Instant::now();
-        for connection in self.slots.iter().filter_map(|slot| slot.connection.as_ref()) {
-            connection.left_open(now, &mut self.shared);
+        for slot in 0..self.slots.len() {
+            let Some(connection) = &self.slots[slot].connection else { continue };
+            let late = connection.activity.lateness(now);
+            if late > self.options.grace {
+                let name = format!("{}, still open", self.name(slot));
+                self.totals.forgotten(late, &name);
+            }
         }
-        self.publish();
-        std::mem::take(&mut self.shared.totals)
+        Ok(interrupt.is_raised())
     }
 
-    fn publish(&self) {
-        self.live.opened.set(self.opened - self.connecting as u64);
-        self.live.closed.set(self.closed);
-        self.live.echoed.set(self.shared.totals.echoed());
+    fn tell(&self, meter: &mut Meter, progress: &mut Progress) {
+        let Totals { opened, closed, echoed, .. } = self.totals;
+        meter.take(meter.elapsed().as_secs_f64(), [opened, closed, echoed]);
+        let (open, last) = (self.totals.open(), meter.last());
+        progress.at(millis(meter.elapsed()), || {
+            let phase = if self.is_silent { "all silent" } else { "load" };
+            let (open, closed, echo) = (count(open), count(closed), bytes(echoed));
+            let memory = or_na(last.resident_bytes, bytes);
+            let at = last.at_s;
+            format!("{at:.1} s {phase}  {open} open  {closed} closed  {echo} of echo  {memory}")
+        });
+    }
+
+    /// How a person finds the connection in this slot again.
+    fn name(&self, slot: usize) -> String {
+        format!("connection {slot}#{}", self.slots[slot].life)
     }
 
     fn fall_silent(&mut self) {
+        self.is_silent = true;
         self.vacant.clear();
         self.agenda.clear();
         for slot in &mut self.slots {
@@ -165,86 +209,149 @@ impl Client {
     }
 
     fn timeout(&self) -> Duration {
-        let speak = self.agenda.peek().map(|Reverse((at, ..))| *at);
-        let more = !self.vacant.is_empty() && self.connecting < CONNECTING_MOST;
-        let next = speak.into_iter().chain(more.then_some(self.next_opening)).min();
-        next.map_or(LOOK_EVERY, |at| at.saturating_duration_since(Instant::now()).min(LOOK_EVERY))
+        let look = if self.vacant.is_empty() { LOOK_EVERY } else { OPEN_EVERY };
+        self.agenda.peek().map_or(look, |Reverse((at, ..))| {
+            at.saturating_duration_since(Instant::now()).min(look)
+        })
     }
 
-    fn open_some(&mut self, now: Instant) -> io::Result<()> {
-        if now < self.next_opening {
-            return Ok(());
-        }
-        self.next_opening = now + OPEN_EVERY;
-        for _ in 0..OPENINGS.div_ceil(self.task.loops) {
-            if self.connecting >= CONNECTING_MOST {
-                break;
-            }
+    /// Opens connections while the server keeps up, and puts their first messages on the agenda.
+    fn open_some(&mut self) -> io::Result<()> {
+        while self.totals.opened < self.server.counts.accepted.get() + OPENINGS {
             let Some(slot) = self.vacant.pop_front() else { break };
-            let Slot { kind, life, connection } = &mut self.slots[slot];
+            let begun = Instant::now();
+            let stream = std::net::TcpStream::connect(self.server.addr)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            self.poll.registry().register(&mut stream, Token(slot), Interest::READABLE)?;
+            let idle = self.options.idle_timeout;
+            // Half of the connections never pause for as long as the timeout, a quarter falls silent after a while,
+            // and a quarter never says a word.
+            let talk = match slot % 4 {
+                0 | 2 => None,
+                1 => Some(begun + between(TALK, idle, &mut self.rng)),
+                _ => Some(begun),
+            };
+            let Slot { life, connection } = &mut self.slots[slot];
             *life += 1;
-            let name = (self.task.number, slot, *life);
-            let opened = connection.insert(Connection::open(self.task.server, *kind, name)?);
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut opened.stream, Token(slot), interest)?;
-            self.shared.totals.of_mut(*kind).opened += 1;
-            self.opened += 1;
-            self.connecting += 1;
+            *connection = Some(Connection {
+                stream,
+                activity: Activity::connect(begun, idle),
+                talks_until: talk,
+                talking: true,
+                sent: 0,
+                echoed: 0,
+                waiting: VecDeque::new(),
+            });
+            let first = begun + between(PAUSE, idle, &mut self.rng);
+            self.agenda.push(Reverse((first, slot, *life)));
+            self.totals.opened += 1;
         }
         Ok(())
     }
 
-    /// Looks after what an event has reported.
-    fn attend(&mut self, slot: usize) -> io::Result<()> {
+    /// Reads all echo that has come for one connection.
+    fn receive(&mut self, slot: usize) -> io::Result<()> {
         // An event may be older than the close that another one has reported.
         let Some(connection) = self.slots[slot].connection.as_mut() else { return Ok(()) };
-        if !connection.established {
-            if !connection.establish(self.looked_before)? {
-                return Ok(());
-            }
-            self.connecting -= 1;
-            if !self.signals.wind_down.is_raised() {
-                let first = connection.begin_talk(Instant::now(), &mut self.shared);
-                self.agenda.extend(first.map(|at| Reverse((at, slot, connection.life()))));
-            }
-        }
-        let received = connection.receive(&mut self.shared);
-        self.conclude(slot, received.is_ok())
+        let received = connection.receive(&mut self.scratch, &mut self.totals);
+        if received.is_err() { self.closed(slot) } else { Ok(()) }
     }
 
     /// Says what is due.
     fn speak(&mut self) -> io::Result<()> {
         for _ in 0..ROUND {
-            if self.agenda.peek().is_none_or(|Reverse((at, ..))| *at > Instant::now()) {
+            let Some(&Reverse((due, slot, life))) = self.agenda.peek() else { break };
+            if due > Instant::now() {
                 break;
             }
-            let Some(Reverse((at, slot, life))) = self.agenda.pop() else { break };
-            let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
-            if connection.life() != life {
+            self.agenda.pop();
+            let speaker = Some(&mut self.slots[slot]).filter(|slot| slot.life == life);
+            let Some(connection) = speaker.and_then(|slot| slot.connection.as_mut()) else {
+                continue;
+            };
+            connection.talking = connection.talks_until.is_none_or(|until| due < until);
+            if !connection.talking {
                 continue;
             }
-            let said = connection.say(at, &mut self.shared);
-            if let Ok(Some(next)) = said {
-                self.agenda.push(Reverse((next, slot, life)));
+            // As often between 1 and 10 bytes as between 100 and 1000.
+            let length = (MESSAGE_MOST as f64).powf(self.rng.f64()) as usize;
+            if connection.say(&self.scratch[..length], &mut self.totals).is_err() {
+                self.closed(slot)?;
+            } else {
+                let pause = between(PAUSE, self.options.idle_timeout, &mut self.rng);
+                self.agenda.push(Reverse((Instant::now() + pause, slot, life)));
             }
-            self.conclude(slot, said.is_ok())?;
         }
         Ok(())
     }
 
-    /// Puts a connection that has ended into the totals, and its slot up for another.
-    fn conclude(&mut self, slot: usize, is_open: bool) -> io::Result<()> {
-        if is_open {
-            return Ok(());
-        }
-        let seen = Instant::now();
+    /// Judges a close that has just been seen, and puts the slot up for another connection.
+    fn closed(&mut self, slot: usize) -> io::Result<()> {
+        let (seen, name) = (Instant::now(), self.name(slot));
         let Some(mut connection) = self.slots[slot].connection.take() else { return Ok(()) };
-        connection.closed(seen, &mut self.shared);
-        self.poll.registry().deregister(&mut connection.stream)?;
-        self.closed += 1;
-        if !self.signals.wind_down.is_raised() {
-            self.vacant.push_back(slot);
-        }
-        Ok(())
+        let judgement = connection.activity.judge(seen, connection.talking);
+        self.totals.enter(judgement, self.options.grace, &name);
+        self.vacant.extend((!self.is_silent).then_some(slot));
+        self.poll.registry().deregister(&mut connection.stream)
     }
+}
+
+fn between((low, high): (f64, f64), idle: Duration, rng: &mut fastrand::Rng) -> Duration {
+    idle.mul_f64(low + (high - low) * rng.f64())
+}
+
+struct Connection {
+    stream: TcpStream,
+    activity: Activity,
+    /// When it falls silent; `None` for never.
+    talks_until: Option<Instant>,
+    /// A message is on the agenda.
+    talking: bool,
+    sent: u64,
+    echoed: u64,
+    /// Messages under way: where each ends in the stream of bytes, and when its write began.
+    waiting: VecDeque<(u64, Instant)>,
+}
+
+impl Connection {
+    /// Sends a message; an error if the connection has ended.
+    fn say(&mut self, message: &[u8], totals: &mut Totals) -> io::Result<()> {
+        let begun = Instant::now();
+        match self.stream.write(message) {
+            Ok(written) => {
+                self.activity.wrote(begun, Instant::now());
+                self.sent += written as u64;
+                totals.sent += written as u64;
+                self.waiting.push_back((self.sent, begun));
+                Ok(())
+            }
+            Err(error) if is_open(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads all there is; an error if the connection has ended.
+    fn receive(&mut self, scratch: &mut [u8], totals: &mut Totals) -> io::Result<()> {
+        loop {
+            let read = match self.stream.read(scratch) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => read as u64,
+                Err(error) if is_open(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let now = Instant::now();
+            self.echoed += read;
+            totals.echoed += read;
+            while self.waiting.front().is_some_and(|(end, _)| *end <= self.echoed) {
+                let begun = self.waiting.pop_front().map_or(now, |(_, begun)| begun);
+                totals.round_trip.saturating_record(nanos(now.saturating_duration_since(begun)));
+            }
+        }
+    }
+}
+
+fn is_open(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

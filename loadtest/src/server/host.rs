@@ -24,8 +24,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use tickwheel::{Budget, EventLoopTimer, Key, Settings};
 
-use super::process::ServerCounts;
-use crate::measure::nanos;
+use crate::measure::LiveCount;
 
 /// Bytes read from one socket before the others have their turn.
 const READ_BUDGET: usize = 64 * 1024;
@@ -39,17 +38,30 @@ const ARRIVALS: usize = 256;
 const EVENTS: usize = 256;
 /// Timers handled in one round, before the sockets have their turn.
 const BUDGET: Budget = Budget::new().drain(1024).fire(1024).sweep(1024);
-/// How long to wait when the system has no descriptor for another connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 const WAKE: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
+/// What the loops of a server count.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) accepted: LiveCount,
+    /// Connections closed because nothing moved on them.
+    pub(super) closed_idle: LiveCount,
+    /// Connections that the peer closed or the network broke.
+    pub(super) closed_by_peer: LiveCount,
+    /// Bytes read, each of which is sent back.
+    pub(super) echoed: LiveCount,
+    /// Timers that were pending when the server was told to stop.
+    pub(super) timers: LiveCount,
+}
+
 /// A running server.
 pub(super) struct Server {
     pub(super) addr: SocketAddr,
+    pub(super) counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
-    loops: Vec<(Arc<Waker>, JoinHandle<io::Result<ServerCounts>>)>,
+    loops: Vec<(Arc<Waker>, JoinHandle<io::Result<()>>)>,
 }
 
 impl Server {
@@ -58,13 +70,15 @@ impl Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut server = Self { addr: listener.local_addr()?, stop, loops: Vec::new() };
+        let (addr, counts) = (listener.local_addr()?, Arc::default());
+        let mut server = Self { addr, counts, stop, loops: Vec::new() };
         for number in 0..loops {
             let poll = Poll::new()?;
             let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
             let mut listener = TcpListener::from_std(listener.try_clone()?);
             poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-            let peers = Peers::new(idle, poll.registry().try_clone()?);
+            let counts = Arc::clone(&server.counts);
+            let peers = Peers::new(idle, poll.registry().try_clone()?, counts);
             let (for_timer, stop) = (Arc::clone(&waker), Arc::clone(&server.stop));
             let run = move || run(poll, &listener, peers, for_timer, &stop);
             let thread = thread::Builder::new().name(format!("loop-{number}")).spawn(run)?;
@@ -74,16 +88,15 @@ impl Server {
     }
 
     /// Closes every connection and ends the threads; what they counted.
-    pub(super) fn stop(self) -> io::Result<ServerCounts> {
+    pub(super) fn stop(self) -> io::Result<Arc<Counts>> {
         // ORDERING: Release: pairs with the load of the loops, which the wakes below make look.
         self.stop.store(true, Ordering::Release);
-        let mut all = ServerCounts::default();
         for (waker, thread) in self.loops {
             waker.wake()?;
             let panicked = || io::Error::other("a loop of the server has panicked");
-            all.add(&thread.join().map_err(|_| panicked())??);
+            thread.join().map_err(|_| panicked())??;
         }
-        Ok(all)
+        Ok(self.counts)
     }
 }
 
@@ -94,7 +107,7 @@ fn run(
     mut peers: Peers,
     waker: Arc<Waker>,
     stop: &AtomicBool,
-) -> io::Result<ServerCounts> {
+) -> io::Result<()> {
     let wake = move || {
         if let Err(error) = waker.wake() {
             eprintln!("a loop cannot be woken for its timers: {error}");
@@ -113,13 +126,13 @@ fn run(
             _ => {}
         }
         for slot in std::mem::take(&mut peers.unread) {
-            peers.serve(slot, &mut timer);
+            peers.serve(slot, &mut timer)?;
         }
         for event in &events {
             match event.token() {
                 WAKE => {}
                 LISTENER => knocking = true,
-                Token(slot) => drop(peers.serve(slot, &mut timer)),
+                Token(slot) => _ = peers.serve(slot, &mut timer)?,
             }
         }
         let now = timer.now();
@@ -129,15 +142,18 @@ fn run(
             }
         }
         if knocking {
-            knocking = peers.accept(listener, &mut timer);
+            knocking = peers.accept(listener, &mut timer)?;
         }
         // If more is due than the budget allows, the next timeout is zero.
+        let mut closed = Ok(());
         timer.poll_with(now, |timer, expired| {
-            peers.close_if_silent(expired.payload, timer, expired.lateness);
+            let one = peers.close_if_silent(expired.payload, timer);
+            closed = std::mem::replace(&mut closed, Ok(())).and(one);
         });
+        closed?;
     }
-    peers.counts.timers = timer.pending() as u64;
-    Ok(peers.counts)
+    peers.counts.timers.add(timer.pending() as u64);
+    Ok(())
 }
 
 /// The connections of one loop. A timer's payload is the connection's slot; a connection takes its timer with it when
@@ -152,33 +168,28 @@ struct Peers {
     /// Connections on which something moved in this round.
     moved: Vec<usize>,
     scratch: Box<[u8]>,
-    counts: ServerCounts,
+    counts: Arc<Counts>,
 }
 
 type Timers = EventLoopTimer<usize>;
 
 impl Peers {
-    fn new(idle: Duration, registry: Registry) -> Self {
+    fn new(idle: Duration, registry: Registry, counts: Arc<Counts>) -> Self {
         let scratch = vec![0; CHUNK].into_boxed_slice();
         let (slots, free, unread, moved) = Default::default();
-        Self { idle, registry, slots, free, unread, moved, scratch, counts: Default::default() }
+        Self { idle, registry, slots, free, unread, moved, scratch, counts }
     }
 
     /// Accepts what is waiting, up to a bound; whether more may be waiting.
-    fn accept(&mut self, listener: &TcpListener, timer: &mut Timers) -> bool {
+    fn accept(&mut self, listener: &TcpListener, timer: &mut Timers) -> io::Result<bool> {
         for _ in 0..ARRIVALS {
-            let admitted = match listener.accept() {
-                Ok((stream, _)) => self.admit(stream, timer),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = admitted {
-                eprintln!("a connection is turned away: {error}");
-                self.counts.refused += 1;
-                thread::sleep(ACCEPT_PAUSE);
+            match listener.accept() {
+                Ok((stream, _)) => self.admit(stream, timer)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
             }
         }
-        true
+        Ok(true)
     }
 
     fn admit(&mut self, mut stream: TcpStream, timer: &mut Timers) -> io::Result<()> {
@@ -194,51 +205,47 @@ impl Peers {
         } else {
             self.slots.push(Some(peer));
         }
-        self.counts.accepted += 1;
+        self.counts.accepted.add(1);
         Ok(())
     }
 
     /// Reads and echoes what one connection has, within its budget; whether anything moved.
-    fn serve(&mut self, slot: usize, timer: &mut Timers) -> bool {
-        let Some(Some(peer)) = self.slots.get_mut(slot) else { return false };
-        let before = self.counts.echoed;
-        let pumped = peer.pump(&mut self.scratch, &mut self.counts.echoed);
+    fn serve(&mut self, slot: usize, timer: &mut Timers) -> io::Result<bool> {
+        let Some(Some(peer)) = self.slots.get_mut(slot) else { return Ok(false) };
+        let mut read = 0;
+        let pumped = peer.pump(&mut self.scratch, &mut read);
+        self.counts.echoed.add(read);
         let Ok(Pumped { flushed, more, ended: false }) = pumped else {
-            self.close(slot, timer);
-            self.counts.closed_by_peer += 1;
-            return false;
+            self.counts.closed_by_peer.add(1);
+            return self.close(slot, timer).map(|()| false);
         };
-        let moved = flushed || self.counts.echoed > before;
+        let moved = flushed || read > 0;
         self.unread.extend(more.then_some(slot));
         self.moved.extend(moved.then_some(slot));
-        moved
+        Ok(moved)
     }
 
     /// Closes a connection whose time is up, unless something has come in the very last moment.
-    fn close_if_silent(&mut self, slot: usize, timer: &mut Timers, lateness: Duration) {
-        if self.serve(slot, timer) {
+    fn close_if_silent(&mut self, slot: usize, timer: &mut Timers) -> io::Result<()> {
+        let moved = self.serve(slot, timer)?;
+        // The last look may have found that the peer has closed it.
+        let Some(Some(peer)) = self.slots.get_mut(slot) else { return Ok(()) };
+        if moved {
             let again = timer.schedule(timer.now(), self.idle, slot);
-            if let (Some(Some(peer)), Ok(key)) = (self.slots.get_mut(slot), again) {
-                peer.idle = key;
-                return;
-            }
+            peer.idle = again.map_err(io::Error::other)?;
+            return Ok(());
         }
-        if self.close(slot, timer) {
-            self.counts.closed_idle += 1;
-            self.counts.latest_close_ns = self.counts.latest_close_ns.max(nanos(lateness));
-        }
+        self.counts.closed_idle.add(1);
+        self.close(slot, timer)
     }
 
-    /// Ends a connection's timer and closes it; whether there was one.
-    fn close(&mut self, slot: usize, timer: &mut Timers) -> bool {
-        let Some(mut peer) = self.slots.get_mut(slot).and_then(Option::take) else { return false };
+    /// Ends a connection's timer and closes it.
+    fn close(&mut self, slot: usize, timer: &mut Timers) -> io::Result<()> {
+        let Some(mut peer) = self.slots.get_mut(slot).and_then(Option::take) else { return Ok(()) };
         // Lost by the timer that has just fired.
         timer.cancel(peer.idle);
-        if let Err(error) = self.registry.deregister(&mut peer.stream) {
-            eprintln!("a closed connection could not be deregistered: {error}");
-        }
         self.free.push(slot);
-        true
+        self.registry.deregister(&mut peer.stream)
     }
 }
 
@@ -330,6 +337,7 @@ mod tests {
         });
         assert!(received == sent, "{} of {BYTES} bytes, or garbled", received.len());
         let counts = server.stop().unwrap();
-        assert_eq!((counts.echoed, counts.closed_by_peer, counts.timers), (BYTES as u64, 1, 0));
+        let counts = [&counts.echoed, &counts.closed_by_peer, &counts.timers].map(LiveCount::get);
+        assert_eq!(counts, [BYTES as u64, 1, 0]);
     }
 }

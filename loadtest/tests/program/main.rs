@@ -57,10 +57,10 @@ fn number(json: &Value, name: &str) -> u64 {
 }
 
 /// Verdict ok, and nothing wrong.
-fn assert_ok(json: &Value, breaches: [&str; 4]) {
+fn assert_ok(json: &Value, breaches: &[&str]) {
     assert_eq!(json["verdict"], "ok", "{json:#}");
     for breach in breaches {
-        assert_eq!(json["breaches"][breach], 0, "{breach}: {json:#}");
+        assert_eq!(json["breaches"][*breach], 0, "{breach}: {json:#}");
     }
 }
 

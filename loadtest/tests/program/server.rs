@@ -17,7 +17,7 @@ const SMALL: [&str; 9] = [
 ];
 
 fn assert_sound(json: &Value) {
-    assert_ok(json, ["early", "forgotten", "corrupt", "mismatches"]);
+    assert_ok(json, &["early", "forgotten", "mismatches"]);
     let counts = &json["counts"];
     let ended = number(counts, "closed") + number(counts, "open_at_end");
     assert_eq!(number(counts, "opened"), ended, "{json:#}");
@@ -28,7 +28,7 @@ fn two_hundred_connections_are_closed_in_time() {
     let folder = folder();
     let always = ["server", "--connections", "200", "--idle-timeout", "1s", "--json", "out.json"];
     let (out, _) = ends(&folder, &[&always[..], &["--duration", "2s"]].concat(), 0);
-    for part in ["chatty", "silent", "late p50", "server context switches", "verdict: OK"] {
+    for part in ["close lateness", "echo round trip", "context switches", "verdict: OK"] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
     let json = json(&folder, "out.json");
@@ -56,20 +56,12 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
     }
 }
 
-/// A limit of 140 files has room for 140 - 64 - 2 * 4 connections.
 #[cfg(unix)]
 #[test]
-fn a_low_file_limit_is_named_and_used_up() {
-    let folder = folder();
-    let small = SMALL.map(|argument| if argument == "60" { "5000" } else { argument });
-    let loops = ["--quiet", "--loops", "2", "--client-loops", "1"];
-    let (out, err) = ends_under(&folder, "-n 140", &[&small[..], &loops].concat(), 0);
-    let words = "the limit of 140 open files allows 68 of the 5000 connections asked for";
-    assert!(err.contains(words) && err.contains("ulimit -n"), "{err}");
-    assert_eq!(out.lines().count(), 4, "quiet says only the verdict: {out}");
-    let json = json(&folder, "out.json");
-    assert_sound(&json);
-    assert_eq!(json["settings"]["connections"], 68);
+fn a_low_file_limit_is_named_before_the_run() {
+    let (out, err) = ends_under(&folder(), "-n 140", &SMALL, 3);
+    assert!(err.contains("the limit of 140 open files") && err.contains("ulimit -n"), "{err}");
+    assert!(out.is_empty(), "nothing was run");
 }
 
 /// The first Ctrl-C ends the run early, with a verdict over what is known by then.
@@ -80,16 +72,4 @@ fn ctrl_c_ends_a_run_with_its_verdict() {
     let (code, json) = super::interrupted(&folder(), &run);
     assert_eq!(code, Some(0));
     assert_sound(&json);
-}
-
-#[test]
-fn impossible_options_exit_with_2() {
-    let folder = folder();
-    for (arguments, hint) in [
-        (&["server", "--chatty-share", "0.9", "--fading-share", "0.2"][..], "make 1 or less"),
-        (&["server", "--idle-timeout", "5ms"], "is too short to be judged; use 100ms"),
-    ] {
-        let (_, err) = ends(&folder, arguments, 2);
-        assert!(err.contains(hint), "{}", err);
-    }
 }

@@ -1,0 +1,126 @@
+//! How delays are spread: the `--delay` option and a table of draws for the hot loop.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A distribution of delays: parts with their share, shortest and longest delay.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Delays(Vec<(f64, Duration, Duration, Spread)>);
+
+/// How the delays of one part are spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Spread {
+    Even,
+    /// Evenly over the logarithm, so that every decade is as frequent as the next.
+    Log,
+}
+
+/// What a server sets: retransmits, request timeouts and idle connections, with their shares, in milliseconds.
+const MIX: [(f64, u64, u64); 3] = [(0.2, 1, 50), (0.5, 50, 5_000), (0.3, 5_000, 60_000)];
+
+impl FromStr for Delays {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ms = Duration::from_millis;
+        if text == "mix" {
+            let part = |(share, low, high)| (share, ms(low), ms(high), Spread::Log);
+            return Ok(Self(MIX.into_iter().map(part).collect()));
+        }
+        let (spread, range) = match text.split_once(':') {
+            Some(("fixed", delay)) => (Spread::Even, Some((delay, delay))),
+            Some(("uniform", range)) => (Spread::Even, range.split_once("..")),
+            Some(("log", range)) => (Spread::Log, range.split_once("..")),
+            _ => (Spread::Even, None),
+        };
+        let (low, high) = range.ok_or("use mix, fixed:30s, uniform:1ms..2s or log:1ms..60s")?;
+        let duration = |text| humantime::parse_duration(text).map_err(|error| error.to_string());
+        let (low, high) = (duration(low)?, duration(high)?);
+        match spread {
+            _ if low > high => Err("the range ends before it starts".to_owned()),
+            Spread::Log if low.is_zero() => Err("a log spread starts at 1us or more".to_owned()),
+            _ => Ok(Self(vec![(1.0, low, high, spread)])),
+        }
+    }
+}
+
+impl Delays {
+    /// One draw.
+    fn draw(&self, rng: &mut fastrand::Rng) -> Duration {
+        let mut left = rng.f64();
+        let part = self.0.iter().find(|(share, ..)| {
+            left -= share;
+            left < 0.0
+        });
+        let (_, low, high, spread) = *part.unwrap_or(&self.0[self.0.len() - 1]);
+        let (from, to, place) = (low.as_secs_f64(), high.as_secs_f64(), rng.f64());
+        let seconds = match spread {
+            Spread::Even => from + (to - from) * place,
+            Spread::Log => from * (to / from).powf(place),
+        };
+        // What rounding pushed out of range means "practically never".
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).clamp(low, high)
+    }
+}
+
+/// Draws made beforehand, so that the hot loop pays an indexed load instead of an exponential.
+#[derive(Debug)]
+pub(crate) struct DelayTable(Box<[Duration; Self::DRAWS]>);
+
+impl DelayTable {
+    /// Enough draws that the spread is smooth, few enough (64 KiB) to stay in the second-level cache.
+    const DRAWS: usize = 4096;
+    const INDEX_BITS: u32 = Self::DRAWS.trailing_zeros();
+
+    /// Makes the draws.
+    pub(crate) fn new(delays: &Delays, rng: &mut fastrand::Rng) -> Self {
+        let draws: Box<[Duration]> = (0..Self::DRAWS).map(|_| delays.draw(rng)).collect();
+        Self(draws.try_into().expect("the iterator yields exactly DRAWS items"))
+    }
+
+    /// The draw that the top bits of `random` point at; its low bits stay usable for other choices.
+    #[inline]
+    pub(crate) fn pick(&self, random: u64) -> Duration {
+        self.0[(random >> (u64::BITS - Self::INDEX_BITS)) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_spreads_are_refused_with_a_reason() {
+        for (text, reason) in [
+            ("gauss", "use mix"),
+            ("gauss:1s", "use mix"),
+            ("log:1ms", "log:1ms..60s"),
+            ("log:0s..1s", "starts at 1us"),
+            ("uniform:2s..1s", "ends before"),
+            ("fixed:soon", "expected number"),
+        ] {
+            let error = text.parse::<Delays>().unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    /// Of 2000 draws from 1 ms to 60 s, the number under 250 ms tells an even spread from one over the logarithm.
+    #[test]
+    fn draws_stay_inside_and_are_spread() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        for (text, low_ms, high_ms, short) in [
+            ("mix", 1, 60_000, 600..1400),
+            ("log:1ms..60s", 1, 60_000, 600..1400),
+            ("uniform:1ms..60s", 1, 60_000, 0..60),
+            ("uniform:0s..2ms", 0, 2, 2000..2001),
+            ("fixed:30s", 30_000, 30_000, 0..1),
+        ] {
+            let delays: Delays = text.parse().unwrap();
+            let range = Duration::from_millis(low_ms)..=Duration::from_millis(high_ms);
+            let draws: Vec<_> = (0..2000).map(|_| delays.draw(&mut rng)).collect();
+            assert!(draws.iter().all(|delay| range.contains(delay)), "{text}");
+            let found = draws.iter().filter(|delay| delay.as_millis() < 250).count();
+            assert!(short.contains(&found), "{text}: {found} of 2000 under 250 ms");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Calls the engine and enters every answer into the ledger, whatever a timer carries and a thread keeps of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tickwheel::{
+    BuildError, Builder, Cancel, Expired, Key, RawKey, Reschedule, ScheduleError,
+    ScheduleErrorKind, Timer, TimerHandle, TimerTask, Unfired,
+};
+
+use crate::findings::Breach;
+use crate::ledger::{Ledger, Ticket, Writer};
+use crate::measure::nanos;
+use crate::outcome::Counted;
+
+/// One thread's way to the ledger, for payloads that have to carry it. Each thread has its own, on a
+/// cache line of its own, so that counting references does not set threads against each other.
+#[repr(align(128))]
+pub(crate) struct Link(Arc<Ledger>);
+
+/// A kind of payload.
+pub(crate) trait Load: Send + 'static {
+    type Payload: Send + 'static;
+
+    /// An engine whose handlers write into `ledger`.
+    fn build(builder: Builder, ledger: &Arc<Ledger>) -> Result<Timer<Self::Payload>, BuildError>;
+
+    /// The payload of timer `ticket`.
+    fn payload(link: &Arc<Link>, ticket: Ticket) -> Self::Payload;
+
+    /// The timer that a payload belongs to, where that can be seen from outside.
+    fn ticket(payload: &Self::Payload) -> Option<Ticket>;
+}
+
+/// `--payload typed`: the ticket itself, eight bytes.
+pub(crate) struct Typed;
+
+impl Load for Typed {
+    type Payload = Ticket;
+
+    fn build(builder: Builder, ledger: &Arc<Ledger>) -> Result<Timer<Ticket>, BuildError> {
+        builder.build_per_shard(|_| {
+            let ledger = Arc::clone(ledger);
+            move |_: &Timer<Ticket>, expired: Expired<Ticket>| ledger.record_fired(expired.payload)
+        })
+    }
+
+    fn payload(_link: &Arc<Link>, ticket: Ticket) -> Ticket {
+        ticket
+    }
+
+    fn ticket(payload: &Ticket) -> Option<Ticket> {
+        Some(*payload)
+    }
+}
+
+/// `--payload closure`: a closure per timer.
+pub(crate) struct Closure;
+
+impl Load for Closure {
+    type Payload = TimerTask;
+
+    fn build(builder: Builder, _ledger: &Arc<Ledger>) -> Result<Timer<TimerTask>, BuildError> {
+        builder.build()
+    }
+
+    fn payload(link: &Arc<Link>, ticket: Ticket) -> TimerTask {
+        let link = Arc::clone(link);
+        TimerTask::new(move || link.0.record_fired(ticket))
+    }
+
+    fn ticket(_payload: &TimerTask) -> Option<Ticket> {
+        None
+    }
+}
+
+/// What a thread holds of a timer: a key, or an owned handle.
+pub(crate) trait Grip<P: Send + 'static>: Sized + Send + 'static {
+    fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>>;
+    fn cancel(&self, timer: &Timer<P>) -> Cancel<P>;
+    fn reschedule(&self, timer: &Timer<P>, delay: Duration) -> Reschedule;
+    /// Whether the engine admits that the timer fired.
+    fn admits_firing(&self, timer: &Timer<P>) -> bool;
+    fn key(&self) -> Key<P>;
+}
+
+impl<P: Send + 'static> Grip<P> for Key<P> {
+    fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
+        timer.schedule_key(delay, payload)
+    }
+
+    fn cancel(&self, timer: &Timer<P>) -> Cancel<P> {
+        timer.cancel(*self)
+    }
+
+    fn reschedule(&self, timer: &Timer<P>, delay: Duration) -> Reschedule {
+        timer.reschedule(*self, delay)
+    }
+
+    fn admits_firing(&self, timer: &Timer<P>) -> bool {
+        !timer.is_pending(*self)
+    }
+
+    fn key(&self) -> Key<P> {
+        *self
+    }
+}
+
+impl<P: Send + 'static> Grip<P> for TimerHandle<P> {
+    fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
+        timer.schedule(delay, payload)
+    }
+
+    fn cancel(&self, _timer: &Timer<P>) -> Cancel<P> {
+        Self::cancel(self)
+    }
+
+    fn reschedule(&self, _timer: &Timer<P>, delay: Duration) -> Reschedule {
+        Self::reschedule(self, delay)
+    }
+
+    fn admits_firing(&self, _timer: &Timer<P>) -> bool {
+        self.is_expired() && !self.is_pending()
+    }
+
+    fn key(&self) -> Key<P> {
+        Self::key(self)
+    }
+}
+
+/// An accepted timer.
+pub(crate) struct Flight<G> {
+    pub(crate) grip: G,
+    pub(crate) ticket: Ticket,
+}
+
+/// Why a timer is not accepted.
+pub(crate) enum Refusal {
+    /// The ledger has no room for it: too many are waiting for their handlers.
+    NoSlot,
+    /// The engine has too many pending.
+    Full,
+    /// The engine has stopped.
+    Stopped,
+    /// The engine cannot start.
+    Failed(String),
+}
+
+/// One thread's timers.
+pub(crate) struct Driver<L: Load> {
+    timer: Timer<L::Payload>,
+    pub(crate) writer: Writer,
+    link: Arc<Link>,
+    pub(crate) counted: Counted,
+}
+
+impl<L: Load> Driver<L> {
+    pub(crate) fn new(timer: Timer<L::Payload>, writer: Writer) -> Self {
+        let link = Arc::new(Link(Arc::clone(writer.ledger())));
+        Self { timer, writer, link, counted: Counted::default() }
+    }
+
+    /// Schedules a timer, due `delay` after `now_ns`; takes the time of the call if `timed`.
+    #[inline]
+    pub(crate) fn schedule<G: Grip<L::Payload>>(
+        &mut self,
+        now_ns: u64,
+        delay: Duration,
+        timed: bool,
+    ) -> Result<Flight<G>, Refusal> {
+        let deadline = now_ns.saturating_add(nanos(delay));
+        let ticket = self.writer.open(deadline).ok_or(Refusal::NoSlot)?;
+        let payload = L::payload(&self.link, ticket);
+        let started = timed.then(Instant::now);
+        let scheduled = G::schedule(&self.timer, delay, payload);
+        if let Some(started) = started {
+            self.counted.schedule.saturating_record(nanos(started.elapsed()));
+        }
+        let grip = scheduled.map_err(|error| self.refused(ticket, error))?;
+        self.counted.totals.accepted += 1;
+        Ok(Flight { grip, ticket })
+    }
+
+    #[cold]
+    fn refused(&mut self, ticket: Ticket, error: ScheduleError<L::Payload>) -> Refusal {
+        let kind = error.kind().clone();
+        self.writer.refused(ticket);
+        self.compare(ticket, &error.into_payload(), "was refused");
+        match kind {
+            ScheduleErrorKind::Stopped => {
+                self.counted.totals.refused_stopped += 1;
+                Refusal::Stopped
+            }
+            ScheduleErrorKind::Start(error) => Refusal::Failed(error.to_string()),
+            _ => {
+                self.counted.totals.refused_full += 1;
+                Refusal::Full
+            }
+        }
+    }
+
+    /// Cancels a timer; whether the cancel was won. If not, it has fired, is about to, or `stop` has taken it.
+    #[inline]
+    pub(crate) fn cancel<G: Grip<L::Payload>>(&mut self, flight: &Flight<G>, timed: bool) -> bool {
+        let started = timed.then(Instant::now);
+        let cancel = flight.grip.cancel(&self.timer);
+        if let Some(started) = started {
+            self.counted.cancel.saturating_record(nanos(started.elapsed()));
+        }
+        let Cancel::Won(payload) = cancel else { return false };
+        self.compare(flight.ticket, &payload, "was cancelled");
+        self.writer.cancelled(flight.ticket);
+        self.counted.totals.cancelled += 1;
+        true
+    }
+
+    /// Moves a timer to `delay` after `now_ns`; whether it was pending.
+    pub(crate) fn reschedule<G: Grip<L::Payload>>(
+        &mut self,
+        flight: &Flight<G>,
+        now_ns: u64,
+        delay: Duration,
+    ) -> bool {
+        let deadline = now_ns.saturating_add(nanos(delay));
+        self.writer.moving(flight.ticket, deadline);
+        let moved = flight.grip.reschedule(&self.timer, delay) == Reschedule::Moved;
+        if moved {
+            self.counted.totals.rescheduled += 1;
+            self.writer.moved(flight.ticket, deadline);
+        }
+        moved
+    }
+
+    /// Frees the slot of a timer that has fired; whether it has.
+    pub(crate) fn reap<G: Grip<L::Payload>>(&mut self, flight: &Flight<G>) -> bool {
+        if !self.writer.has_fired(flight.ticket) {
+            return false;
+        }
+        if !flight.grip.admits_firing(&self.timer) {
+            let what = "has fired, but the engine calls it pending";
+            self.writer.ledger().breach(Breach::Mismatch, flight.ticket, what);
+        }
+        self.writer.reap(flight.ticket);
+        true
+    }
+
+    #[inline]
+    fn compare(&self, ticket: Ticket, payload: &L::Payload, what: &str) {
+        if L::ticket(payload).is_some_and(|back| back != ticket) {
+            let what = format!("{what}, and another timer's payload came back");
+            self.writer.ledger().breach(Breach::Mismatch, ticket, &what);
+        }
+    }
+}
+
+/// Which timers `stop` returned: read from the payload, or found by key where the payload is opaque.
+pub(crate) fn returned_tickets<L: Load>(
+    ledger: &Ledger,
+    unfired: Vec<Unfired<L::Payload>>,
+    open: &HashMap<RawKey, Ticket>,
+) -> Vec<Ticket> {
+    let ticket = |unfired: Unfired<L::Payload>| {
+        let by_key = open.get(&unfired.key.to_raw()).copied();
+        let carried = L::ticket(&unfired.payload);
+        if by_key.is_none() || carried.is_some_and(|carried| Some(carried) != by_key) {
+            let key = unfired.key;
+            let text = format!(
+                "stop returned {key:?} carrying {carried:?}; the thread that scheduled it knows it as \
+                 {by_key:?}"
+            );
+            ledger.breach_text(Breach::Mismatch, text);
+        }
+        carried.or(by_key)
+    };
+    unfired.into_iter().filter_map(ticket).collect()
+}
