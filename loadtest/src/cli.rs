@@ -149,7 +149,7 @@ pub(crate) struct EngineOptions {
     #[arg(long, default_value_t = machine::cores(), value_parser = number(1024), value_name = "N")]
     pub(crate) shards: usize,
     /// The engine's unit of time, such as 50us
-    #[arg(long, default_value = "1ms", value_parser = tick, value_name = "DURATION")]
+    #[arg(long, default_value = "1ms", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) tick: Duration,
     /// hierarchical, hashed or hashed:512 (buckets)
     #[arg(long, default_value = "hierarchical", value_parser = wheel, value_name = "WHEEL")]
@@ -255,22 +255,12 @@ fn pace(text: &str) -> Result<Pace, &'static str> {
     }
 }
 
-/// A duration within bounds, which the refusal names.
-fn between(text: &str, least: &str, most: &str) -> Result<Duration, String> {
-    let read = |text| parse_duration(text).map_err(|error| error.to_string());
-    let (duration, least_read, most_read) = (read(text)?, read(least)?, read(most)?);
-    let is_within = (least_read..=most_read).contains(&duration);
-    is_within.then_some(duration).ok_or_else(|| format!("use {least} to {most}"))
-}
-
-fn tick(text: &str) -> Result<Duration, String> {
-    between(text, "1us", "1h")
-}
-
-/// Below 100 ms the gaps between two messages of a chatty client would be as short as the delays that an ordinary
-/// scheduler causes.
+/// Below 100 ms the gaps between two messages of a client would be as short as the delays that an ordinary scheduler
+/// causes.
 fn idle_timeout(text: &str) -> Result<Duration, String> {
-    between(text, "100ms", "1day")
+    let timeout = parse_duration(text).map_err(|error| error.to_string())?;
+    let is_long = timeout >= Duration::from_millis(100);
+    is_long.then_some(timeout).ok_or_else(|| "too short to be judged; use 100ms or more".to_owned())
 }
 
 fn wheel(text: &str) -> Result<WheelKind, &'static str> {
@@ -279,12 +269,11 @@ fn wheel(text: &str) -> Result<WheelKind, &'static str> {
         // As in Netty and Dubbo.
         None if text == "hashed" => Some(WheelKind::Hashed { buckets: 512 }),
         Some(("hashed", buckets)) => {
-            let buckets = buckets.parse().ok().filter(|buckets| (1..=65_536).contains(buckets));
-            buckets.map(|buckets| WheelKind::Hashed { buckets })
+            buckets.parse().ok().map(|buckets| WheelKind::Hashed { buckets })
         }
         _ => None,
     }
-    .ok_or("use hierarchical, hashed or hashed:512, with 1 to 65536 buckets")
+    .ok_or("use hierarchical, hashed or hashed:512")
 }
 
 fn idle(text: &str) -> Result<IdleStrategy, &'static str> {
@@ -386,16 +375,11 @@ mod tests {
     }
 
     #[test]
-    fn no_arguments_mean_ten_seconds_on_every_core() {
+    fn options_arrive() {
         Cli::command().debug_assert();
         let Cli { engine, load, .. } = parse("").unwrap();
-        assert_eq!(load.duration, Duration::from_secs(10));
         assert_eq!((engine.shards, load.producers), (machine::cores(), machine::cores()));
-        assert_eq!((engine.no_pin, load.rate), (false, Pace::Both(50_000.0)));
-    }
-
-    #[test]
-    fn options_arrive() {
+        assert_eq!((load.duration, load.rate), (Duration::from_secs(10), Pace::Both(50_000.0)));
         let Cli { engine, load, .. } = parse(
             "--duration 1500ms --tick 50us --shards 3 --wheel hashed:64 --idle spin:50us --rate 20k \
              --no-pin --handles --delay uniform:1ms..2s --cancel-share 0.5 --max-pending 1000",
@@ -418,9 +402,7 @@ mod tests {
             ("--producers 5000", "1..=1024"),
             ("--delay gauss", "use mix, fixed:30s"),
             ("--cancel-share 1.5", "share from 0 to 1"),
-            ("--tick 1ns", "use 1us to 1h"),
             ("--wheel round", "hierarchical, hashed or hashed:512"),
-            ("--wheel hashed:0", "1 to 65536 buckets"),
             ("--idle sleep", "park, spin:50us or busy"),
             ("--payload string", "[possible values: typed, closure]"),
             ("--rate 0", "such as 500, 20k, 1.5M, max or both"),
@@ -429,7 +411,7 @@ mod tests {
             ("replay", "<FILE>"),
             ("replay x --producers 2", "unexpected argument"),
             ("server --connections 30000", "1..=25000"),
-            ("server --idle-timeout 5ms", "use 100ms to 1day"),
+            ("server --idle-timeout 5ms", "use 100ms or more"),
             ("server --tick 1ms", "unexpected argument"),
             ("play", "unrecognized subcommand"),
         ] {

@@ -10,7 +10,7 @@ use tickwheel::{
 };
 
 use crate::findings::Breach;
-use crate::ledger::{Ledger, Ticket, Writer};
+use crate::ledger::{Ledger, Phase, Ticket, Writer};
 use crate::measure::nanos;
 use crate::outcome::Counted;
 
@@ -185,7 +185,7 @@ impl<L: Load> Driver<L> {
     #[cold]
     fn refused(&mut self, ticket: Ticket, error: ScheduleError<L::Payload>) -> Refusal {
         let kind = error.kind().clone();
-        self.writer.refused(ticket);
+        self.writer.close(ticket, Phase::Refused);
         self.compare(ticket, &error.into_payload(), "was refused");
         match kind {
             ScheduleErrorKind::Stopped => {
@@ -210,7 +210,7 @@ impl<L: Load> Driver<L> {
         }
         let Cancel::Won(payload) = cancel else { return false };
         self.compare(flight.ticket, &payload, "was cancelled");
-        self.writer.cancelled(flight.ticket);
+        self.writer.close(flight.ticket, Phase::Cancelled);
         self.counted.totals.cancelled += 1;
         true
     }

@@ -1,10 +1,8 @@
 //! Which machine it is, and how much memory this process holds; from `/proc`. What a system does not tell
 //! is `None`, shown as "n/a".
 
-use serde::Serialize;
-
 /// The machine, for the head of a report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Machine {
     /// Cores this process may run on.
     pub cores: usize,
@@ -12,8 +10,6 @@ pub struct Machine {
     pub cpu: Option<String>,
     /// Memory of the whole machine in bytes.
     pub memory_bytes: Option<u64>,
-    /// Operating system and processor family the program was built for.
-    pub platform: String,
     /// Release of the running kernel.
     pub kernel: Option<String>,
 }
@@ -26,7 +22,6 @@ impl Machine {
             cpu: read("/proc/cpuinfo").and_then(|text| field(&text, "model name")),
             memory_bytes: read("/proc/meminfo")
                 .and_then(|text| kibibytes(&field(&text, "MemTotal")?)),
-            platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
             kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
         }
     }
@@ -83,17 +78,4 @@ fn field(text: &str, name: &str) -> Option<String> {
 /// `"1024 kB"` in bytes.
 fn kibibytes(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_proc_fields() {
-        let text = "Name:\tx\nVmRSS:\t    2048 kB\nVmHWM:\t 1 kB\n";
-        assert_eq!(kibibytes(&field(text, "VmRSS").unwrap()), Some(2048 * 1024));
-        assert_eq!(field(text, "VmSwap"), None);
-        assert_eq!(kibibytes("lots"), None);
-    }
 }

@@ -82,8 +82,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Starts to measure a phase of this length: 600 samples because a chart shows no more, and ten a second at most.
-    pub(crate) fn start(length: Duration) -> Self {
+    /// Prepares for a phase of this length: 600 samples because a chart shows no more, and ten a second at most.
+    pub(crate) fn new(length: Duration) -> Self {
         Self {
             samples: vec![Sample { resident_bytes: resident_bytes(), ..Sample::default() }],
             seconds: 0.0,
@@ -95,7 +95,12 @@ impl Meter {
         }
     }
 
-    /// The time since the start.
+    /// Begins the load: what came before was preparation.
+    pub(crate) fn begin(&mut self) {
+        (self.started, self.before) = (Instant::now(), usage());
+    }
+
+    /// The time since the begin of the load.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }

@@ -108,59 +108,97 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use tickwheel::{ManualClock, ShardStats, Time};
 
     use super::super::{LedgerClock, Writer};
     use super::*;
 
-    /// A ledger on a manual clock with one writer of four slots.
+    /// What happens to the first timer of a run, which is due at 100 ns, or to the whole run.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Fire,
+        Cancel,
+        /// The producer frees the slot.
+        Reap,
+        /// Another timer, which `stop` returns.
+        Another,
+        /// `stop` returns the timer.
+        Return,
+        /// The mark of a racing handler becomes visible after all else.
+        Mark,
+        /// A reschedule to this deadline begins, or succeeds.
+        Moving(u64),
+        Moved(u64),
+        At(u64),
+    }
+    use Step::{Another, At, Cancel, Fire, Mark, Moved, Moving, Reap, Return};
+
     struct Run {
         ledger: Arc<Ledger>,
         writer: Writer,
         clock: ManualClock,
         totals: Totals,
+        returned: Vec<Ticket>,
     }
 
     impl Run {
         fn new() -> Self {
             let clock = ManualClock::new();
-            let (ledger, writers) =
-                Ledger::open(LedgerClock::Manual(clock.clone()), 1, 4, 1).unwrap();
-            let writer = writers.into_iter().next().unwrap();
-            Self { ledger, writer, clock, totals: Totals::default() }
+            clock.set(Time::from_nanos(100));
+            let ledger_clock = LedgerClock::Manual(clock.clone());
+            let (ledger, mut writers) = Ledger::open(ledger_clock, 1, 4, 1).unwrap();
+            let (writer, totals) = (writers.remove(0), Totals::default());
+            Self { ledger, writer, clock, totals, returned: Vec::new() }
         }
 
-        fn schedule(&mut self, deadline_ns: u64) -> Ticket {
+        fn schedule(&mut self) -> Ticket {
             self.totals.accepted += 1;
-            self.writer.open(deadline_ns).unwrap()
+            self.writer.open(100).unwrap()
         }
 
-        fn cancel(&mut self, ticket: Ticket) {
-            self.totals.cancelled += 1;
-            self.writer.cancelled(ticket);
-        }
-
-        fn fire(&mut self, ticket: Ticket) {
-            self.ledger.record_fired(ticket);
+        fn step(&mut self, ticket: Ticket, step: Step) {
+            match step {
+                Fire => self.ledger.record_fired(ticket),
+                Cancel => {
+                    self.totals.cancelled += 1;
+                    self.writer.close(ticket, Phase::Cancelled);
+                }
+                Reap => {
+                    assert!(self.writer.has_fired(ticket));
+                    self.writer.reap(ticket);
+                }
+                Another => {
+                    let another = self.schedule();
+                    self.returned.push(another);
+                }
+                Return => self.returned.push(ticket),
+                Mark => _ = self.ledger.slots[ticket.slot as usize].fire(ticket.life),
+                Moving(deadline) => self.writer.moving(ticket, deadline),
+                Moved(deadline) => self.writer.moved(ticket, deadline),
+                At(now) => _ = self.clock.set(Time::from_nanos(now)),
+            }
         }
 
         /// Judges the run by the statistics of an engine that agrees, after `forge` has changed them.
-        fn judge_forged(&self, returned: &[Ticket], forge: fn(&mut Stats)) -> Verdict {
+        fn judge(&self, forge: fn(&mut Stats)) -> Verdict {
             let (mut stats, mut shard) = (Stats::default(), ShardStats::default());
             shard.scheduled = self.totals.accepted;
             shard.fired = self.ledger.fired();
             shard.cancelled = self.totals.cancelled;
-            shard.returned = returned.len() as u64;
+            shard.returned = self.returned.len() as u64;
             stats.shards = vec![shard];
             forge(&mut stats);
-            self.ledger.audit(returned, &self.totals, &stats)
+            self.ledger.audit(&self.returned, &self.totals, &stats)
         }
+    }
 
-        fn judge(&self, returned: &[Ticket]) -> Verdict {
-            self.judge_forged(returned, |_| ())
-        }
+    /// Judges a run in which one timer goes through these steps.
+    fn judged(steps: &[Step]) -> Verdict {
+        let mut run = Run::new();
+        let ticket = run.schedule();
+        steps.iter().for_each(|step| run.step(ticket, *step));
+        run.judge(|_| ())
     }
 
     /// How many were early, twice, lost and mismatches.
@@ -170,130 +208,67 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_run_is_ok() {
-        let mut run = Run::new();
-        for _ in 0..10 {
-            let cancelled = run.schedule(100);
-            run.cancel(cancelled);
-            let fired = run.schedule(run.clock.now().as_nanos());
-            run.clock.advance(Duration::from_nanos(5));
-            run.fire(fired);
-            assert!(run.writer.has_fired(fired));
-            run.writer.reap(fired);
+    fn honest_runs_are_ok() {
+        for steps in [
+            &[Fire][..],
+            &[Fire, Reap, Another],
+            &[Cancel, Another],
+            &[Return],
+            &[Moving(500), Fire],
+            &[Moving(500), Moved(500), At(500), Fire],
+        ] {
+            let verdict = judged(steps);
+            assert!(verdict.is_ok(), "{steps:?}: {verdict:?}");
         }
-        let returned = run.schedule(1_000);
-        let refused = run.writer.open(0).unwrap();
-        run.writer.refused(refused);
-        run.totals.refused_stopped += 1;
-        let verdict = run.judge(&[returned]);
+        let mut run = Run::new();
+        for step in [Fire, Cancel, Return, Cancel] {
+            let ticket = run.schedule();
+            run.step(ticket, step);
+        }
+        let verdict = run.judge(|_| ());
         assert!(verdict.is_ok(), "{verdict:?}");
-        assert_eq!(verdict.balance, "accepted 21 = fired 10 + cancelled 10 + returned 1");
-        assert_eq!(run.ledger.lateness().len(), 10);
+        assert_eq!(verdict.balance, "accepted 4 = fired 1 + cancelled 2 + returned 1");
+        assert_eq!(run.ledger.lateness().len(), 1);
     }
 
     #[test]
     fn early_is_seen_to_the_nanosecond_and_named() {
-        let mut run = Run::new();
-        let ticket = run.schedule(1_000);
-        run.clock.set(Time::from_nanos(999));
-        run.fire(ticket);
-        let verdict = run.judge(&[]);
+        let verdict = judged(&[Moved(101), Fire]);
         assert_eq!(found(&verdict), [1, 0, 0, 0]);
         assert!(verdict.findings[0].contains("timer 0:0#1"), "{:?}", verdict.findings);
         assert!(verdict.findings[0].contains("1 ns before"), "{:?}", verdict.findings);
     }
 
     #[test]
-    fn a_moved_timer_is_early_only_before_the_bound_that_holds() {
-        let mut run = Run::new();
-        let (bound, moved) = (run.schedule(100), run.schedule(100));
-        // Not told yet whether the move succeeded: either deadline is right.
-        run.writer.moving(bound, 500);
-        run.writer.moving(moved, 500);
-        run.writer.moved(moved, 500);
-        run.clock.set(Time::from_nanos(100));
-        run.fire(bound);
-        run.fire(moved);
-        let verdict = run.judge(&[]);
-        assert_eq!(found(&verdict), [1, 0, 0, 0], "{verdict:?}");
-        assert!(verdict.findings[0].contains("0:1#1"));
-    }
-
-    #[test]
     fn lost_is_seen() {
-        let mut run = Run::new();
-        let ticket = run.schedule(1_000);
-        let _lost = run.schedule(1_000);
-        let verdict = run.judge(&[ticket]);
+        let verdict = judged(&[]);
         assert_eq!(found(&verdict), [0, 0, 1, 1], "and the sums differ");
-        assert!(verdict.findings[0].contains("0:1#1"), "{:?}", verdict.findings);
+        assert!(verdict.findings[0].contains("timer 0:0#1"), "{:?}", verdict.findings);
     }
 
-    /// Each is a way to end twice, up to the timers that `stop` returns.
     #[test]
     fn twice_is_seen_however_it_happens() {
-        type Forgery = fn(&mut Run, Ticket) -> Vec<Ticket>;
-        let forgeries: [(&str, Forgery); 10] = [
-            ("fired twice", |run, ticket| {
-                run.fire(ticket);
-                run.fire(ticket);
-                vec![]
-            }),
-            ("cancelled, then fired", |run, ticket| {
-                run.cancel(ticket);
-                run.fire(ticket);
-                vec![]
-            }),
-            ("fired, then cancelled", |run, ticket| {
-                run.fire(ticket);
-                run.cancel(ticket);
-                vec![]
-            }),
-            ("fired, slot reused, fired again", |run, ticket| {
-                run.fire(ticket);
-                run.writer.reap(ticket);
-                let next = run.schedule(0);
-                run.fire(ticket);
-                vec![next]
-            }),
-            ("cancelled, slot reused, fired", |run, ticket| {
-                run.cancel(ticket);
-                let next = run.schedule(0);
-                run.fire(ticket);
-                vec![next]
-            }),
-            ("fired and returned", |run, ticket| {
-                run.fire(ticket);
-                vec![ticket]
-            }),
-            ("cancelled and returned", |run, ticket| {
-                run.cancel(ticket);
-                vec![ticket]
-            }),
-            ("returned twice", |_, ticket| vec![ticket, ticket]),
-            ("the mark of a racing handler visible only after the cancel", |run, ticket| {
-                run.cancel(ticket);
-                run.ledger.slots[ticket.slot as usize].fire(ticket.life);
-                vec![]
-            }),
-            ("the same, slot reused", |run, ticket| {
-                run.cancel(ticket);
-                run.ledger.slots[ticket.slot as usize].fire(ticket.life);
-                vec![run.schedule(0)]
-            }),
-        ];
-        for (name, forge) in forgeries {
-            let mut run = Run::new();
-            let ticket = run.schedule(0);
-            let returned = forge(&mut run, ticket);
-            let verdict = run.judge(&returned);
-            assert_eq!(found(&verdict)[1..3], [1, 0], "{name}: {verdict:?}");
+        for steps in [
+            &[Fire, Fire][..],
+            &[Cancel, Fire],
+            &[Fire, Cancel],
+            &[Fire, Reap, Another, Fire],
+            &[Cancel, Another, Fire],
+            &[Fire, Return],
+            &[Cancel, Return],
+            &[Return, Return],
+            &[Cancel, Mark],
+            &[Cancel, Mark, Another],
+        ] {
+            let verdict = judged(steps);
+            assert_eq!(found(&verdict)[..3], [0, 1, 0], "{steps:?}: {verdict:?}");
         }
         let mut run = Run::new();
         let refused = run.writer.open(0).unwrap();
-        run.writer.refused(refused);
-        run.fire(refused);
-        assert_eq!(found(&run.judge(&[]))[1], 1, "refused, and fired");
+        run.writer.close(refused, Phase::Refused);
+        assert!(run.judge(|_| ()).is_ok());
+        run.step(refused, Fire);
+        assert_eq!(found(&run.judge(|_| ()))[1], 1, "refused, and fired");
     }
 
     #[test]
@@ -310,10 +285,10 @@ mod tests {
         ];
         for (number, forge) in forgeries.into_iter().enumerate() {
             let mut run = Run::new();
-            let ticket = run.schedule(0);
-            run.cancel(ticket);
+            let ticket = run.schedule();
+            run.step(ticket, Cancel);
             let wrong = u64::from(number > 0);
-            assert_eq!(found(&run.judge_forged(&[], forge)), [0, 0, 0, wrong], "{number}");
+            assert_eq!(found(&run.judge(forge)), [0, 0, 0, wrong], "{number}");
         }
     }
 

@@ -27,7 +27,8 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use tickwheel::ManualClock;
 
-use self::slot::{Phase, Slot};
+pub(crate) use self::slot::Phase;
+use self::slot::Slot;
 use crate::failure::Failure;
 use crate::findings::{Breach, Findings};
 use crate::measure::{LiveCount, histogram, nanos};
@@ -255,19 +256,9 @@ impl Writer {
         Some(Ticket { slot: index, life })
     }
 
-    /// The engine refused the timer.
-    pub(crate) fn refused(&mut self, ticket: Ticket) {
-        self.close(ticket, Phase::Refused);
-    }
-
-    /// A cancel of the timer was won.
+    /// The engine refused the timer, or a cancel was won.
     #[inline]
-    pub(crate) fn cancelled(&mut self, ticket: Ticket) {
-        self.close(ticket, Phase::Cancelled);
-    }
-
-    #[inline]
-    fn close(&mut self, ticket: Ticket, phase: Phase) {
+    pub(crate) fn close(&mut self, ticket: Ticket, phase: Phase) {
         let slot = &self.ledger.slots[ticket.slot as usize];
         if slot.fired() == ticket.life {
             slot.set_phase(ticket.life, Phase::Judged);

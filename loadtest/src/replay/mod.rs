@@ -38,7 +38,7 @@ pub(crate) fn replay(
 ) -> Result<Report, Failure> {
     let ops = read(&options.file)?;
     let end = ops.last().map_or(0, |op| ns(op.time_us)).saturating_add(nanos(options.linger));
-    let meter = Meter::start(Duration::from_nanos(end));
+    let meter = Meter::new(Duration::from_nanos(end));
     let manual = options.fast.then(ManualClock::new);
     let clock = manual.clone().map_or(LedgerClock::Real(Instant::now()), LedgerClock::Manual);
     let timers = ops.iter().filter(|op| matches!(op.action, Action::Schedule { .. })).count();
@@ -64,6 +64,7 @@ pub(crate) fn replay(
         all: ops.len(),
         progress: Progress::new(ops.len() as u64, quiet),
     };
+    stage.meter.begin();
     let mut interrupted = false;
     for op in &ops {
         interrupted = !stage.step(op)?;

@@ -24,18 +24,9 @@ struct Axis {
 impl Axis {
     /// Equal steps of a round number from 0 on, as far as they lie in the range.
     fn steps(low: f64, high: f64, step: f64, show: impl Fn(f64) -> String) -> Self {
-        let marks = (0..=(high / step) as u32).map(|n| f64::from(n) * step);
+        let marks = (0..=(high / step + 1e-9) as u32).map(|n| f64::from(n) * step);
         let marks = marks.filter(|mark| *mark >= low).map(|mark| (mark, show(mark)));
         Self { low, high, marks: marks.collect() }
-    }
-
-    /// By powers of ten around `low` to `high` nanoseconds.
-    fn decades(low: u64, high: u64) -> Self {
-        let first = decade(low).floor();
-        let last = decade(high).ceil().max(first + 1.0);
-        let marks = (first as u32..=last as u32)
-            .map(|power| (f64::from(power), nanos(10u64.saturating_pow(power))));
-        Self { low: first, high: last, marks: marks.collect() }
     }
 
     /// Where a value lies between two ends.
@@ -83,35 +74,30 @@ pub(super) fn timeline(timeline: &Timeline) -> Option<Markup> {
     Some(draw(&x, &y, &[(timeline.title, points.clone())], true))
 }
 
-/// Distributions by percentile, each further nine as wide as the one before; `None` if none of them was measured.
+/// Marks of the axis of percentiles, each further nine as wide as the one before.
+const MARKS: [f64; 7] = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
+
+/// Distributions by percentile, as far as at least ten values lie beyond; `None` if none of them was measured.
 pub(super) fn percentiles(distributions: &[Distribution]) -> Option<Markup> {
-    let some = distributions.iter().filter(|one| !one.histogram.is_empty());
-    let some: Vec<_> = some.map(|one| (one.label, &one.histogram)).collect();
-    let low = some.iter().map(|(_, histogram)| histogram.min()).min()?;
-    let high = some.iter().map(|(_, histogram)| histogram.max()).max()?;
-    let nines = some.iter().map(|(_, histogram)| last_nines(histogram.len())).fold(1.0, f64::max);
-    let all = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
-    let marks =
-        all.map(|percentile| (-(1.0 - percentile / 100.0f64).log10(), format!("{percentile}%")));
-    let marks = marks.into_iter().filter(|(at, _)| *at <= nines + 1e-9);
-    let x = Axis { low: 0.0, high: nines, marks: marks.collect() };
-    let lines: Vec<_> = some.iter().map(|(label, histogram)| (*label, curve(histogram))).collect();
-    Some(draw(&x, &Axis::decades(low, high), &lines, false))
+    let some: Vec<_> = distributions.iter().filter(|one| !one.histogram.is_empty()).collect();
+    let low = some.iter().map(|one| one.histogram.value_at_percentile(MARKS[0])).min()?;
+    let lines: Vec<_> = some.iter().map(|one| (one.label, curve(&one.histogram))).collect();
+    let points = lines.iter().flat_map(|(_, points)| points);
+    let (last, high) = points.fold((1.0, decade(low)), |(last, high): (f64, f64), (at, value)| {
+        (last.max(*at), high.max(*value))
+    });
+    let marks = MARKS.iter().enumerate().map(|(at, mark)| (at as f64, format!("{mark}%")));
+    let marks = marks.filter(|(at, _)| *at <= last).collect();
+    let decades = (decade(low).floor(), high.ceil().max(decade(low).floor() + 1.0));
+    let y = Axis::steps(decades.0, decades.1, 1.0, |power| nanos(10f64.powf(power) as u64));
+    Some(draw(&Axis { low: 0.0, high: last, marks }, &y, &lines, false))
 }
 
-/// Nines and powers of ten, as far as the number of values carries.
+/// Marks and powers of ten.
 fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
-    const STEPS_PER_NINE: f64 = 24.0;
-    let nines = last_nines(histogram.len());
-    let steps = (nines * STEPS_PER_NINE).ceil() as u32;
-    let places = (0..=steps).map(|step| nines * f64::from(step) / f64::from(steps));
-    let at = |nines: f64| histogram.value_at_quantile(1.0 - 10f64.powf(-nines));
-    places.map(|nines| (nines, decade(at(nines)))).collect()
-}
-
-/// The most nines with at least ten values beyond them, at least one.
-fn last_nines(values: u64) -> f64 {
-    (values as f64 / 10.0).max(10.0).log10().floor().min(6.0)
+    let beyond = |mark: &f64| histogram.len() as f64 * (1.0 - mark / 100.0);
+    let marks = MARKS.iter().enumerate().take_while(|(at, mark)| *at < 2 || beyond(mark) >= 9.99);
+    marks.map(|(at, mark)| (at as f64, decade(histogram.value_at_percentile(*mark)))).collect()
 }
 
 /// Draws axes and lines; with the area below them if an axis from nothing gives it a meaning.
@@ -162,12 +148,11 @@ mod tests {
 
     #[test]
     fn curves_end_where_ten_values_are_left() {
-        assert_eq!([0, 100, 99_999, 100_000].map(last_nines), [1.0, 1.0, 3.0, 4.0]);
         let mut late = histogram();
         (1..=1000).for_each(|value| late.record(value * 1000).unwrap());
-        let (first, last) = (curve(&late)[0], *curve(&late).last().unwrap());
-        assert_eq!((first.0, last.0), (0.0, 2.0));
-        assert!((last.1 - 990e3_f64.log10()).abs() < 0.01, "{last:?}");
+        let curve = curve(&late);
+        assert_eq!((curve.len(), curve[2].0), (3, 2.0));
+        assert!((curve[2].1 - 990e3_f64.log10()).abs() < 0.01, "{curve:?}");
     }
 
     #[test]

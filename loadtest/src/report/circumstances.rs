@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use crate::machine::Machine;
+use crate::numbers::{bytes, or_na};
 
 /// What every report is headed with.
 #[derive(Clone, Debug)]
@@ -17,13 +18,25 @@ pub struct Circumstances {
     pub machine: Machine,
 }
 
-/// What the program was built from.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-pub(crate) const COMMIT: &str = env!("TICKWHEEL_COMMIT");
-pub(crate) const COMPILER: &str = env!("TICKWHEEL_COMPILER");
-pub(crate) const PROFILE: &str = env!("TICKWHEEL_PROFILE");
-
 impl Circumstances {
+    /// Names and values, for every view.
+    pub(crate) fn facts(&self) -> [(&'static str, String); 11] {
+        let machine = &self.machine;
+        [
+            ("command", self.command.clone()),
+            ("started", timestamp(self.started)),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("commit", env!("TICKWHEEL_COMMIT").to_owned()),
+            ("compiler", env!("TICKWHEEL_COMPILER").to_owned()),
+            ("profile", env!("TICKWHEEL_PROFILE").to_owned()),
+            ("platform", format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)),
+            ("kernel", or_na(machine.kernel.clone(), |kernel| kernel)),
+            ("processor", or_na(machine.cpu.clone(), |cpu| cpu)),
+            ("cores", machine.cores.to_string()),
+            ("memory", or_na(machine.memory_bytes, bytes)),
+        ]
+    }
+
     /// Those of a run of `program` that starts now.
     #[must_use]
     pub fn now(program: &'static str) -> Self {

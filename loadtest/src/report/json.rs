@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use super::circumstances::{COMMIT, COMPILER, Circumstances, PROFILE, VERSION, timestamp};
+use super::circumstances::{Circumstances, timestamp};
 use super::model::{
     Cell, Distribution, Figure, PERCENTILES, Phase, Report, Setting, Table, Timeline,
 };
@@ -21,13 +21,8 @@ pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
         "kind": report.kind,
         "verdict": report.word(),
         "interrupted": report.interrupted,
-        "command": circumstances.command,
-        "started": timestamp(circumstances.started),
         "ended": timestamp(SystemTime::now()),
-        "build": {
-            "version": VERSION, "commit": COMMIT, "compiler": COMPILER, "profile": PROFILE,
-        },
-        "machine": circumstances.machine,
+        "made_with": object(circumstances.facts()),
         "settings": settings(&report.settings),
         "seconds": report.seconds(),
         "counts": object(report.counts()),

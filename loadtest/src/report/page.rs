@@ -2,10 +2,10 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::circumstances::{COMMIT, COMPILER, Circumstances, PROFILE, VERSION, timestamp};
+use super::circumstances::{Circumstances, timestamp};
 use super::model::{Distribution, Grid, PERCENTILES, Phase, Report};
 use super::{chart, terminal};
-use crate::numbers::{bytes, nanos, or_na};
+use crate::numbers::{nanos, or_na};
 
 /// Readable on light and dark, nothing loaded from elsewhere.
 const STYLE: &str = include_str!("page.css");
@@ -14,6 +14,7 @@ const STYLE: &str = include_str!("page.css");
 pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
     let title = format!("tickwheel {}", report.kind);
     let many = report.phases.len() > 1;
+    let settings = report.settings.iter().map(|one| (&one.name, one.shown.clone()));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -49,7 +50,10 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
                     }
                 }
                 @for one in &report.phases { (phase(one, many)) }
-                div.pair { @for facts in facts(report, circumstances) { (grid(&facts)) } }
+                div.pair {
+                    (grid(&Grid::pairs("Settings", settings)))
+                    (grid(&Grid::pairs("Made with", circumstances.facts())))
+                }
             }
         }
     };
@@ -104,25 +108,6 @@ fn chart(title: &str, about: &str, drawing: Option<Markup>) -> Markup {
             }
         }
     }
-}
-
-fn facts(report: &Report, circumstances: &Circumstances) -> [Grid; 2] {
-    let machine = &circumstances.machine;
-    let made = [
-        ("command", circumstances.command.clone()),
-        ("started", timestamp(circumstances.started)),
-        ("version", VERSION.to_owned()),
-        ("commit", COMMIT.to_owned()),
-        ("compiler", COMPILER.to_owned()),
-        ("profile", PROFILE.to_owned()),
-        ("platform", machine.platform.clone()),
-        ("kernel", or_na(machine.kernel.clone(), |kernel| kernel)),
-        ("processor", or_na(machine.cpu.clone(), |cpu| cpu)),
-        ("cores", machine.cores.to_string()),
-        ("memory", or_na(machine.memory_bytes, bytes)),
-    ];
-    let settings = report.settings.iter().map(|one| (&one.name, one.shown.clone()));
-    [Grid::pairs("Settings", settings), Grid::pairs("Made with", made)]
 }
 
 fn grid(grid: &Grid) -> Markup {

@@ -117,7 +117,7 @@ fn max_left(producers: usize, max_pending: Option<usize>) -> usize {
 impl Part<'_> {
     fn run<L: Load, G: Grip<L::Payload>>(&self, interrupt: &Interrupt) -> Result<PartEnd, Failure> {
         let Self { engine, load, .. } = *self;
-        let mut meter = Meter::start(self.duration);
+        let mut meter = Meter::new(self.duration);
         let slots = load.in_flight.saturating_add(self.max_left).saturating_add(SPARE_SLOTS);
         let clock = LedgerClock::Real(Instant::now());
         let (ledger, writers) = Ledger::open(clock, load.producers, slots, engine.shards)?;
@@ -131,6 +131,7 @@ impl Part<'_> {
         let producers = producers.collect::<Result<Vec<_>, _>>()?;
         let mut progress = Progress::new(millis(self.duration), self.quiet);
         let halt = Interrupt::default();
+        meter.begin();
 
         let (unfired, ends, interrupted) = thread::scope(|scope| {
             let mut threads = Vec::new();

@@ -43,22 +43,20 @@ pub(super) struct Totals {
     pub(super) closed: u64,
     /// Of those, closes that could not be judged because this program was late itself.
     pub(super) excused: u64,
+    pub(super) messages: u64,
     /// Bytes sent.
     pub(super) sent: u64,
     /// Bytes of echo received.
     pub(super) echoed: u64,
     /// Of the closes in time, in nanoseconds.
     pub(super) lateness: Histogram<u64>,
-    /// From the begin of a write to the last byte of its echo, in nanoseconds.
-    pub(super) round_trip: Histogram<u64>,
     pub(super) findings: Findings,
 }
 
 impl Default for Totals {
     fn default() -> Self {
-        let (lateness, round_trip) = (histogram(), histogram());
-        let (opened, closed, excused, sent, echoed, findings) = Default::default();
-        Self { opened, closed, excused, sent, echoed, lateness, round_trip, findings }
+        let (opened, closed, excused, messages, sent, echoed, findings) = Default::default();
+        Self { opened, closed, excused, messages, sent, echoed, lateness: histogram(), findings }
     }
 }
 
@@ -240,9 +238,6 @@ impl<'a> Clients<'a> {
                 activity: Activity::connect(begun, idle),
                 talks_until: talk,
                 talking: true,
-                sent: 0,
-                echoed: 0,
-                waiting: VecDeque::new(),
             });
             let first = begun + between(PAUSE, idle, &mut self.rng);
             self.agenda.push(Reverse((first, slot, *life)));
@@ -309,10 +304,6 @@ struct Connection {
     talks_until: Option<Instant>,
     /// A message is on the agenda.
     talking: bool,
-    sent: u64,
-    echoed: u64,
-    /// Messages under way: where each ends in the stream of bytes, and when its write began.
-    waiting: VecDeque<(u64, Instant)>,
 }
 
 impl Connection {
@@ -322,9 +313,8 @@ impl Connection {
         match self.stream.write(message) {
             Ok(written) => {
                 self.activity.wrote(begun, Instant::now());
-                self.sent += written as u64;
+                totals.messages += 1;
                 totals.sent += written as u64;
-                self.waiting.push_back((self.sent, begun));
                 Ok(())
             }
             Err(error) if is_open(&error) => Ok(()),
@@ -335,18 +325,11 @@ impl Connection {
     /// Reads all there is; an error if the connection has ended.
     fn receive(&mut self, scratch: &mut [u8], totals: &mut Totals) -> io::Result<()> {
         loop {
-            let read = match self.stream.read(scratch) {
+            match self.stream.read(scratch) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => read as u64,
+                Ok(read) => totals.echoed += read as u64,
                 Err(error) if is_open(&error) => return Ok(()),
                 Err(error) => return Err(error),
-            };
-            let now = Instant::now();
-            self.echoed += read;
-            totals.echoed += read;
-            while self.waiting.front().is_some_and(|(end, _)| *end <= self.echoed) {
-                let begun = self.waiting.pop_front().map_or(now, |(_, begun)| begun);
-                totals.round_trip.saturating_record(nanos(now.saturating_duration_since(begun)));
             }
         }
     }

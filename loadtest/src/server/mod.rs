@@ -32,12 +32,13 @@ pub(crate) fn run(
 ) -> Result<Report, Failure> {
     fit(options)?;
     let length = options.duration + options.idle_timeout;
-    let mut meter = Meter::start(length);
+    let mut meter = Meter::new(length);
     let mut progress = Progress::new(millis(length), quiet);
     let failed = |error| Failure::System(format!("the server or a client has failed: {error}"));
     let told = options.tell_server.unwrap_or(options.idle_timeout);
     let server = Server::start(told, options.loops).map_err(failed)?;
     let mut clients = Clients::new(&server, options).map_err(failed)?;
+    meter.begin();
     let interrupted = clients.run(&mut meter, interrupt, &mut progress).map_err(failed)?;
     let mut totals = std::mem::take(&mut clients.totals);
     drop(clients);
@@ -116,7 +117,7 @@ fn phase(verdict: Verdict, totals: Totals, meter: &Meter) -> Phase {
         Figure::new("held_most", "connections held open", Unit::Count, most).tile(),
         figure("closed", "closed as idle", Unit::Count, totals.closed).tile(),
         figure("excused", "not judged, after a delay of this program", Unit::Count, totals.excused),
-        figure("messages", "messages answered", Unit::Count, totals.round_trip.len()),
+        figure("messages", "messages", Unit::Count, totals.messages),
         figure("echoed", "echo", Unit::Bytes, totals.echoed),
     ];
     figures.extend(meter.figures());
@@ -135,14 +136,6 @@ fn phase(verdict: Verdict, totals: Totals, meter: &Meter) -> Phase {
         chart: "Close lateness by percentile",
         about: "From the client's last act plus the idle timeout to the close that it sees.",
     };
-    let round_trip = Distribution {
-        key: "round_trip",
-        label: "echo round trip",
-        histogram: totals.round_trip,
-        tile: Some(0),
-        chart: "Echo round trip by percentile",
-        about: "From the begin of a write to the last byte of its echo.",
-    };
     Phase {
         name: "server",
         settings: Vec::new(),
@@ -151,7 +144,7 @@ fn phase(verdict: Verdict, totals: Totals, meter: &Meter) -> Phase {
         figures,
         timelines: vec![open, meter.memory()],
         tables: Vec::new(),
-        distributions: vec![lateness, round_trip],
+        distributions: vec![lateness],
     }
 }
 

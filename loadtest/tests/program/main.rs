@@ -4,7 +4,7 @@ mod runs;
 mod server;
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// The program in `folder`.
@@ -14,14 +14,9 @@ fn program(folder: &TempDir) -> Command {
     command
 }
 
-/// Runs the program in `folder` and waits for it.
-fn loadtest(folder: &TempDir, arguments: &[&str]) -> Output {
-    program(folder).args(arguments).output().expect("the program starts")
-}
-
 /// Runs the program, which has to end with `code`; what it said on both channels.
 fn ends(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
-    said(loadtest(folder, arguments), arguments, code)
+    said(program(folder).args(arguments), code)
 }
 
 /// The same under a limit of the shell, such as `-n 140`.
@@ -29,22 +24,18 @@ fn ends(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
 fn ends_under(folder: &TempDir, limit: &str, arguments: &[&str], code: i32) -> (String, String) {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).current_dir(folder);
-    let output = shell.arg(env!("CARGO_BIN_EXE_loadtest")).args(arguments).output();
-    said(output.expect("the shell starts"), arguments, code)
+    said(shell.arg(env!("CARGO_BIN_EXE_loadtest")).args(arguments), code)
 }
 
-fn said(output: Output, arguments: &[&str], code: i32) -> (String, String) {
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}\n{err}");
+fn said(command: &mut Command, code: i32) -> (String, String) {
+    let output = command.output().expect("the program starts");
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {out}\n{err}");
     (out, err)
 }
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn json(folder: &TempDir, name: &str) -> Value {
@@ -89,7 +80,7 @@ fn interrupted(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, Value) {
     assert!(sent.expect("kill runs").success());
     told.read_to_string(&mut err).expect("the rest");
     let output = child.wait_with_output().expect("the program ends");
-    let out = text(&output.stdout);
+    let out = String::from_utf8(output.stdout).unwrap();
     assert!(out.contains("ended early by request"), "{out}{err}");
     let json = json(folder, "out.json");
     assert_eq!(json["interrupted"], true);

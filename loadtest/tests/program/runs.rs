@@ -1,8 +1,9 @@
-//! Runs of the load program itself: every kind of load, replays, comparisons, what is refused.
+//! Runs of the load program itself: every kind of load, replays, what is refused.
 
-use super::{assert_ok, assert_page, ends, ends_under, folder, json, loadtest, text};
+use super::{assert_ok, assert_page, ends, ends_under, folder, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// The recorded workload that ships with the program.
 fn recording() -> PathBuf {
@@ -14,11 +15,28 @@ fn number(json: &Value, name: &str) -> u64 {
     super::number(&json["counts"], name)
 }
 
-/// Verdict ok, nothing wrong, and the sum of all ends is right.
+/// Runs that end with the verdict ok, nothing wrong, and a sum of all ends that is right; the results of the last.
+fn sound(folder: &TempDir, always: &[&str], runs: &[&[&str]]) -> Value {
+    let mut last = Value::Null;
+    for run in runs {
+        ends(folder, &[always, &["--json", "out.json", "--no-report"], run].concat(), 0);
+        last = json(folder, "out.json");
+        assert_sound(&last);
+    }
+    last
+}
+
 fn assert_sound(json: &Value) {
     assert_ok(json, &["early", "twice", "lost", "mismatches"]);
     let ended = number(json, "fired") + number(json, "cancelled") + number(json, "returned");
     assert_eq!(number(json, "accepted"), ended, "{json:#}");
+}
+
+/// Nothing was run, and no file but these is there.
+fn assert_refused(folder: &TempDir, (out, err): (String, String), hints: &[&str], files: usize) {
+    assert!(out.is_empty(), "nothing was run: {out}");
+    assert!(hints.iter().all(|hint| err.contains(hint)), "{hints:?}: {err}");
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), files, "{hints:?}");
 }
 
 #[test]
@@ -34,14 +52,12 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
     let json = json(&folder, "out.json");
     assert_sound(&json);
     assert!(number(&json, "fired") > 0 && number(&json, "cancelled") > 0, "{json:#}");
-    assert_eq!(json["settings"]["tick"], "1ms");
-    assert_eq!(json["settings"]["cancel_share"], 0.9);
-    assert!(json["command"].as_str().unwrap().starts_with("loadtest --duration 1s"));
-    for name in ["started", "ended"] {
-        assert!(json[name].as_str().unwrap().ends_with('Z'), "{name}: {}", json[name]);
-    }
-    for name in ["version", "commit", "compiler", "profile"] {
-        assert!(!json["build"][name].as_str().unwrap().is_empty(), "{name}");
+    let settings = &json["settings"];
+    assert!(settings["tick"] == "1ms" && settings["cancel_share"] == 0.9, "{settings}");
+    let made = &json["made_with"];
+    assert!(made["command"].as_str().unwrap().starts_with("loadtest --duration 1s"), "{made}");
+    for name in ["started", "version", "commit", "compiler", "profile"] {
+        assert!(!made[name].to_string().is_empty(), "{name}: {made}");
     }
     for (phase, rate) in [(0, "50 k/s"), (1, "as high as possible")] {
         let phase = &json["phases"][phase];
@@ -69,81 +85,46 @@ fn every_kind_of_load_holds_the_verdict() {
         &["--delay", "uniform:0ms..2ms", "--cancel-share", "0.3", "--in-flight", "10"],
         &["--shards", "3", "--producers", "4", "--cancel-share", "1", "--delay", "fixed:1h"],
     ];
-    let folder = folder();
-    for run in runs {
-        let always = ["--duration", "300ms", "--json", "out.json", "--no-report", "--quiet"];
-        ends(&folder, &[&always[..], run].concat(), 0);
-        assert_sound(&json(&folder, "out.json"));
-    }
+    sound(&folder(), &["--duration", "300ms", "--quiet"], &runs);
 }
 
 #[test]
 fn the_shipped_recording_replays_fast_and_exactly() {
-    let folder = folder();
-    let file = recording();
-    let file = file.to_str().unwrap();
-    for extra in [&[][..], &["--linger", "70s"], &["--wheel", "hashed:8", "--tick", "100us"]] {
-        let always = ["replay", file, "--fast", "--json", "out.json", "--no-report"];
-        ends(&folder, &[&always[..], extra].concat(), 0);
-        let json = json(&folder, "out.json");
-        assert_sound(&json);
-        assert!(number(&json, "fired") > 0 && number(&json, "rescheduled") > 0, "{json:#}");
-        if extra.contains(&"--linger") {
-            assert_eq!(number(&json, "returned"), 0, "all delays are shorter than the linger");
-        }
-    }
+    let (folder, file) = (folder(), recording());
+    let always = ["replay", file.to_str().unwrap(), "--fast"];
+    let few: [&str; 2] = ["--max-pending", "100"];
+    sound(&folder, &always, &[&["--wheel", "hashed:8", "--tick", "100us"], &few]);
+    let json = sound(&folder, &always, &[&["--linger", "70s"]]);
+    assert!(number(&json, "fired") > 0 && number(&json, "rescheduled") > 0, "{json:#}");
+    assert_eq!(number(&json, "returned"), 0, "all delays are shorter than the linger");
 }
 
 #[test]
-fn a_recording_can_be_replayed_in_real_time() {
+fn a_recording_can_be_replayed() {
     let folder = folder();
-    let record = ["--record", "new.csv", "--duration", "300ms", "--no-report"];
-    let (_, err) = ends(&folder, &record, 2);
-    assert!(err.contains("give it one --rate"), "{}", err);
-    let (out, _) =
-        ends(&folder, &[&record[..], &["--rate", "1k", "--reschedule-share", "0.05"]].concat(), 0);
-    assert!(out.contains("recorded"));
-    for fast in [&[][..], &["--fast"]] {
-        let replay = ["replay", "new.csv", "--json", "out.json", "--no-report", "--quiet"];
-        ends(&folder, &[&replay[..], fast].concat(), 0);
-        assert_sound(&json(&folder, "out.json"));
-    }
+    let record = ["--record", "new.csv", "--duration", "300ms"];
+    assert_refused(&folder, ends(&folder, &record, 2), &["give it one --rate"], 0);
+    sound(&folder, &record, &[&["--rate", "1k", "--reschedule-share", "0.05"]]);
+    sound(&folder, &["replay", "new.csv", "--quiet"], &[&[], &["--fast"]]);
 }
 
 #[test]
 fn a_bad_workload_is_refused_line_by_line() {
     let folder = folder();
-    let bad =
-        "time_us,op,id,delay_us\n0,schedule,1,5\nsoon,schedule,2,5\n7,cancel,9,\n3,cancel,1,\n";
-    std::fs::write(folder.path().join("bad.csv"), bad).unwrap();
-    let (out, err) = ends(&folder, &["replay", "bad.csv"], 2);
-    assert!(err.contains("line 3: time_us must be a whole number"), "{err}");
-    assert!(err.contains("line 4: id 9 was not scheduled"), "{err}");
-    assert!(!err.contains("line 2") && !err.contains("line 5"), "{err}");
-    assert!(out.is_empty(), "nothing was run");
-
-    let many = format!("time_us,op,id,delay_us\n{}", "x\n".repeat(50));
-    std::fs::write(folder.path().join("bad.csv"), many).unwrap();
-    let err = text(&loadtest(&folder, &["replay", "bad.csv", "--fast"]).stderr);
-    assert!(err.contains("and 30 more bad lines"), "{err}");
-}
-
-/// What never ends is refused before it has filled the memory.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_device_is_refused_as_a_workload() {
-    let replay = ["replay", "/dev/zero", "--no-report"];
-    let (_, err) = ends_under(&folder(), "-v 1000000", &replay, 2);
-    assert!(err.contains("a line has more than 65536 bytes"), "{err}");
-}
-
-#[test]
-fn an_empty_workload_is_an_error() {
-    let folder = folder();
-    std::fs::write(folder.path().join("empty.csv"), "time_us,op,id,delay_us\n# nothing\n").unwrap();
-    for way in [&["replay", "empty.csv"][..], &["replay", "empty.csv", "--fast"]] {
-        let (_, err) = ends(&folder, way, 2);
-        assert!(err.contains("no operation"), "{}", err);
+    let header = "time_us,op,id,delay_us\n";
+    let bad = format!("{header}0,schedule,1,5\nsoon,schedule,2,5\n7,cancel,9,\n3,cancel,1,\n");
+    let (third, fourth) = ("line 3: time_us must be a whole", "line 4: id 9 was not scheduled");
+    for (text, hints) in [
+        (bad, &[third, fourth][..]),
+        (format!("{header}{}", "x\n".repeat(50)), &["and 30 more bad lines"]),
+        (format!("{header}# nothing\n"), &["no operation"]),
+    ] {
+        std::fs::write(folder.path().join("bad.csv"), text).unwrap();
+        for way in [&["replay", "bad.csv"][..], &["replay", "bad.csv", "--fast"]] {
+            let (out, err) = ends(&folder, way, 2);
+            assert!(!err.contains("line 2:") || hints.len() == 1, "{err}");
+            assert_refused(&folder, (out, err), hints, 1);
+        }
     }
 }
 
@@ -152,87 +133,63 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
     let folder = folder();
     for (arguments, hint) in [
         (&["--wheel", "square"][..], "hierarchical, hashed or hashed:512"),
+        (&["--wheel", "hashed:0", "--duration", "1s"], "buckets is 0; choose 1 to 65536"),
+        (&["--tick", "1ns", "--duration", "1s"], "tick is 1ns; choose 1us to 1h"),
         (&["replay", "no-such-file.csv"], "no-such-file.csv"),
         (&["--no-such-option"], "--help"),
     ] {
-        let (_, err) = ends(&folder, arguments, 2);
-        assert!(err.contains(hint), "{arguments:?}: {err}");
+        assert_refused(&folder, ends(&folder, arguments, 2), &[hint], 0);
     }
 }
 
-/// The ledger has a slot for each timer in flight: 22 GiB here.
+/// The ledger has a slot for each timer in flight: 22 GiB here. A device that never ends is no workload.
 #[cfg(target_os = "linux")]
 #[test]
-fn timers_that_no_memory_has_room_for_are_refused_before_the_run() {
+fn what_no_memory_has_room_for_is_refused_before_the_run() {
     let folder = folder();
     let run = ["--in-flight", "1000000000", "--producers", "1"];
-    let (out, err) = ends_under(&folder, "-v 3000000", &run, 3);
-    assert!(err.contains("no memory") && err.contains("lower --in-flight"), "{err}");
-    assert!(out.is_empty(), "nothing was run");
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "no file is left");
+    let hints = ["no memory", "lower --in-flight"];
+    assert_refused(&folder, ends_under(&folder, "-v 3000000", &run, 3), &hints, 0);
+    let replay = ["replay", "/dev/zero", "--no-report"];
+    let hints = ["a line has more than 65536 bytes"];
+    assert_refused(&folder, ends_under(&folder, "-v 1000000", &replay, 2), &hints, 0);
 }
 
 #[test]
 fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let folder = folder();
-    for option in ["--report", "--json"] {
-        let (out, err) = ends(&folder, &["--duration", "1h", option, "no/such/place"], 3);
-        assert!(out.is_empty(), "nothing was run");
-        assert!(err.contains("cannot write no/such/place"));
+    for option in ["--report", "--json", "--record"] {
+        let run = ["--duration", "1h", "--rate", "1k", option, "no/such/place"];
+        assert_refused(&folder, ends(&folder, &run, 3), &["cannot write no/such/place"], 0);
     }
-    let record = ["--record", "no/such/place", "--rate", "1k", "--duration", "1h"];
-    assert_eq!(loadtest(&folder, &record).status.code(), Some(3));
-    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
-    assert!(left.is_empty(), "a run that does not begin leaves no files: {left:?}");
 }
 
 /// Two results in one file, or one in the file that is replayed or recorded: whatever comes last would be all there is.
-#[test]
-fn files_that_are_one_are_refused_before_the_run() {
-    let folder = folder();
-    let workload = std::fs::read(recording()).unwrap();
-    std::fs::write(folder.path().join("w.csv"), &workload).unwrap();
-    for (arguments, names) in [
-        (&["--report", "x", "--json", "./x"][..], ["--report x", "--json ./x"]),
-        (&["server", "--report", "x", "--json", "x"], ["--report x", "--json x"]),
-        (&["--record", "x", "--no-report", "--json", "x"], ["--json x", "FILE x"]),
-        (&["replay", "w.csv", "--no-report", "--json", "w.csv"], ["--json w.csv", "FILE w.csv"]),
-        (&["replay", "w.csv", "--fast", "--report", "w.csv"], ["--report w.csv", "FILE w.csv"]),
-    ] {
-        let (out, err) = ends(&folder, arguments, 2);
-        assert!(names.iter().all(|name| err.contains(name)), "{arguments:?}: {err}");
-        assert!(out.is_empty(), "nothing was run");
-    }
-    assert_eq!(std::fs::read(folder.path().join("w.csv")).unwrap(), workload);
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no other file is left");
-}
-
 /// A link to a file is that file, also where it is not there yet.
 #[cfg(unix)]
 #[test]
-fn links_to_one_file_are_refused() {
+fn files_that_are_one_are_refused_before_the_run() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("old"), "old").unwrap();
-    std::os::unix::fs::symlink("old", path("link")).unwrap();
+    let workload = std::fs::read(recording()).unwrap();
+    std::fs::write(path("w.csv"), &workload).unwrap();
+    std::os::unix::fs::symlink("w.csv", path("link")).unwrap();
     std::os::unix::fs::symlink("new", path("soft")).unwrap();
-    for [page, json] in [["old", "link"], ["soft", "new"], ["new", "soft"]] {
-        let (_, err) = ends(&folder, &["--report", page, "--json", json], 2);
-        assert!(err.contains(&format!("--report {page} and --json {json}")), "{err}");
+    for (arguments, names) in [
+        (&["--report", "x", "--json", "./x"][..], ["--report x", "--json ./x"]),
+        (&["--report", "soft", "--json", "new"], ["--report soft", "--json new"]),
+        (&["server", "--report", "new", "--json", "soft"], ["--report new", "--json soft"]),
+        (&["--record", "x", "--no-report", "--json", "x"], ["--json x", "FILE x"]),
+        (&["replay", "w.csv", "--no-report", "--json", "link"], ["--json link", "FILE w.csv"]),
+        (&["replay", "w.csv", "--fast", "--report", "w.csv"], ["--report w.csv", "FILE w.csv"]),
+    ] {
+        assert_refused(&folder, ends(&folder, arguments, 2), &names, 3);
     }
-    assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
-    assert!(!path("new").exists() && path("soft").is_symlink(), "the file is gone, the link stays");
+    assert_eq!(std::fs::read(path("w.csv")).unwrap(), workload);
     let run = ["--duration", "100ms", "--report", "/dev/null", "--json", "/dev/null"];
-    assert_eq!(loadtest(&folder, &run).status.code(), Some(0), "a device takes both");
-}
-
-#[test]
-fn results_replace_older_ones_and_may_go_to_a_device() {
-    let folder = folder();
-    std::fs::write(folder.path().join("out.json"), "x".repeat(1 << 20)).unwrap();
-    let run = ["--duration", "100ms", "--quiet", "--json", "out.json", "--report", "/dev/null"];
     ends(&folder, &run, 0);
-    assert_sound(&json(&folder, "out.json"));
+    std::fs::write(path("out.json"), "x".repeat(1 << 20)).unwrap();
+    sound(&folder, &["--duration", "100ms"], &[&["--quiet"]]);
 }
 
 #[cfg(unix)]
