@@ -6,17 +6,16 @@
 //! cargo run --example idle_server -- 127.0.0.1:7777   a server, until it is interrupted
 //! ```
 //!
-//! What a production server adds (backpressure, read budgets, several loops, heartbeats) is in
-//! `loadtest/src/host`.
+//! What a production server adds (backpressure, read budgets, heartbeats) is in `loadtest/src/server/host.rs`.
 
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Registry, Token};
+use mio::{Events, Interest, Poll, Token};
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
-use tickwheel::{EventLoopTimer, Key, Settings, Time};
+use tickwheel::{EventLoopTimer, Settings};
 
 /// A connection on which nothing arrived for this long is closed.
 const IDLE: Duration = Duration::from_secs(1);
@@ -24,45 +23,45 @@ const IDLE: Duration = Duration::from_secs(1);
 const LISTENER: Token = Token(0);
 const TIMER: Token = Token(1);
 
-struct Connection {
-    stream: TcpStream,
-    /// Names the timer that closes it.
-    idle: Key<Token>,
-}
-
-struct Server {
-    listener: TcpListener,
-    timer: EventLoopTimer<Token>,
-    connections: HashMap<Token, Connection>,
-    /// Tokens are never used twice, so no alarm meets the next connection.
-    next: usize,
-}
-
 fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
-    let mut poll = Poll::new()?;
-    let mut events = Events::with_capacity(256);
+    let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(256));
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-    let timer = Settings::new().build_with_mio(poll.registry(), TIMER)?;
-    let mut server = Server { listener, timer, connections: HashMap::new(), next: 2 };
+    let mut timer: EventLoopTimer<Token> =
+        Settings::new().build_with_mio(poll.registry(), TIMER)?;
+    // Streams, and the keys of the timers that close them.
+    let mut connections = HashMap::new();
+    // Tokens are never used twice, so no timer meets the next connection.
+    let mut tokens = (2..).map(Token);
     loop {
-        let timeout = server.timer.poll_timeout(server.timer.now());
-        match poll.poll(&mut events, timeout) {
+        match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
             // A signal, such as Ctrl-Z and `fg`: an empty round.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             polled => polled?,
         }
         // Sockets first: bytes that have arrived beat a timeout of the same round.
-        for event in &events {
-            match event.token() {
-                LISTENER => server.accept(poll.registry())?,
-                TIMER => {}
-                token => server.echo(token),
+        for token in events.iter().map(|event| event.token()) {
+            if token == LISTENER {
+                // An error: there is no other client, or no descriptor for it, or it has gone again.
+                while let Ok((mut stream, _)) = listener.accept() {
+                    let token = tokens.next().ok_or("there are no more tokens")?;
+                    poll.registry().register(&mut stream, token, Interest::READABLE)?;
+                    let idle = timer.schedule(timer.now(), IDLE, token)?;
+                    connections.insert(token, (stream, idle));
+                }
+            }
+            // The listener and the timer are none, and this one may have been closed since the event.
+            let Some((stream, idle)) = connections.get_mut(&token) else { continue };
+            if matches!(echo(stream), Ok(true)) {
+                timer.reschedule(timer.now(), *idle, IDLE);
+            } else {
+                // The client has hung up, is broken, or does not take its echo.
+                timer.cancel(*idle);
+                connections.remove(&token);
             }
         }
-        let now = server.timer.now();
-        let connections = &mut server.connections;
+        let now = timer.now();
         // If more is due than one call may fire, the next timeout is zero.
-        server.timer.poll(now, |expired| {
+        timer.poll(now, |expired| {
             println!("closing connection {} after {IDLE:?} of silence", expired.payload.0);
             // Dropping the stream closes it and takes it out of the poll.
             connections.remove(&expired.payload);
@@ -70,46 +69,8 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
     }
 }
 
-impl Server {
-    fn accept(&mut self, registry: &Registry) -> Result<(), Box<dyn Error>> {
-        loop {
-            let mut stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // The client has gone again, or there is no descriptor left for it.
-                Err(error) => {
-                    eprintln!("a connection is lost: {error}");
-                    return Ok(());
-                }
-            };
-            let token = Token(self.next);
-            self.next += 1;
-            registry.register(&mut stream, token, Interest::READABLE)?;
-            let idle = self.timer.schedule(self.timer.now(), IDLE, token)?;
-            self.connections.insert(token, Connection { stream, idle });
-        }
-    }
-
-    /// Echoes what has arrived, and gives the connection another [`IDLE`] of time.
-    fn echo(&mut self, token: Token) {
-        // It may have been closed since the event.
-        let Some(connection) = self.connections.get_mut(&token) else { return };
-        match echo_all(&mut connection.stream) {
-            Ok(true) => {
-                let now: Time = self.timer.now();
-                self.timer.reschedule(now, connection.idle, IDLE);
-            }
-            // The client has hung up, is broken, or does not take its echo.
-            Ok(false) | Err(_) => {
-                self.timer.cancel(connection.idle);
-                self.connections.remove(&token);
-            }
-        }
-    }
-}
-
 /// Echoes until there is no more to read; `false` at the end of the stream.
-fn echo_all(stream: &mut TcpStream) -> io::Result<bool> {
+fn echo(stream: &mut TcpStream) -> io::Result<bool> {
     let mut chunk = [0; 4096];
     loop {
         match stream.read(&mut chunk) {
@@ -126,7 +87,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     if let Some(address) = std::env::args().nth(1).and_then(|text| text.parse().ok()) {
         return serve(TcpListener::bind(address)?);
     }
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || serve(listener).map_err(|error| eprintln!("{error}")));
     // A client that talks for half a second and then falls silent.

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-use tickwheel::{BuildError, Builder, Expired, ScheduleError, Timer};
+use tickwheel::{BuildError, Builder, Expired, Timer};
 
 /// Tokens per window: what the limit is.
 const TOKENS: u32 = 10;
@@ -27,49 +27,34 @@ enum Event {
     Try { call: u32, tries: u32 },
 }
 
-#[derive(Debug)]
-enum Outcome {
-    Made { call: u32, tries: u32 },
-    GivenUp { call: u32 },
+/// The end of a call.
+enum End {
+    Made { tries: u32 },
+    GivenUp,
 }
 
-struct Limiter {
-    tokens: u32,
-    ended: Sender<Outcome>,
-}
-
-impl Limiter {
-    fn start(ended: Sender<Outcome>) -> Result<Timer<Event>, BuildError> {
-        Builder::new().shards(1).build_per_shard(|_shard| {
-            let mut limiter = Self { tokens: TOKENS, ended: ended.clone() };
-            move |timer: &Timer<Event>, expired: Expired<Event>| {
-                if let Err(error) = limiter.handle(timer, expired.payload) {
-                    eprintln!("{error}"); // the engine is stopped: `stop` has returned the other timers
+fn limiter(ended: &Sender<(u32, End)>) -> Result<Timer<Event>, BuildError> {
+    Builder::new().shards(1).build_per_shard(|_shard| {
+        let (ended, mut tokens) = (ended.clone(), TOKENS);
+        let end = move |call, end| ended.send((call, end)).expect("main listens until the end");
+        move |timer: &Timer<Event>, expired: Expired<Event>| {
+            let scheduled = match expired.payload {
+                Event::TokenBack => return tokens += 1,
+                Event::Try { call, tries } if tokens > 0 => {
+                    tokens -= 1;
+                    end(call, End::Made { tries });
+                    timer.schedule_key(WINDOW, Event::TokenBack)
                 }
-            }
-        })
-    }
-
-    fn handle(&mut self, timer: &Timer<Event>, event: Event) -> Result<(), ScheduleError<Event>> {
-        match event {
-            Event::TokenBack => self.tokens += 1,
-            Event::Try { call, tries } if self.tokens > 0 => {
-                // First the timer: without it the token would never come back.
-                timer.schedule_key(WINDOW, Event::TokenBack)?;
-                self.tokens -= 1;
-                self.end(Outcome::Made { call, tries });
-            }
-            Event::Try { call, tries: MOST_TRIES } => self.end(Outcome::GivenUp { call }),
-            Event::Try { call, tries } => {
-                timer.schedule_key(pause(call, tries), Event::Try { call, tries: tries + 1 })?;
+                Event::Try { call, tries: MOST_TRIES } => return end(call, End::GivenUp),
+                Event::Try { call, tries } => {
+                    timer.schedule_key(pause(call, tries), Event::Try { call, tries: tries + 1 })
+                }
+            };
+            if let Err(error) = scheduled {
+                eprintln!("{error}"); // the engine is stopped: `stop` has returned the other timers
             }
         }
-        Ok(())
-    }
-
-    fn end(&self, outcome: Outcome) {
-        self.ended.send(outcome).expect("main listens until the end");
-    }
+    })
 }
 
 /// Between half of the doubled pause and all of it, so that those who were refused together do not come together.
@@ -81,24 +66,19 @@ fn pause(call: u32, tries: u32) -> Duration {
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let (ended, outcomes) = channel();
-    let timer = Limiter::start(ended)?;
+    let timer = limiter(&ended)?;
     let calls = 50;
     for call in 0..calls {
         timer.schedule_key(Duration::ZERO, Event::Try { call, tries: 1 })?;
     }
     let mut seen = vec![false; calls as usize];
     let (mut at_once, mut later, mut given_up) = (0, 0, 0);
-    for outcome in outcomes.iter().take(calls as usize) {
-        let call = match outcome {
-            Outcome::Made { call, tries } => {
-                *if tries == 1 { &mut at_once } else { &mut later } += 1;
-                call
-            }
-            Outcome::GivenUp { call } => {
-                given_up += 1;
-                call
-            }
-        };
+    for (call, end) in outcomes.iter().take(calls as usize) {
+        match end {
+            End::Made { tries: 1 } => at_once += 1,
+            End::Made { .. } => later += 1,
+            End::GivenUp => given_up += 1,
+        }
         assert!(!std::mem::replace(&mut seen[call as usize], true), "call {call} ended twice");
     }
     println!("{at_once} calls at once, {later} later, {given_up} given up");

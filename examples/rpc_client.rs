@@ -1,107 +1,30 @@
-//! A request/response client over UDP in which each request has a deadline and a timer for its next
-//! attempt, with exponential backoff and jitter. Nearly all of these timers are cancelled by the response.
+//! A request/response client over UDP in which each request has a deadline and further attempts before it,
+//! with exponential backoff and jitter. Nearly all timers are cancelled by the response.
 //!
 //! ```text
 //! cargo run --example rpc_client
 //! ```
 //!
-//! A request is in `Client::requests` until its response comes or its deadline fires; whichever takes it out
-//! ends it, so it ends exactly once. A request may reach the server more than once, so it should be
-//! idempotent.
+//! A request has one timer: for its next attempt, or for its deadline where that comes first. It is in
+//! `requests` until its response comes or its deadline has passed; whichever takes it out ends it, so it
+//! ends exactly once. It may reach the server more than once, so it should be idempotent.
 
-use mio::net::UdpSocket;
-use mio::{Events, Interest, Poll, Token};
 use std::collections::{HashMap, HashSet};
-use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
-use std::time::Duration;
-use tickwheel::{EventLoopTimer, Expired, Key, Settings};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+use tickwheel::{Key, LocalTimer, Time};
 
-const DEADLINE: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(1);
 /// The pause after the first attempt; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the timers are for, by the number of the request.
-#[derive(Clone, Copy)]
-enum Alarm {
-    Deadline(u64),
-    Retry(u64),
-}
-
 struct Request {
-    text: String,
+    text: &'static str,
     attempts: u32,
-    deadline: Key<Alarm>,
-    /// `None` if the engine took no timer for the next attempt: the deadline ends the request.
-    retry: Option<Key<Alarm>>,
-}
-
-struct Client {
-    socket: UdpSocket,
-    timer: EventLoopTimer<Alarm>,
-    requests: HashMap<u64, Request>,
-    /// How the requests ended: the response, or `None` at the deadline.
-    ended: Vec<(String, u32, Option<String>)>,
-}
-
-impl Client {
-    fn call(&mut self, id: u64, text: &str) -> Result<(), Box<dyn Error>> {
-        let deadline = self.timer.schedule(self.timer.now(), DEADLINE, Alarm::Deadline(id))?;
-        let request = Request { text: text.to_owned(), attempts: 0, deadline, retry: None };
-        self.requests.insert(id, request);
-        self.attempt(id);
-        Ok(())
-    }
-
-    /// Sends the request and arms the timer of the next attempt.
-    fn attempt(&mut self, id: u64) {
-        let Some(request) = self.requests.get_mut(&id) else { return };
-        request.attempts += 1;
-        let pause = with_jitter(PAUSE * 2_u32.pow(request.attempts.min(8) - 1));
-        request.retry = self.timer.schedule(self.timer.now(), pause, Alarm::Retry(id)).ok();
-        // A datagram that cannot be sent now is like one that is lost on the way.
-        if let Err(error) = self.socket.send(format!("{id} {}", request.text).as_bytes()) {
-            println!("request {id}: {error}");
-        }
-    }
-
-    /// Takes all responses that have arrived.
-    fn receive(&mut self) -> io::Result<()> {
-        let mut datagram = [0; 1500];
-        loop {
-            match self.socket.recv(&mut datagram) {
-                Ok(length) => self.answered(&String::from_utf8_lossy(&datagram[..length])),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Nobody listens at the moment; the next attempt will see.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn answered(&mut self, response: &str) {
-        let Some((id, text)) = response.split_once(' ') else { return };
-        let Some(id) = id.parse().ok() else { return };
-        // A second response to the same request finds nothing.
-        let Some(request) = self.requests.remove(&id) else { return };
-        for key in [Some(request.deadline), request.retry].into_iter().flatten() {
-            self.timer.cancel(key);
-        }
-        self.ended.push((request.text, request.attempts, Some(text.to_owned())));
-    }
-
-    fn alarm(&mut self, alarm: Alarm) {
-        match alarm {
-            Alarm::Retry(id) => self.attempt(id),
-            Alarm::Deadline(id) => {
-                let Some(request) = self.requests.remove(&id) else { return };
-                request.retry.map(|key| self.timer.cancel(key));
-                self.ended.push((request.text, request.attempts, None));
-            }
-        }
-    }
+    deadline: Time,
+    timer: Key<usize>,
 }
 
 /// Half of the pause to all of it, so that clients that failed together do not come back together.
@@ -110,8 +33,27 @@ fn with_jitter(pause: Duration) -> Duration {
     pause / 2 + pause / 2 * random as u32 / 1024
 }
 
+/// Waits for a response, at most for `pause`; returns the number of its request, and its text.
+fn receive(socket: &UdpSocket, pause: Duration) -> io::Result<Option<(usize, String)>> {
+    socket.set_read_timeout(Some(pause.max(Duration::from_millis(1))))?;
+    let mut datagram = [0; 1500];
+    match socket.recv(&mut datagram) {
+        Ok(length) => {
+            let response = String::from_utf8_lossy(&datagram[..length]);
+            let parts = response.split_once(' ');
+            Ok(parts.and_then(|(id, text)| Some((id.parse().ok()?, text.to_owned()))))
+        }
+        // The time is over, or a signal has come, or nobody listens: the next attempt will see.
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(None),
+            ErrorKind::ConnectionRefused => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
 /// A server that loses the first datagram of each request and never answers "silence".
-fn serve(socket: &std::net::UdpSocket) -> io::Result<()> {
+fn serve(socket: &UdpSocket) -> io::Result<()> {
     let (mut datagram, mut seen) = ([0; 1500], HashSet::new());
     loop {
         let (length, client) = socket.recv_from(&mut datagram)?;
@@ -122,36 +64,49 @@ fn serve(socket: &std::net::UdpSocket) -> io::Result<()> {
     }
 }
 
-pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = std::net::UdpSocket::bind(anywhere)?;
-    let address = server.local_addr()?;
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect(server.local_addr()?)?;
     std::thread::spawn(move || serve(&server));
 
-    let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(16));
-    let mut socket = UdpSocket::bind(anywhere)?;
-    socket.connect(address)?;
-    poll.registry().register(&mut socket, Token(0), Interest::READABLE)?;
-    let timer = Settings::new().build_with_mio(poll.registry(), Token(1))?;
-    let mut client = Client { socket, timer, requests: HashMap::new(), ended: Vec::new() };
-    for (id, text) in (0..).zip(["one", "two", "three", "silence", "four"]) {
-        client.call(id, text)?;
+    let (mut timer, mut requests) =
+        (LocalTimer::new(Duration::from_millis(1))?, HashMap::<_, Request>::new());
+    let start = Time::from(Instant::now());
+    for (id, text) in ["one", "two", "three", "silence", "four"].into_iter().enumerate() {
+        let (attempts, deadline) = (0, start + LIMIT);
+        // The first attempt is due at once.
+        let timer = timer.schedule(start, start, id)?;
+        requests.insert(id, Request { text, attempts, deadline, timer });
     }
-    while !client.requests.is_empty() {
-        match poll.poll(&mut events, client.timer.poll_timeout(client.timer.now())) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            polled => polled?,
+    let mut ended = Vec::new();
+    // Each request has a timer.
+    while let Some(pause) = timer.poll_timeout(Instant::now().into()) {
+        // First: a response that has arrived beats a deadline of the same round. A second one finds no request.
+        if let Some((id, text)) = receive(&socket, pause)? {
+            if let Some(request) = requests.remove(&id) {
+                timer.cancel(request.timer);
+                ended.push((request, Some(text)));
+            }
         }
-        // Sockets first: a response that has arrived beats a deadline of the same round.
-        client.receive()?;
-        let (now, mut alarms) = (client.timer.now(), Vec::new());
-        client.timer.poll(now, |expired: Expired<Alarm>| alarms.push(expired.payload));
-        alarms.into_iter().for_each(|alarm| client.alarm(alarm));
+        let now = Time::from(Instant::now());
+        for id in timer.expired(now).map(|due| due.payload).collect::<Vec<_>>() {
+            let request = requests.get_mut(&id).expect("a response cancels the timer");
+            if now >= request.deadline {
+                ended.extend(requests.remove(&id).map(|request| (request, None)));
+                continue;
+            }
+            // A datagram that cannot be sent now is like one that is lost on the way.
+            drop(socket.send(format!("{id} {}", request.text).as_bytes()));
+            let pause = with_jitter(PAUSE * 2_u32.pow(request.attempts.min(8)));
+            request.attempts += 1;
+            request.timer = timer.schedule(now, request.deadline.min(now + pause), id)?;
+        }
     }
-    for (request, attempts, response) in &client.ended {
-        println!("{request}: {attempts} attempts, {}", response.as_deref().unwrap_or("no answer"));
-        assert_eq!(response.is_none(), request == "silence");
+    for (Request { text, attempts, .. }, response) in &ended {
+        println!("{text}: {attempts} attempts, {}", response.as_deref().unwrap_or("no answer"));
+        assert_eq!(response.is_none(), *text == "silence");
     }
-    assert_eq!((client.ended.len(), client.timer.pending()), (5, 0), "no timer is left behind");
+    assert_eq!((ended.len(), timer.pending()), (5, 0), "no timer is left behind");
     Ok(())
 }
