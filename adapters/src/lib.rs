@@ -30,6 +30,7 @@ mod idle;
 mod local;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod notify;
 #[cfg(feature = "quinn")]
 mod quinn;
 #[cfg(feature = "tower")]

@@ -7,21 +7,21 @@
 //! ```
 //!
 //! Everything is on one thread: arming is an entry in the thread's own wheel, and a wake is a push to the runtime's own
-//! queue. Only the waker of the task that drives this lies behind a lock, because remotes wake that task, too: it is
-//! taken for a few instructions, by that task when it waits, and by who ends its sleep.
+//! queue. Only the waker of the task that drives this is shared, because remotes wake that task, too.
 //!
 //! Nothing of the user's is called while the timer is borrowed: wakers are collected, and woken afterwards, and there
 //! are no periodic timers, which would be cloned in a turn ([`Wakeup`]).
 
+use crate::notify::Notify;
 use crate::quietly;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, RawWakerVTable, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
     BuildError, EventLoopTimer, Key, Polled, Remote, Settings, SleepError, Time, When,
@@ -85,7 +85,8 @@ struct Shared {
     fired: Cell<Vec<Waker>>,
     /// Until when the task that drives this sleeps; [`Time::ZERO`] if it does not.
     planned: Cell<Time>,
-    bell: Arc<Bell>,
+    /// Ends the sleep of the task that drives this.
+    wake: Arc<Notify>,
 }
 
 impl Shared {
@@ -95,61 +96,18 @@ impl Shared {
         if due.is_some_and(|due| due < self.planned.get()) {
             // Before the wake, which may run that task.
             self.planned.set(Time::ZERO);
-            quietly(|| self.bell.ring());
+            quietly(|| Arc::clone(&self.wake).wake());
         }
-    }
-}
-
-/// Ends the sleep of the task that drives a thread's timer.
-#[derive(Default)]
-struct Bell(Mutex<Ring>);
-
-#[derive(Default)]
-struct Ring {
-    is_rung: bool,
-    /// Of the task that waits.
-    waker: Option<Waker>,
-}
-
-impl Bell {
-    fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn ring(&self) {
-        let waker = {
-            let mut ring = self.lock();
-            ring.is_rung = true;
-            ring.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// Returns whether it has rung since the last poll; the next ring wakes the task that polls.
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // Cloned and dropped without the lock: both are the runtime's code.
-        let waker = cx.waker().clone();
-        let mut ring = self.lock();
-        if std::mem::take(&mut ring.is_rung) {
-            return Poll::Ready(());
-        }
-        let before = ring.waker.replace(waker);
-        drop(ring);
-        drop(before);
-        Poll::Pending
     }
 }
 
 /// The sleeps of one thread: an [`EventLoopTimer`] inside of a runtime of one thread, one for each such thread.
 ///
 /// For servers with one runtime per core, whose tasks stay where they are: tokio's `LocalSet`, a `LocalExecutor`,
-/// monoio, a runtime on `io_uring`. Arming a sleep and cancelling it send no message, and the task is woken by its own
-/// thread. They take no lock either, but that an arming which is earlier than all others wakes the task that drives
-/// this, whose waker lies behind a lock for a few instructions; so does a remote then. Neither this nor its sleeps can
-/// leave the thread; other threads wake by a [`remote`](Self::remote), for which the runtime's wakers must work on
-/// other threads (monoio's do with its feature `sync`).
+/// monoio, a runtime on `io_uring`. Arming a sleep and cancelling it take no lock and send no message, and the task is
+/// woken by its own thread. An arming which is earlier than all others wakes the task that drives this; so does a
+/// remote then. Neither this nor its sleeps can leave the thread; other threads wake by a [`remote`](Self::remote), for
+/// which the runtime's wakers must work on other threads (monoio's do with its feature `sync`).
 ///
 /// Somebody has to fire what is due: a task of the runtime with [`drive`](Self::drive), which needs one timer of the
 /// runtime for all sleeps together, or a loop of your own with [`fire`](Self::fire) and
@@ -191,15 +149,15 @@ impl LocalSleeps {
     ///
     /// If a setting is out of range.
     pub fn new(builder: Settings) -> Result<Self, BuildError> {
-        let bell: Arc<Bell> = Arc::default();
-        let rung = Arc::clone(&bell);
-        Ok(Self::with(builder.build_with_waker(move || rung.ring())?, bell))
+        let wake = Arc::<Notify>::default();
+        let waker = Waker::from(Arc::clone(&wake));
+        Ok(Self::with(builder.build_with_waker(move || waker.wake_by_ref())?, wake))
     }
 
-    fn with(timer: EventLoopTimer<Wakeup>, bell: Arc<Bell>) -> Self {
+    fn with(timer: EventLoopTimer<Wakeup>, wake: Arc<Notify>) -> Self {
         let remote = timer.remote();
         let (timer, planned) = (RefCell::new(timer), Cell::new(Time::ZERO));
-        Self { shared: Rc::new(Shared { timer, remote, fired: Cell::default(), planned, bell }) }
+        Self { shared: Rc::new(Shared { timer, remote, fired: Cell::default(), planned, wake }) }
     }
 
     /// Sleeps for a while, or until a point in time ([`When`]); see [`LocalSleep`].
@@ -288,35 +246,32 @@ impl LocalSleeps {
         let shared = &*self.shared;
         loop {
             shared.planned.set(Time::ZERO);
-            if self.fire().more {
-                let_others_run().await;
-                continue;
-            }
-            let now = self.now();
-            let timeout = shared.timer.borrow_mut().poll_timeout(now);
+            let more = self.fire().more;
+            let pause = if more { Some(Duration::ZERO) } else { self.poll_timeout() };
+            let until = pause.map_or(Time::MAX, |pause| self.now().saturating_add(pause));
             // Before the runtime's sleep is made: that is the user's function, which may arm one of these.
-            shared.planned.set(timeout.map_or(Time::MAX, |timeout| now.saturating_add(timeout)));
-            match timeout {
-                None => poll_fn(|cx| shared.bell.poll(cx)).await,
-                Some(Duration::ZERO) => let_others_run().await,
-                Some(timeout) => {
-                    let mut nap = pin!(sleep(timeout));
-                    poll_fn(|cx| match shared.bell.poll(cx) {
-                        Poll::Ready(()) => Poll::Ready(()),
-                        Poll::Pending => nap.as_mut().poll(cx).map(drop),
-                    })
-                    .await;
+            shared.planned.set(until);
+            let mut pause = pin!(async {
+                match pause {
+                    None => pending().await,
+                    Some(Duration::ZERO) => let_others_run().await,
+                    Some(pause) => _ = sleep(pause).await,
                 }
-            }
+            });
+            poll_fn(|cx| match shared.wake.poll(cx) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => pause.as_mut().poll(cx),
+            })
+            .await;
         }
     }
 }
 
 /// Comes back when the other tasks that are ready have had their turn.
 async fn let_others_run() {
-    let mut has_waited = false;
+    let mut is_first = true;
     poll_fn(|cx| {
-        if std::mem::replace(&mut has_waited, true) {
+        if !std::mem::take(&mut is_first) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
@@ -417,33 +372,30 @@ impl LocalSleep {
 
     /// As [`poll`](Future::poll), for a sleep that lies in something else.
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        let is_over = match self.stage {
-            Stage::Unarmed => {
-                self.deadline < Time::MAX && self.deadline <= self.shared.remote.now()
-            }
-            _ => self.is_elapsed(),
-        };
-        if is_over {
-            self.stage = Stage::Elapsed;
-            return Poll::Ready(Ok(()));
-        }
+        let shared = &*self.shared;
         match self.stage {
-            Stage::Armed(_, woken) if woken == parts(cx.waker()) => Poll::Pending,
-            _ => self.arm(cx.waker()),
+            Stage::Unarmed if self.deadline == Time::MAX || self.deadline > shared.remote.now() => {
+            }
+            Stage::Armed(key, woken) if shared.timer.borrow().is_pending(key) => {
+                if woken == parts(cx.waker()) {
+                    return Poll::Pending;
+                }
+            }
+            _ => {
+                self.stage = Stage::Elapsed;
+                return Poll::Ready(Ok(()));
+            }
         }
-    }
-
-    /// Arms the timer, in the place of one that wakes another task.
-    fn arm(&mut self, waker: &Waker) -> Poll<Result<(), SleepError>> {
         // The runtime's code, and before anything is done.
-        let (waker, woken) = (waker.clone(), parts(waker));
+        let waker = cx.waker().clone();
         self.disarm();
+        // In the place of one that wakes another task.
         let shared = &*self.shared;
         let now = shared.remote.now();
         let armed = shared.timer.borrow_mut().schedule(now, self.deadline, Wakeup(waker));
         match armed {
             Ok(key) => {
-                self.stage = Stage::Armed(key, woken);
+                self.stage = Stage::Armed(key, parts(cx.waker()));
                 shared.heed(key);
                 Poll::Pending
             }

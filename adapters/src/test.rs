@@ -20,12 +20,13 @@
 //! * A `Timer` of your own, and other threads (workers of a runtime, `spawn_blocking`), keep the machine's time. Nor
 //!   does virtual time wait for them, or for sockets, while a timer is pending.
 
+use crate::notify::Notify;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
@@ -124,7 +125,8 @@ struct TestClock {
     /// Pending timers when they were last counted.
     pending: usize,
     shard: DrivenShard<TimerTask>,
-    signal: Arc<Signal>,
+    /// Remembers that the future was woken, and wakes its task.
+    woken: Arc<Notify>,
     /// How often the executor goes round before time jumps.
     settle: usize,
     rounds: usize,
@@ -132,21 +134,6 @@ struct TestClock {
     outer: Option<Timer>,
     /// The engine belongs to the thread.
     here: PhantomData<*const ()>,
-}
-
-/// Remembers that the future was woken, and wakes its task.
-#[derive(Default)]
-struct Signal {
-    woken: AtomicBool,
-    task: Mutex<Option<Waker>>,
-}
-
-impl Wake for Signal {
-    fn wake(self: Arc<Self>) {
-        self.woken.store(true, Ordering::SeqCst);
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        task.into_iter().for_each(Waker::wake);
-    }
 }
 
 impl TestClock {
@@ -160,21 +147,20 @@ impl TestClock {
             waker.wake();
         });
         let outer = replace_shared(Some(timer.clone()));
-        let signal = Arc::<Signal>::default();
-        signal.woken.store(true, Ordering::SeqCst);
+        // The future is due for its first poll.
+        let woken = Arc::<Notify>::default();
+        woken.is_set.store(true, Ordering::SeqCst);
         let (pending, rounds, here) = (0, settle, PhantomData);
-        Self { clock, timer, pending, shard, signal, settle, rounds, outer, here }
+        Self { clock, timer, pending, shard, woken, settle, rounds, outer, here }
     }
 
     fn poll<F: Future>(&mut self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let task = Some(cx.waker().clone());
-        *self.signal.task.lock().unwrap_or_else(PoisonError::into_inner) = task;
-        if self.signal.woken.swap(false, Ordering::SeqCst) {
-            let waker = Waker::from(Arc::clone(&self.signal));
+        if self.woken.poll(cx).is_ready() {
+            let waker = Waker::from(Arc::clone(&self.woken));
             let polled = future.poll(&mut Context::from_waker(&waker));
             self.rounds = self.settle;
             // Woken meanwhile: so is the task.
-            if polled.is_ready() || self.signal.woken.load(Ordering::SeqCst) {
+            if polled.is_ready() || self.woken.is_set.load(Ordering::SeqCst) {
                 return polled;
             }
         }

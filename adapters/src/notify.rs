@@ -1,0 +1,30 @@
+//! A wake that is remembered until its task asks for it.
+
+use atomic_waker::AtomicWaker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Notify {
+    pub(crate) is_set: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Notify {
+    fn wake(self: Arc<Self>) {
+        // Before the task is woken, which then finds it.
+        self.is_set.store(true, Ordering::SeqCst);
+        self.task.wake();
+    }
+}
+
+impl Notify {
+    /// Returns whether it was woken since the last poll; the next wake wakes the task that polls.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // Before the check, so that a wake in between is either seen or wakes.
+        self.task.register(cx.waker());
+        if self.is_set.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
