@@ -1,10 +1,8 @@
 //! Whose timers are used.
 
-#[cfg(any(feature = "hyper", feature = "tower"))]
-use std::time::Duration;
 #[cfg(feature = "tower")]
 use tickwheel::Timeout;
-use tickwheel::{Sleep, SleepError, Timer};
+use tickwheel::{Sleep, SleepError, Timer, When};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -16,30 +14,24 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// Not armed before it is polled.
-    #[cfg(any(feature = "hyper", feature = "tower"))]
-    pub(crate) fn sleep(&self, delay: Duration) -> Sleep<SleepError> {
+    /// Returns a sleep, which is not armed before it is polled.
+    pub(crate) fn sleep(&self, when: impl Into<When>) -> Sleep<SleepError> {
         match self {
-            Self::Shared => tickwheel::sleep(delay).into(),
-            Self::Own(timer) => timer.sleep(delay),
+            Self::Shared => tickwheel::sleep(when).into(),
+            Self::Own(timer) => timer.sleep(when),
         }
     }
 
-    /// Gives a future so long.
+    /// Limits how long a future takes.
     #[cfg(feature = "tower")]
-    pub(crate) fn timeout<F: Future>(&self, limit: Duration, future: F) -> Timeout<F, SleepError> {
+    pub(crate) fn timeout<F: Future>(
+        &self,
+        limit: std::time::Duration,
+        future: F,
+    ) -> Timeout<F, SleepError> {
         match self {
             Self::Shared => tickwheel::timeout(limit, future).into(),
             Self::Own(timer) => timer.timeout(limit, future),
-        }
-    }
-
-    /// As [`sleep`](Self::sleep), until a point in time.
-    #[cfg(any(feature = "hyper", feature = "quinn"))]
-    pub(crate) fn sleep_until(&self, deadline: std::time::Instant) -> Sleep<SleepError> {
-        match self {
-            Self::Shared => tickwheel::sleep_until(deadline).into(),
-            Self::Own(timer) => timer.sleep(deadline),
         }
     }
 }

@@ -25,19 +25,18 @@ use tickwheel::{Sleep, SleepError, Timer};
 /// builder.timer(HyperTimer::new()).header_read_timeout(Duration::from_secs(10));
 /// ```
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct HyperTimer {
     engine: Engine,
 }
 
 impl HyperTimer {
     /// On the process's shared engine.
-    #[must_use]
     pub const fn new() -> Self {
         Self { engine: Engine::Shared }
     }
 
     /// On an engine of your own.
-    #[must_use]
     pub const fn on(timer: Timer) -> Self {
         Self { engine: Engine::Own(timer) }
     }
@@ -49,7 +48,7 @@ impl rt::Timer for HyperTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(HyperSleep(self.engine.sleep_until(deadline)))
+        Box::pin(HyperSleep(self.engine.sleep(deadline)))
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {

@@ -23,10 +23,10 @@ mod driving;
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 mod engine;
 mod ext;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "hyper")]
 mod hyper;
-#[cfg(feature = "http")]
-mod idle;
 mod local;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -37,8 +37,6 @@ mod quinn;
 mod retry;
 #[cfg(feature = "smol")]
 pub mod smol;
-#[cfg(feature = "http")]
-mod status;
 #[cfg(feature = "stream")]
 mod stream;
 #[cfg(feature = "test-util")]
@@ -53,13 +51,13 @@ pub use delay_queue::DelayQueue;
 pub use ext::FutureExt;
 #[cfg(feature = "stream")]
 pub use ext::{ChunksTimeout, StreamExt, Throttle, TimeoutStream};
+#[cfg(feature = "http")]
+pub use http::{
+    IdleBody, IdleBodyLayer, IdleError, IdleFuture, IdleRequestBodyLayer, StatusFuture,
+    StatusTimeoutLayer, WithIdleLimit, WithIdleRequests, WithStatusTimeout,
+};
 #[cfg(feature = "hyper")]
 pub use hyper::HyperTimer;
-#[cfg(feature = "http")]
-pub use idle::{
-    IdleBody, IdleBodyLayer, IdleError, IdleFuture, IdleRequestBodyLayer, WithIdleLimit,
-    WithIdleRequests,
-};
 pub use local::{LocalSleep, LocalSleeps, Wakeup};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsReporter;
@@ -67,12 +65,10 @@ pub use metrics::MetricsReporter;
 pub use quinn::QuinnRuntime;
 #[cfg(feature = "tower")]
 pub use retry::{Backoff, RetryFuture, RetryLayer, WithRetries};
-#[cfg(feature = "http")]
-pub use status::{StatusFuture, StatusTimeoutLayer, WithStatusTimeout};
 #[cfg(feature = "stream")]
 pub use stream::IntervalStream;
 #[cfg(feature = "tower")]
-pub use tower::{LimitedFuture, TimeoutError, TimeoutLayer, WithLimit};
+pub use tower::{Layered, LimitedFuture, TimeoutError, TimeoutLayer, WithLimit};
 
 /// Holds the README's example.
 #[cfg(doctest)]

@@ -31,6 +31,7 @@ use tickwheel::{Sleep, SleepError, Timer};
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use]
 pub struct QuinnRuntime<R> {
     inner: Arc<R>,
     engine: Engine,
@@ -38,13 +39,11 @@ pub struct QuinnRuntime<R> {
 
 impl<R: Runtime> QuinnRuntime<R> {
     /// With timers of the process's shared engine.
-    #[must_use]
     pub fn new(runtime: R) -> Self {
         Self { inner: Arc::new(runtime), engine: Engine::Shared }
     }
 
     /// With timers of an engine of your own.
-    #[must_use]
     pub fn on(timer: Timer, runtime: R) -> Self {
         Self { inner: Arc::new(runtime), engine: Engine::Own(timer) }
     }
@@ -52,7 +51,7 @@ impl<R: Runtime> QuinnRuntime<R> {
 
 impl<R: Runtime> Runtime for QuinnRuntime<R> {
     fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        let sleep = self.engine.sleep_until(deadline);
+        let sleep = self.engine.sleep(deadline);
         Box::pin(QuinnTimer { sleep, deadline, runtime: Arc::clone(&self.inner), instead: None })
     }
 

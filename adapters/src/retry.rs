@@ -1,5 +1,6 @@
 //! A tower layer that tries a request again, after a pause.
 
+use crate::Layered;
 use crate::engine::Engine;
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -32,22 +33,12 @@ impl Backoff {
         Self { first: at_least_shortest(first), most: at_least_shortest(most), retries }
     }
 
-    /// Returns the bound of the pause that follows `pauses` others.
-    fn bound(&self, pauses: u32) -> Duration {
-        let (first, most) = (self.first.as_nanos(), self.most.as_nanos());
-        if first > most.checked_shr(pauses).unwrap_or(0) {
-            return self.most;
-        }
-        // Fits, because it is not above `most`.
-        let bound = first << pauses;
-        let second = Duration::from_secs(1).as_nanos();
-        Duration::new((bound / second) as u64, (bound % second) as u32)
-    }
-
-    /// Returns the pause that follows `pauses` others.
-    fn pause(&self, pauses: u32, noise: u64) -> Duration {
-        let half = self.bound(pauses) / 2;
-        half + half.mul_f64((noise >> 11) as f64 / (1_u64 << 53) as f64)
+    /// Returns the next pause, if another try is allowed.
+    fn next(&mut self, noise: u64) -> Option<Duration> {
+        self.retries = self.retries.checked_sub(1)?;
+        let half = self.first.min(self.most) / 2;
+        self.first = self.first.saturating_mul(2);
+        Some(half + half.mul_f64((noise >> 11) as f64 / (1_u64 << 53) as f64))
     }
 }
 
@@ -95,16 +86,12 @@ impl<S, P: Clone> Layer<S> for RetryLayer<P> {
     type Service = WithRetries<S, P>;
 
     fn layer(&self, inner: S) -> WithRetries<S, P> {
-        WithRetries { inner, layer: self.clone() }
+        Layered { inner, layer: self.clone() }
     }
 }
 
 /// A service whose requests are tried again; see [`RetryLayer`].
-#[derive(Clone, Debug)]
-pub struct WithRetries<S, P> {
-    inner: S,
-    layer: RetryLayer<P>,
-}
+pub type WithRetries<S, P> = Layered<S, RetryLayer<P>>;
 
 impl<S, P, Request> Service<Request> for WithRetries<S, P>
 where
@@ -125,7 +112,7 @@ where
         let fresh = self.inner.clone();
         let mut service = std::mem::replace(&mut self.inner, fresh);
         let stage = Stage::Asked { answer: service.call(request.clone()) };
-        RetryFuture { service, layer: self.layer.clone(), request, pauses: 0, stage }
+        RetryFuture { service, layer: self.layer.clone(), request, stage }
     }
 }
 
@@ -137,9 +124,9 @@ pin_project! {
         S: Service<Request>,
     {
         service: S,
+        // Its backoff counts down.
         layer: RetryLayer<P>,
         request: Request,
-        pauses: u32,
         #[pin]
         stage: Stage<S::Future, Result<S::Response, S::Error>>,
     }
@@ -169,13 +156,14 @@ where
             let next = match this.stage.as_mut().project() {
                 StageNow::Asked { answer } => {
                     let answer = ready!(answer.poll(cx));
-                    let RetryLayer { backoff, again, engine } = &*this.layer;
-                    if *this.pauses >= backoff.retries || !again(&answer) {
+                    let RetryLayer { backoff, again, engine } = &mut *this.layer;
+                    if !again(&answer) {
                         return Poll::Ready(answer);
                     }
-                    let noise = RandomState::new().hash_one(*this.pauses);
-                    let sleep = engine.sleep(backoff.pause(*this.pauses, noise));
-                    *this.pauses += 1;
+                    let Some(pause) = backoff.next(RandomState::new().hash_one(())) else {
+                        return Poll::Ready(answer);
+                    };
+                    let sleep = engine.sleep(pause);
                     Stage::Pausing { sleep, answer: Some(answer) }
                 }
                 StageNow::Pausing { sleep, answer } => match ready!(sleep.poll_sleep(cx)) {
@@ -200,34 +188,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_double_up_to_the_most_and_pauses_lie_in_their_upper_half() {
+    fn pauses_lie_in_the_upper_half_of_bounds_that_double_up_to_the_most() {
         let ms = Duration::from_millis;
-        let backoff = Backoff::new(ms(10), ms(65), 9);
-        let bounds = [0, 1, 2, 3, 31, 32, u32::MAX].map(|pauses| backoff.bound(pauses));
-        assert_eq!(bounds, [ms(10), ms(20), ms(40), ms(65), ms(65), ms(65), ms(65)]);
-        assert_eq!(backoff.pause(1, 0), ms(10));
-        assert_eq!(backoff.pause(1, 1 << 63), ms(15));
-        let longest = backoff.pause(1, u64::MAX);
+        for (noise, expected) in [(0, [5, 10, 20, 32, 32]), (1 << 63, [7, 15, 30, 48, 48])] {
+            let mut backoff = Backoff::new(ms(10), ms(65), 5);
+            let pauses = [(); 5].map(|()| backoff.next(noise).unwrap().as_millis());
+            assert_eq!((pauses, backoff.next(noise)), (expected, None));
+        }
+        let longest = Backoff::new(ms(20), ms(65), 1).next(u64::MAX).unwrap();
         assert!(longest > ms(19) && longest <= ms(20));
-        let endless = Backoff::new(Duration::MAX, Duration::MAX, 1);
-        assert!(endless.pause(40, u64::MAX) <= Duration::MAX);
+        assert!(Backoff::new(Duration::MAX, Duration::MAX, 1).next(u64::MAX).is_some());
     }
 
     #[test]
     fn bounds_double_until_the_most_however_small_the_first_is() {
         let most = Duration::from_secs(100_000_000);
-        let backoff = Backoff::new(Duration::from_millis(1), most, 99);
-        for pauses in 0..36 {
-            assert_eq!(backoff.bound(pauses + 1), backoff.bound(pauses) * 2, "{pauses}");
+        let mut backoff = Backoff::new(Duration::from_millis(1), most, 99);
+        for pauses in 0..37 {
+            assert_eq!(backoff.next(0), Some(Duration::from_micros(500 << pauses)), "{pauses}");
         }
-        assert_eq!([backoff.bound(37), backoff.bound(200)], [most; 2]);
-        assert_eq!(backoff.bound(36), Duration::from_millis(1 << 36));
+        assert_eq!([backoff.next(0), backoff.next(0)], [Some(most / 2); 2]);
     }
 
     #[test]
     fn no_pause_is_too_short_to_yield() {
-        let backoff = Backoff::new(Duration::ZERO, Duration::from_nanos(1), 9);
-        assert_eq!(backoff.bound(0), SHORTEST);
-        assert_eq!(backoff.pause(3, 0), SHORTEST / 2);
+        let mut backoff = Backoff::new(Duration::ZERO, Duration::from_nanos(1), 9);
+        assert_eq!([backoff.next(0), backoff.next(0)], [Some(SHORTEST / 2); 2]);
     }
 }

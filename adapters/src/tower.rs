@@ -24,6 +24,7 @@ use tower_service::Service;
 /// # drop(limited);
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct TimeoutLayer {
     limit: Duration,
     engine: Engine,
@@ -31,13 +32,11 @@ pub struct TimeoutLayer {
 
 impl TimeoutLayer {
     /// By the process's shared engine.
-    #[must_use]
     pub const fn new(limit: Duration) -> Self {
         Self { limit, engine: Engine::Shared }
     }
 
     /// By an engine of your own.
-    #[must_use]
     pub const fn on(timer: Timer, limit: Duration) -> Self {
         Self { limit, engine: Engine::Own(timer) }
     }
@@ -47,16 +46,19 @@ impl<S> Layer<S> for TimeoutLayer {
     type Service = WithLimit<S>;
 
     fn layer(&self, inner: S) -> WithLimit<S> {
-        WithLimit { inner, layer: self.clone() }
+        Layered { inner, layer: self.clone() }
     }
 }
 
-/// A service with a limit for each request; see [`TimeoutLayer`].
+/// A service behind a layer of this crate.
 #[derive(Clone, Debug)]
-pub struct WithLimit<S> {
-    inner: S,
-    layer: TimeoutLayer,
+pub struct Layered<S, L> {
+    pub(crate) inner: S,
+    pub(crate) layer: L,
 }
+
+/// A service with a limit for each request; see [`TimeoutLayer`].
+pub type WithLimit<S> = Layered<S, TimeoutLayer>;
 
 impl<S, Request> Service<Request> for WithLimit<S>
 where

@@ -1,7 +1,8 @@
-//! Bodies that must not pause for too long.
+//! Limits for responses and bodies: late requests answered with a status, and bodies that must not pause for too long.
 
+use crate::Layered;
 use crate::engine::Engine;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::error::Error;
@@ -10,9 +11,102 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tickwheel::{Sleep, SleepError, Timer};
+use tickwheel::{Sleep, SleepError, Timeout, Timer};
 use tower_layer::Layer;
 use tower_service::Service;
+
+/// Answers a request that takes too long with a status and an empty body.
+///
+/// The service's error stays as it is, so axum needs no `HandleErrorLayer`. A [`TimeoutLayer`](crate::TimeoutLayer)
+/// returns an error instead. If the engine has no timer for a request, the answer is 503.
+///
+/// ```
+/// use axum::{Router, http::StatusCode, routing::get};
+/// use std::time::Duration;
+/// use tickwheel_util::StatusTimeoutLayer;
+///
+/// let limit = StatusTimeoutLayer::new(StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(5));
+/// let app: Router = Router::new().route("/", get(async || "in time")).layer(limit);
+/// # drop(app);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct StatusTimeoutLayer {
+    status: StatusCode,
+    limit: Duration,
+    engine: Engine,
+}
+
+impl StatusTimeoutLayer {
+    /// By the process's shared engine.
+    pub const fn new(status: StatusCode, limit: Duration) -> Self {
+        Self { status, limit, engine: Engine::Shared }
+    }
+
+    /// By an engine of your own.
+    pub const fn on(timer: Timer, status: StatusCode, limit: Duration) -> Self {
+        Self { status, limit, engine: Engine::Own(timer) }
+    }
+}
+
+impl<S> Layer<S> for StatusTimeoutLayer {
+    type Service = WithStatusTimeout<S>;
+
+    fn layer(&self, inner: S) -> WithStatusTimeout<S> {
+        Layered { inner, layer: self.clone() }
+    }
+}
+
+/// A service that answers late requests itself; see [`StatusTimeoutLayer`].
+pub type WithStatusTimeout<S> = Layered<S, StatusTimeoutLayer>;
+
+impl<S, Request, B: Default> Service<Request> for WithStatusTimeout<S>
+where
+    S: Service<Request, Response = Response<B>>,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = StatusFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let answer = self.layer.engine.timeout(self.layer.limit, self.inner.call(request));
+        StatusFuture { answer, status: self.layer.status }
+    }
+}
+
+pin_project! {
+    /// The answer to one request, in time or with the status of its layer.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless they are awaited or polled"]
+    pub struct StatusFuture<F> {
+        #[pin]
+        answer: Timeout<F, SleepError>,
+        status: StatusCode,
+    }
+}
+
+impl<F, B: Default, E> Future for StatusFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let status = match ready!(this.answer.poll(cx)) {
+            Ok(answer) => return Poll::Ready(answer),
+            Err(tickwheel::TimeoutError::Elapsed) => *this.status,
+            Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let mut late = Response::new(B::default());
+        *late.status_mut() = status;
+        Poll::Ready(Ok(late))
+    }
+}
 
 /// Lets the body of each response pause for so long at most: a frame that has been waited for longer is an error.
 ///
@@ -22,6 +116,7 @@ use tower_service::Service;
 /// A pause begins when a frame is asked for and is not there: who reads slowly is not cut off, and a body whose frames
 /// are there costs no timer.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct IdleBodyLayer {
     limit: Duration,
     engine: Engine,
@@ -29,13 +124,11 @@ pub struct IdleBodyLayer {
 
 impl IdleBodyLayer {
     /// By the process's shared engine.
-    #[must_use]
     pub const fn new(limit: Duration) -> Self {
         Self { limit, engine: Engine::Shared }
     }
 
     /// By an engine of your own.
-    #[must_use]
     pub const fn on(timer: Timer, limit: Duration) -> Self {
         Self { limit, engine: Engine::Own(timer) }
     }
@@ -51,16 +144,12 @@ impl<S> Layer<S> for IdleBodyLayer {
     type Service = WithIdleLimit<S>;
 
     fn layer(&self, inner: S) -> WithIdleLimit<S> {
-        WithIdleLimit { inner, layer: self.clone() }
+        Layered { inner, layer: self.clone() }
     }
 }
 
 /// A service whose responses must not pause; see [`IdleBodyLayer`].
-#[derive(Clone, Debug)]
-pub struct WithIdleLimit<S> {
-    inner: S,
-    layer: IdleBodyLayer,
-}
+pub type WithIdleLimit<S> = Layered<S, IdleBodyLayer>;
 
 impl<S, R, B> Service<R> for WithIdleLimit<S>
 where
@@ -94,17 +183,16 @@ where
 /// # drop(app);
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct IdleRequestBodyLayer(IdleBodyLayer);
 
 impl IdleRequestBodyLayer {
     /// By the process's shared engine.
-    #[must_use]
     pub const fn new(limit: Duration) -> Self {
         Self(IdleBodyLayer::new(limit))
     }
 
     /// By an engine of your own.
-    #[must_use]
     pub const fn on(timer: Timer, limit: Duration) -> Self {
         Self(IdleBodyLayer::on(timer, limit))
     }
@@ -114,16 +202,12 @@ impl<S> Layer<S> for IdleRequestBodyLayer {
     type Service = WithIdleRequests<S>;
 
     fn layer(&self, inner: S) -> WithIdleRequests<S> {
-        WithIdleRequests { inner, layer: self.0.clone() }
+        Layered { inner, layer: self.clone() }
     }
 }
 
 /// A service whose requests have bodies with a limit; see [`IdleRequestBodyLayer`].
-#[derive(Clone, Debug)]
-pub struct WithIdleRequests<S> {
-    inner: S,
-    layer: IdleBodyLayer,
-}
+pub type WithIdleRequests<S> = Layered<S, IdleRequestBodyLayer>;
 
 impl<S, B> Service<Request<B>> for WithIdleRequests<S>
 where
@@ -138,7 +222,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> S::Future {
-        self.inner.call(request.map(|body| self.layer.body(body)))
+        self.inner.call(request.map(|body| self.layer.0.body(body)))
     }
 }
 
