@@ -49,8 +49,6 @@ mod tower;
 
 pub use delay_queue::DelayQueue;
 pub use ext::FutureExt;
-#[cfg(feature = "stream")]
-pub use ext::{ChunksTimeout, StreamExt, Throttle, TimeoutStream};
 #[cfg(feature = "http")]
 pub use http::{
     IdleBody, IdleBodyLayer, IdleError, IdleFuture, IdleRequestBodyLayer, StatusFuture,
@@ -66,7 +64,7 @@ pub use quinn::QuinnRuntime;
 #[cfg(feature = "tower")]
 pub use retry::{Backoff, RetryFuture, RetryLayer, WithRetries};
 #[cfg(feature = "stream")]
-pub use stream::IntervalStream;
+pub use stream::{ChunksTimeout, IntervalStream, StreamExt, Throttle, TimeoutStream};
 #[cfg(feature = "tower")]
 pub use tower::{Layered, LimitedFuture, TimeoutError, TimeoutLayer, WithLimit};
 
