@@ -45,49 +45,34 @@ pub struct MetricsReporter {
 }
 
 /// A figure: its name, what it says, and where it comes from.
-type Figure<V> = (&'static str, &'static str, Unit, fn(&ShardStats) -> V);
+type Figure<V> = (&'static str, &'static str, fn(&ShardStats) -> V);
 
 const COUNTERS: &[Figure<u64>] = &[
-    ("tickwheel_timers_scheduled_total", "Timers accepted", Unit::Count, |s| s.scheduled),
-    ("tickwheel_timers_fired_total", "Timers fired", Unit::Count, |s| s.fired),
-    ("tickwheel_timers_cancelled_total", "Timers cancelled", Unit::Count, |s| s.cancelled),
-    ("tickwheel_timers_returned_total", "Timers returned by stop", Unit::Count, |s| s.returned),
-    ("tickwheel_timers_rescheduled_total", "Deadlines moved", Unit::Count, |s| s.rescheduled),
-    ("tickwheel_handler_panics_total", "Handlers and clones that panicked", Unit::Count, |s| {
-        s.panics
+    ("tickwheel_timers_scheduled_total", "Timers accepted", |s| s.scheduled),
+    ("tickwheel_timers_fired_total", "Timers fired", |s| s.fired),
+    ("tickwheel_timers_cancelled_total", "Timers cancelled", |s| s.cancelled),
+    ("tickwheel_timers_returned_total", "Timers returned by stop", |s| s.returned),
+    ("tickwheel_timers_rescheduled_total", "Deadlines moved", |s| s.rescheduled),
+    ("tickwheel_handler_panics_total", "Handlers and clones that panicked", |s| s.panics),
+    ("tickwheel_executor_refusals_total", "Expired timers that the executor gave back", |s| {
+        s.refused_by_executor
     }),
-    (
-        "tickwheel_executor_refusals_total",
-        "Expired timers that the executor gave back",
-        Unit::Count,
-        |s| s.refused_by_executor,
-    ),
-    ("tickwheel_turns_total", "Turns made", Unit::Count, |s| s.turns),
-    ("tickwheel_turns_cut_short_total", "Turns whose budget was used up", Unit::Count, |s| {
-        s.cut_short
-    }),
-    ("tickwheel_parks_total", "Times the worker went to sleep", Unit::Count, |s| s.parks),
-    ("tickwheel_wakes_total", "Sleeps that a producer ended early", Unit::Count, |s| s.wakes),
-    ("tickwheel_zombies_swept_total", "Dead entries that sweeps removed", Unit::Count, |s| s.swept),
-    ("tickwheel_zombies_dropped_total", "Dead entries that came due", Unit::Count, |s| s.dropped),
+    ("tickwheel_turns_total", "Turns made", |s| s.turns),
+    ("tickwheel_turns_cut_short_total", "Turns whose budget was used up", |s| s.cut_short),
+    ("tickwheel_parks_total", "Times the worker went to sleep", |s| s.parks),
+    ("tickwheel_wakes_total", "Sleeps that a producer ended early", |s| s.wakes),
+    ("tickwheel_zombies_swept_total", "Dead entries that sweeps removed", |s| s.swept),
+    ("tickwheel_zombies_dropped_total", "Dead entries that came due", |s| s.dropped),
 ];
 
 const GAUGES: &[Figure<f64>] = &[
-    ("tickwheel_timers_pending", "Timers pending", Unit::Count, |s| s.pending as f64),
-    ("tickwheel_inbox_messages", "Messages that the owner has not looked at", Unit::Count, |s| {
-        s.inbox as f64
-    }),
-    ("tickwheel_lag_seconds", "How late the oldest overdue timer is", Unit::Seconds, |s| {
-        s.lag.as_secs_f64()
-    }),
-    ("tickwheel_wheel_entries", "Entries in the wheel, dead ones included", Unit::Count, |s| {
-        s.entries as f64
-    }),
-    ("tickwheel_wheel_zombies", "Dead entries in the wheel", Unit::Count, |s| s.zombies as f64),
-    ("tickwheel_held_bytes", "Memory of nodes, magazines and wheel", Unit::Bytes, |s| {
-        s.held_bytes as f64
-    }),
-    ("tickwheel_worker_failed", "1 if the worker has ended by a panic", Unit::Count, |s| {
+    ("tickwheel_timers_pending", "Timers pending", |s| s.pending as f64),
+    ("tickwheel_inbox_messages", "Messages that the owner has not taken", |s| s.inbox as f64),
+    ("tickwheel_lag_seconds", "How late the oldest overdue timer is", |s| s.lag.as_secs_f64()),
+    ("tickwheel_wheel_entries", "Entries in the wheel, with dead ones", |s| s.entries as f64),
+    ("tickwheel_wheel_zombies", "Dead entries in the wheel", |s| s.zombies as f64),
+    ("tickwheel_held_bytes", "Memory of nodes, magazines, wheel", |s| s.held_bytes as f64),
+    ("tickwheel_worker_failed", "1 if the worker has ended by a panic", |s| {
         f64::from(u8::from(s.failure.is_some()))
     }),
 ];
@@ -98,11 +83,16 @@ const HANDLERS: (&str, &str) = ("tickwheel_handler_seconds", "How long handlers 
 impl MetricsReporter {
     /// Describes the figures to the recorder that is installed, so install it before.
     pub fn new(timer: impl Into<String>) -> Self {
-        for (name, text, unit, _) in COUNTERS {
-            metrics::describe_counter!(*name, *unit, *text);
+        for (name, text, _) in COUNTERS {
+            metrics::describe_counter!(*name, Unit::Count, *text);
         }
-        for (name, text, unit, _) in GAUGES {
-            metrics::describe_gauge!(*name, *unit, *text);
+        for (name, text, _) in GAUGES {
+            let unit = match name.rsplit('_').next() {
+                Some("seconds") => Unit::Seconds,
+                Some("bytes") => Unit::Bytes,
+                _ => Unit::Count,
+            };
+            metrics::describe_gauge!(*name, unit, *text);
         }
         for (name, text) in [LATENESS, HANDLERS] {
             metrics::describe_histogram!(name, Unit::Seconds, text);
@@ -141,10 +131,10 @@ impl MetricsReporter {
                 Label::new("timer", self.timer.clone()),
                 Label::new("shard", stats.shard.to_string()),
             ];
-            for (name, _, _, of) in COUNTERS {
+            for (name, _, of) in COUNTERS {
                 metrics::counter!(*name, labels.clone()).absolute(of(stats));
             }
-            for (name, _, _, of) in GAUGES {
+            for (name, _, of) in GAUGES {
                 metrics::gauge!(*name, labels.clone()).set(of(stats));
             }
             if self.last.len() <= stats.shard {
