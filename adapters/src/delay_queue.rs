@@ -7,7 +7,7 @@
 use crate::quietly;
 use std::fmt;
 use std::future::poll_fn;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Expired, Key, LocalTimer, Reschedule, ScheduleError, Sleep, SleepError, Time, Timer, Unfired,
@@ -109,10 +109,8 @@ impl<T> DelayQueue<T> {
         if let Some(timer) = crate::test::engine() {
             return Self::on(&timer);
         }
-        match tickwheel::global() {
-            Ok(timer) => Self::on(timer),
-            Err(error) => panic!("the shared engine cannot be built: {error}"),
-        }
+        let timer = tickwheel::global();
+        Self::on(timer.unwrap_or_else(|error| panic!("the shared engine cannot be built: {error}")))
     }
 
     /// As [`new`](Self::new), with room for so many items: inserting them allocates nothing but wheel.
@@ -141,10 +139,7 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn on(timer: &Timer) -> Self {
         // With the engine's own tick an item is rounded up once, not twice.
-        let items = match LocalTimer::new(timer.tick()) {
-            Ok(items) => items,
-            Err(error) => panic!("an engine has been built with this tick: {error}"),
-        };
+        let items = LocalTimer::new(timer.tick()).expect("an engine has been built with this tick");
         let sleep = timer.sleep(Time::MAX);
         Self { items, sleep, waiting: false, now: Time::ZERO, idle: None }
     }
@@ -158,10 +153,8 @@ impl<T> DelayQueue<T> {
     /// If the queue holds 2^32 - 1 items, or there is no memory for the item, which is dropped then;
     /// [`try_insert`](Self::try_insert) gives it back instead.
     pub fn insert(&mut self, value: T, when: impl Into<When>) -> Key<T> {
-        match self.try_insert(value, when) {
-            Ok(key) => key,
-            Err(error) => panic!("the queue takes no item: {}", error.kind()),
-        }
+        let key = self.try_insert(value, when);
+        key.unwrap_or_else(|error| panic!("the queue takes no item: {}", error.kind()))
     }
 
     /// As [`insert`](Self::insert), for queues that may find no room.
@@ -275,12 +268,12 @@ impl<T> DelayQueue<T> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Expired<T>, SleepError>>> {
         loop {
-            if let Some(expired) = self.take_due() {
-                return Poll::Ready(Some(Ok(expired)));
-            }
             if self.items.is_empty() {
                 self.wait_for_an_item(cx.waker());
                 return Poll::Ready(None);
+            }
+            if let Some(expired) = self.take_due() {
+                return Poll::Ready(Some(Ok(expired)));
             }
             let next = self.items.next_deadline().unwrap_or(Time::MAX);
             if !self.waiting || next != self.sleep.deadline() {
@@ -288,21 +281,16 @@ impl<T> DelayQueue<T> {
             }
             let ended = self.sleep.poll_sleep(cx);
             self.waiting = ended.is_pending();
-            match ended {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+            if let Err(error) = ready!(ended) {
+                return Poll::Ready(Some(Err(error)));
             }
         }
     }
 
     /// The first item that is due. The clock is read if none was due when it was read last.
     fn take_due(&mut self) -> Option<Expired<T>> {
-        if self.items.is_empty() {
-            return None;
-        }
-        if let Some(expired) = self.items.expired(self.now).next() {
-            return Some(expired);
+        if let due @ Some(_) = self.items.expired(self.now).next() {
+            return due;
         }
         self.read_clock();
         self.items.expired(self.now).next()
