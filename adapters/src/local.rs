@@ -247,10 +247,11 @@ impl LocalSleeps {
         loop {
             shared.planned.set(Time::ZERO);
             let more = self.fire().more;
-            let pause = if more { Some(Duration::ZERO) } else { self.poll_timeout() };
-            let until = pause.map_or(Time::MAX, |pause| self.now().saturating_add(pause));
+            let now = self.now();
+            let sleep_for = || shared.timer.borrow_mut().poll_timeout(now);
+            let pause = if more { Some(Duration::ZERO) } else { sleep_for() };
             // Before the runtime's sleep is made: that is the user's function, which may arm one of these.
-            shared.planned.set(until);
+            shared.planned.set(pause.map_or(Time::MAX, |pause| now.saturating_add(pause)));
             let mut pause = pin!(async {
                 match pause {
                     None => pending().await,
@@ -372,19 +373,18 @@ impl LocalSleep {
 
     /// As [`poll`](Future::poll), for a sleep that lies in something else.
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        let shared = &*self.shared;
-        match self.stage {
-            Stage::Unarmed if self.deadline == Time::MAX || self.deadline > shared.remote.now() => {
+        let is_over = match self.stage {
+            Stage::Unarmed => {
+                self.deadline < Time::MAX && self.deadline <= self.shared.remote.now()
             }
-            Stage::Armed(key, woken) if shared.timer.borrow().is_pending(key) => {
-                if woken == parts(cx.waker()) {
-                    return Poll::Pending;
-                }
-            }
-            _ => {
-                self.stage = Stage::Elapsed;
-                return Poll::Ready(Ok(()));
-            }
+            _ => self.is_elapsed(),
+        };
+        if is_over {
+            self.stage = Stage::Elapsed;
+            return Poll::Ready(Ok(()));
+        }
+        if matches!(self.stage, Stage::Armed(_, woken) if woken == parts(cx.waker())) {
+            return Poll::Pending;
         }
         // The runtime's code, and before anything is done.
         let waker = cx.waker().clone();

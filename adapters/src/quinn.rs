@@ -7,7 +7,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tickwheel::{Sleep, SleepError, Timer};
 
@@ -83,12 +83,8 @@ impl<R: Runtime> AsyncTimer for QuinnTimer<R> {
     }
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.instead.is_none() {
-            match self.sleep.poll_sleep(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => return Poll::Ready(()),
-                Poll::Ready(Err(_)) => {}
-            }
+        if self.instead.is_none() && ready!(self.sleep.poll_sleep(cx)).is_ok() {
+            return Poll::Ready(());
         }
         let Self { instead, runtime, deadline, .. } = &mut *self;
         instead.get_or_insert_with(|| runtime.new_timer(*deadline)).as_mut().poll(cx)

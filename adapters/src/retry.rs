@@ -157,22 +157,18 @@ where
                 StageNow::Asked { answer } => {
                     let answer = ready!(answer.poll(cx));
                     let RetryLayer { backoff, again, engine } = &mut *this.layer;
-                    if !again(&answer) {
-                        return Poll::Ready(answer);
-                    }
-                    let Some(pause) = backoff.next(RandomState::new().hash_one(())) else {
-                        return Poll::Ready(answer);
-                    };
+                    let noise = RandomState::new().hash_one(());
+                    let pause = if again(&answer) { backoff.next(noise) } else { None };
+                    let Some(pause) = pause else { return Poll::Ready(answer) };
                     let sleep = engine.sleep(pause);
                     Stage::Pausing { sleep, answer: Some(answer) }
                 }
-                StageNow::Pausing { sleep, answer } => match ready!(sleep.poll_sleep(cx)) {
-                    Ok(()) => Stage::Readying,
-                    Err(_) => match answer.take() {
-                        Some(answer) => return Poll::Ready(answer),
-                        None => Stage::Readying,
-                    },
-                },
+                StageNow::Pausing { sleep, answer } => {
+                    if ready!(sleep.poll_sleep(cx)).is_err() {
+                        return Poll::Ready(answer.take().expect("not polled after its end"));
+                    }
+                    Stage::Readying
+                }
                 StageNow::Readying => match ready!(this.service.poll_ready(cx)) {
                     Ok(()) => Stage::Asked { answer: this.service.call(this.request.clone()) },
                     Err(error) => return Poll::Ready(Err(error)),

@@ -32,7 +32,6 @@ pub use tickwheel::Timeout;
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tickwheel::Time;
 
 /// Errors, as in tokio.
 pub mod error {
@@ -159,10 +158,14 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
         let (due, now) = (self.sleep.deadline(), self.sleep.now());
-        let next = if now > due + MISSED {
-            self.behavior.next(due, now, self.period)
-        } else {
-            due + self.period
+        let next = match self.behavior {
+            MissedTickBehavior::Delay if now > due + MISSED => now + self.period,
+            MissedTickBehavior::Skip if now > due + MISSED => {
+                let over = (now - due).as_nanos() % self.period.as_nanos();
+                // At most what has passed since `due`, which has fewer nanoseconds than a `u64`.
+                now + (self.period - Duration::from_nanos(over as u64))
+            }
+            _ => due + self.period,
         };
         self.sleep.reset(next);
         Poll::Ready(due.to_instant().unwrap_or_else(Instant::now))
@@ -203,20 +206,5 @@ impl Interval {
     #[must_use]
     pub const fn period(&self) -> Duration {
         self.period
-    }
-}
-
-impl MissedTickBehavior {
-    /// When the tick after `due` is, which is handled at `now`.
-    fn next(self, due: Time, now: Time, period: Duration) -> Time {
-        match self {
-            Self::Burst => due + period,
-            Self::Delay => now + period,
-            Self::Skip => {
-                let over = (now - due).as_nanos() % period.as_nanos();
-                // At most what has passed since `due`, which has fewer nanoseconds than a `u64`.
-                now + (period - Duration::from_nanos(over as u64))
-            }
-        }
     }
 }

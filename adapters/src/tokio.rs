@@ -98,11 +98,8 @@ impl Alarm for TokioAlarm {
         let pause = pause.clamp(Duration::from_nanos(1), Duration::from_secs(1 << 30));
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
         let it_value = Timespec::try_from(pause).map_err(io::Error::other)?;
-        timerfd_settime(
-            &self.0,
-            TimerfdTimerFlags::empty(),
-            &Itimerspec { it_interval, it_value },
-        )?;
+        let (flags, spec) = (TimerfdTimerFlags::empty(), Itimerspec { it_interval, it_value });
+        timerfd_settime(&self.0, flags, &spec)?;
         Ok(())
     }
 
