@@ -16,6 +16,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     use std::time::Duration;
     use tickwheel::{EventLoopTimer, Settings};
 
+    /// The error of a wait whose time is over.
+    const ETIME: i32 = 62;
+
     let mut ring = match IoUring::new(8) {
         Ok(ring) => ring,
         Err(error) => {
@@ -75,10 +78,6 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(fired, ["from another thread", "from the loop"]);
     Ok(())
 }
-
-/// The error of a wait whose time is over.
-#[cfg(target_os = "linux")]
-const ETIME: i32 = 62;
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
