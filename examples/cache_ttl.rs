@@ -14,7 +14,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
-use tickwheel::{BuildError, Builder, Expired, Key, ScheduleErrorKind, Time, Timer};
+use tickwheel::{BuildError, Builder, Expired, Key, ScheduleError, Time, Timer};
 
 struct Entry<K, V> {
     value: V,
@@ -49,7 +49,7 @@ where
             let mut map = lock(&handlers);
             // While the handler waited for the lock, the entry may have been overwritten or removed.
             let is_own = map.get(&expired.payload).is_some_and(|entry| entry.timer == expired.key);
-            let removed = if is_own { map.remove(&expired.payload) } else { None };
+            let removed = is_own.then(|| map.remove(&expired.payload));
             drop(map);
             // The value is dropped outside of the lock.
             drop(removed);
@@ -58,7 +58,7 @@ where
     }
 
     /// Stores `value` for `ttl`, in place of what was there.
-    fn put(&self, key: K, value: V, ttl: Duration) -> Result<(), ScheduleErrorKind> {
+    fn put(&self, key: K, value: V, ttl: Duration) -> Result<(), ScheduleError<K>> {
         let mut map = lock(&self.map);
         // Under the lock: time passes while a thread waits for it.
         let until = self.timer.now() + ttl;
@@ -66,10 +66,7 @@ where
         // A write refreshes: if the timer of the old entry can be moved, it is kept.
         let timer = match old.filter(|old| self.timer.reschedule(*old, until).moved()) {
             Some(moved) => moved,
-            None => {
-                let scheduled = self.timer.schedule_key(until, key.clone());
-                scheduled.map_err(|error| error.kind().clone())?
-            }
+            None => self.timer.schedule_key(until, key.clone())?,
         };
         let replaced = map.insert(key, Entry { value, until, timer });
         drop(map);
