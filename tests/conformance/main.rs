@@ -2,10 +2,11 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `netty` | Netty's `HashedWheelTimer`, row by row |
-//! | `dubbo` | what Dubbo's copy of it checks beyond Netty's own suite |
+//! | `netty` | Netty's `HashedWheelTimer` and Dubbo's copy of it, row by row |
 //! | `kafka` | Kafka's `TimingWheel` and `SystemTimer`, row by row |
-//! | `failures` | failures that other timer systems had, and that do not happen here |
+//! | `lost` | failures of other systems: timers lost or ended twice between threads, counts that went wrong |
+//! | `time` | failures of other systems: wraps, spans, jumps, clocks that go back, pauses |
+//! | `handlers` | failures of other systems: what handlers did to the timers around them, shards that were off |
 
 #[allow(
     dead_code,
@@ -21,7 +22,8 @@ mod support {
     pub(crate) mod system;
 }
 
-mod dubbo;
-mod failures;
+mod handlers;
 mod kafka;
+mod lost;
 mod netty;
+mod time;

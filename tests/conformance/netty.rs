@@ -1,22 +1,181 @@
-//! What Netty's `HashedWheelTimer` does, and what tickwheel does about it, row by row.
+//! What Netty's `HashedWheelTimer` does, what Dubbo's copy of it checks beyond, and what tickwheel does about it, row
+//! by row.
 //!
-//! | room | what is inside |
-//! |---|---|
-//! | `building` | arguments, states, start and stop |
-//! | `timeouts` | delays, limits, cancels, order, tasks |
-//! | `real_time` | the checks that are about real time |
-//!
-//! Tests named `netty_...` reproduce the reference; tests named `unlike_netty_...` are deliberate
-//! deviations. The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
+//! Here are arguments, states, start and stop; `timeouts` has delays, limits, cancels, order and tasks, `real_time` the
+//! checks that are about real time. Tests named `netty_...` reproduce the reference; tests named `unlike_netty_...` are
+//! deliberate deviations. The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
 
-mod building;
 mod real_time;
 mod timeouts;
 
-use crate::support::setup::one_shard;
-use tickwheel::{Builder, WheelKind};
+use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, set_of, us, wait_until};
+use std::time::Duration;
+use tickwheel::BuildError::{BucketsOutOfRange, ShardsOutOfRange, TickOutOfRange, ZeroMaxPending};
+use tickwheel::{Builder, EngineState, ScheduleErrorKind, StartError, Time, WheelKind};
 
-/// The reference's wheel: one ring, here of 512 buckets, of 1 ms ticks.
+/// The wheel of Netty's suite: one ring, here of 512 buckets, of 1 ms ticks.
+const NETTY: WheelKind = WheelKind::Hashed { buckets: 512 };
+/// The wheel of Dubbo's suite.
+const DUBBO: WheelKind = WheelKind::Hashed { buckets: 8 };
+
 fn netty() -> Builder {
-    one_shard().wheel(WheelKind::Hashed { buckets: 512 })
+    one_shard().wheel(NETTY)
+}
+
+/// Workers on a clock that is turned by hand, on the wheels of both suites.
+fn setups() -> [Setup; 2] {
+    [NETTY, DUBBO].map(|wheel| Setup { wheel, ..Setup::with_workers() })
+}
+
+#[test]
+fn netty_and_dubbo_refuse_bad_arguments() {
+    let hashed = |buckets| netty().wheel(WheelKind::Hashed { buckets });
+    let tick = |tick| (netty().tick(tick), TickOutOfRange { tick });
+    let buckets = |buckets| (hashed(buckets), BucketsOutOfRange { buckets });
+    for (builder, error) in [
+        tick(Duration::ZERO),
+        tick(Duration::MAX),
+        buckets(0),
+        buckets(65_537),
+        buckets(usize::MAX),
+        (netty().max_pending(0), ZeroMaxPending),
+        (netty().shards(0), ShardsOutOfRange { shards: 0 }),
+    ] {
+        assert_eq!(builder.build().err(), Some(error));
+    }
+    let most = hashed(65_536).tick(HOUR).build();
+    assert!(most.is_ok(), "no revolution goes beyond the range of time");
+}
+
+#[test]
+fn netty_rounds_the_bucket_count_up_to_a_power_of_two() {
+    for (asked, made) in [(1, 1), (2, 2), (3, 4), (5, 8), (511, 512), (512, 512), (513, 1024)] {
+        assert_eq!(tickwheel::wheel::Hashed::new(asked).buckets(), made);
+    }
+    // A ring of three fires everything like a ring of four.
+    let at = Setup { wheel: WheelKind::Hashed { buckets: 3 }, ..Setup::with_workers() };
+    let (timer, fired) = at.recording();
+    for id in 0..50 {
+        timer.schedule(ms(id), id).unwrap();
+    }
+    for now in 0..50 {
+        at.wait_idle(&timer);
+        assert_eq!(fired.ids(), [now]);
+        at.clock.advance(ms(1));
+    }
+}
+
+#[test]
+fn unlike_netty_ticks_below_a_millisecond_are_honoured() {
+    for tick in [us(1), us(50), us(999)] {
+        let [at, _] = setups();
+        let (timer, fired) = recording(at.builder().tick(tick));
+        assert_eq!(timer.tick(), tick, "not raised to a millisecond");
+        timer.schedule(tick, 1).unwrap();
+        at.go_to(&timer, Time::from_nanos(tick.as_nanos() as u64 - 1));
+        assert_eq!(fired.len(), 0);
+        at.advance(&timer, Duration::from_nanos(1));
+        assert_eq!(fired.ids(), [1]);
+    }
+}
+
+/// Threads of this process whose names begin so.
+#[cfg(target_os = "linux")]
+fn threads_named(prefix: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with(prefix)).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn netty_starts_its_worker_with_the_first_timer_and_ends_it_with_stop() {
+    let (timer, _fired) = recording(netty().thread_name("lazy"));
+    assert_eq!((timer.state(), threads_named("lazy-")), (EngineState::Init, 0));
+    timer.schedule(HOUR, 1).unwrap();
+    wait_until("the worker runs", || threads_named("lazy-") == 1);
+    timer.schedule(HOUR, 2).unwrap();
+    assert_eq!(threads_named("lazy-"), 1);
+    timer.stop().unwrap();
+    wait_until("the worker has gone", || threads_named("lazy-") == 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn netty_starts_explicitly_too() {
+    let (timer, _fired) = recording(netty().shards(2).thread_name("eager"));
+    timer.start().unwrap();
+    wait_until("the workers run", || threads_named("eager-") == 2);
+    timer.start().unwrap();
+    assert_eq!(threads_named("eager-"), 2);
+}
+
+#[test]
+fn netty_states_are_init_started_shut_down() {
+    let (timer, _fired) = recording(netty());
+    assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Init, false));
+    timer.start().unwrap();
+    assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Started, false));
+    timer.stop().unwrap();
+    assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Stopped, true));
+    assert!(timer.clone().is_stopped(), "by any handle");
+    assert_eq!(timer.start(), Err(StartError::Stopped));
+}
+
+#[test]
+fn unlike_netty_a_timer_refused_after_stop_comes_back_and_leaks_no_count() {
+    let (timer, _fired) = recording(netty().max_pending(1));
+    timer.stop().unwrap();
+    for id in 0..10 {
+        let error = timer.schedule(ms(1), id).unwrap_err();
+        assert_eq!((error.kind(), *error.payload()), (&ScheduleErrorKind::Stopped, id));
+    }
+    assert_eq!((timer.pending(), timer.stats().scheduled(), timer.stats().rejected), (0, 0, 10));
+}
+
+#[test]
+fn netty_stop_is_empty_after_all_have_fired() {
+    for at in setups() {
+        let (timer, fired) = at.recording();
+        for id in 0..3 {
+            timer.schedule(ms(1), id).unwrap();
+        }
+        at.advance(&timer, ms(1));
+        assert_eq!(fired.len(), 3);
+        assert!(timer.stop().unwrap().is_empty(), "nothing is left unprocessed");
+    }
+}
+
+#[test]
+fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
+    for at in setups() {
+        let (timer, fired) = at.recording();
+        let timeouts: Vec<_> = (0..9).map(|id| timer.schedule(secs(id), id).unwrap()).collect();
+        at.advance(&timer, secs(1));
+        assert!(timeouts[5].cancel().won());
+        assert_eq!((fired.ids(), timer.pending()), (vec![0, 1], 6));
+        let returned = set_of(timer.stop().unwrap().iter().map(|unfired| unfired.payload));
+        assert_eq!(returned, set_of([2, 3, 4, 6, 7, 8]), "with their payloads");
+        assert!(timeouts[2..].iter().all(|t| t.is_cancelled() && !t.is_expired()));
+        assert!(timeouts[2..].iter().all(|t| !t.cancel().won()));
+        assert!(timer.stop().unwrap().is_empty(), "a second stop returns nothing");
+        // Unlike Netty's, the count goes down with them.
+        assert_eq!((timer.pending(), timer.stats().pending), (0, 0));
+    }
+}
+
+#[test]
+fn netty_timers_due_together_all_fire_although_a_tick_moves_100_000_at_most() {
+    const TIMERS: u64 = 250_000;
+    assert_eq!(tickwheel::Budget::new().drain, 100_000);
+    let at = Setup { wheel: NETTY, ..Setup::by_hand() };
+    let (timer, fired) = at.recording();
+    for id in 0..TIMERS {
+        timer.schedule_key(ms(1), id).unwrap();
+    }
+    at.advance(&timer, ms(1));
+    let turns = timer.stats().shards[0].turns;
+    assert!(turns >= TIMERS / 100_000, "the work of a turn is bounded: {turns} turns");
+    assert_eq!(set_of(fired.ids()).len() as u64, TIMERS, "the rest went on at once");
 }

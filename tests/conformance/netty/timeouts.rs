@@ -1,6 +1,6 @@
 //! Delays, limits, cancels, order, tasks.
 
-use super::netty;
+use super::{netty, setups};
 use crate::support::ledger::{Ledger, Payload};
 use crate::support::setup::{
     Fired, HOUR, Setup, ms, recording, reflexive, secs, set_of, wait_until,
@@ -14,25 +14,20 @@ use tickwheel::{
     WheelKind,
 };
 
-fn on_manual_clock() -> (Setup, Timer<u64>, Fired) {
-    let at = Setup::with_workers();
-    let (timer, fired) = recording(netty().clock(at.clock.clone()));
-    (at, timer, fired)
-}
-
 #[test]
 fn netty_refuses_the_timer_above_the_limit_and_names_both_numbers() {
-    let (timer, _fired) = recording(netty().max_pending(2));
-    timer.schedule(secs(5), 1).unwrap();
-    timer.schedule(secs(5), 2).unwrap();
-    let error = timer.schedule(secs(1), 3).unwrap_err();
-    let kind = ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 };
-    assert_eq!(*error.kind(), kind);
-    let text = error.to_string();
-    assert!(text.contains("2 timers are pending") && text.contains("max_pending is 2"), "{text}");
-    assert_eq!(error.into_payload(), 3, "and the payload comes back");
-    assert_eq!(timer.pending(), 2);
-    timer.stop().unwrap();
+    for at in setups() {
+        let (timer, _fired) = recording(at.builder().max_pending(2));
+        timer.schedule(secs(5), 1).unwrap();
+        timer.schedule(secs(5), 2).unwrap();
+        let error = timer.schedule(secs(1), 3).unwrap_err();
+        let kind = ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 };
+        assert_eq!(*error.kind(), kind);
+        let text = error.to_string();
+        assert!(text.contains("2 timers are pending") && text.contains("max_pending is 2"));
+        assert_eq!(error.into_payload(), 3, "and the payload comes back");
+        assert_eq!(timer.pending(), 2);
+    }
 }
 
 #[test]
@@ -44,15 +39,13 @@ fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
         timer.schedule(HOUR, id).unwrap_err();
         assert!(timeout.cancel().won());
     }
-    timer.stop().unwrap();
 }
 
 #[test]
 fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
-    let at = Setup::with_workers();
+    let [at, _] = setups();
     let (fired, log) = Fired::pair();
-    let builder = netty().max_pending(2).clock(at.clock.clone());
-    let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
+    let timer = reflexive(at.builder().max_pending(2), move |timer: &Timer<u64>, expired| {
         timer.schedule(ms(1), expired.payload + 10).unwrap();
         log.push(expired);
     });
@@ -73,81 +66,64 @@ fn netty_runs_zero_and_negative_delays_at_the_next_tick_here_the_next_turn() {
     timer.schedule(Duration::ZERO, 1).unwrap();
     // A negative delay is a deadline that has passed.
     timer.schedule(Time::ZERO + secs(8), 2).unwrap();
-    timer.schedule(Time::ZERO, 3).unwrap();
+    timer.schedule_key(Time::ZERO, 3).unwrap();
     assert_eq!(timer.turn(), Ok(3));
     assert_eq!(set_of(fired.ids()), set_of([1, 2, 3]));
-    timer.stop().unwrap();
 }
 
 #[test]
 fn netty_clamps_huge_delays_and_they_do_not_fire() {
-    let (at, timer, fired) = on_manual_clock();
-    let huge = timer.schedule(Duration::MAX, 1).unwrap();
-    let long = timer.schedule(Duration::from_nanos(i64::MAX as u64), 2).unwrap();
-    at.advance(&timer, 10_000 * HOUR);
-    assert!(fired.ids().is_empty() && huge.is_pending());
-    assert_eq!(huge.cancel(), Cancel::Won(1));
-    at.go_to(&timer, long.deadline());
-    assert_eq!(fired.ids(), [2], "292 years are no huge delay");
-    timer.stop().unwrap();
+    for at in setups() {
+        let (timer, fired) = at.recording();
+        let huge = timer.schedule(Duration::MAX, 1).unwrap();
+        let long = timer.schedule(Duration::from_nanos(i64::MAX as u64), 2).unwrap();
+        at.advance(&timer, 10_000 * HOUR);
+        assert!(fired.ids().is_empty() && huge.is_pending());
+        assert_eq!(huge.cancel(), Cancel::Won(1));
+        at.go_to(&timer, long.deadline());
+        assert_eq!(fired.ids(), [2], "292 years are no huge delay");
+    }
 }
 
 #[test]
 fn netty_a_timeout_is_pending_then_cancelled_or_expired_for_ever() {
-    let (at, timer, _fired) = on_manual_clock();
-    let expires = timer.schedule(ms(1), 1).unwrap();
-    let cancelled = timer.schedule(ms(1), 2).unwrap();
-    assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_expired());
-    assert!(cancelled.cancel().won());
-    for _ in 0..3 {
-        at.advance(&timer, ms(1));
-        assert!(cancelled.is_cancelled() && !cancelled.is_expired() && !cancelled.is_pending());
-        assert!(expires.is_expired() && !expires.is_cancelled() && !expires.is_pending());
+    for at in setups() {
+        let (timer, fired) = at.recording();
+        let expires = timer.schedule(ms(1), 1).unwrap();
+        let cancelled = timer.schedule(ms(1), 2).unwrap();
+        assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_expired());
+        assert_eq!(cancelled.cancel(), Cancel::Won(2), "here with the payload");
+        for _ in 0..3 {
+            at.advance(&timer, ms(1));
+            assert_eq!((cancelled.cancel(), expires.cancel()), (Cancel::Lost, Cancel::Lost));
+            assert!(cancelled.is_cancelled() && !cancelled.is_expired() && !cancelled.is_pending());
+            assert!(expires.is_expired() && !expires.is_cancelled() && !expires.is_pending());
+        }
+        timer.stop().unwrap();
+        assert!(cancelled.is_cancelled() && expires.is_expired());
+        // A timeout knows its task; here the payload comes with the key.
+        let [expired] = fired.take()[..] else { panic!("one has fired") };
+        assert_eq!((expired.payload, expired.key), (1, expires.key()));
+        assert_eq!(expired.deadline, expires.deadline());
     }
-    timer.stop().unwrap();
-    assert!(cancelled.is_cancelled() && expires.is_expired());
-}
-
-#[test]
-fn netty_a_timeout_knows_its_task_here_the_payload_its_key() {
-    let (at, timer, fired) = on_manual_clock();
-    let timeout = timer.schedule(ms(1), 77).unwrap();
-    at.advance(&timer, ms(1));
-    let expired = fired.take()[0];
-    assert_eq!((expired.payload, expired.key), (77, timeout.key()));
-    assert_eq!(expired.deadline, timeout.deadline());
-    timer.stop().unwrap();
-}
-
-#[test]
-fn netty_cancel_says_whether_it_won_and_here_returns_the_payload() {
-    let (at, timer, fired) = on_manual_clock();
-    let won = timer.schedule(ms(1), 1).unwrap();
-    let late = timer.schedule(ms(1), 2).unwrap();
-    assert_eq!(won.cancel(), Cancel::Won(1));
-    assert_eq!(won.cancel(), Cancel::Lost, "once");
-    at.advance(&timer, ms(1));
-    assert_eq!(late.cancel(), Cancel::Lost, "after expiry");
-    assert_eq!(fired.ids(), [2]);
-    timer.stop().unwrap();
 }
 
 #[test]
 fn netty_runs_timers_of_one_bucket_in_the_order_they_came() {
-    let (at, timer, fired) = on_manual_clock();
-    for id in 0..2000 {
-        timer.schedule(ms(7), id).unwrap();
+    for at in setups() {
+        let (timer, fired) = at.recording();
+        for id in 0..2000 {
+            timer.schedule(ms(7), id).unwrap();
+        }
+        at.advance(&timer, ms(7));
+        assert_eq!(fired.ids(), (0..2000).collect::<Vec<_>>());
     }
-    at.advance(&timer, ms(7));
-    assert_eq!(fired.ids(), (0..2000).collect::<Vec<_>>());
-    timer.stop().unwrap();
 }
 
 #[test]
 fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
-    let at = Setup::with_workers();
-    let wheel = WheelKind::Hashed { buckets: 4 };
-    let (timer, fired) = recording(netty().wheel(wheel).clock(at.clock.clone()));
+    let at = Setup { wheel: WheelKind::Hashed { buckets: 4 }, ..Setup::with_workers() };
+    let (timer, fired) = at.recording();
     // All in one bucket, one round apart.
     for round in 0..50 {
         timer.schedule(ms(4 * round + 2), round).unwrap();
@@ -158,25 +134,25 @@ fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
         assert_eq!(fired.ids(), expected, "at tick {tick}");
         at.clock.advance(ms(1));
     }
-    timer.stop().unwrap();
 }
 
 #[test]
 fn netty_swallows_a_panic_and_the_worker_lives_on() {
-    let at = Setup::with_workers();
-    let ran = Arc::new(AtomicU32::new(0));
-    let timer = netty().clock(at.clock.clone()).build().unwrap();
-    for n in 0..4 {
-        let ran = Arc::clone(&ran);
-        let task = move || {
-            assert!(n % 2 == 0, "the task fails");
-            ran.fetch_add(1, Ordering::SeqCst);
-        };
-        timer.run_after(ms(1), task).unwrap();
+    for at in setups() {
+        let ran = Arc::new(AtomicU32::new(0));
+        let timer = at.builder().build().unwrap();
+        for n in 0..100 {
+            let ran = Arc::clone(&ran);
+            let task = move || {
+                assert!(n % 2 == 0, "the task fails");
+                ran.fetch_add(1, Ordering::SeqCst);
+            };
+            timer.run_after(ms(n % 10), task).unwrap();
+        }
+        at.advance(&timer, ms(10));
+        assert_eq!((ran.load(Ordering::SeqCst), timer.stats().panics()), (50, 50), "and counted");
+        assert!(timer.stop().unwrap().is_empty());
     }
-    at.advance(&timer, ms(1));
-    assert_eq!((ran.load(Ordering::SeqCst), timer.stats().panics()), (2, 2), "and counted");
-    timer.stop().unwrap();
 }
 
 /// Runs tasks on a thread of its own; refuses them once that has gone.
@@ -218,67 +194,56 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
     drop(tasks);
     let refused = Arc::new(Mutex::new(Vec::new()));
     let timer = netty().build_on(OneThread(queue, Arc::clone(&refused))).unwrap();
-    let ran = Arc::new(AtomicU32::new(0));
-    let task = Arc::clone(&ran);
-    let count = move || {
-        task.fetch_add(1, Ordering::SeqCst);
-    };
-    timer.run_after(ms(1), count).unwrap();
+    let (sender, receiver) = channel();
+    timer.run_after(ms(1), move || sender.send("it runs").unwrap()).unwrap();
     wait_until("it is refused", || refused.lock().unwrap().len() == 1);
     refused.lock().unwrap().pop().unwrap().run();
-    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    assert_eq!(receiver.try_recv(), Ok("it runs"));
     timer.wait_idle();
     assert_eq!(timer.stats().shards[0].refused_by_executor, 1);
-    timer.stop().unwrap();
 }
 
 #[test]
 fn netty_calls_a_cancel_hook_once_and_never_the_task() {
     // The canceller gets the payload, so whatever is to happen on a cancel happens there.
-    let (hooks, runs) = (Ledger::of_payloads(), Arc::new(AtomicU32::new(0)));
-    let at = Setup::with_workers();
-    let count = Arc::clone(&runs);
-    let timer = netty()
-        .clock(at.clock.clone())
-        .build_with(move |_: Expired<Payload>| {
-            count.fetch_add(1, Ordering::SeqCst);
-        })
-        .unwrap();
+    let hooks = Ledger::of_payloads();
+    let [at, _] = setups();
+    let timer = at.builder().build_with(|_: Expired<Payload>| panic!("it runs")).unwrap();
     let timeout = timer.schedule(ms(1), hooks.payload(0)).unwrap();
     drop(timeout.cancel().into_payload());
     assert_eq!(hooks.alive(), 0);
-    drop(timeout.cancel().into_payload());
+    assert!(!timeout.cancel().won());
     at.advance(&timer, ms(5));
-    assert_eq!(runs.load(Ordering::SeqCst), 0);
-    timer.stop().unwrap();
+    assert_eq!((timer.stats().fired(), timer.stats().panics()), (0, 0));
 }
 
 #[test]
 fn netty_stop_inside_a_task_is_an_error() {
-    let (sender, receiver) = channel();
-    let timer = reflexive(netty(), move |timer: &Timer<u64>, _| {
-        sender.send(timer.stop().map(|rest| rest.len())).unwrap();
-    });
-    timer.schedule(Duration::ZERO, 1).unwrap();
-    assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
-    assert!(!timer.is_stopped());
-    timer.stop().unwrap();
+    for at in setups() {
+        let (sender, receiver) = channel();
+        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
+            sender.send(timer.stop().map(|rest| rest.len())).unwrap();
+        });
+        timer.schedule(Duration::ZERO, 1).unwrap();
+        assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
+        assert!(!timer.is_stopped());
+        timer.stop().unwrap();
+    }
 }
 
 #[test]
 fn netty_pending_goes_from_three_to_zero_by_two_cancels_and_one_fire() {
-    let (at, timer, _fired) = on_manual_clock();
-    let first = timer.schedule(ms(1), 1).unwrap();
-    let second = timer.schedule(HOUR, 2).unwrap();
-    let third = timer.schedule(HOUR, 3).unwrap();
-    assert_eq!(timer.pending(), 3);
-    assert!(second.cancel().won());
-    assert_eq!(timer.pending(), 2, "here at once, not at the next tick");
-    assert!(third.cancel().won());
-    assert_eq!(timer.pending(), 1);
-    at.advance(&timer, ms(1));
-    assert_eq!((timer.pending(), first.is_expired()), (0, true));
-    timer.stop().unwrap();
+    for at in setups() {
+        let (timer, _fired) = at.recording();
+        let first = timer.schedule(ms(1), 1).unwrap();
+        let others = [2, 3].map(|id| timer.schedule(HOUR, id).unwrap());
+        for (left, timeout) in [2, 1].into_iter().zip(others) {
+            assert!(timeout.cancel().won());
+            assert_eq!(timer.pending(), left, "here at once, not at the next tick");
+        }
+        at.advance(&timer, ms(1));
+        assert_eq!((timer.pending(), first.is_expired()), (0, true));
+    }
 }
 
 #[test]
@@ -286,10 +251,10 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
     let (entered, is_in) = channel();
     let (let_go, gate) = channel::<()>();
     let gate = Mutex::new(gate);
-    let clock = ManualClock::new();
+    let [at, _] = setups();
     let (fired, log) = Fired::pair();
-    let timer = netty()
-        .clock(clock.clone())
+    let timer = at
+        .builder()
         .max_pending(11)
         .build_with(move |expired: Expired<u64>| {
             if expired.payload == 0 {
@@ -300,7 +265,7 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
         })
         .unwrap();
     let timeouts: Vec<_> = (0..11).map(|id| timer.schedule(ms(1), id).unwrap()).collect();
-    clock.advance(ms(1));
+    at.clock.advance(ms(1));
     is_in.recv().unwrap();
     assert!(timeouts[1..].iter().all(|timeout| timeout.cancel().won()));
     let_go.send(()).unwrap();

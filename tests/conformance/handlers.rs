@@ -1,10 +1,10 @@
-//! What handlers did to the timers around them, and shards that were silently off.
+//! What handlers did to the timers around them in other systems, and shards that were silently off.
 
-use crate::support::setup::{Fired, each_setup, ms, one_shard, reflexive, wait_until};
+use crate::support::setup::{Fired, each_setup, ms, one_shard, recording, reflexive, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, Key, Timer, TimerHandle};
+use tickwheel::{Builder, Drive, Expired, Key, Routing, Timer, TimerHandle};
 
 #[test]
 fn a_handler_may_drop_its_own_timer() {
@@ -91,8 +91,7 @@ fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
             let mut one = CpuSet::new();
             one.set(core);
             sched_setaffinity(None, &one).unwrap();
-            let (timer, fired) =
-                crate::support::setup::recording(tickwheel::Builder::new().shards(4));
+            let (timer, fired) = recording(Builder::new().shards(4));
             let gate = std::sync::Barrier::new(4);
             std::thread::scope(|producers| {
                 for id in 0..4 {
@@ -106,7 +105,6 @@ fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
             wait_until("all four have fired", || fired.len() == 4);
             let used = timer.stats().shards.iter().filter(|shard| shard.fired == 1).count();
             assert_eq!(used, 4, "four threads, four shards, one core");
-            timer.stop().unwrap();
         });
     });
 }
@@ -116,9 +114,9 @@ fn a_slow_handler_of_one_shard_does_not_hold_up_another() {
     let (let_go, gate) = std::sync::mpsc::channel::<()>();
     let gate = Mutex::new(Some(gate));
     let (fired, log) = Fired::pair();
-    let builder = one_shard().shards(2).routing(tickwheel::Routing::Spread);
+    let builder = one_shard().shards(2).routing(Routing::Spread);
     let timer = builder
-        .build_with(move |expired: tickwheel::Expired<u64>| {
+        .build_with(move |expired: Expired<u64>| {
             if expired.payload == 0 {
                 let gate = gate.lock().unwrap().take().unwrap();
                 gate.recv().unwrap();
@@ -133,5 +131,4 @@ fn a_slow_handler_of_one_shard_does_not_hold_up_another() {
     assert_eq!(fired.ids(), [1]);
     let_go.send(()).unwrap();
     wait_until("the slow one has returned", || fired.len() == 1);
-    timer.stop().unwrap();
 }
