@@ -13,7 +13,8 @@ const LONG_SENTENCES: usize = 0;
 
 const VAGUE: [&str; 6] = ["whoever", "whatever", "somebody", "nobody", "anybody", "others"];
 
-fn pages() -> Vec<String> {
+/// The hand-written pages.
+pub(super) fn pages() -> Vec<String> {
     let mut pages: Vec<String> =
         ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(String::from).into();
     for folder in ["docs", "docs/performance", "loom-tests", "fuzz", "delayed-jobs", "adapters"] {
@@ -92,13 +93,4 @@ fn prose_is_plain() {
     .map(|(what, count, most)| format!("{count} {what}, {most} are allowed"))
     .collect();
     assert_none("plain English", &over);
-}
-
-#[test]
-fn measures_see_what_they_count() {
-    assert_eq!(vague("/// What it is.\n/// As `x`.\n// Nobody knows; others do.\n"), (1, 2));
-    assert_eq!(vague("/// Returns it.\nfn f() {}\n//! Who?\n"), (1, 0));
-    let sentence = "word ".repeat(40);
-    assert_eq!(long_sentences(&format!("{sentence}more. {sentence}\n| {sentence}{sentence}")), 1);
-    assert_eq!(without_code("a\n```\nb\n```\nc").split_whitespace().count(), 2);
 }
