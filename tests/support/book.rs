@@ -27,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) state: State,
     /// Fires in the order of deadlines and calls among those with the same queue.
     queue: Option<usize>,
+    /// The number of the call that has given it its deadline.
+    call: u64,
 }
 
 /// What is under test: calls are passed on, answers are compared by the book.
@@ -37,8 +39,13 @@ pub(crate) trait Subject {
     /// The time that a call through `by` counts delays from.
     fn now(&self, by: Self::By) -> Time;
 
-    /// The time by which a point in time that is given through `by` may have passed.
-    fn present(&self, by: Self::By) -> Time;
+    /// The tick at which a timer fires that is given this delay through `by`.
+    fn after(&self, by: Self::By, delay: Duration, ticks: Ticks) -> u64 {
+        ticks.deadline(self.now(by), delay)
+    }
+
+    /// The tick at which a timer fires that is given this deadline through `by`.
+    fn at(&self, by: Self::By, deadline: Time, ticks: Ticks) -> u64;
 
     fn schedule(&mut self, by: Self::By, delay: Duration, payload: Payload) -> Armed;
 
@@ -98,6 +105,9 @@ pub(crate) struct Book {
     pub(crate) records: Vec<Record>,
     /// Every name that was ever given.
     keys: HashSet<Key<Payload>>,
+    calls: u64,
+    /// All timers fire in the order of the calls that gave them their deadlines, overdue and moved ones too.
+    pub(crate) is_queue: bool,
     /// `max_pending`.
     limit: Option<usize>,
     pub(crate) stopped: bool,
@@ -113,7 +123,7 @@ pub(crate) struct Book {
     born: BTreeSet<u64>,
     /// Timers that handlers of this turn have scheduled or moved.
     touched: BTreeSet<u64>,
-    /// Deadline and number of the last timer of each queue.
+    /// Deadline and call of the last timer of each queue.
     fired_last: [Option<(u64, u64)>; 4],
     fired_in_turn: usize,
 }
@@ -125,6 +135,8 @@ impl Book {
             ledger: Ledger::of_payloads(),
             records: Vec::new(),
             keys: HashSet::new(),
+            calls: 0,
+            is_queue: false,
             limit,
             stopped: false,
             pending: 0,
@@ -169,7 +181,7 @@ impl Book {
         match act {
             Act::Schedule { by, delay } => {
                 let delay = delay.duration(self.ticks);
-                let due = self.ticks.deadline(subject.now(by), delay);
+                let due = subject.after(by, delay, self.ticks);
                 let payload = self.ledger.payload(self.records.len() as u64);
                 let armed = subject.schedule(by, delay, payload);
                 self.armed(subject, by, due, armed)
@@ -196,7 +208,7 @@ impl Book {
             Act::Reschedule { by, pick, delay } => {
                 let Some(id) = self.pick(pick) else { return Effect::Nothing };
                 let delay = delay.duration(self.ticks);
-                let due = self.ticks.deadline(subject.now(by), delay);
+                let due = subject.after(by, delay, self.ticks);
                 let moved = subject.reschedule(by, id, self.record(id).key, delay);
                 self.moved(id, due, moved)
             }
@@ -222,14 +234,15 @@ impl Book {
 
     fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
         let deadline = offset.from(subject.now(by), back, self.ticks);
-        (deadline, self.ticks.point(deadline, subject.present(by)))
+        (deadline, subject.at(by, deadline, self.ticks))
     }
 
     /// Schedules a timer for each delay in one call: those before the first refusal are accepted, the others come
     /// back, all in the order in which they were given.
     fn batch<S: Subject>(&mut self, subject: &mut S, by: S::By, delays: Vec<Duration>) -> Effect {
-        let (now, first) = (subject.now(by), self.records.len());
-        let due: Vec<u64> = delays.iter().map(|delay| self.ticks.deadline(now, *delay)).collect();
+        let first = self.records.len();
+        let due: Vec<u64> =
+            delays.iter().map(|delay| subject.after(by, *delay, self.ticks)).collect();
         let payloads = (first as u64..).map(|id| self.ledger.payload(id));
         let timers = delays.into_iter().zip(payloads).collect();
         let Some(batched) = subject.schedule_batch(by, timers) else { return Effect::Nothing };
@@ -274,8 +287,9 @@ impl Book {
         assert!(!self.stopped, "timer {id} was accepted after the end");
         assert!(self.limit.is_none_or(|limit| self.pending() < limit), "above the limit");
         assert!(self.keys.insert(key), "{key:?} has named a timer before");
-        let queue = subject.queue(by, key).filter(|_| due > self.latest);
-        self.records.push(Record { key, due, state: State::Pending, queue });
+        let queue = subject.queue(by, key).filter(|_| due > self.latest || self.is_queue);
+        self.calls += 1;
+        self.records.push(Record { key, due, state: State::Pending, queue, call: self.calls });
         self.pending += 1;
         if self.in_turn {
             self.born.insert(id);
@@ -320,7 +334,9 @@ impl Book {
             return Effect::Nothing;
         }
         let from = std::mem::replace(&mut record.due, to);
-        record.queue = None;
+        self.calls += 1;
+        record.call = self.calls;
+        record.queue = record.queue.filter(|_| self.is_queue);
         self.has_zombies = true;
         if self.in_turn {
             self.touched.insert(id);
@@ -352,9 +368,10 @@ impl Book {
         assert!(record.due <= latest, "timer {id} is early: due {}, now {latest}", record.due);
         assert_eq!((expired.key, expired.deadline), (record.key, start), "timer {id}");
         assert_eq!(expired.lateness, now.saturating_duration_since(start), "timer {id}");
-        assert!(!defers || !self.born.contains(&id), "timer {id} fires in the turn it was made in");
+        let fresh = if self.is_queue { &self.touched } else { &self.born };
+        assert!(!defers || !fresh.contains(&id), "timer {id} fires in the turn it was made in");
         if let Some(queue) = record.queue {
-            let (last, this) = (&mut self.fired_last[queue], (record.due, id));
+            let (last, this) = (&mut self.fired_last[queue], (record.due, record.call));
             assert!(last.is_none_or(|last| last < this), "{this:?} fires after {last:?}");
             *last = Some(this);
         }

@@ -83,8 +83,8 @@ impl Subject for Engine {
         self.timer.now()
     }
 
-    fn present(&self, by: Name) -> Time {
-        Ticks::new(self.timer.tick()).asked(self.now(by))
+    fn at(&self, by: Name, deadline: Time, ticks: Ticks) -> u64 {
+        ticks.point(deadline, ticks.asked(self.now(by)))
     }
 
     fn schedule(&mut self, by: Name, delay: Duration, payload: Payload) -> Armed {

@@ -65,11 +65,12 @@ impl Subject for Sides<'_> {
     }
 
     /// The owner gives points at the beginning of time.
-    fn present(&self, by: Side) -> Time {
-        match by {
+    fn at(&self, by: Side, deadline: Time, ticks: Ticks) -> u64 {
+        let present = match by {
             Side::Owner => self.latest,
-            Side::Remote => Ticks::new(self.timer.tick()).asked(self.remote.now()),
-        }
+            Side::Remote => ticks.asked(self.remote.now()),
+        };
+        ticks.point(deadline, present)
     }
 
     fn schedule(&mut self, by: Side, delay: Duration, payload: Payload) -> Armed {
