@@ -1,10 +1,9 @@
 //! What has passed is due at once, however long a tick is.
 
-use super::{HOUR, MS, NOW, engine_of, event_loop_of, fronts, sorted, sorted_keys, standing};
+use super::{MS, NOW, by_hand, event_loop, fronts, sorted, sorted_keys, standing};
+use crate::support::setup::{HOUR, one_shard, recording, us};
 use std::time::{Duration, Instant};
-use tickwheel::{
-    Builder, Drive, Expired, LocalTimer, ManualClock, MissedTicks, Period, Pinning, Time, When,
-};
+use tickwheel::{Drive, LocalTimer, MissedTicks, Period, Time, When};
 
 #[test]
 fn past_deadlines_are_due_immediately_for_any_tick() {
@@ -42,8 +41,7 @@ fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
         assert!(timer.move_to(keys[3], past.into()));
         assert_eq!(sorted_keys(&timer.fire()), [keys[3]]);
     }
-    let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
-    let timer = builder.clock(standing()).build().unwrap();
+    let timer = by_hand(HOUR, standing()).build().unwrap();
     let _ = timer.repeat(Duration::ZERO, every_day, || ()).unwrap();
     assert_eq!(timer.turn(), Ok(1));
 }
@@ -57,11 +55,11 @@ fn past_deadlines_are_due_immediately_in_batches_and_handles() {
         [When::from(Duration::ZERO), past.into(), instant.into(), MS.into(), ahead.into()]
     };
     let timers = || mixed().into_iter().zip(0..);
-    let mut timer = event_loop_of(HOUR, standing());
+    let mut timer = event_loop(HOUR, standing());
     timer.remote().schedule_batch(timers()).unwrap();
     timer.remote().schedule(instant, 5).unwrap();
     assert_eq!(timer.poll(NOW, |_| ()).fired, 4);
-    let (timer, _) = engine_of(HOUR, standing());
+    let (timer, _) = recording(by_hand(HOUR, standing()));
     timer.schedule_batch(timers()).unwrap();
     let submitter = timer.submitter();
     submitter.schedule_batch(timers()).unwrap();
@@ -75,8 +73,7 @@ fn past_deadlines_are_due_immediately_in_batches_and_handles() {
 
 #[test]
 fn an_instant_in_the_past_is_due_immediately() {
-    let builder = Builder::new().shards(1).tick(HOUR).pinning(Pinning::Off).drive(Drive::Manual);
-    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    let (timer, _) = recording(one_shard().tick(HOUR).drive(Drive::Manual));
     for round in 0..1000 {
         let _ = timer.schedule_key(timer.now(), round).unwrap();
         let _ = timer.schedule_key(Instant::now(), round).unwrap();
@@ -90,36 +87,26 @@ fn an_instant_in_the_past_is_due_immediately() {
 /// 9 s are said to be now, so a poll that is told of an earlier time counts as one at 9 s.
 #[test]
 fn no_timer_is_early_when_a_loops_time_goes_back() {
-    let mut timer = event_loop_of(HOUR, standing());
-    timer.schedule(NOW, NOW - MS, 1).unwrap();
-    let mut lateness = None;
-    timer.poll(NOW - 2 * MS, |expired| lateness = Some(expired.lateness));
-    assert_eq!(lateness, Some(NOW - Time::ZERO));
+    for deadline in [NOW, NOW - MS] {
+        let mut lateness = Vec::new();
+        let mut timer = event_loop(HOUR, standing());
+        timer.schedule(NOW, deadline, 1).unwrap();
+        timer.poll(NOW - 2 * MS, |expired| lateness.push(expired.lateness));
+        let mut timer = LocalTimer::new(HOUR).unwrap();
+        timer.schedule(NOW, deadline, 1).unwrap();
+        timer.poll(NOW - 2 * MS, |expired| lateness.push(expired.lateness));
+        assert_eq!(lateness, [NOW - Time::ZERO; 2]);
+    }
 }
 
 /// The later calls of a periodic timer are counted from where it was moved, be it the tick to which it goes anyway.
 #[test]
 fn a_move_to_the_same_tick_counts_on_every_front() {
-    let start = Time::ZERO;
-    let us = Duration::from_micros;
-    let (period, to) = (Period::fixed_rate(us(1500), MissedTicks::Burst).unwrap(), start + 2 * MS);
-    let mut local = LocalTimer::new(MS).unwrap();
-    let key = local.schedule_periodic(start, us(1500), period, 1).unwrap();
-    assert!(local.reschedule(start, key, to).moved());
-    local.poll(to, |_| ());
-    assert_eq!(local.deadline(key), Some(start + 4 * MS));
-
-    let clock = ManualClock::new();
-    let mut event_loop = event_loop_of(MS, clock.clone());
-    let key = event_loop.schedule_periodic(start, us(1500), period, 1).unwrap();
-    assert!(event_loop.reschedule(start, key, to).moved());
-    event_loop.poll(to, |_| ());
-    assert_eq!(event_loop.deadline(key), Some(start + 4 * MS));
-
-    let (engine, _) = engine_of(MS, clock.clone());
-    let key = engine.schedule_periodic(us(1500), period, 1).unwrap();
-    assert!(engine.reschedule(key, to).moved());
-    clock.set(to);
-    assert_eq!(engine.turn(), Ok(1));
-    assert_eq!(engine.deadline(key), Some(start + 4 * MS));
+    let period = Period::fixed_rate(us(1500), MissedTicks::Burst).unwrap();
+    for mut timer in fronts(MS) {
+        let key = timer.arm_periodic((NOW - us(500)).into(), period);
+        assert!(timer.deadline(key) == Some(NOW) && timer.move_to(key, NOW.into()));
+        assert_eq!(timer.fire().len(), 1);
+        assert_eq!(timer.deadline(key), Some(NOW + 2 * MS));
+    }
 }

@@ -1,0 +1,309 @@
+//! What the timers that a loop drives have in common: each test runs on all kinds of them.
+
+use super::{MS, NOW, event_loop, standing};
+use crate::support::setup::HOUR;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use tickwheel::{
+    Budget, EventLoopTimer, FixedTimer, Key, LocalTimer, LoopTimer, Period, ScheduleErrorKind,
+    Settings, Time, WheelKind,
+};
+
+/// A kind of loop timer.
+trait Loop: LoopTimer<Payload = u64> {
+    /// One timer for each wheel, for calls with this delay.
+    fn each(delay: Duration) -> Vec<Self>;
+    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64>;
+
+    /// Arms timers `0..count` for an hour after `NOW`.
+    fn arm_all(&mut self, count: u64) -> Vec<Key<u64>> {
+        (0..count).map(|id| self.arm(NOW, HOUR, id)).collect()
+    }
+}
+
+const WHEELS: [WheelKind; 2] = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }];
+
+impl Loop for LocalTimer<u64> {
+    fn each(_: Duration) -> Vec<Self> {
+        WHEELS.map(|kind| Settings::new().wheel(kind).build_local().unwrap()).into()
+    }
+    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
+        self.schedule(now, delay, id).unwrap()
+    }
+}
+
+impl Loop for EventLoopTimer<u64> {
+    fn each(_: Duration) -> Vec<Self> {
+        WHEELS.map(|kind| Settings::new().wheel(kind).build_with_waker(|| ()).unwrap()).into()
+    }
+    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
+        self.schedule(now, delay, id).unwrap()
+    }
+}
+
+impl Loop for FixedTimer<u64> {
+    fn each(delay: Duration) -> Vec<Self> {
+        vec![FixedTimer::with_delay(delay)]
+    }
+    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
+        assert_eq!(delay, self.delay());
+        self.schedule(now, id).unwrap()
+    }
+}
+
+/// Runs a test on each kind.
+macro_rules! on_each_kind {
+    ($test:ident) => {
+        $test::<LocalTimer<u64>>();
+        $test::<EventLoopTimer<u64>>();
+        $test::<FixedTimer<u64>>();
+    };
+}
+
+/// The payloads of what one poll fires.
+fn fire(timer: &mut impl LoopTimer<Payload = u64>, now: Time) -> Vec<u64> {
+    timer.expired(now).map(|expired| expired.payload).collect()
+}
+
+#[test]
+fn expirations_can_be_dropped_at_any_point() {
+    fn test<L: Loop>() {
+        for mut timer in L::each(HOUR) {
+            let then = NOW + HOUR;
+            let keys = timer.arm_all(5);
+            assert_eq!(timer.expired(NOW).count(), 0);
+            let mut due = timer.expired(then);
+            let first = due.next().unwrap();
+            assert_eq!((first.key, first.payload, first.deadline), (keys[0], 0, then));
+            // The timer can be used, and a poll inside does nothing.
+            assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
+            assert_eq!(due.timer().expired(then).count(), 0);
+            assert!(due.timer().cancel(keys[1]).won());
+            let again = due.timer().arm(then, HOUR, 7);
+            let polled = due.finish();
+            assert_eq!((polled.fired, polled.more), (1, true));
+            assert_eq!(timer.poll_timeout(then), Some(Duration::ZERO), "nothing is lost");
+            // A loop that is left half-way leaves the rest to the next poll.
+            let seen: Vec<u64> = timer.expired(then).take(2).map(|it| it.payload).collect();
+            assert_eq!(seen, [2, 3]);
+            assert_eq!((fire(&mut timer, then), timer.pending()), (vec![4], 1));
+            assert_eq!(timer.deadline(again), Some(then + HOUR));
+        }
+    }
+    on_each_kind!(test);
+}
+
+#[test]
+fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
+    fn test<L: Loop>() {
+        for mut timer in L::each(HOUR) {
+            timer.reserve(1000);
+            let keys = timer.arm_all(5);
+            assert_eq!((timer.pending(), timer.is_empty()), (5, false));
+            let deadline = timer.deadline(keys[0]).expect("it is pending");
+            let mut listed: Vec<_> = timer.keys().collect();
+            listed.sort();
+            let mut armed: Vec<_> = keys.iter().map(|key| (*key, deadline)).collect();
+            armed.sort();
+            assert_eq!(listed, armed);
+
+            assert_eq!(timer.cancel(keys[4]).into_payload(), Some(4));
+            assert!(!timer.is_pending(keys[4]) && timer.keys().count() == 4);
+            assert!(timer.next_deadline() <= Some(deadline));
+            assert!(timer.poll_timeout(NOW).is_some_and(|sleep| NOW + sleep <= deadline));
+            assert!(timer.poll_timeout_ms(NOW) > 0);
+            timer.set_budget(Budget::new().fire(1));
+            assert_eq!(timer.poll(deadline, |_| ()).fired, 1);
+            assert_eq!(timer.expired(deadline).next().map(|expired| expired.payload), Some(1));
+            let unfired = timer.drain().next().expect("two are left");
+            assert!(unfired.payload >= 2 && unfired.deadline == deadline);
+            assert!(!timer.is_pending(unfired.key));
+            timer.clear();
+            assert!(timer.is_empty() && timer.held_bytes() > 0);
+            assert_eq!(timer.poll_with(deadline, |_, _| panic!("it was cleared")).fired, 0);
+        }
+    }
+    on_each_kind!(test);
+}
+
+#[test]
+fn a_handler_that_schedules_zero_delays_for_ever_starves_nobody() {
+    fn test<L: Loop>() {
+        for mut timer in L::each(Duration::ZERO) {
+            timer.arm(NOW, Duration::ZERO, 1);
+            timer.arm(NOW, Duration::ZERO, 2);
+            for round in 0..100 {
+                let now = NOW + MS * round;
+                let polled = timer.poll_with(now, |timer, expired| {
+                    if expired.payload == 1 {
+                        timer.arm(now, Duration::ZERO, 1);
+                    }
+                });
+                assert_eq!(polled.fired, if round == 0 { 2 } else { 1 });
+                assert!(!polled.more, "what a handler schedules does not count as left over");
+                assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO), "but it is due at once");
+            }
+        }
+    }
+    on_each_kind!(test);
+}
+
+/// The other timer lies far ahead in time: the number of a tick that has come in the one is far off in the other.
+#[test]
+fn a_poll_ends_when_its_handler_swaps_the_timer() {
+    fn test<L: Loop>() {
+        let (then, far) = (NOW + HOUR, NOW + 2 * HOUR);
+        for (mut timer, mut other) in L::each(HOUR).into_iter().zip(L::each(HOUR)) {
+            timer.arm_all(3);
+            (10..13).for_each(|id| _ = other.arm(then, HOUR, id));
+            let polled = timer.poll_with(then, |timer, expired| {
+                assert_eq!(expired.payload, 0, "a timer of the other one is not due");
+                std::mem::swap(timer, &mut other);
+                assert_eq!(other.poll(then, |_| ()).fired, 0, "its poll is still under way");
+            });
+            assert_eq!((polled.fired, timer.pending(), other.pending()), (1, 3, 2));
+            assert!(fire(&mut timer, far - MS).is_empty());
+            assert_eq!(fire(&mut timer, far), [10, 11, 12]);
+            // Swapped back, and in the place where its poll began.
+            std::mem::swap(&mut timer, &mut other);
+            assert_eq!(fire(&mut timer, then), [1, 2]);
+            // A handler that puts the timer back, and one that drops it.
+            timer.arm_all(3);
+            let polled = timer.poll_with(far, |timer, expired| {
+                std::mem::swap(timer, &mut other);
+                std::mem::swap(timer, &mut other);
+                if expired.payload == 1 {
+                    *timer = L::each(HOUR).remove(0);
+                    timer.arm(NOW, HOUR, 7);
+                }
+            });
+            assert_eq!((polled.fired, timer.pending()), (2, 1));
+            assert_eq!(fire(&mut timer, far), [7]);
+        }
+    }
+    on_each_kind!(test);
+}
+
+#[test]
+fn a_panic_in_a_handler_leaves_the_timer_usable() {
+    fn test<L: Loop>() {
+        let then = NOW + HOUR;
+        for mut timer in L::each(HOUR) {
+            timer.arm_all(4);
+            let poll = AssertUnwindSafe(|| timer.poll(then, |it| assert_ne!(it.payload, 1)));
+            assert!(catch_unwind(poll).is_err());
+            assert_eq!(timer.pending(), 2);
+            assert!(timer.next_deadline().is_some_and(|next| next <= then));
+            // Not inside a poll any more: what is due now need not wait for a second one.
+            timer.arm(NOW, HOUR, 8);
+            assert_eq!(fire(&mut timer, then), [2, 3, 8]);
+        }
+    }
+    on_each_kind!(test);
+}
+
+#[test]
+fn forgetting_a_drain_keeps_the_remaining_timers() {
+    fn test<L: Loop>(left: usize) {
+        for mut timer in L::each(HOUR) {
+            timer.arm_all(3);
+            timer.poll(NOW + MS, |_| ());
+            let mut drain = timer.drain();
+            assert!(drain.next().is_some());
+            std::mem::forget(drain);
+            let next = (left > 0).then_some(NOW + HOUR);
+            assert_eq!((timer.pending(), timer.next_deadline().filter(|_| left > 0)), (left, next));
+            assert_eq!((fire(&mut timer, NOW + HOUR).len(), timer.next_deadline()), (left, None));
+        }
+    }
+    test::<LocalTimer<u64>>(2);
+    test::<FixedTimer<u64>>(2);
+    // A loop takes all of them out at once, so that remotes cannot get between.
+    test::<EventLoopTimer<u64>>(0);
+}
+
+#[test]
+fn a_loops_drain_leaves_timers_that_a_remote_schedules_meanwhile() {
+    let mut timer = event_loop(MS, standing());
+    let remote = timer.remote();
+    let first = timer.schedule(NOW, HOUR, 1).unwrap();
+    let mut drain = timer.drain();
+    let second = remote.schedule(HOUR, 2).unwrap();
+    assert_eq!(drain.next().map(|unfired| unfired.key), Some(first));
+    assert!(drain.next().is_none());
+    drop(drain);
+    assert!(timer.is_pending(second) && timer.pending() == 1);
+}
+
+/// Pulls a periodic timer that is due at `NOW` and rests a millisecond after each call.
+fn goes_on_when_it_is_pulled(mut timer: impl LoopTimer<Payload = u64>, key: Key<u64>) {
+    for round in 0..3_u32 {
+        let mut due = timer.expired(NOW + 2 * MS * round);
+        assert_eq!(due.next().map(|expired| expired.key), Some(key));
+        assert!(due.next().is_none());
+        assert_eq!(due.finish().fired, 1);
+        assert!(timer.is_pending(key));
+    }
+    assert_eq!(timer.cancel(key).into_payload(), Some(1));
+}
+
+#[test]
+fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
+    let pause = Period::fixed_delay(MS).unwrap();
+    let mut timer = LocalTimer::new(MS).unwrap();
+    let key = timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
+    goes_on_when_it_is_pulled(timer, key);
+    let mut timer = event_loop(MS, standing());
+    let key = timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
+    goes_on_when_it_is_pulled(timer, key);
+}
+
+#[test]
+fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
+    let mut timer = Settings::new().capacity(1000).build_local().unwrap();
+    let empty = timer.held_bytes();
+    let keys: Vec<_> = (0..1000).map(|id| timer.schedule(NOW, 10 * MS, id).unwrap()).collect();
+    assert!(timer.held_bytes() >= empty && empty >= 1000 * 24);
+    assert!(keys[10..].iter().chain(&keys[3..4]).all(|key| timer.cancel(*key).won()));
+    timer.shrink_to_fit();
+    assert!(timer.held_bytes() + 900 * 24 < empty + 20_000, "{}", timer.held_bytes());
+    timer.reserve(500);
+    let new: Vec<_> = (0..1000).map(|id| timer.schedule(NOW, 20 * MS, id).unwrap()).collect();
+    assert!(!keys[10..].iter().any(|key| timer.is_pending(*key)), "they name nothing");
+    assert!(!timer.is_pending(keys[3]));
+    assert_eq!(fire(&mut timer, NOW + 10 * MS), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+    assert!(new.iter().all(|key| timer.cancel(*key).won()) && timer.is_empty());
+    let mut fixed = Settings::new().capacity(1000).max_pending(11).build_fixed(MS).unwrap();
+    assert!(fixed.held_bytes() >= 1000 * 24);
+    let keys: Vec<_> = (0..11).map(|id| fixed.schedule(NOW, id).unwrap()).collect();
+    assert!(fixed.schedule(NOW, 11).is_err());
+    fixed.shrink_to_fit();
+    assert!(keys.iter().all(|key| fixed.cancel(*key).won()));
+    let roomy = LocalTimer::<u64>::with_capacity(MS, 1000).unwrap();
+    assert!(roomy.held_bytes() >= 1000 * 24);
+}
+
+/// A text names a setting, and not the builder of another front.
+#[test]
+fn errors_name_cures_that_their_front_has() {
+    let new = Settings::new;
+    let mut texts = Vec::new();
+    for bad in
+        [new().tick(Duration::ZERO), new().max_pending(0), new().budget(Budget::new().fire(0))]
+    {
+        texts.push(bad.clone().build_local::<u64>().unwrap_err().to_string());
+        texts.push(bad.clone().build_fixed::<u64>(MS).unwrap_err().to_string());
+        texts.push(bad.build_with_waker::<u64>(|| ()).unwrap_err().to_string());
+    }
+    let mut timer = new().max_pending(1).build_local().unwrap();
+    timer.schedule(NOW, HOUR, 1).unwrap();
+    texts.push(timer.schedule(NOW, HOUR, 2).unwrap_err().to_string());
+    texts.push(ScheduleErrorKind::OutOfNodes { shard: 0, limit: 17 }.to_string());
+    let remote = event_loop(MS, standing()).remote();
+    let gone = remote.schedule(HOUR, 1).unwrap_err().to_string();
+    assert!(gone.contains("loop's timer"), "{gone}");
+    texts.push(gone);
+    for text in texts {
+        assert!(!text.contains("Builder::") && !text.contains("Routing::"), "{text}");
+    }
+}
