@@ -6,7 +6,6 @@
 #![deny(unused_must_use)]
 
 use super::support::setup::{HOUR, ms, one_shard};
-use std::time::Duration;
 use tickwheel::{Expired, FixedTimer, LocalTimer, ManualClock, Settings, Time};
 
 #[test]
@@ -50,11 +49,7 @@ fn loops_need_no_look_at_their_answers() {
     timer.poll_with(now, |_, _| ());
     timer.poll_with_clock(&ManualClock::new(), |_, _| ());
 
-    let mut timer = FixedTimer::with_delay(Duration::ZERO);
+    let mut timer = FixedTimer::with_delay(HOUR);
     let key = timer.schedule(now, 1).unwrap();
     timer.reschedule(now, key);
-    timer.cancel(key);
-    timer.poll(now, |_| ());
-    timer.poll_with(now, |_, _| ());
-    assert!(timer.is_empty());
 }
