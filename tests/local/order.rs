@@ -54,23 +54,15 @@ fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {
 }
 
 #[test]
-fn few_timers_that_never_leave_the_log_together() {
-    for (seed, wheel) in [(1, WheelKind::Hierarchical), (2, WheelKind::default())] {
-        run(wheel, 40, 20_000, seed);
+fn timers_fire_in_the_order_of_deadlines_and_calls() {
+    use WheelKind::{Hashed, Hierarchical};
+    for (seed, wheel, population, ticks) in [
+        // Few timers, which never leave the log together; a log that grows for its timers; more than a log keeps.
+        (1, Hierarchical, 40, 20_000),
+        (2, Hierarchical, 1_500, 3_000),
+        (3, Hierarchical, 12_000, 400),
+        (4, Hashed { buckets: 512 }, 1_500, 2_000),
+    ] {
+        run(wheel, population, ticks, seed);
     }
-}
-
-#[test]
-fn a_log_grows_for_its_timers() {
-    run(WheelKind::Hierarchical, 1_500, 3_000, 3);
-}
-
-#[test]
-fn more_timers_than_a_log_keeps() {
-    run(WheelKind::Hierarchical, 12_000, 400, 4);
-}
-
-#[test]
-fn on_a_hashed_wheel() {
-    run(WheelKind::Hashed { buckets: 512 }, 1_500, 2_000, 5);
 }
