@@ -1,6 +1,6 @@
 //! The model: a list of timers with the tick that each is due at, and what every call must answer.
 
-use super::choices::{Act, Span};
+use super::choices::Act;
 use super::ledger::{Ledger, Payload};
 use super::ticks::{NEVER, Ticks};
 use std::collections::{BTreeSet, HashSet};
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{
     BatchError, Cancel, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Time, Unfired,
+    When,
 };
 
 /// How a timer stands.
@@ -31,6 +32,27 @@ pub(crate) struct Record {
     call: u64,
 }
 
+/// When a timer is to fire.
+#[derive(Clone, Copy)]
+pub(crate) enum Goal {
+    After(Duration),
+    At(Time),
+}
+
+impl Goal {
+    pub(crate) fn when(self) -> When {
+        match self {
+            Self::After(delay) => delay.into(),
+            Self::At(deadline) => deadline.into(),
+        }
+    }
+
+    /// The time that the call is told, if it is: points are given at the beginning of time.
+    pub(crate) fn told(self, now: Time) -> Time {
+        if matches!(self, Self::After(_)) { now } else { Time::ZERO }
+    }
+}
+
 /// What is under test: calls are passed on, answers are compared by the book.
 pub(crate) trait Subject {
     /// The ways in.
@@ -39,17 +61,18 @@ pub(crate) trait Subject {
     /// The time that a call through `by` counts delays from.
     fn now(&self, by: Self::By) -> Time;
 
-    /// The tick at which a timer fires that is given this delay through `by`.
-    fn after(&self, by: Self::By, delay: Duration, ticks: Ticks) -> u64 {
-        ticks.deadline(self.now(by), delay)
+    /// The time by which a point in time that is given through `by` may have passed.
+    fn present(&self, by: Self::By) -> Time;
+
+    /// The tick at which a timer fires that is set through `by`.
+    fn due(&self, by: Self::By, goal: Goal, ticks: Ticks) -> u64 {
+        match goal {
+            Goal::After(delay) => ticks.deadline(self.now(by), delay),
+            Goal::At(deadline) => ticks.point(deadline, self.present(by)),
+        }
     }
 
-    /// The tick at which a timer fires that is given this deadline through `by`.
-    fn at(&self, by: Self::By, deadline: Time, ticks: Ticks) -> u64;
-
-    fn schedule(&mut self, by: Self::By, delay: Duration, payload: Payload) -> Armed;
-
-    fn schedule_at(&mut self, by: Self::By, deadline: Time, payload: Payload) -> Armed;
+    fn schedule(&mut self, by: Self::By, goal: Goal, payload: Payload) -> Armed;
 
     /// `None` if there are no batches; then no timer is made.
     fn schedule_batch(&mut self, _: Self::By, _: Vec<(Duration, Payload)>) -> Option<Batched> {
@@ -58,21 +81,7 @@ pub(crate) trait Subject {
 
     fn cancel(&mut self, by: Self::By, id: u64, key: Key<Payload>) -> Cancel<Payload>;
 
-    fn reschedule(
-        &mut self,
-        by: Self::By,
-        id: u64,
-        key: Key<Payload>,
-        delay: Duration,
-    ) -> Reschedule;
-
-    fn reschedule_at(
-        &mut self,
-        by: Self::By,
-        id: u64,
-        key: Key<Payload>,
-        deadline: Time,
-    ) -> Reschedule;
+    fn reschedule(&mut self, by: Self::By, id: u64, key: Key<Payload>, goal: Goal) -> Reschedule;
 
     fn is_pending(&self, by: Self::By, id: u64, key: Key<Payload>) -> bool;
 
@@ -180,11 +189,11 @@ impl Book {
     pub(crate) fn act<S: Subject>(&mut self, subject: &mut S, act: Act<S::By>) -> Effect {
         match act {
             Act::Schedule { by, delay } => {
-                let delay = delay.duration(self.ticks);
-                let due = subject.after(by, delay, self.ticks);
-                let payload = self.ledger.payload(self.records.len() as u64);
-                let armed = subject.schedule(by, delay, payload);
-                self.armed(subject, by, due, armed)
+                self.schedule(subject, by, Goal::After(delay.duration(self.ticks)))
+            }
+            Act::ScheduleAt { by, back, offset } => {
+                let deadline = offset.from(subject.now(by), back, self.ticks);
+                self.schedule(subject, by, Goal::At(deadline))
             }
             Act::ScheduleBatch { by, count, delay, step, back } => {
                 let (first, step) = (delay.duration(self.ticks), step.duration(self.ticks));
@@ -194,29 +203,17 @@ impl Book {
                 };
                 self.batch(subject, by, (0..u32::from(count % 8)).map(delay).collect())
             }
-            Act::ScheduleAt { by, back, offset } => {
-                let (deadline, due) = self.point(subject, by, back, offset);
-                let payload = self.ledger.payload(self.records.len() as u64);
-                let armed = subject.schedule_at(by, deadline, payload);
-                self.armed(subject, by, due, armed)
-            }
             Act::Cancel { by, pick } => {
                 let Some(id) = self.pick(pick) else { return Effect::Nothing };
                 self.cancel(subject, by, id);
                 Effect::Nothing
             }
             Act::Reschedule { by, pick, delay } => {
-                let Some(id) = self.pick(pick) else { return Effect::Nothing };
-                let delay = delay.duration(self.ticks);
-                let due = subject.after(by, delay, self.ticks);
-                let moved = subject.reschedule(by, id, self.record(id).key, delay);
-                self.moved(id, due, moved)
+                self.reschedule(subject, by, pick, Goal::After(delay.duration(self.ticks)))
             }
             Act::RescheduleAt { by, pick, back, offset } => {
-                let Some(id) = self.pick(pick) else { return Effect::Nothing };
-                let (deadline, due) = self.point(subject, by, back, offset);
-                let moved = subject.reschedule_at(by, id, self.record(id).key, deadline);
-                self.moved(id, due, moved)
+                let deadline = offset.from(subject.now(by), back, self.ticks);
+                self.reschedule(subject, by, pick, Goal::At(deadline))
             }
             Act::Ask { by, pick } => {
                 if let Some(id) = self.pick(pick) {
@@ -232,17 +229,27 @@ impl Book {
         }
     }
 
-    fn point<S: Subject>(&self, subject: &S, by: S::By, back: bool, offset: Span) -> (Time, u64) {
-        let deadline = offset.from(subject.now(by), back, self.ticks);
-        (deadline, subject.at(by, deadline, self.ticks))
+    fn schedule<S: Subject>(&mut self, subject: &mut S, by: S::By, goal: Goal) -> Effect {
+        let due = subject.due(by, goal, self.ticks);
+        let id = self.records.len() as u64;
+        match subject.schedule(by, goal, self.ledger.payload(id)) {
+            Ok(key) => {
+                self.accepted(subject, by, due, key);
+                Effect::Armed { due }
+            }
+            Err(error) => {
+                self.refused(id, &error);
+                Effect::Nothing
+            }
+        }
     }
 
     /// Schedules a timer for each delay in one call: those before the first refusal are accepted, the others come
     /// back, all in the order in which they were given.
     fn batch<S: Subject>(&mut self, subject: &mut S, by: S::By, delays: Vec<Duration>) -> Effect {
         let first = self.records.len();
-        let due: Vec<u64> =
-            delays.iter().map(|delay| subject.after(by, *delay, self.ticks)).collect();
+        let due = |delay: &Duration| subject.due(by, Goal::After(*delay), self.ticks);
+        let due: Vec<u64> = delays.iter().map(due).collect();
         let payloads = (first as u64..).map(|id| self.ledger.payload(id));
         let timers = delays.into_iter().zip(payloads).collect();
         let Some(batched) = subject.schedule_batch(by, timers) else { return Effect::Nothing };
@@ -267,19 +274,6 @@ impl Book {
             self.accepted(subject, by, due, key);
         }
         earliest.map_or(Effect::Nothing, |due| Effect::Armed { due })
-    }
-
-    fn armed<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, armed: Armed) -> Effect {
-        match armed {
-            Ok(key) => {
-                self.accepted(subject, by, due, key);
-                Effect::Armed { due }
-            }
-            Err(error) => {
-                self.refused(self.records.len() as u64, &error);
-                Effect::Nothing
-            }
-        }
     }
 
     fn accepted<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, key: Key<Payload>) {
@@ -326,9 +320,18 @@ impl Book {
         }
     }
 
-    fn moved(&mut self, id: u64, to: u64, moved: Reschedule) -> Effect {
+    fn reschedule<S: Subject>(
+        &mut self,
+        subject: &mut S,
+        by: S::By,
+        pick: u8,
+        goal: Goal,
+    ) -> Effect {
+        let Some(id) = self.pick(pick) else { return Effect::Nothing };
+        let to = subject.due(by, goal, self.ticks);
         let record = &mut self.records[id as usize];
         let pending = record.state == State::Pending;
+        let moved = subject.reschedule(by, id, record.key, goal);
         assert_eq!(moved.moved(), pending, "reschedule of timer {id}");
         if !pending {
             return Effect::Nothing;
@@ -365,7 +368,8 @@ impl Book {
         let (start, latest) = (self.ticks.start(self.record(id).due), self.latest);
         let record = &self.records[id as usize];
         assert_eq!(record.state, State::Pending, "timer {id} has ended before");
-        assert!(record.due <= latest, "timer {id} is early: due {}, now {latest}", record.due);
+        let is_due = record.due <= latest && record.due != NEVER;
+        assert!(is_due, "timer {id} is early: due {}, now {latest}", record.due);
         assert_eq!((expired.key, expired.deadline), (record.key, start), "timer {id}");
         assert_eq!(expired.lateness, now.saturating_duration_since(start), "timer {id}");
         let fresh = if self.is_queue { &self.touched } else { &self.born };

@@ -7,7 +7,7 @@
 use super::ticks::{Ticks, saturated};
 use arbitrary::{Arbitrary, Result, Unstructured};
 use std::time::Duration;
-use tickwheel::{Budget, Time, WheelKind};
+use tickwheel::{Budget, Settings, Time, WheelKind};
 
 /// Operations of one case: enough for any bug of a timer's life, few enough to stay fast.
 pub(crate) const MAX_OPS: usize = 300;
@@ -120,6 +120,35 @@ impl Wheel {
             Self::Hierarchical => WheelKind::Hierarchical,
             Self::Hashed(buckets) => WheelKind::Hashed { buckets: 1 + usize::from(buckets % 1024) },
         }
+    }
+}
+
+/// What every timer with ticks is built with.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) tick: TickLength,
+    pub(crate) wheel: Wheel,
+    pub(crate) max_pending: Limit,
+}
+
+impl Shape {
+    pub(crate) fn ticks(self) -> Ticks {
+        Ticks::new(self.tick.duration())
+    }
+
+    pub(crate) fn settings(self) -> Settings {
+        let settings = Settings::new().tick(self.tick.duration()).wheel(self.wheel.kind());
+        self.max_pending.get().into_iter().fold(settings, Settings::max_pending)
+    }
+}
+
+/// How many timers may be pending.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) struct Limit(pub(crate) Option<u8>);
+
+impl Limit {
+    pub(crate) fn get(self) -> Option<usize> {
+        self.0.map(|limit| 1 + usize::from(limit % 64))
     }
 }
 

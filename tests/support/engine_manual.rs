@@ -1,8 +1,8 @@
 //! The engine on a clock that is moved by hand, turned by hand or by its worker, against the model; and what
 //! handles tell of timers that have ended, for ever.
 
-use super::book::{Armed, Batched, Book, State, Subject};
-use super::choices::{Act, Budgets, Ops, Span, Step, TickLength, Wheel, weighted};
+use super::book::{Armed, Batched, Book, Goal, State, Subject};
+use super::choices::{Act, Budgets, Ops, Shape, Span, Step, weighted};
 use super::ledger::Payload;
 use super::ticks::Ticks;
 use arbitrary::Arbitrary;
@@ -18,9 +18,7 @@ use tickwheel::{
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
 pub struct Case {
-    tick: TickLength,
-    wheel: Wheel,
-    max_pending: Option<u8>,
+    shape: Shape,
     budgets: Budgets,
     uptime: Span,
     /// With a worker the engine has one shard, and what is due has fired before the next operation.
@@ -83,23 +81,15 @@ impl Subject for Engine {
         self.timer.now()
     }
 
-    fn at(&self, by: Name, deadline: Time, ticks: Ticks) -> u64 {
-        ticks.point(deadline, ticks.asked(self.now(by)))
+    fn present(&self, by: Name) -> Time {
+        Ticks::new(self.timer.tick()).asked(self.now(by))
     }
 
-    fn schedule(&mut self, by: Name, delay: Duration, payload: Payload) -> Armed {
+    fn schedule(&mut self, by: Name, goal: Goal, payload: Payload) -> Armed {
         let id = payload.id();
         match by {
-            Name::Key => self.timer.schedule_key(delay, payload),
-            Name::Handle => self.timer.schedule(delay, payload).map(|it| self.keep(id, it)),
-        }
-    }
-
-    fn schedule_at(&mut self, by: Name, deadline: Time, payload: Payload) -> Armed {
-        let id = payload.id();
-        match by {
-            Name::Key => self.timer.schedule_key(deadline, payload),
-            Name::Handle => self.timer.schedule(deadline, payload).map(|it| self.keep(id, it)),
+            Name::Key => self.timer.schedule_key(goal.when(), payload),
+            Name::Handle => self.timer.schedule(goal.when(), payload).map(|it| self.keep(id, it)),
         }
     }
 
@@ -114,23 +104,10 @@ impl Subject for Engine {
         self.handle(by, id).map_or_else(|| self.timer.cancel(key), TimerHandle::cancel)
     }
 
-    fn reschedule(&mut self, by: Name, id: u64, key: Key<Payload>, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, by: Name, id: u64, key: Key<Payload>, goal: Goal) -> Reschedule {
         match self.handle(by, id) {
-            Some(handle) => handle.reschedule(delay),
-            None => self.timer.reschedule(key, delay),
-        }
-    }
-
-    fn reschedule_at(
-        &mut self,
-        by: Name,
-        id: u64,
-        key: Key<Payload>,
-        deadline: Time,
-    ) -> Reschedule {
-        match self.handle(by, id) {
-            Some(handle) => handle.reschedule(deadline),
-            None => self.timer.reschedule(key, deadline),
+            Some(handle) => handle.reschedule(goal.when()),
+            None => self.timer.reschedule(key, goal.when()),
         }
     }
 
@@ -202,23 +179,21 @@ fn locked(world: &Shared) -> MutexGuard<'_, World> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn build(case: &Case, clock: &ManualClock, limit: Option<usize>, world: &Shared) -> Engine {
+fn build(case: &Case, clock: &ManualClock, world: &Shared) -> Engine {
     let (shards, drive) = match case.worker {
         true => (1, Drive::Workers),
         false => (1 + usize::from(case.shards % 3), Drive::Manual),
     };
-    let mut builder = Builder::new()
+    let builder = Builder::new()
         .shards(shards)
         .pinning(Pinning::Off)
-        .tick(case.tick.duration())
-        .wheel(case.wheel.kind())
+        .tick(case.shape.tick.duration())
+        .wheel(case.shape.wheel.kind())
         .budget(case.budgets.budget())
         .routing(if case.spread { Routing::Spread } else { Routing::Home })
         .drive(drive)
         .clock(clock.clone());
-    if let Some(limit) = limit {
-        builder = builder.max_pending(limit);
-    }
+    let builder = case.shape.max_pending.get().into_iter().fold(builder, Builder::max_pending);
     let world = Arc::clone(world);
     let timer = builder
         .build_with(move |expired| locked(&world).handle(expired))
@@ -235,16 +210,15 @@ fn build(case: &Case, clock: &ManualClock, limit: Option<usize>, world: &Shared)
 
 /// Runs the case; panics where engine and model differ.
 pub fn check(case: &Case) {
-    let ticks = Ticks::new(case.tick.duration());
+    let ticks = case.shape.ticks();
     let clock = ManualClock::starting_at(case.uptime.time(ticks));
-    let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
     let world = Arc::new(Mutex::new(World {
-        book: Book::new(ticks, limit),
+        book: Book::new(ticks, case.shape.max_pending.get()),
         reactions: VecDeque::new(),
         engine: None,
         now: clock.now(),
     }));
-    let engine = build(case, &clock, limit, &world);
+    let engine = build(case, &clock, &world);
     let timer = engine.timer.clone();
     locked(&world).engine = Some(engine);
     // The worker needs no turn to fire what is due at once: the model knows the time from the start.

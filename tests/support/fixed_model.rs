@@ -1,7 +1,7 @@
 //! `FixedTimer` against the model: the deadlines are exact, and the timers fire in the order of their last schedule.
 
 use super::book::{Armed, Book};
-use super::choices::{Act, Ops, Span, weighted};
+use super::choices::{Act, Limit, Ops, Span, weighted};
 use super::ledger::Payload;
 use super::local_model::{Local, Op, SWEPT, World, run};
 use super::ticks::Ticks;
@@ -13,7 +13,7 @@ use tickwheel::{FixedTimer, Key, Reschedule, Settings, Time, When};
 #[derive(Arbitrary, Debug)]
 pub struct Case {
     delay: Span,
-    max_pending: Option<u8>,
+    max_pending: Limit,
     uptime: Span,
     flood: Flood,
     ops: Ops<Op>,
@@ -54,12 +54,9 @@ impl Local for FixedTimer<Payload> {
 
 /// Runs the case; panics where timer and model differ.
 pub fn check(case: &Case) {
-    let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
-    let mut builder = Settings::new();
-    if let Some(limit) = limit {
-        builder = builder.max_pending(limit);
-    }
-    let mut timer = builder.build_fixed(case.delay.duration(UNIT)).expect("valid");
+    let limit = case.max_pending.get();
+    let settings = limit.into_iter().fold(Settings::new(), Settings::max_pending);
+    let mut timer = settings.build_fixed(case.delay.duration(UNIT)).expect("valid");
     let mut book = Book::new(Ticks(1), limit);
     book.is_queue = true;
     let mut world = World::new(book, case.uptime, UNIT);

@@ -1,7 +1,9 @@
 //! The timers of one thread against the model, over any wheel, periodic timers included.
 
-use super::book::{Armed, Book, Effect, State, Subject};
-use super::choices::{Act, MAX_OPS, Ops, Span, Step, TickLength, Wheel, budget, weighted};
+use super::book::{Armed, Book, Effect, Goal, State, Subject};
+use super::choices::{
+    Act, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, Wheel, budget, weighted,
+};
 use super::ledger::Payload;
 use super::ticks::{Rhythm, Ticks, later};
 use arbitrary::Arbitrary;
@@ -9,15 +11,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tickwheel::{
     Budget, Cancel, Expired, Key, LocalTimer, LoopTimer, ManualClock, Period, Polled, Reschedule,
-    Settings, Time, Unfired, When,
+    Time, Unfired, When,
 };
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
 pub struct Case {
-    tick: TickLength,
-    wheel: Wheel,
-    max_pending: Option<u8>,
+    shape: Shape,
     uptime: Span,
     ops: Ops<Op>,
 }
@@ -138,18 +138,14 @@ struct Told<'a, L> {
 }
 
 impl<L: Local> Told<'_, L> {
-    /// The time that a call with this delay is told: over a queue the delay says how far that lies back.
-    fn at(&self, delay: Duration) -> Time {
-        match self.timer.fixed_delay() {
-            Some(_) => Time::ZERO + self.now.saturating_duration_since(Time::ZERO + delay),
-            None => self.now,
+    /// The time that a call is told: over a queue a delay says how far that lies back.
+    fn at(&self, goal: Goal) -> Time {
+        match goal {
+            Goal::After(back) if self.timer.fixed_delay().is_some() => {
+                Time::ZERO + self.now.saturating_duration_since(Time::ZERO + back)
+            }
+            _ => goal.told(self.now),
         }
-    }
-
-    /// The tick of a timer: over a queue it counts from `now`, and is that at the back or a later one.
-    fn due(&self, now: Time, tick: u64) -> u64 {
-        let fixed = self.timer.fixed_delay().map(|delay| later(now, delay).as_nanos());
-        fixed.map_or(tick, |due| due.max(self.back))
     }
 }
 
@@ -160,33 +156,29 @@ impl<L: Local> Subject for Told<'_, L> {
         self.now
     }
 
-    fn after(&self, (): (), delay: Duration, ticks: Ticks) -> u64 {
-        self.due(self.at(delay), ticks.deadline(self.now, delay))
+    fn present(&self, (): ()) -> Time {
+        self.latest
     }
 
-    /// Points are given at the beginning of time.
-    fn at(&self, (): (), deadline: Time, ticks: Ticks) -> u64 {
-        self.due(Time::ZERO, ticks.point(deadline, self.latest))
+    /// Over a queue it is one delay after the call, or with the timer at the back.
+    fn due(&self, (): (), goal: Goal, ticks: Ticks) -> u64 {
+        match (self.timer.fixed_delay(), goal) {
+            (Some(delay), _) => later(self.at(goal), delay).as_nanos().max(self.back),
+            (None, Goal::After(delay)) => ticks.deadline(self.now, delay),
+            (None, Goal::At(deadline)) => ticks.point(deadline, self.latest),
+        }
     }
 
-    fn schedule(&mut self, (): (), delay: Duration, payload: Payload) -> Armed {
-        self.timer.arm(self.at(delay), delay.into(), payload)
-    }
-
-    fn schedule_at(&mut self, (): (), deadline: Time, payload: Payload) -> Armed {
-        self.timer.arm(Time::ZERO, deadline.into(), payload)
+    fn schedule(&mut self, (): (), goal: Goal, payload: Payload) -> Armed {
+        self.timer.arm(self.at(goal), goal.when(), payload)
     }
 
     fn cancel(&mut self, (): (), _: u64, key: Key<Payload>) -> Cancel<Payload> {
         self.timer.cancel(key)
     }
 
-    fn reschedule(&mut self, (): (), _: u64, key: Key<Payload>, delay: Duration) -> Reschedule {
-        self.timer.move_to(self.at(delay), key, delay.into())
-    }
-
-    fn reschedule_at(&mut self, (): (), _: u64, key: Key<Payload>, deadline: Time) -> Reschedule {
-        self.timer.move_to(Time::ZERO, key, deadline.into())
+    fn reschedule(&mut self, (): (), _: u64, key: Key<Payload>, goal: Goal) -> Reschedule {
+        self.timer.move_to(self.at(goal), key, goal.when())
     }
 
     fn is_pending(&self, (): (), id: u64, key: Key<Payload>) -> bool {
@@ -518,15 +510,10 @@ fn apply(world: &mut World, timer: &mut impl Local, op: Op) {
 
 /// Runs the case; panics where timer and model differ.
 pub fn check(case: &Case) {
-    let ticks = Ticks::new(case.tick.duration());
-    let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
-    let mut builder = Settings::new().tick(case.tick.duration()).wheel(case.wheel.kind());
-    if let Some(limit) = limit {
-        builder = builder.max_pending(limit);
-    }
-    let timer: LocalTimer<Payload> = builder.build_local().expect("a good choice of settings");
-    let mut world = World::new(Book::new(ticks, limit), case.uptime, ticks);
-    run(&mut world, timer, &case.ops);
+    let ticks = case.shape.ticks();
+    let timer: LocalTimer<Payload> = case.shape.settings().build_local().expect("it can be built");
+    let book = Book::new(ticks, case.shape.max_pending.get());
+    run(&mut World::new(book, case.uptime, ticks), timer, &case.ops);
 }
 
 /// Does all operations and looks at the timer after each of them.
@@ -549,9 +536,11 @@ pub(crate) fn findings() -> [(&'static str, Case); 2] {
     let first = Span::PowerOfTicks(137, -119);
     let repeat = Reaction::Repeat { first, length: Span::Ticks(63, 63), rhythm: Rhythm::Burst };
     let overdue_periods_left_by_the_budget = Case {
-        tick: TickLength::Milli,
-        wheel: Wheel::Hierarchical,
-        max_pending: None,
+        shape: Shape {
+            tick: TickLength::Milli,
+            wheel: Wheel::Hierarchical,
+            max_pending: Limit(None),
+        },
         uptime: Span::ManyTicks(17_360),
         ops: Ops(vec![
             Op::Do(repeat),
@@ -566,9 +555,7 @@ pub(crate) fn findings() -> [(&'static str, Case); 2] {
     let in_ticks =
         |ticks| Op::Do(Reaction::Act(Act::Schedule { by: (), delay: Span::Ticks(ticks, 0) }));
     let a_bucket_left_by_the_budget = Case {
-        tick: TickLength::Hour,
-        wheel: Wheel::Hashed(0),
-        max_pending: None,
+        shape: Shape { tick: TickLength::Hour, wheel: Wheel::Hashed(0), max_pending: Limit(None) },
         uptime: Span::Zero,
         ops: Ops([1].into_iter().chain([2; 40]).map(in_ticks).chain([Op::Jump(1)]).collect()),
     };

@@ -3,8 +3,10 @@
 //! Besides the firings this checks the wake-up rule: once a sleep is announced, a remote that makes something due
 //! before its end calls the waker, exactly once, and nothing else does.
 
-use super::book::{Armed, Batched, Book, Effect, State, Subject};
-use super::choices::{Act, Budgets, MAX_OPS, Ops, Span, Step, TickLength, Wheel, weighted};
+use super::book::{Armed, Batched, Book, Effect, Goal, State, Subject};
+use super::choices::{
+    Act, Budgets, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, Wheel, weighted,
+};
 use super::ledger::Payload;
 use super::ticks::Ticks;
 use arbitrary::Arbitrary;
@@ -12,14 +14,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{Cancel, EventLoopTimer, Key, ManualClock, Remote, Reschedule, Settings, Time};
+use tickwheel::{Cancel, EventLoopTimer, Key, ManualClock, Remote, Reschedule, Time};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
 pub struct Case {
-    tick: TickLength,
-    wheel: Wheel,
-    max_pending: Option<u8>,
+    shape: Shape,
     budgets: Budgets,
     uptime: Span,
     close: bool,
@@ -64,26 +64,17 @@ impl Subject for Sides<'_> {
         }
     }
 
-    /// The owner gives points at the beginning of time.
-    fn at(&self, by: Side, deadline: Time, ticks: Ticks) -> u64 {
-        let present = match by {
-            Side::Owner => self.latest,
-            Side::Remote => ticks.asked(self.remote.now()),
-        };
-        ticks.point(deadline, present)
-    }
-
-    fn schedule(&mut self, by: Side, delay: Duration, payload: Payload) -> Armed {
+    fn present(&self, by: Side) -> Time {
         match by {
-            Side::Owner => self.timer.schedule(self.timer.now(), delay, payload),
-            Side::Remote => self.remote.schedule(delay, payload),
+            Side::Owner => self.latest,
+            Side::Remote => Ticks::new(self.timer.tick()).asked(self.remote.now()),
         }
     }
 
-    fn schedule_at(&mut self, by: Side, deadline: Time, payload: Payload) -> Armed {
+    fn schedule(&mut self, by: Side, goal: Goal, payload: Payload) -> Armed {
         match by {
-            Side::Owner => self.timer.schedule(Time::ZERO, deadline, payload),
-            Side::Remote => self.remote.schedule(deadline, payload),
+            Side::Owner => self.timer.schedule(goal.told(self.timer.now()), goal.when(), payload),
+            Side::Remote => self.remote.schedule(goal.when(), payload),
         }
     }
 
@@ -98,17 +89,10 @@ impl Subject for Sides<'_> {
         }
     }
 
-    fn reschedule(&mut self, by: Side, _: u64, key: Key<Payload>, delay: Duration) -> Reschedule {
+    fn reschedule(&mut self, by: Side, _: u64, key: Key<Payload>, goal: Goal) -> Reschedule {
         match by {
-            Side::Owner => self.timer.reschedule(self.timer.now(), key, delay),
-            Side::Remote => self.remote.reschedule(key, delay),
-        }
-    }
-
-    fn reschedule_at(&mut self, by: Side, _: u64, key: Key<Payload>, deadline: Time) -> Reschedule {
-        match by {
-            Side::Owner => self.timer.reschedule(Time::ZERO, key, deadline),
-            Side::Remote => self.remote.reschedule(key, deadline),
+            Side::Owner => self.timer.reschedule(goal.told(self.timer.now()), key, goal.when()),
+            Side::Remote => self.remote.reschedule(key, goal.when()),
         }
     }
 
@@ -239,25 +223,15 @@ impl World {
 
 /// Runs the case; panics where timer and model differ.
 pub fn check(case: &Case) {
-    let clock = ManualClock::starting_at(case.uptime.time(Ticks::new(case.tick.duration())));
+    let ticks = case.shape.ticks();
+    let clock = ManualClock::starting_at(case.uptime.time(ticks));
     let wakes = Arc::new(AtomicUsize::new(0));
     let called = Arc::clone(&wakes);
-    let limit = case.max_pending.map(|limit| 1 + usize::from(limit % 64));
-    let mut builder = Settings::new()
-        .tick(case.tick.duration())
-        .wheel(case.wheel.kind())
-        .budget(case.budgets.budget())
-        .clock(clock.clone());
-    if let Some(limit) = limit {
-        builder = builder.max_pending(limit);
-    }
-    let mut timer = builder
-        .build_with_waker(move || {
-            called.fetch_add(1, Ordering::SeqCst);
-        })
-        .expect("every choice of settings is a good one");
+    let settings = case.shape.settings().budget(case.budgets.budget()).clock(clock.clone());
+    let wake = move || _ = called.fetch_add(1, Ordering::SeqCst);
+    let mut timer = settings.build_with_waker(wake).expect("it can be built");
     let mut world = World {
-        book: Book::new(Ticks::new(timer.tick()), limit),
+        book: Book::new(ticks, case.shape.max_pending.get()),
         remote: timer.remote(),
         drains_all: case.budgets.drain.is_none(),
         latest: Time::ZERO,
@@ -327,14 +301,16 @@ pub(crate) fn findings() -> [(&'static str, Case); 2] {
     ]
 }
 
+fn hierarchical(tick: TickLength) -> Shape {
+    Shape { tick, wheel: Wheel::Hierarchical, max_pending: Limit(None) }
+}
+
 fn messages_left_by_a_budget_of_one() -> Case {
     let remote = |delay| Op::Do(Act::Schedule { by: Side::Remote, delay });
     let far = Span::PowerOfTicks(133, -123);
     let now = Act::Schedule { by: Side::Owner, delay: Span::Zero };
     Case {
-        tick: TickLength::Milli,
-        wheel: Wheel::Hierarchical,
-        max_pending: None,
+        shape: hierarchical(TickLength::Milli),
         budgets: Budgets { drain: Some(0), fire: Some(26) },
         uptime: Span::ManyTicks(1),
         close: false,
@@ -359,9 +335,7 @@ fn more_is_due_but_the_clock_went_back() -> Case {
     let now = Act::Schedule { by: Side::Owner, delay: Span::Zero };
     let cancel = |pick| Act::Cancel { by: Side::Owner, pick };
     Case {
-        tick: TickLength::Micro,
-        wheel: Wheel::Hierarchical,
-        max_pending: None,
+        shape: hierarchical(TickLength::Micro),
         budgets: Budgets { drain: None, fire: Some(0) },
         uptime: Span::PowerOfTicks(0, 9),
         close: true,
