@@ -10,7 +10,7 @@ use settings::{MAX_TICK, Settings, judge};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{Clock, ManualClock, Settings as Shared, Time, Timer};
+use tickwheel::{Clock, ManualClock, Time, Timer, When};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -43,24 +43,9 @@ pub fn check(case: &Case) {
         counter.fetch_add(1, Ordering::SeqCst);
     });
     let engine = judge(settings, built, &settings.engine_faults());
-    let local = {
-        let mut builder = Shared::new().tick(settings.tick()).wheel(settings.wheel());
-        if let Some(max_pending) = settings.max_pending {
-            builder = builder.max_pending(max_pending);
-        }
-        judge(settings, builder.build_local(), &settings.faults())
-    };
-    let event_loop = {
-        let mut builder = Shared::new()
-            .tick(settings.tick())
-            .wheel(settings.wheel())
-            .budget(settings.budget())
-            .clock(clock.clone());
-        if let Some(max_pending) = settings.max_pending {
-            builder = builder.max_pending(max_pending);
-        }
-        judge(settings, builder.build_with_waker(|| ()), &settings.loop_faults())
-    };
+    let shared = settings.shared().clock(clock.clone());
+    let local = judge(settings, shared.clone().build_local(), &settings.faults());
+    let event_loop = judge(settings, shared.build_with_waker(|| ()), &settings.faults());
     for delay in delays.iter().take(8) {
         if let Some(timer) = &engine {
             schedule(timer, &clock, &fired, *delay);
@@ -69,17 +54,12 @@ pub fn check(case: &Case) {
     let end = delays.first().copied();
     if let (Some(mut local), Some(delay)) = (local, end) {
         let (now, (deadline, after)) = (clock.now(), point(clock.now(), delay));
-        let key = match after {
-            Some(delay) => local.schedule(now, delay, ()),
-            None => local.schedule(Time::ZERO, deadline, ()),
+        let (now, when) = match after {
+            Some(delay) => (now, When::from(delay)),
+            None => (Time::ZERO, deadline.into()),
         };
-        let told = local.deadline(key.expect("there is a place"));
-        rounded(
-            told.expect("it is pending"),
-            if after.is_some() { now } else { Time::ZERO },
-            deadline,
-            ticks,
-        );
+        let key = local.schedule(now, when, ()).expect("there is a place");
+        rounded(local.deadline(key).expect("it is pending"), now, deadline, ticks);
     }
     if let (Some(mut timer), Some(delay)) = (event_loop, end) {
         let (deadline, _) = point(clock.now(), delay);
@@ -117,11 +97,8 @@ fn rounded(told: Time, now: Time, deadline: Time, ticks: Ticks) {
 fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: Delay) {
     let ticks = Ticks::new(timer.tick());
     let (now, (deadline, after)) = (clock.now(), point(clock.now(), delay));
-    let timeout = match after {
-        Some(delay) => timer.schedule(delay, ()),
-        None => timer.schedule(deadline, ()),
-    };
-    let timeout = timeout.expect("there is a place");
+    let when = after.map_or(deadline.into(), When::from);
+    let timeout = timer.schedule(when, ()).expect("there is a place");
     let present = if after.is_some() { now } else { ticks.asked(now) };
     if after.is_some() || deadline > present {
         rounded(timeout.deadline(), present, deadline, ticks);
@@ -157,11 +134,8 @@ fn periods(rhythm: Rhythm, length: Duration, start: Time, delays: &[Delay], tick
         assert_eq!(nominal - now, Duration::ZERO);
         let stepped = Step::Ticks(1).from(now, None, ticks);
         let clock = ManualClock::starting_at(now);
-        assert_eq!((clock.advance(ticks_length(ticks)), Clock::now(&clock)), (stepped, stepped));
+        let tick = Duration::from_nanos(ticks.0);
+        assert_eq!((clock.advance(tick), Clock::now(&clock)), (stepped, stepped));
         nominal = next;
     }
-}
-
-fn ticks_length(ticks: Ticks) -> Duration {
-    Duration::from_nanos(ticks.0)
 }

@@ -140,51 +140,42 @@ fn any_delay(random: &mut Random) -> Duration {
 
 /// A clock of either kind.
 #[derive(Clone)]
-enum AnyClock {
-    Real(MonotonicClock),
-    Manual(ManualClock),
+struct AnyClock {
+    clock: Arc<dyn Clock>,
+    manual: Option<ManualClock>,
 }
 
 impl AnyClock {
+    fn new(manual: bool) -> Self {
+        let manual = manual.then(ManualClock::new);
+        let real = || Arc::new(MonotonicClock::new()) as Arc<dyn Clock>;
+        let clock = manual.clone().map_or_else(real, |manual| Arc::new(manual));
+        Self { clock, manual }
+    }
+
     fn now(&self) -> Time {
-        match self {
-            Self::Real(clock) => Clock::now(clock),
-            Self::Manual(clock) => clock.now(),
-        }
+        self.clock.now()
     }
 
+    /// Moves a clock that nothing else moves.
     fn advance(&self, by: Duration) {
-        match self {
-            Self::Real(_) => {}
-            Self::Manual(clock) => drop(clock.advance(by)),
+        if let Some(manual) = &self.manual {
+            manual.advance(by);
         }
     }
 }
 
-/// What has happened: every kind of end, or the test proves little.
+/// What has happened, ends first; every kind of it must, or the test proves little.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Totals {
-    ends: Ends,
-    periods: u64,
-    panics: u64,
-    moved: u64,
-}
+pub(crate) struct Totals([u64; 7]);
 
 impl Totals {
     pub(crate) fn add(&mut self, other: Self) {
-        self.ends.fired += other.ends.fired;
-        self.ends.cancelled += other.ends.cancelled;
-        self.ends.returned += other.ends.returned;
-        self.ends.refused += other.ends.refused;
-        self.periods += other.periods;
-        self.panics += other.panics;
-        self.moved += other.moved;
+        self.0.iter_mut().zip(other.0).for_each(|(all, more)| *all += more);
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        let Self { ends: Ends { fired, cancelled, returned, refused }, periods, panics, moved } =
-            *self;
-        [fired, cancelled, returned, refused, periods, panics, moved].iter().all(|n| *n > 0)
+        self.0.iter().all(|n| *n > 0)
     }
 }
 
@@ -199,12 +190,8 @@ pub(crate) fn check_with_panics(case: &Case) -> Totals {
 }
 
 fn run(case: &Case, panics: bool) -> Totals {
-    let clock = match case.manual {
-        true => AnyClock::Manual(ManualClock::new()),
-        false => AnyClock::Real(MonotonicClock::new()),
-    };
     let timers = case.producers.0.iter().map(|ops| ops.len() as u64).sum();
-    let books = Arc::new(Books::new(timers, clock, panics));
+    let books = Arc::new(Books::new(timers, AnyClock::new(case.manual), panics));
     let engine = build(case, &books);
     let (held, mut returned) = produce(case, &books, &engine);
     match case.end {
@@ -231,7 +218,8 @@ fn run(case: &Case, panics: bool) -> Totals {
 }
 
 fn build(case: &Case, books: &Arc<Books>) -> Engine {
-    let mut builder = Builder::new()
+    let builder = Builder::new()
+        .clock(Arc::clone(&books.clock.clock))
         .shards(1 + usize::from(case.shards % 3))
         .tick(Duration::from_micros(1 + u64::from(case.tick)))
         .wheel(case.wheel.kind())
@@ -243,13 +231,8 @@ fn build(case: &Case, books: &Arc<Books>) -> Engine {
             Idle::Busy => IdleStrategy::BusySpin,
         })
         .pinning(Pinning::Off);
-    if let Some(limit) = case.max_pending {
-        builder = builder.max_pending(1 + usize::from(limit));
-    }
-    builder = match books.clock.clone() {
-        AnyClock::Real(clock) => builder.clock(clock),
-        AnyClock::Manual(clock) => builder.clock(clock),
-    };
+    let limit = case.max_pending.map(|limit| 1 + usize::from(limit));
+    let builder = limit.into_iter().fold(builder, Builder::max_pending);
     let inside = Arc::new(OnceLock::<Timer<Payload>>::new());
     let (books, engine) = (Arc::clone(books), Arc::clone(&inside));
     let timer = builder
@@ -352,6 +335,7 @@ fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
     let periods_cancelled = stats.cancelled() - ends.cancelled;
     assert!(periods_cancelled <= ended, "{periods_cancelled} of {ended}");
     assert_eq!(stats.scheduled(), stats.fired() + stats.cancelled() + stats.returned());
+    let Ends { fired, cancelled, returned, refused } = ends;
     let moved = stats.shards.iter().map(|shard| shard.rescheduled).sum();
-    Totals { ends, periods, panics: stats.panics(), moved }
+    Totals([fired, cancelled, returned, refused, periods, stats.panics(), moved])
 }

@@ -88,10 +88,6 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn has_ended(&self, id: u64) -> bool {
-        self.lines[id as usize].load(Ordering::Relaxed) > BEGUN
-    }
-
     /// How timer `id` ended; `None` if it never began. Panics unless it began and ended once, or not at all.
     #[track_caller]
     pub(crate) fn end_of(&self, id: u64) -> Option<Ends> {

@@ -4,7 +4,8 @@ use arbitrary::Arbitrary;
 use std::collections::HashSet;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing, WheelKind,
+    Budget, BuildError, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing,
+    Settings as Shared, WheelKind,
 };
 
 #[derive(Arbitrary, Clone, Debug)]
@@ -12,7 +13,7 @@ pub(super) struct Settings {
     tick: Tick,
     shards: Shards,
     buckets: Option<Buckets>,
-    pub(super) max_pending: Option<usize>,
+    max_pending: Option<usize>,
     budget: Option<(u8, u8, u8)>,
     pinning: Cores,
     idle: Idle,
@@ -84,7 +85,7 @@ impl Settings {
         }
     }
 
-    pub(super) fn wheel(&self) -> WheelKind {
+    fn wheel(&self) -> WheelKind {
         let Some(buckets) = self.buckets else { return WheelKind::Hierarchical };
         let buckets = match buckets {
             Buckets::Few(buckets) => buckets.into(),
@@ -94,9 +95,15 @@ impl Settings {
         WheelKind::Hashed { buckets }
     }
 
-    pub(super) fn budget(&self) -> Budget {
+    fn budget(&self) -> Budget {
         let Some((drain, fire, sweep)) = self.budget else { return Budget::new() };
         Budget::new().drain(drain.into()).fire(fire.into()).sweep(sweep.into())
+    }
+
+    /// The settings that every kind of timer has.
+    pub(super) fn shared(&self) -> Shared {
+        let shared = Shared::new().tick(self.tick()).wheel(self.wheel()).budget(self.budget());
+        self.max_pending.into_iter().fold(shared, Shared::max_pending)
     }
 
     fn pinning(&self) -> Pinning {
@@ -110,7 +117,7 @@ impl Settings {
     }
 
     pub(super) fn builder(&self, clock: &ManualClock) -> Builder {
-        let mut builder = Builder::new()
+        let builder = Builder::new()
             .tick(self.tick())
             .wheel(self.wheel())
             .budget(self.budget())
@@ -124,42 +131,29 @@ impl Settings {
             .thread_name(self.name.clone())
             .drive(Drive::Manual)
             .clock(clock.clone());
-        if let Some(max_pending) = self.max_pending {
-            builder = builder.max_pending(max_pending);
-        }
-        match self.shards() {
-            Some(shards) => builder.shards(shards),
-            None => builder,
-        }
+        let builder = self.max_pending.into_iter().fold(builder, Builder::max_pending);
+        self.shards().into_iter().fold(builder, Builder::shards)
     }
 
     /// The reasons for which any kind of timer has to be refused.
     pub(super) fn faults(&self) -> Vec<Fault> {
-        let tick = self.tick();
-        let mut faults = vec![
+        let (tick, Budget { drain, fire, sweep, .. }) = (self.tick(), self.budget());
+        let good = |buckets| (1..=MAX_BUCKETS).contains(&buckets);
+        let faults = [
             (Fault::Tick, tick < Duration::from_micros(1) || tick > MAX_TICK),
             (Fault::MaxPending, self.max_pending == Some(0)),
+            (Fault::Budget, drain == 0 || fire == 0 || sweep == 0),
+            (
+                Fault::Buckets,
+                matches!(self.wheel(), WheelKind::Hashed { buckets } if !good(buckets)),
+            ),
         ];
-        if let WheelKind::Hashed { buckets } = self.wheel() {
-            let bad = buckets == 0 || buckets > MAX_BUCKETS;
-            faults.push((Fault::Buckets, bad));
-        }
         faults.into_iter().filter(|(_, holds)| *holds).map(|(fault, _)| fault).collect()
-    }
-
-    /// As `faults`, for the event loop's timer.
-    pub(super) fn loop_faults(&self) -> Vec<Fault> {
-        let Budget { drain, fire, sweep, .. } = self.budget();
-        let mut faults = self.faults();
-        if drain == 0 || fire == 0 || sweep == 0 {
-            faults.push(Fault::Budget);
-        }
-        faults
     }
 
     /// As `faults`, for the engine.
     pub(super) fn engine_faults(&self) -> Vec<Fault> {
-        let mut faults = self.loop_faults();
+        let mut faults = self.faults();
         if self.shards().is_some_and(|shards| shards == 0 || shards > 1024) {
             faults.push(Fault::Shards);
         }
