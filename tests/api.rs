@@ -1,11 +1,7 @@
 //! What users rely on without calling it: auto traits, sizes, the texts of errors, `Debug` without
 //! conditions, object safety. What must not compile is shown in the crate's documentation.
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "support"]
 mod support {
     pub(crate) mod setup;

@@ -4,11 +4,7 @@
 //! `now` is the first argument of every call. That, and the engine's `schedule_key` beside the `schedule` that
 //! gives a handle, is all that differs, as `front!` shows.
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "support"]
 mod support {
     pub(crate) mod setup;

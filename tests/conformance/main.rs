@@ -8,11 +8,7 @@
 //! | `time` | failures of other systems: wraps, spans, jumps, clocks that go back, pauses |
 //! | `handlers` | failures of other systems: what handlers did to the timers around them, shards that were off |
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod ledger;

@@ -1,10 +1,6 @@
 //! `EventLoopTimer`: a shard inside the user's own loop, with remotes on other threads.
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod book;
@@ -71,24 +67,6 @@ fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
     remote.schedule(Time::ZERO, 2).unwrap();
     assert_eq!(fire_all(&mut timer, now), [1, 2]);
     assert_eq!(timer.poll_timeout(now), None);
-}
-
-/// A loop that is busy with its sockets for long: its own cancels keep what the wheel holds bounded.
-#[test]
-fn cancels_of_the_owner_are_swept_without_a_poll() {
-    let (mut timer, ..) = manual::<u32>();
-    let mut peak = 0;
-    for n in 0..1_000_000 {
-        let key = timer.schedule(Time::ZERO, Duration::from_secs(3600), n).unwrap();
-        assert!(timer.cancel(key).won());
-        if n % 10_000 == 0 {
-            let _ = timer.schedule(Time::ZERO, Duration::from_secs(7200), n).unwrap();
-            // The figure is as of the last poll, which is not due to sweep anything.
-            timer.poll_with(Time::ZERO, |_, _| ());
-            peak = peak.max(timer.held_bytes());
-        }
-    }
-    assert!(peak < 2 << 20, "{peak} bytes held");
 }
 
 /// Producers on other threads schedule, cancel and move while the loop sleeps in its own poll; every timer ends
@@ -205,24 +183,6 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
         // What is pending at most, the constant, and a third more, at 16 bytes each, with the pool's reserve.
         let most = held[0] + 3 * BATCH * 16 + (1 << 20);
         assert!(*held.iter().max().unwrap() <= most, "{most} bytes are allowed: {held:?}");
-    }
-}
-
-/// A loop that moves its own timers to and fro for long without a poll: near deadlines and far ones.
-#[test]
-fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
-    for near in [1, 3_600_000] {
-        let (mut timer, ..) = manual::<u64>();
-        let key = timer.schedule(Time::ZERO, MS * 2 * near, 7).unwrap();
-        let _ = timer.poll(Time::ZERO, |_| ());
-        let idle = timer.held_bytes();
-        for n in 0..300_000 {
-            let delay = if n % 2 == 0 { MS * near } else { MS * 2 * near };
-            assert!(timer.reschedule(Time::ZERO, key, delay).moved());
-        }
-        let _ = timer.poll(Time::ZERO, |_| panic!("nothing is due"));
-        assert!(timer.held_bytes() < idle + (1 << 20), "{} bytes", timer.held_bytes());
-        assert_eq!(fire_all(&mut timer, Time::ZERO + MS * 2 * near), [7]);
     }
 }
 

@@ -27,30 +27,32 @@ fn a_poll_that_has_a_waker_refuses_another_without_a_panic() {
 fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
     let poll = Poll::new().unwrap();
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-    for closed in [true, false] {
-        let timer: EventLoopTimer<u64> =
-            Settings::new().build_with_mio_waker(Arc::clone(&waker)).unwrap();
-        let remote = timer.remote();
-        let now = timer.now();
-        assert_eq!(timer.poll_timeout(now), None);
-        remote.schedule(HOUR, 1).unwrap();
-        assert!(Arc::strong_count(&waker) > 1);
-        if closed {
-            assert_eq!(timer.close().len(), 1);
-        } else {
-            drop(timer);
+    for is_closed in [true, false] {
+        let held = Arc::new(());
+        let inside = Arc::clone(&held);
+        let wake = move || assert_eq!(Arc::strong_count(&inside), 2);
+        for timer in [
+            Settings::new().build_with_mio_waker::<u64>(Arc::clone(&waker)).unwrap(),
+            Settings::new().build_with_waker(wake).unwrap(),
+        ] {
+            let remote = timer.remote();
+            assert_eq!(timer.poll_timeout(timer.now()), None);
+            remote.schedule(HOUR, 1).unwrap();
+            if is_closed {
+                assert_eq!(timer.close().len(), 1);
+            } else {
+                drop(timer);
+            }
+            let refused = remote.schedule(HOUR, 2).unwrap_err();
+            assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
         }
-        assert_eq!(Arc::strong_count(&waker), 1, "a remote does not keep it");
-        let refused = remote.schedule(HOUR, 2).unwrap_err();
-        assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
+        assert_eq!((Arc::strong_count(&waker), Arc::strong_count(&held)), (1, 1));
     }
 }
 
 #[test]
 fn a_closed_loop_has_no_lag() {
-    let clock = ManualClock::new();
-    let timer: EventLoopTimer<u64> =
-        Settings::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+    let (timer, clock, _) = crate::manual();
     let remote = timer.remote();
     remote.schedule(HOUR, 1).unwrap();
     clock.advance(2 * HOUR);
@@ -83,34 +85,12 @@ fn a_shared_waker_ends_the_sleep_for_a_remote() {
 }
 
 #[test]
-fn a_closure_as_a_waker_dies_with_the_timer_too() {
-    let held = Arc::new(());
-    for closed in [true, false] {
-        let inside = Arc::clone(&held);
-        let timer: EventLoopTimer<u64> = Settings::new()
-            .build_with_waker(move || assert_eq!(Arc::strong_count(&inside), 2))
-            .unwrap();
-        let remote = timer.remote();
-        if closed {
-            assert!(timer.close().is_empty());
-        } else {
-            drop(timer);
-        }
-        assert_eq!(Arc::strong_count(&held), 1, "a remote does not keep it");
-        assert!(remote.schedule(HOUR, 2).is_err());
-    }
-}
-
-#[test]
 fn a_waker_that_panics_has_woken_nobody_and_others_try() {
-    let (clock, calls) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
+    let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let mut timer: EventLoopTimer<u64> = Settings::new()
-        .clock(clock.clone())
-        .build_with_waker(move || {
-            assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "the first call panics");
-        })
-        .unwrap();
+    let wake = move || assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "the first call panics");
+    let settings = Settings::new().clock(ManualClock::new());
+    let mut timer: EventLoopTimer<u64> = settings.build_with_waker(wake).unwrap();
     let remote = timer.remote();
     assert_eq!(timer.poll_timeout(timer.now()), None);
     remote.schedule(HOUR, 1).unwrap();

@@ -14,6 +14,7 @@ trait Loop: LoopTimer<Payload = u64> {
     /// One timer for each wheel, for calls with this delay.
     fn each(delay: Duration) -> Vec<Self>;
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64>;
+    fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool;
 
     /// Arms timers `0..count` for an hour after `NOW`.
     fn arm_all(&mut self, count: u64) -> Vec<Key<u64>> {
@@ -30,6 +31,9 @@ impl Loop for LocalTimer<u64> {
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
         self.schedule(now, delay, id).unwrap()
     }
+    fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
+        self.reschedule(now, key, delay).moved()
+    }
 }
 
 impl Loop for EventLoopTimer<u64> {
@@ -38,6 +42,9 @@ impl Loop for EventLoopTimer<u64> {
     }
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
         self.schedule(now, delay, id).unwrap()
+    }
+    fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
+        self.reschedule(now, key, delay).moved()
     }
 }
 
@@ -48,6 +55,9 @@ impl Loop for FixedTimer<u64> {
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
         assert_eq!(delay, self.delay());
         self.schedule(now, id).unwrap()
+    }
+    fn move_to(&mut self, now: Time, key: Key<u64>, _: Duration) -> bool {
+        self.reschedule(now, key).moved()
     }
 }
 
@@ -220,6 +230,40 @@ fn forgetting_a_drain_keeps_the_remaining_timers() {
     test::<FixedTimer<u64>>(2);
     // A loop takes all of them out at once, so that remotes cannot get between.
     test::<EventLoopTimer<u64>>(0);
+}
+
+/// A loop that is busy with its sockets for long: its own cancels and moves keep what the wheel holds bounded.
+#[test]
+fn cancels_and_moves_are_swept_without_polls() {
+    fn test<L: Loop>() {
+        for (near, is_cancelled) in [(MS, true), (MS, false), (HOUR, true), (HOUR, false)] {
+            for mut timer in L::each(near) {
+                let mut key = timer.arm(NOW, near, 0);
+                let (mut peak, mut live) = (0, 0);
+                for n in 0..400_000_u64 {
+                    let later = NOW + Duration::from_nanos(n);
+                    if is_cancelled {
+                        assert!(timer.cancel(key).won());
+                        key = timer.arm(later, near, n);
+                    } else {
+                        // Over a wheel to and fro.
+                        let delay = if n % 2 == 0 { near } else { 2 * near };
+                        assert!(timer.move_to(later, key, delay));
+                    }
+                    if n % 20_000 == 0 {
+                        timer.arm(later, near, n);
+                        live += 1;
+                        // The figure of a loop is as of the last poll, which has nothing to fire.
+                        timer.poll(NOW, |_| panic!("nothing is due"));
+                        peak = peak.max(timer.held_bytes());
+                    }
+                }
+                assert!(peak < 2 << 20, "{peak} bytes held: {is_cancelled} {near:?}");
+                assert_eq!(timer.pending(), live + 1);
+            }
+        }
+    }
+    on_each_kind!(test);
 }
 
 #[test]

@@ -8,11 +8,7 @@
 //! | `order` | the order of what is due at once |
 //! | `memory` | what is allocated and held, with an allocator that counts per thread |
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod allocations;

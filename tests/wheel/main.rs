@@ -8,11 +8,7 @@
 //! | `bursts` | ticks with so many entries that some are set aside |
 //! | `memory` | what is allocated, held and given back |
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod allocations;
