@@ -2,7 +2,7 @@
 //! wait for all of them, and what a burst costs.
 
 use crate::support::random::Random;
-use tickwheel::wheel::{Entry, Hierarchical, Wheel};
+use tickwheel::wheel::{BURST, Entry, Hierarchical, Wheel};
 
 fn entry(deadline: u64, index: u32) -> Entry {
     Entry { deadline, index, mark: !index }
@@ -52,6 +52,23 @@ fn a_burst_cascades_chunk_by_chunk() {
     }
     let by_entries = 3 * MANY / (4 * 100 + 64);
     assert!(calls < by_entries / 5, "{calls} calls");
+}
+
+/// As from handlers that schedule zero delays for ever.
+#[test]
+fn overdue_entries_without_end_keep_no_tick_waiting() {
+    for budget in [1, 16, 100, BURST, 2 * BURST] {
+        let mut wheel = Hierarchical::new();
+        wheel.insert(entry(7, u32::MAX));
+        let (mut due, mut overdue) = (Vec::new(), 0);
+        while !due.iter().any(|entry: &Entry| entry.index == u32::MAX) {
+            (0..budget as u32).for_each(|index| wheel.insert(entry(0, index)));
+            assert!(overdue <= BURST + budget, "the tick waits, with a budget of {budget}");
+            due.clear();
+            let _ = wheel.advance(7, budget, &mut due);
+            overdue += due.len();
+        }
+    }
 }
 
 /// A sweep goes through a backlog from which entries are taken all the while, and gets to its end.
