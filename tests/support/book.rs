@@ -2,7 +2,7 @@
 
 use super::choices::Act;
 use super::ledger::{Ledger, Payload};
-use super::ticks::{NEVER, Ticks};
+use super::ticks::{NEVER, Rhythm, Ticks, later};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,16 @@ pub(crate) struct Record {
     queue: Option<usize>,
     /// The number of the call that has given it its deadline.
     call: u64,
+    /// What a periodic timer goes on with.
+    pub(crate) repeat: Option<Repeat>,
+}
+
+/// A periodic timer's exact next deadline, and how it goes on from there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repeat {
+    pub(crate) nominal: Time,
+    pub(crate) length: Duration,
+    pub(crate) rhythm: Rhythm,
 }
 
 /// When a timer is to fire.
@@ -114,6 +124,8 @@ pub(crate) struct Book {
     pub(crate) records: Vec<Record>,
     /// Every name that was ever given.
     keys: HashSet<Key<Payload>>,
+    /// Records of periodic timers.
+    periodic: usize,
     calls: u64,
     /// All timers fire in the order of the calls that gave them their deadlines, overdue and moved ones too.
     pub(crate) is_queue: bool,
@@ -121,8 +133,6 @@ pub(crate) struct Book {
     limit: Option<usize>,
     pub(crate) stopped: bool,
     pending: usize,
-    /// Pending timers that the book does not hold; they count against the limit.
-    pub(crate) others: usize,
     /// The latest tick that a turn has been made for.
     pub(crate) latest: u64,
     /// A timer has been cancelled or moved: wake-ups may be earlier than deadlines.
@@ -144,12 +154,12 @@ impl Book {
             ledger: Ledger::of_payloads(),
             records: Vec::new(),
             keys: HashSet::new(),
+            periodic: 0,
             calls: 0,
             is_queue: false,
             limit,
             stopped: false,
             pending: 0,
-            others: 0,
             latest: 0,
             has_zombies: false,
             in_turn: false,
@@ -161,7 +171,7 @@ impl Book {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.pending + self.others
+        self.pending
     }
 
     /// The pending timers.
@@ -175,10 +185,19 @@ impl Book {
         Some(self.ticks.start(first)).filter(|first| *first < Time::MAX)
     }
 
-    /// A timer, pending or not; small numbers are recent ones.
+    /// A timer that fires once, pending or not; small numbers are recent ones.
     pub(crate) fn pick(&self, pick: u8) -> Option<u64> {
-        let back = usize::from(pick).checked_rem(self.records.len())?;
-        Some((self.records.len() - 1 - back) as u64)
+        let back = usize::from(pick).checked_rem(self.records.len() - self.periodic)?;
+        let once = self.records.iter().enumerate().rev().filter(|(_, it)| it.repeat.is_none());
+        once.map(|(id, _)| id as u64).nth(back)
+    }
+
+    /// A pending periodic timer.
+    pub(crate) fn pick_periodic(&self, pick: u8) -> Option<u64> {
+        let periodic = self.all_pending().filter(|(_, record)| record.repeat.is_some());
+        let periodic: Vec<u64> = periodic.map(|(id, _)| id).collect();
+        let place = usize::from(pick).checked_rem(periodic.len())?;
+        Some(periodic[place])
     }
 
     pub(crate) fn record(&self, id: u64) -> &Record {
@@ -209,11 +228,13 @@ impl Book {
                 Effect::Nothing
             }
             Act::Reschedule { by, pick, delay } => {
-                self.reschedule(subject, by, pick, Goal::After(delay.duration(self.ticks)))
+                let Some(id) = self.pick(pick) else { return Effect::Nothing };
+                self.reschedule(subject, by, id, Goal::After(delay.duration(self.ticks)))
             }
             Act::RescheduleAt { by, pick, back, offset } => {
+                let Some(id) = self.pick(pick) else { return Effect::Nothing };
                 let deadline = offset.from(subject.now(by), back, self.ticks);
-                self.reschedule(subject, by, pick, Goal::At(deadline))
+                self.reschedule(subject, by, id, Goal::At(deadline))
             }
             Act::Ask { by, pick } => {
                 if let Some(id) = self.pick(pick) {
@@ -234,7 +255,7 @@ impl Book {
         let id = self.records.len() as u64;
         match subject.schedule(by, goal, self.ledger.payload(id)) {
             Ok(key) => {
-                self.accepted(subject, by, due, key);
+                self.accepted(subject.queue(by, key), due, key, None);
                 Effect::Armed { due }
             }
             Err(error) => {
@@ -271,19 +292,27 @@ impl Book {
         }
         let earliest = due[..keys.len()].iter().min().copied();
         for (key, due) in keys.into_iter().zip(due) {
-            self.accepted(subject, by, due, key);
+            self.accepted(subject.queue(by, key), due, key, None);
         }
         earliest.map_or(Effect::Nothing, |due| Effect::Armed { due })
     }
 
-    fn accepted<S: Subject>(&mut self, subject: &S, by: S::By, due: u64, key: Key<Payload>) {
+    pub(crate) fn accepted(
+        &mut self,
+        queue: Option<usize>,
+        due: u64,
+        key: Key<Payload>,
+        repeat: Option<Repeat>,
+    ) {
         let id = self.records.len() as u64;
         assert!(!self.stopped, "timer {id} was accepted after the end");
         assert!(self.limit.is_none_or(|limit| self.pending() < limit), "above the limit");
         assert!(self.keys.insert(key), "{key:?} has named a timer before");
-        let queue = subject.queue(by, key).filter(|_| due > self.latest || self.is_queue);
+        let queue = queue.filter(|_| due > self.latest || self.is_queue);
+        self.periodic += usize::from(repeat.is_some());
+        let (state, call) = (State::Pending, self.calls);
+        self.records.push(Record { key, due, state, queue, call, repeat });
         self.calls += 1;
-        self.records.push(Record { key, due, state: State::Pending, queue, call: self.calls });
         self.pending += 1;
         if self.in_turn {
             self.born.insert(id);
@@ -320,15 +349,14 @@ impl Book {
         }
     }
 
-    fn reschedule<S: Subject>(
+    pub(crate) fn reschedule<S: Subject>(
         &mut self,
         subject: &mut S,
         by: S::By,
-        pick: u8,
+        id: u64,
         goal: Goal,
     ) -> Effect {
-        let Some(id) = self.pick(pick) else { return Effect::Nothing };
-        let to = subject.due(by, goal, self.ticks);
+        let (to, now) = (subject.due(by, goal, self.ticks), subject.now(by));
         let record = &mut self.records[id as usize];
         let pending = record.state == State::Pending;
         let moved = subject.reschedule(by, id, record.key, goal);
@@ -337,8 +365,14 @@ impl Book {
             return Effect::Nothing;
         }
         let from = std::mem::replace(&mut record.due, to);
-        self.calls += 1;
+        if let Some(repeat) = &mut record.repeat {
+            repeat.nominal = match goal {
+                Goal::After(delay) => later(now, delay),
+                Goal::At(deadline) => deadline,
+            };
+        }
         record.call = self.calls;
+        self.calls += 1;
         record.queue = record.queue.filter(|_| self.is_queue);
         self.has_zombies = true;
         if self.in_turn {
@@ -366,7 +400,7 @@ impl Book {
     pub(crate) fn fired(&mut self, expired: &Expired<Payload>, now: Time, defers: bool) {
         let id = expired.payload.id();
         let (start, latest) = (self.ticks.start(self.record(id).due), self.latest);
-        let record = &self.records[id as usize];
+        let record = &mut self.records[id as usize];
         assert_eq!(record.state, State::Pending, "timer {id} has ended before");
         let is_due = record.due <= latest && record.due != NEVER;
         assert!(is_due, "timer {id} is early: due {}, now {latest}", record.due);
@@ -380,7 +414,13 @@ impl Book {
             *last = Some(this);
         }
         self.fired_in_turn += 1;
-        self.end(id, State::Fired);
+        match &mut record.repeat {
+            None => self.end(id, State::Fired),
+            Some(repeat) => {
+                repeat.nominal = repeat.rhythm.next(repeat.length, repeat.nominal, now);
+                record.due = self.ticks.at(repeat.nominal);
+            }
+        }
     }
 
     pub(crate) fn fired_in_turn(&self) -> usize {
@@ -399,7 +439,7 @@ impl Book {
         }
     }
 
-    /// Everything is over: `unfired` must be what was pending.
+    /// These were taken out: they must have been pending.
     pub(crate) fn returned(&mut self, unfired: Vec<Unfired<Payload>>) {
         for unfired in unfired {
             let id = unfired.payload.id();
@@ -408,7 +448,12 @@ impl Book {
             assert_eq!((unfired.key, unfired.deadline), (key, self.ticks.start(due)), "timer {id}");
             self.end(id, State::Returned);
         }
-        assert_eq!(self.pending(), 0, "timers are lost");
+    }
+
+    /// Everything is over: what was pending went with its timer.
+    pub(crate) fn return_the_rest(&mut self) {
+        let left: Vec<u64> = self.all_pending().map(|(id, _)| id).collect();
+        left.into_iter().for_each(|id| self.end(id, State::Returned));
     }
 
     /// Timers in each state.

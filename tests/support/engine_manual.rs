@@ -160,6 +160,7 @@ impl World {
         self.book.stopped = true;
         let unfired = engine.timer.stop().expect("this is no handler");
         self.book.returned(unfired);
+        assert_eq!(self.book.pending(), 0, "timers are lost");
         assert!(engine.timer.is_stopped());
     }
 
@@ -327,8 +328,7 @@ fn finish(world: &Shared, timer: Timer<Payload>, stops: bool) {
     drop((timer, last));
     if !book.stopped {
         // Dropping the engine ends what was pending, and drops its payloads.
-        let left: Vec<u64> = book.all_pending().map(|(id, _)| id).collect();
-        left.into_iter().for_each(|id| book.end(id, State::Returned));
+        book.return_the_rest();
     }
     // With workers they do it, in their own time.
     book.ledger.wait_until_all_dropped();

@@ -1,13 +1,13 @@
 //! The timers of one thread against the model, over any wheel, periodic timers included.
 
-use super::book::{Armed, Book, Effect, Goal, State, Subject};
+use super::book::{Armed, Book, Effect, Goal, Repeat, State, Subject};
 use super::choices::{
     Act, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, Wheel, budget, weighted,
 };
 use super::ledger::Payload;
 use super::ticks::{Rhythm, Ticks, later};
 use arbitrary::Arbitrary;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tickwheel::{
     Budget, Cancel, Expired, Key, LocalTimer, LoopTimer, ManualClock, Period, Polled, Reschedule,
@@ -53,17 +53,6 @@ weighted! {
     }
 }
 
-/// A periodic timer of the model.
-struct Periodic {
-    key: Key<Payload>,
-    due: u64,
-    nominal: Time,
-    length: Duration,
-    rhythm: Rhythm,
-}
-
-/// Numbers of periodic timers begin here.
-const PERIODIC: u64 = 1 << 31;
 /// With fewer timers than this no sweep begins: the bound on zombies is a little more.
 pub(super) const SWEPT: usize = 15 * 1024;
 
@@ -203,11 +192,6 @@ pub(super) struct World {
     /// The latest time of a poll.
     latest: Time,
     reactions: VecDeque<Reaction>,
-    periodics: BTreeMap<u64, Periodic>,
-    next_periodic: u64,
-    /// Periodic timers that handlers of this poll have made or moved.
-    touched: BTreeSet<u64>,
-    periods_fired: usize,
     by_clock: bool,
     /// The last poll has left something for want of budget: then the next deadline may be told too early.
     is_cut_short: bool,
@@ -222,18 +206,17 @@ impl World {
             back: 0,
             latest: Time::ZERO,
             reactions: VecDeque::new(),
-            periodics: BTreeMap::new(),
-            next_periodic: PERIODIC,
-            touched: BTreeSet::new(),
-            periods_fired: 0,
             by_clock: false,
             is_cut_short: false,
         }
     }
 
+    fn told<'a, L: Local>(&self, timer: &'a mut L) -> Told<'a, L> {
+        Told { timer, now: self.clock.now(), latest: self.latest, back: self.back }
+    }
+
     pub(super) fn act(&mut self, timer: &mut impl Local, act: Act<()>) {
-        let Self { latest, back, .. } = *self;
-        let effect = self.book.act(&mut Told { timer, now: self.clock.now(), latest, back }, act);
+        let effect = self.book.act(&mut self.told(timer), act);
         if let Effect::Armed { due } | Effect::Moved { to: due, .. } = effect {
             self.back = due;
         }
@@ -247,8 +230,16 @@ impl World {
             Reaction::Repeat { first, length, rhythm } => {
                 self.repeat(timer, first.from(now, false, self.book.ticks), length, rhythm);
             }
-            Reaction::EndPeriodic { pick } => self.end_periodic(timer, pick),
-            Reaction::MovePeriodic { pick, delay } => self.move_periodic(timer, pick, delay),
+            Reaction::EndPeriodic { pick } => {
+                let Some(id) = self.book.pick_periodic(pick) else { return };
+                self.book.cancel(&mut self.told(timer), (), id);
+                self.book.cancel(&mut self.told(timer), (), id);
+            }
+            Reaction::MovePeriodic { pick, delay } => {
+                let Some(id) = self.book.pick_periodic(pick) else { return };
+                let goal = Goal::After(delay.duration(self.book.ticks));
+                self.book.reschedule(&mut self.told(timer), (), id, goal);
+            }
             Reaction::TakeTime(nanos) => {
                 self.clock.advance(Duration::from_nanos(nanos.into()));
             }
@@ -259,17 +250,13 @@ impl World {
     fn repeat(&mut self, timer: &mut impl Local, first: Time, span: Span, rhythm: Rhythm) {
         let length = span.duration(self.book.ticks);
         let Some(period) = rhythm.period(length) else { return };
-        let id = self.next_periodic;
+        let (id, due) = (self.book.records.len() as u64, self.book.ticks.point(first, self.latest));
         match timer.repeat(first, period, self.book.ledger.payload(id)) {
             None => {}
             Some(Err(error)) => self.book.refused(id, &error),
             Some(Ok(key)) => {
-                let due = self.book.ticks.point(first, self.latest);
-                self.next_periodic += 1;
-                self.book.others += 1;
-                self.touched.insert(id);
-                let periodic = Periodic { key, due, nominal: first, length, rhythm };
-                self.periodics.insert(id, periodic);
+                let repeat = Repeat { nominal: first, length, rhythm };
+                self.book.accepted(None, due, key, Some(repeat));
             }
         }
     }
@@ -286,41 +273,11 @@ impl World {
         }
     }
 
-    fn pick_periodic(&self, pick: u8) -> Option<u64> {
-        let place = usize::from(pick).checked_rem(self.periodics.len())?;
-        self.periodics.keys().nth(place).copied()
-    }
-
-    fn end_periodic(&mut self, timer: &mut impl Local, pick: u8) {
-        let Some(id) = self.pick_periodic(pick) else { return };
-        let Some(Periodic { key, .. }) = self.periodics.remove(&id) else { return };
-        self.book.others -= 1;
-        self.book.has_zombies = true;
-        assert_eq!(timer.cancel(key).into_payload().map(|payload| payload.id()), Some(id));
-        assert!(!timer.is_pending(key) && !timer.cancel(key).won());
-    }
-
-    fn move_periodic(&mut self, timer: &mut impl Local, pick: u8, delay: Span) {
-        let Some(id) = self.pick_periodic(pick) else { return };
-        let (now, ticks) = (self.clock.now(), self.book.ticks);
-        let Some(periodic) = self.periodics.get_mut(&id) else { return };
-        let delay = delay.duration(ticks);
-        assert!(timer.move_to(now, periodic.key, delay.into()).moved());
-        periodic.nominal = later(now, delay);
-        periodic.due = ticks.deadline(now, delay);
-        self.touched.insert(id);
-        self.book.has_zombies = true;
-    }
-
     /// The handler.
     fn handle(&mut self, timer: &mut impl Local, expired: Expired<Payload>) {
         let id = expired.payload.id();
-        let nominal = if id >= PERIODIC {
-            self.period_fired(id, &expired)
-        } else {
-            self.book.fired(&expired, self.latest, true);
-            None
-        };
+        self.book.fired(&expired, self.latest, true);
+        let nominal = self.book.record(id).repeat.map(|repeat| repeat.nominal);
         drop(expired);
         if let Some(reaction) = self.reactions.pop_front() {
             if matches!(reaction, Reaction::PollInside) {
@@ -334,40 +291,31 @@ impl World {
         }
     }
 
-    /// A period has fired; the next nominal deadline.
-    fn period_fired(&mut self, id: u64, expired: &Expired<Payload>) -> Option<Time> {
-        let periodic = self.periodics.get_mut(&id).expect("a periodic timer fires after its end");
-        let start = self.book.ticks.start(periodic.due);
-        assert!(periodic.due <= self.book.latest, "periodic timer {id} is early");
-        assert_eq!((expired.key, expired.deadline), (periodic.key, start));
-        assert_eq!(expired.lateness, self.latest.saturating_duration_since(start));
-        let next = periodic.rhythm.next(periodic.length, periodic.nominal, self.latest);
-        periodic.nominal = next;
-        periodic.due = self.book.ticks.at(next);
-        self.periods_fired += 1;
-        Some(next)
-    }
-
     /// A fixed delay counts from the end of the handler, unless that has moved the timer away from `nominal`.
     fn rest(&mut self, id: u64, nominal: Time) {
-        let Some(periodic) = self.periodics.get_mut(&id) else { return };
-        let next = later(self.clock.now(), periodic.length);
-        let counts = periodic.rhythm == Rhythm::FixedDelay && periodic.nominal == nominal;
+        let record = &mut self.book.records[id as usize];
+        let Some(repeat) = &mut record.repeat else { return };
+        let next = later(self.clock.now(), repeat.length);
+        let counts = record.state == State::Pending
+            && repeat.rhythm == Rhythm::FixedDelay
+            && repeat.nominal == nominal;
         if counts && next > nominal {
-            periodic.nominal = next;
-            periodic.due = self.book.ticks.at(next);
+            repeat.nominal = next;
+            record.due = self.book.ticks.at(next);
             self.book.has_zombies = true;
         }
     }
 
+    fn has_periodic(&self) -> bool {
+        self.book.all_pending().any(|(_, record)| record.repeat.is_some())
+    }
+
     fn poll(&mut self, timer: &mut impl Local, now: Time, budget: usize) -> bool {
         // A burst of short periods after a long time knows no end.
-        let budget = if self.periodics.is_empty() { budget } else { budget.min(100) };
+        let budget = if self.has_periodic() { budget.min(100) } else { budget };
         let quiet = self.reactions.is_empty();
         self.latest = self.latest.max(now);
         self.book.begin_turn(now);
-        self.periods_fired = 0;
-        self.touched.clear();
         timer.set_budget(Budget::new().fire(budget));
         let budget = budget.max(1);
         let polled = if self.by_clock {
@@ -377,55 +325,29 @@ impl World {
             timer.poll_with(now, |timer, expired| self.handle(timer, expired))
         };
         assert!(polled.fired <= budget, "{polled:?} with a budget of {budget}");
-        self.book.end_turn(polled.fired - self.periods_fired, polled.more);
+        self.book.end_turn(polled.fired, polled.more);
         // A sweep that is not at its end is more to do as well.
         let ample = budget == usize::MAX && quiet && self.book.records.len() < SWEPT;
         assert!(!ample || !polled.more, "a poll without limit leaves some");
-        if !polled.more {
-            let due = |(id, periodic): (&u64, &Periodic)| {
-                periodic.due <= self.book.latest && !self.touched.contains(id)
-            };
-            assert!(!self.periodics.iter().any(due), "a period is due and has not fired");
-        }
         self.is_cut_short = polled.more;
         polled.more
     }
 
     /// Polls until nothing is left; each poll makes headway, so this ends, unless periods pile up.
     fn poll_all(&mut self, timer: &mut impl Local, now: Time) {
-        let enough = if self.periodics.is_empty() {
-            64 + 16 * (self.book.records.len() + MAX_OPS)
-        } else {
-            64
+        let enough = match self.has_periodic() {
+            true => 64,
+            false => 64 + 16 * (self.book.records.len() + MAX_OPS),
         };
         let most = 7 + self.book.records.len() / 100;
         let polls = (0..enough).take_while(|_| self.poll(timer, now, most)).count();
-        assert!(polls < enough || !self.periodics.is_empty(), "{polls} polls did not suffice");
-    }
-
-    fn first(&self) -> Option<Time> {
-        let periodics = self.periodics.values().map(|periodic| self.book.ticks.start(periodic.due));
-        periodics.chain(self.book.first()).min().filter(|first| *first < Time::MAX)
+        assert!(polls < enough || self.has_periodic(), "{polls} polls did not suffice");
     }
 
     /// Everything ends: `unfired` are those that came out.
     fn all_end(&mut self, unfired: Vec<Unfired<Payload>>) {
-        for unfired in unfired {
-            let id = unfired.payload.id();
-            let (key, due) = match self.periodics.get(&id) {
-                Some(periodic) => (periodic.key, periodic.due),
-                None => (self.book.record(id).key, self.book.record(id).due),
-            };
-            assert_eq!((unfired.key, unfired.deadline), (key, self.book.ticks.start(due)));
-            if self.periodics.remove(&id).is_none() {
-                assert_eq!(self.book.record(id).state, State::Pending);
-                self.book.end(id, State::Returned);
-            }
-        }
-        let left: Vec<u64> = self.book.all_pending().map(|(id, _)| id).collect();
-        left.into_iter().for_each(|id| self.book.end(id, State::Returned));
-        self.periodics.clear();
-        self.book.others = 0;
+        self.book.returned(unfired);
+        self.book.return_the_rest();
         self.book.has_zombies = false;
         self.is_cut_short = false;
     }
@@ -435,10 +357,8 @@ impl World {
         let told: BTreeMap<u64, (Key<Payload>, Time)> =
             timer.keys().map(|(key, deadline)| (id(key), (key, deadline))).collect();
         let start = |due| self.book.ticks.start(due);
-        let once = self.book.all_pending().map(|(id, timer)| (id, (timer.key, start(timer.due))));
-        let periodic =
-            self.periodics.iter().map(|(id, timer)| (*id, (timer.key, start(timer.due))));
-        assert_eq!(told, once.chain(periodic).collect(), "what the timer iterates over");
+        let pending = self.book.all_pending().map(|(id, it)| (id, (it.key, start(it.due))));
+        assert_eq!(told, pending.collect(), "what the timer iterates over");
         for (id, (key, deadline)) in &told {
             assert_eq!(timer.deadline(*key), Some(*deadline), "timer {id}");
         }
@@ -448,7 +368,7 @@ impl World {
         let pending = self.book.pending();
         assert_eq!((timer.pending(), timer.is_empty()), (pending, pending == 0));
         assert_eq!(self.book.ledger.alive(), pending, "payloads alive");
-        let (next, first) = (timer.next_deadline(), self.first());
+        let (next, first) = (timer.next_deadline(), self.book.first());
         if !self.is_cut_short && (self.book.is_queue || !self.book.has_zombies) {
             assert_eq!(next, first, "the next deadline is exact without zombies, or in a queue");
         } else if let Some(first) = first {
@@ -467,7 +387,7 @@ impl World {
 
 fn apply(world: &mut World, timer: &mut impl Local, op: Op) {
     let step = |world: &World, by: Step| {
-        world.clock.set(by.from(world.clock.now(), world.first(), world.unit))
+        world.clock.set(by.from(world.clock.now(), world.book.first(), world.unit))
     };
     match op {
         Op::Do(reaction) => world.react(timer, reaction),

@@ -278,7 +278,7 @@ fn finish(mut world: World, timer: EventLoopTimer<Payload>, close: bool) {
     world.book.stopped = true;
     if close {
         world.book.returned(timer.close());
-        assert_eq!(world.remote.pending(), 0, "pending after the end");
+        assert_eq!((world.book.pending(), world.remote.pending()), (0, 0), "lost, or pending");
     } else {
         drop(timer);
     }
