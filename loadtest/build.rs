@@ -3,10 +3,9 @@
 use std::process::Command;
 
 fn main() {
-    let commit = said_by("git", &["rev-parse", "--short=12", "HEAD"]);
-    let changed = said_by("git", &["status", "--porcelain", "--untracked-files=no"]).is_some();
-    let mark = if changed { " with uncommitted changes" } else { "" };
-    let commit = commit.map_or_else(|| "unknown".to_owned(), |commit| format!("{commit}{mark}"));
+    // The commit alone, without the name of a tag; "-dirty" for changes that are not committed.
+    let commit = said_by("git", &["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    let commit = commit.unwrap_or_else(|| "unknown".to_owned());
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let compiler = said_by(&rustc, &["--version"]).unwrap_or_else(|| "unknown".to_owned());
     let profile = std::env::var("PROFILE").unwrap_or_default();

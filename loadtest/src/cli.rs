@@ -51,16 +51,12 @@ enum Command {
         replay: ReplayOptions,
         #[command(flatten, next_help_heading = "Engine")]
         engine: EngineOptions,
-        #[command(flatten, next_help_heading = RESULTS)]
-        results: Results,
     },
     /// Drive an idle server with thousands of real connections (by default 2000 for 10 s) and judge when it
     /// closes them
     Server {
         #[command(flatten, next_help_heading = "Server")]
         server: ServerOptions,
-        #[command(flatten, next_help_heading = RESULTS)]
-        results: Results,
     },
 }
 
@@ -188,16 +184,16 @@ const RESULTS: &str = "Results";
 struct Results {
     /// Where the HTML report goes
     /// [default: target/tickwheel-report.html, or ./tickwheel-report.html without a target folder]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
     /// Write no HTML report
-    #[arg(long)]
+    #[arg(long, global = true)]
     no_report: bool,
     /// Write the results as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
     /// No progress and no table, only the verdict
-    #[arg(long, short)]
+    #[arg(long, short, global = true)]
     quiet: bool,
 }
 
@@ -210,17 +206,10 @@ pub(crate) enum PayloadChoice {
     Closure,
 }
 
-/// `--rate`: how fast the producers go, and so which phases a run has.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Pace {
-    /// One phase at this rate, then one as fast as possible, half of the time each. The paced phase
-    /// leaves the workers free cores, so its lateness is the engine's own.
-    Both(f64),
-    /// One phase at this rate.
-    Limited(f64),
-    /// One phase as fast as possible.
-    FullSpeed,
-}
+/// `--rate`: timers per second of each phase; `None` for as fast as possible. A paced phase leaves the workers free
+/// cores, so that its lateness is the engine's own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pace(pub(crate) Vec<Option<f64>>);
 
 fn number(most: u32) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=most.into())
@@ -244,13 +233,14 @@ fn pace(text: &str) -> Result<Pace, &'static str> {
         _ => 1.0,
     };
     match text {
-        "both" => Ok(Pace::Both(50_000.0)),
-        "max" => Ok(Pace::FullSpeed),
+        "both" => Ok(Pace(vec![Some(50_000.0), None])),
+        "max" => Ok(Pace(vec![None])),
         _ => {
             let number = text.strip_suffix(['k', 'M']).unwrap_or(text).parse::<f64>();
             let rate = number.map(|number| number * factor).ok();
             let rate = rate.filter(|rate| rate.is_finite() && *rate >= 0.001);
-            rate.map(Pace::Limited).ok_or("use a rate such as 500, 20k, 1.5M, max or both")
+            let rate = rate.ok_or("use a rate such as 500, 20k, 1.5M, max or both")?;
+            Ok(Pace(vec![Some(rate)]))
         }
     }
 }
@@ -302,22 +292,21 @@ pub fn main() -> ExitCode {
 
 /// Runs the chosen command; the exit code that its verdict has.
 fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    let (results, workload) = match &cli.command {
-        None => (&cli.results, cli.load.record.as_deref()),
-        Some(Command::Replay { results, replay, .. }) => (results, Some(replay.file.as_path())),
-        Some(Command::Server { results, .. }) => (results, None),
+    let workload = match &cli.command {
+        Some(Command::Replay { replay, .. }) => Some(replay.file.as_path()),
+        _ => cli.load.record.as_deref(),
     };
     let interrupt = Interrupt::on_ctrl_c()?;
     let circumstances = Circumstances::now("loadtest");
-    let outputs = Outputs::open(&results.destination(workload))?;
+    let outputs = Outputs::open(&cli.results.destination(workload))?;
     let busy = machine::busy_note();
-    let quiet = results.quiet;
+    let quiet = cli.results.quiet;
     let mut report = match &cli.command {
         None => run::run(&cli.engine, &cli.load, quiet, &interrupt)?,
-        Some(Command::Replay { replay: options, engine, .. }) => {
+        Some(Command::Replay { replay: options, engine }) => {
             replay::replay(options, engine, quiet, &interrupt)?
         }
-        Some(Command::Server { server, .. }) => server::run(server, quiet, &interrupt)?,
+        Some(Command::Server { server }) => server::run(server, quiet, &interrupt)?,
     };
     report.settings = settings(matches);
     report.notes.extend(busy);
@@ -379,7 +368,7 @@ mod tests {
         Cli::command().debug_assert();
         let Cli { engine, load, .. } = parse("").unwrap();
         assert_eq!((engine.shards, load.producers), (machine::cores(), machine::cores()));
-        assert_eq!((load.duration, load.rate), (Duration::from_secs(10), Pace::Both(50_000.0)));
+        assert_eq!((load.duration, load.rate.0), (Duration::from_secs(10), vec![Some(5e4), None]));
         let Cli { engine, load, .. } = parse(
             "--duration 1500ms --tick 50us --shards 3 --wheel hashed:64 --idle spin:50us --rate 20k \
              --no-pin --handles --delay uniform:1ms..2s --cancel-share 0.5 --max-pending 1000",
@@ -390,7 +379,7 @@ mod tests {
         assert_eq!(engine.wheel, WheelKind::Hashed { buckets: 64 });
         assert_eq!(engine.idle, IdleStrategy::SpinThenPark { spin: Duration::from_micros(50) });
         assert_eq!((engine.no_pin, engine.max_pending), (true, Some(1000)));
-        assert_eq!((load.rate, load.handles), (Pace::Limited(20_000.0), true));
+        assert_eq!((load.rate.0, load.handles), (vec![Some(20_000.0)], true));
         assert_eq!(load.cancel_share, 0.5);
     }
 

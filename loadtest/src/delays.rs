@@ -65,17 +65,15 @@ impl Delays {
 
 /// Draws made beforehand, so that the hot loop pays an indexed load instead of an exponential.
 #[derive(Debug)]
-pub(crate) struct DelayTable(Box<[Duration; Self::DRAWS]>);
+pub(crate) struct DelayTable(Vec<Duration>);
 
 impl DelayTable {
     /// Enough draws that the spread is smooth, few enough (64 KiB) to stay in the second-level cache.
-    const DRAWS: usize = 4096;
-    const INDEX_BITS: u32 = Self::DRAWS.trailing_zeros();
+    const INDEX_BITS: u32 = 12;
 
     /// Makes the draws.
     pub(crate) fn new(delays: &Delays, rng: &mut fastrand::Rng) -> Self {
-        let draws: Box<[Duration]> = (0..Self::DRAWS).map(|_| delays.draw(rng)).collect();
-        Self(draws.try_into().expect("the iterator yields exactly DRAWS items"))
+        Self((0..1 << Self::INDEX_BITS).map(|_| delays.draw(rng)).collect())
     }
 
     /// The draw that the top bits of `random` point at; its low bits stay usable for other choices.

@@ -19,113 +19,84 @@ use crate::outcome::Counted;
 #[repr(align(128))]
 pub(crate) struct Link(Arc<Ledger>);
 
-/// A kind of payload.
-pub(crate) trait Load: Send + 'static {
-    type Payload: Send + 'static;
-
+/// What a timer carries.
+pub(crate) trait Payload: Send + Sized + 'static {
     /// An engine whose handlers write into `ledger`.
-    fn build(builder: Builder, ledger: &Arc<Ledger>) -> Result<Timer<Self::Payload>, BuildError>;
+    fn build(builder: Builder, ledger: &Arc<Ledger>) -> Result<Timer<Self>, BuildError>;
 
     /// The payload of timer `ticket`.
-    fn payload(link: &Arc<Link>, ticket: Ticket) -> Self::Payload;
+    fn new(link: &Arc<Link>, ticket: Ticket) -> Self;
 
-    /// The timer that a payload belongs to, where that can be seen from outside.
-    fn ticket(payload: &Self::Payload) -> Option<Ticket>;
+    /// The timer that the payload belongs to, where that can be seen from outside.
+    fn ticket(&self) -> Option<Ticket>;
 }
 
-/// `--payload typed`: the ticket itself, eight bytes.
-pub(crate) struct Typed;
-
-impl Load for Typed {
-    type Payload = Ticket;
-
-    fn build(builder: Builder, ledger: &Arc<Ledger>) -> Result<Timer<Ticket>, BuildError> {
+/// `--payload typed`: eight bytes.
+impl Payload for Ticket {
+    fn build(builder: Builder, ledger: &Arc<Ledger>) -> Result<Timer<Self>, BuildError> {
         builder.build_per_shard(|_| {
             let ledger = Arc::clone(ledger);
-            move |_: &Timer<Ticket>, expired: Expired<Ticket>| ledger.record_fired(expired.payload)
+            move |_: &Timer<Self>, expired: Expired<Self>| ledger.record_fired(expired.payload)
         })
     }
 
-    fn payload(_link: &Arc<Link>, ticket: Ticket) -> Ticket {
+    fn new(_link: &Arc<Link>, ticket: Ticket) -> Self {
         ticket
     }
 
-    fn ticket(payload: &Ticket) -> Option<Ticket> {
-        Some(*payload)
+    fn ticket(&self) -> Option<Ticket> {
+        Some(*self)
     }
 }
 
 /// `--payload closure`: a closure per timer.
-pub(crate) struct Closure;
-
-impl Load for Closure {
-    type Payload = TimerTask;
-
-    fn build(builder: Builder, _ledger: &Arc<Ledger>) -> Result<Timer<TimerTask>, BuildError> {
+impl Payload for TimerTask {
+    fn build(builder: Builder, _ledger: &Arc<Ledger>) -> Result<Timer<Self>, BuildError> {
         builder.build()
     }
 
-    fn payload(link: &Arc<Link>, ticket: Ticket) -> TimerTask {
+    fn new(link: &Arc<Link>, ticket: Ticket) -> Self {
         let link = Arc::clone(link);
-        TimerTask::new(move || link.0.record_fired(ticket))
+        Self::new(move || link.0.record_fired(ticket))
     }
 
-    fn ticket(_payload: &TimerTask) -> Option<Ticket> {
+    fn ticket(&self) -> Option<Ticket> {
         None
     }
 }
 
 /// What a thread holds of a timer: a key, or an owned handle.
-pub(crate) trait Grip<P: Send + 'static>: Sized + Send + 'static {
+pub(crate) trait Grip<P: Payload>: Sized + Send + 'static {
     fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>>;
-    fn cancel(&self, timer: &Timer<P>) -> Cancel<P>;
-    fn reschedule(&self, timer: &Timer<P>, delay: Duration) -> Reschedule;
-    /// Whether the engine admits that the timer fired.
-    fn admits_firing(&self, timer: &Timer<P>) -> bool;
     fn key(&self) -> Key<P>;
+    fn handle(&self) -> Option<&TimerHandle<P>>;
 }
 
-impl<P: Send + 'static> Grip<P> for Key<P> {
+impl<P: Payload> Grip<P> for Key<P> {
     fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
         timer.schedule_key(delay, payload)
-    }
-
-    fn cancel(&self, timer: &Timer<P>) -> Cancel<P> {
-        timer.cancel(*self)
-    }
-
-    fn reschedule(&self, timer: &Timer<P>, delay: Duration) -> Reschedule {
-        timer.reschedule(*self, delay)
-    }
-
-    fn admits_firing(&self, timer: &Timer<P>) -> bool {
-        !timer.is_pending(*self)
     }
 
     fn key(&self) -> Key<P> {
         *self
     }
+
+    fn handle(&self) -> Option<&TimerHandle<P>> {
+        None
+    }
 }
 
-impl<P: Send + 'static> Grip<P> for TimerHandle<P> {
+impl<P: Payload> Grip<P> for TimerHandle<P> {
     fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
         timer.schedule(delay, payload)
     }
 
-    fn cancel(&self, _timer: &Timer<P>) -> Cancel<P> {
-        Self::cancel(self)
-    }
-
-    fn reschedule(&self, _timer: &Timer<P>, delay: Duration) -> Reschedule {
-        Self::reschedule(self, delay)
-    }
-
-    fn admits_firing(&self, _timer: &Timer<P>) -> bool {
-        self.is_expired() && !self.is_pending()
-    }
-
     fn key(&self) -> Key<P> {
         Self::key(self)
+    }
+
+    fn handle(&self) -> Option<&TimerHandle<P>> {
+        Some(self)
     }
 }
 
@@ -148,22 +119,22 @@ pub(crate) enum Refusal {
 }
 
 /// One thread's timers.
-pub(crate) struct Driver<L: Load> {
-    timer: Timer<L::Payload>,
+pub(crate) struct Driver<P: Payload> {
+    timer: Timer<P>,
     pub(crate) writer: Writer,
     link: Arc<Link>,
     pub(crate) counted: Counted,
 }
 
-impl<L: Load> Driver<L> {
-    pub(crate) fn new(timer: Timer<L::Payload>, writer: Writer) -> Self {
-        let link = Arc::new(Link(Arc::clone(writer.ledger())));
+impl<P: Payload> Driver<P> {
+    pub(crate) fn new(timer: Timer<P>, writer: Writer) -> Self {
+        let link = Arc::new(Link(Arc::clone(&writer.ledger)));
         Self { timer, writer, link, counted: Counted::default() }
     }
 
     /// Schedules a timer, due `delay` after `now_ns`; takes the time of the call if `timed`.
     #[inline]
-    pub(crate) fn schedule<G: Grip<L::Payload>>(
+    pub(crate) fn schedule<G: Grip<P>>(
         &mut self,
         now_ns: u64,
         delay: Duration,
@@ -171,7 +142,7 @@ impl<L: Load> Driver<L> {
     ) -> Result<Flight<G>, Refusal> {
         let deadline = now_ns.saturating_add(nanos(delay));
         let ticket = self.writer.open(deadline).ok_or(Refusal::NoSlot)?;
-        let payload = L::payload(&self.link, ticket);
+        let payload = P::new(&self.link, ticket);
         let started = timed.then(Instant::now);
         let scheduled = G::schedule(&self.timer, delay, payload);
         if let Some(started) = started {
@@ -183,7 +154,7 @@ impl<L: Load> Driver<L> {
     }
 
     #[cold]
-    fn refused(&mut self, ticket: Ticket, error: ScheduleError<L::Payload>) -> Refusal {
+    fn refused(&mut self, ticket: Ticket, error: ScheduleError<P>) -> Refusal {
         let kind = error.kind().clone();
         self.writer.close(ticket, Phase::Refused);
         self.compare(ticket, &error.into_payload(), "was refused");
@@ -202,9 +173,12 @@ impl<L: Load> Driver<L> {
 
     /// Cancels a timer; whether the cancel was won. If not, it has fired, is about to, or `stop` has taken it.
     #[inline]
-    pub(crate) fn cancel<G: Grip<L::Payload>>(&mut self, flight: &Flight<G>, timed: bool) -> bool {
+    pub(crate) fn cancel<G: Grip<P>>(&mut self, flight: &Flight<G>, timed: bool) -> bool {
         let started = timed.then(Instant::now);
-        let cancel = flight.grip.cancel(&self.timer);
+        let cancel = match flight.grip.handle() {
+            Some(handle) => handle.cancel(),
+            None => self.timer.cancel(flight.grip.key()),
+        };
         if let Some(started) = started {
             self.counted.cancel.saturating_record(nanos(started.elapsed()));
         }
@@ -216,7 +190,7 @@ impl<L: Load> Driver<L> {
     }
 
     /// Moves a timer to `delay` after `now_ns`; whether it was pending.
-    pub(crate) fn reschedule<G: Grip<L::Payload>>(
+    pub(crate) fn reschedule<G: Grip<P>>(
         &mut self,
         flight: &Flight<G>,
         now_ns: u64,
@@ -224,7 +198,10 @@ impl<L: Load> Driver<L> {
     ) -> bool {
         let deadline = now_ns.saturating_add(nanos(delay));
         self.writer.moving(flight.ticket, deadline);
-        let moved = flight.grip.reschedule(&self.timer, delay) == Reschedule::Moved;
+        let moved = match flight.grip.handle() {
+            Some(handle) => handle.reschedule(delay),
+            None => self.timer.reschedule(flight.grip.key(), delay),
+        } == Reschedule::Moved;
         if moved {
             self.counted.totals.rescheduled += 1;
             self.writer.moved(flight.ticket, deadline);
@@ -233,36 +210,40 @@ impl<L: Load> Driver<L> {
     }
 
     /// Frees the slot of a timer that has fired; whether it has.
-    pub(crate) fn reap<G: Grip<L::Payload>>(&mut self, flight: &Flight<G>) -> bool {
+    pub(crate) fn reap<G: Grip<P>>(&mut self, flight: &Flight<G>) -> bool {
         if !self.writer.has_fired(flight.ticket) {
             return false;
         }
-        if !flight.grip.admits_firing(&self.timer) {
+        let admitted = match flight.grip.handle() {
+            Some(handle) => handle.is_expired() && !handle.is_pending(),
+            None => !self.timer.is_pending(flight.grip.key()),
+        };
+        if !admitted {
             let what = "has fired, but the engine calls it pending";
-            self.writer.ledger().breach(Breach::Mismatch, flight.ticket, what);
+            self.writer.ledger.breach(Breach::Mismatch, flight.ticket, what);
         }
         self.writer.reap(flight.ticket);
         true
     }
 
     #[inline]
-    fn compare(&self, ticket: Ticket, payload: &L::Payload, what: &str) {
-        if L::ticket(payload).is_some_and(|back| back != ticket) {
+    fn compare(&self, ticket: Ticket, payload: &P, what: &str) {
+        if payload.ticket().is_some_and(|back| back != ticket) {
             let what = format!("{what}, and another timer's payload came back");
-            self.writer.ledger().breach(Breach::Mismatch, ticket, &what);
+            self.writer.ledger.breach(Breach::Mismatch, ticket, &what);
         }
     }
 }
 
 /// Which timers `stop` returned: read from the payload, or found by key where the payload is opaque.
-pub(crate) fn returned_tickets<L: Load>(
+pub(crate) fn returned_tickets<P: Payload>(
     ledger: &Ledger,
-    unfired: Vec<Unfired<L::Payload>>,
+    unfired: Vec<Unfired<P>>,
     open: &HashMap<RawKey, Ticket>,
 ) -> Vec<Ticket> {
-    let ticket = |unfired: Unfired<L::Payload>| {
+    let ticket = |unfired: Unfired<P>| {
         let by_key = open.get(&unfired.key.to_raw()).copied();
-        let carried = L::ticket(&unfired.payload);
+        let carried = unfired.payload.ticket();
         if by_key.is_none() || carried.is_some_and(|carried| Some(carried) != by_key) {
             let key = unfired.key;
             let text = format!(

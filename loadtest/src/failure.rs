@@ -1,6 +1,6 @@
 //! Why the program ends without an OK, and with which exit code.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Exit code of a verdict that is ok.
@@ -17,43 +17,33 @@ pub(crate) const NOTHING: u8 = 4;
 /// An end without a verdict. The text says what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The options contradict each other or name something the engine refuses.
+    /// The options contradict each other, or name something that the engine refuses or that cannot be read.
     #[error("{0}")]
     Options(String),
     /// The workload file holds bad lines; the text lists them.
     #[error("{0}")]
     Workload(String),
-    /// A file could not be read or written.
-    #[error("cannot {what} {}: {source}", path.display())]
-    File {
-        /// "read" or "write".
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
     /// The engine or the system refused something that the options do not govern.
     #[error("{0}")]
     System(String),
 }
 
 impl Failure {
-    /// A closure for `map_err`.
-    pub(crate) fn file(
-        what: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::File { what, path, source }
+    /// A closure for `map_err`: the file cannot be read.
+    pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::Options(format!("cannot read {}: {error}", path.display()))
+    }
+
+    /// A closure for `map_err`: the file cannot be written.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::System(format!("cannot write {}: {error}", path.display()))
     }
 
     /// The exit code that tells a script what kind of failure this is.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Options(_) | Self::Workload(_) => USAGE,
-            Self::File { what: "read", .. } => USAGE,
-            Self::File { .. } | Self::System(_) => SYSTEM,
+            Self::System(_) => SYSTEM,
         })
     }
 }

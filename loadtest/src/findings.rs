@@ -23,13 +23,7 @@ pub(crate) enum Breach {
 impl Breach {
     /// The name in results.
     fn name(self) -> &'static str {
-        match self {
-            Self::Early => "early",
-            Self::Twice => "twice",
-            Self::Lost => "lost",
-            Self::Forgotten => "forgotten",
-            Self::Mismatch => "mismatches",
-        }
+        ["early", "twice", "lost", "forgotten", "mismatches"][self as usize]
     }
 }
 
@@ -43,6 +37,14 @@ impl Findings {
         *count += 1;
         if texts.len() < KEPT_PER_KIND {
             texts.push(text);
+        }
+    }
+
+    /// Notes a mismatch if the two numbers differ.
+    pub(crate) fn compare(&mut self, what: &str, theirs: u64, ours: u64) {
+        if theirs != ours {
+            let text = format!("{what}: {theirs}, but this program's own record says {ours}");
+            self.add(Breach::Mismatch, text);
         }
     }
 

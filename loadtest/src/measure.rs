@@ -75,7 +75,6 @@ pub(crate) struct Meter {
     pub(crate) seconds: f64,
     started: Instant,
     sample_every: f64,
-    resident_before: Option<u64>,
     before: Option<(f64, u64)>,
     /// Seconds of CPU and context switches of the load, all threads together.
     cost: Option<(f64, u64)>,
@@ -89,7 +88,6 @@ impl Meter {
             seconds: 0.0,
             started: Instant::now(),
             sample_every: (length.as_secs_f64() / 600.0).max(0.1),
-            resident_before: resident_bytes(),
             before: usage(),
             cost: None,
         }
@@ -100,14 +98,15 @@ impl Meter {
         (self.started, self.before) = (Instant::now(), usage());
     }
 
-    /// The time since the begin of the load.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+    /// Seconds since the begin of the load.
+    pub(crate) fn elapsed_s(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
     }
 
-    /// Ends the load.
-    pub(crate) fn stop(&mut self) {
-        self.seconds = self.elapsed().as_secs_f64();
+    /// Ends the load with a last sample.
+    pub(crate) fn stop(&mut self, at_s: f64, counts: [u64; 3]) {
+        self.take(at_s, counts);
+        self.seconds = self.elapsed_s();
         let used = usage().zip(self.before);
         self.cost = used.map(|(now, then)| (now.0 - then.0, now.1.saturating_sub(then.1)));
     }
@@ -134,7 +133,7 @@ impl Meter {
         let figure = |key, label, unit, value: Option<u64>| {
             Figure::new(key, label, unit, value.map(|value| value as f64))
         };
-        let (start, bytes) = (self.resident_before, Unit::Bytes);
+        let (start, bytes) = (self.samples[0].resident_bytes, Unit::Bytes);
         vec![
             Figure::new("cpu", "CPU, all threads", Unit::Cores, cores).tile(),
             figure("switches", "context switches", Unit::Count, switches),

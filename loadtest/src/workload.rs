@@ -126,13 +126,12 @@ fn parse_bounded(reader: impl Read, file_most: usize) -> Result<Vec<Op>, Vec<Lin
 pub fn write(mut writer: impl Write, ops: &[Op]) -> std::io::Result<()> {
     writeln!(writer, "{}", HEADER.join(","))?;
     for Op { time_us, id, action } in ops {
-        match action {
-            Action::Schedule { delay_us } => writeln!(writer, "{time_us},schedule,{id},{delay_us}"),
-            Action::Reschedule { delay_us } => {
-                writeln!(writer, "{time_us},reschedule,{id},{delay_us}")
-            }
-            Action::Cancel => writeln!(writer, "{time_us},cancel,{id},"),
-        }?;
+        let (name, delay) = match action {
+            Action::Schedule { delay_us } => ("schedule", delay_us.to_string()),
+            Action::Reschedule { delay_us } => ("reschedule", delay_us.to_string()),
+            Action::Cancel => ("cancel", String::new()),
+        };
+        writeln!(writer, "{time_us},{name},{id},{delay}")?;
     }
     writer.flush()
 }

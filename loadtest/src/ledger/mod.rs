@@ -105,21 +105,18 @@ impl Ledger {
         slots_per_writer: usize,
         threads: usize,
     ) -> Result<(Arc<Self>, Vec<Writer>), Failure> {
-        const CURE: &str = "lower --in-flight or --producers, or use a shorter workload file";
         let all = writers.saturating_mul(slots_per_writer);
-        let Ok(number) = u32::try_from(all) else {
-            let most = u32::MAX;
-            let text = format!("{all} timers exceed the {most} that the ledger can follow; {CURE}");
-            return Err(Failure::Options(text));
+        let no_room = || {
+            let cure = "lower --in-flight or --producers, or use a shorter workload file";
+            Failure::System(format!("there is no memory for a ledger of {all} timers; {cure}"))
         };
-        let no_memory =
-            |_| Failure::System(format!("there is no memory for a ledger of {all} timers; {CURE}"));
+        let number = u32::try_from(all).map_err(|_| no_room())?;
         let (mut slots, mut free) = (Vec::new(), vec![Vec::new(); writers]);
-        slots.try_reserve_exact(all).map_err(no_memory)?;
+        slots.try_reserve_exact(all).map_err(|_| no_room())?;
         slots.resize_with(all, Slot::default);
         for (writer, free) in free.iter_mut().enumerate() {
             let range = writer * slots_per_writer..(writer + 1) * slots_per_writer;
-            free.try_reserve_exact(slots_per_writer).map_err(no_memory)?;
+            free.try_reserve_exact(slots_per_writer).map_err(|_| no_room())?;
             free.extend(range.rev().map(|slot| slot as u32));
         }
         let lane = |_| Lane { fired: LiveCount::default(), lateness: Mutex::new(histogram()) };
@@ -156,6 +153,11 @@ impl Ledger {
     /// Writes a breach down that concerns no single slot.
     pub(crate) fn breach_text(&self, kind: Breach, text: String) {
         lock(&self.findings).add(kind, text);
+    }
+
+    /// Writes a mismatch down if the two numbers differ.
+    pub(crate) fn compare(&self, what: &str, theirs: u64, ours: u64) {
+        lock(&self.findings).compare(what, theirs, ours);
     }
 
     /// Memory of the slot table, so that a report can tell it from the engine's.
@@ -223,24 +225,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// One producer's slots. Not shared; a slot is free again once its timer has ended.
 pub(crate) struct Writer {
-    ledger: Arc<Ledger>,
-    /// Last in, first out, so that a small working set stays in the cache.
-    free: Vec<u32>,
+    pub(crate) ledger: Arc<Ledger>,
+    /// Slots without a timer. Last in, first out, so that a small working set stays in the cache.
+    pub(crate) free: Vec<u32>,
 }
 
 impl Writer {
-    /// The ledger this writer belongs to.
-    #[inline]
-    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
-    }
-
-    /// Slots without a timer.
-    #[inline]
-    pub(crate) fn free(&self) -> usize {
-        self.free.len()
-    }
-
     /// Opens an account for a timer that is about to be scheduled; `None` if no slot is free.
     #[inline]
     pub(crate) fn open(&mut self, deadline_ns: u64) -> Option<Ticket> {

@@ -19,6 +19,9 @@ pub(crate) enum Phase {
     Judged = 5,
 }
 
+use Phase::{Cancelled, Empty, Judged, Pending, Refused, Returned};
+
+const PHASES: [Phase; 6] = [Empty, Pending, Cancelled, Refused, Returned, Judged];
 const PHASE_BITS: u32 = 3;
 
 /// One timer at a time; see the table in the parent module.
@@ -52,14 +55,7 @@ impl Slot {
     pub(crate) fn life(&self) -> (u32, Phase) {
         // ORDERING: Acquire, pairs with the Release in `set_phase`.
         let word = self.life.load(Ordering::Acquire);
-        let phase = match word & ((1 << PHASE_BITS) - 1) {
-            0 => Phase::Empty,
-            1 => Phase::Pending,
-            2 => Phase::Cancelled,
-            3 => Phase::Refused,
-            4 => Phase::Returned,
-            _ => Phase::Judged,
-        };
+        let phase = PHASES[(word & ((1 << PHASE_BITS) - 1)) as usize];
         ((word >> PHASE_BITS) as u32, phase)
     }
 

@@ -16,7 +16,7 @@ use tickwheel::{Key, ManualClock, Time, Timer};
 
 use self::model::Model;
 use crate::cli::{EngineOptions, ReplayOptions};
-use crate::driver::{Driver, Flight, Load as _, Refusal, Typed, returned_tickets};
+use crate::driver::{Driver, Flight, Payload as _, Refusal, returned_tickets};
 use crate::failure::Failure;
 use crate::findings::Breach;
 use crate::interrupt::Interrupt;
@@ -48,7 +48,7 @@ pub(crate) fn replay(
         None => engine.builder(),
     };
     let timer =
-        Typed::build(builder, &ledger).map_err(|error| Failure::Options(error.to_string()))?;
+        Ticket::build(builder, &ledger).map_err(|error| Failure::Options(error.to_string()))?;
     let writer = writers.into_iter().next().expect("one writer was asked for");
     let most = engine.max_pending.unwrap_or(usize::MAX);
     let mut stage = Stage {
@@ -73,25 +73,24 @@ pub(crate) fn replay(
         }
     }
     interrupted = interrupted || !stage.reach(end);
-    stage.sample();
     stage.progress.phase("stopping the engine");
+    let (at_s, counts) = stage.counts();
+    stage.meter.stop(at_s, counts);
     let returned = stage.stop()?;
-    stage.meter.stop();
     stage.progress.phase("checking the ledger");
     let Stage { ledger, timer, driver, meter, .. } = stage;
     let setting = vec![Setting::count("operations", ops.len())];
     let judged = (&returned[..], &timer.stats());
     Ok(Report {
         kind: if options.fast { "replay on the manual clock" } else { "replay in real time" },
-        settings: Vec::new(),
         interrupted,
         phases: vec![driver.counted.judge("replay", setting, &ledger, judged, &meter)],
-        notes: Vec::new(),
+        ..Report::default()
     })
 }
 
 fn read(file: &Path) -> Result<Vec<Op>, Failure> {
-    let input = std::fs::File::open(file).map_err(Failure::file("read", file))?;
+    let input = std::fs::File::open(file).map_err(Failure::read(file))?;
     let ops = workload::parse(input).map_err(|errors| {
         let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
         Failure::Workload(format!("{}: bad lines, nothing was run{lines}", file.display()))
@@ -112,7 +111,7 @@ fn ns(micros: u64) -> u64 {
 struct Stage<'a> {
     timer: Timer<Ticket>,
     ledger: Arc<Ledger>,
-    driver: Driver<Typed>,
+    driver: Driver<Ticket>,
     /// Which id of the file is which timer; the engine has refused the others.
     flights: HashMap<u64, Flight<Key<Ticket>>>,
     /// The clock that is turned, and what has to come of it.
@@ -173,21 +172,17 @@ impl Stage<'_> {
 
     /// Goes to a moment of the replay's clock; `false` if an early end is asked for.
     fn reach(&mut self, to_ns: u64) -> bool {
-        self.tell();
         if self.by_hand.is_some() {
+            self.tell();
             return self.turn_to(to_ns);
         }
-        let moment = Duration::from_nanos(to_ns);
         while !self.interrupt.is_raised() {
-            let elapsed = self.meter.elapsed();
-            if self.meter.is_due(elapsed.as_secs_f64()) {
-                self.sample();
-                self.tell();
-            }
-            if elapsed >= moment {
+            let left = to_ns.saturating_sub(self.ledger.now_ns());
+            self.tell();
+            if left == 0 {
                 return true;
             }
-            std::thread::sleep((moment - elapsed).min(LONGEST_NAP));
+            std::thread::sleep(Duration::from_nanos(left).min(LONGEST_NAP));
         }
         false
     }
@@ -214,49 +209,41 @@ impl Stage<'_> {
                     self.ledger.breach_text(Breach::Mismatch, text);
                 }
             }
-            let (fired, expected) = (self.ledger.fired(), self.expected_fired);
-            if fired != expected {
-                let text = format!("{fired} timers fired up to {at_ns} ns, expected {expected}");
-                self.ledger.breach_text(Breach::Mismatch, text);
-            }
+            self.ledger.compare("timers fired", self.ledger.fired(), self.expected_fired);
         }
         set(to_ns);
-        let none = model.advance(to_ns);
-        debug_assert!(none.is_empty());
-        if self.meter.is_due(self.ledger.now_ns() as f64 / 1e9) {
-            self.sample();
-        }
+        let _none = model.advance(to_ns);
         !self.interrupt.is_raised()
     }
 
-    /// Shows progress.
+    /// Seconds of the replay's clock, and the counts of a sample.
+    fn counts(&self) -> (f64, [u64; 3]) {
+        let Totals { accepted, cancelled, .. } = self.driver.counted.totals;
+        (self.ledger.now_ns() as f64 / 1e9, [accepted, cancelled, self.ledger.fired()])
+    }
+
+    /// Takes a sample and shows progress, if it is time for that.
     fn tell(&mut self) {
-        let (done, all, totals) = (self.done, self.all, &self.driver.counted.totals);
+        let (done, all, (at_s, counts)) = (self.done, self.all, self.counts());
+        if self.meter.is_due(at_s) {
+            self.meter.take(at_s, counts);
+        }
         self.progress.at(done as u64, || {
-            let (fired, Totals { accepted, cancelled, .. }) = (self.ledger.fired(), totals);
+            let [accepted, cancelled, fired] = counts;
             format!(
                 "{done}/{all} operations  {accepted} scheduled  {cancelled} cancelled  {fired} fired"
             )
         });
     }
 
-    fn sample(&mut self) {
-        let totals = &self.driver.counted.totals;
-        let counts = [totals.accepted, totals.cancelled, self.ledger.fired()];
-        self.meter.take(self.ledger.now_ns() as f64 / 1e9, counts);
-    }
-
     /// Stops the engine; which timers came back.
     fn stop(&mut self) -> Result<Vec<Ticket>, Failure> {
         let unfired = self.timer.stop().map_err(|error| Failure::System(error.to_string()))?;
         let open = self.flights.values().map(|one| (one.grip.to_raw(), one.ticket)).collect();
-        let returned = returned_tickets::<Typed>(&self.ledger, unfired, &open);
+        let returned = returned_tickets(&self.ledger, unfired, &open);
         if let Some((_, model)) = &self.by_hand {
-            let (found, expected) = (returned.len(), model.pending());
-            if found != expected {
-                let text = format!("stop returned {found} timers, expected {expected}");
-                self.ledger.breach_text(Breach::Mismatch, text);
-            }
+            let (found, expected) = (returned.len() as u64, model.pending() as u64);
+            self.ledger.compare("timers returned by stop", found, expected);
         }
         Ok(returned)
     }

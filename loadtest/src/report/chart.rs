@@ -140,13 +140,6 @@ mod tests {
     use crate::measure::histogram;
 
     #[test]
-    fn steps_are_round() {
-        for (least, step) in [(0.0, 1.0), (1.0, 1.0), (1.1, 2.0), (7.0, 10.0), (230e3, 500e3)] {
-            assert_eq!(round_step(least), step);
-        }
-    }
-
-    #[test]
     fn curves_end_where_ten_values_are_left() {
         let mut late = histogram();
         (1..=1000).for_each(|value| late.record(value * 1000).unwrap());

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::numbers::{bytes, count, nanos, or_na, rate};
 
 /// Everything that is told about a run.
+#[derive(Default)]
 pub struct Report {
     /// What kind of run it was, such as "load run".
     pub kind: &'static str,

@@ -10,6 +10,7 @@ use super::{json, page, terminal};
 use crate::failure::Failure;
 
 /// Where results go besides the terminal.
+#[derive(Clone, Debug)]
 pub struct Destination {
     /// The HTML page.
     pub page: Option<PathBuf>,
@@ -28,11 +29,7 @@ pub(crate) fn default_page() -> PathBuf {
 }
 
 /// Files that can be written.
-pub struct Outputs {
-    page: Option<PathBuf>,
-    json: Option<PathBuf>,
-    quiet: bool,
-}
+pub struct Outputs(Destination);
 
 impl Outputs {
     /// Tries every file without changing what is in it.
@@ -41,7 +38,7 @@ impl Outputs {
     ///
     /// A file that cannot be written, or that two options name.
     pub fn open(destination: &Destination) -> Result<Self, Failure> {
-        let Destination { page, json, workload, quiet } = destination;
+        let Destination { page, json, workload, .. } = destination;
         let mut seen: Vec<(&str, &Path, PathBuf)> = Vec::new();
         for (name, path) in [("--report", page), ("--json", json), ("the workload FILE", workload)]
         {
@@ -61,7 +58,7 @@ impl Outputs {
             }
             seen.push((name, path, real));
         }
-        Ok(Self { page: page.clone(), json: json.clone(), quiet: *quiet })
+        Ok(Self(destination.clone()))
     }
 
     /// Prints the results and writes the files. The verdict is printed even if a file cannot be written.
@@ -70,20 +67,20 @@ impl Outputs {
     ///
     /// A file that cannot be written.
     pub fn deliver(self, report: &Report, circumstances: &Circumstances) -> Result<(), Failure> {
-        if !self.quiet {
+        if !self.0.quiet {
             print(&format!("{}\n", terminal::tables(report)));
         }
         print(&terminal::verdict(report));
         let write = |path: PathBuf, name: &str, text: String| {
-            std::fs::write(&path, text).map_err(Failure::file("write", &path))?;
+            std::fs::write(&path, text).map_err(Failure::write(&path))?;
             let path = absolute(&path).unwrap_or(path);
             print(&format!("{name} {}\n", path.display()));
             Ok(())
         };
-        if let Some(path) = self.page {
+        if let Some(path) = self.0.page {
             write(path, "report:", page::render(report, circumstances))?;
         }
-        if let Some(path) = self.json {
+        if let Some(path) = self.0.json {
             write(path, "json:  ", json::render(report, circumstances))?;
         }
         Ok(())
@@ -98,10 +95,10 @@ pub(crate) fn probe(path: &Path) -> Result<Option<PathBuf>, Failure> {
     }
     let is_new = !path.exists();
     let opened = std::fs::File::options().append(true).create(true).open(path);
-    let real = opened.and_then(|_| path.canonicalize()).map_err(Failure::file("write", path))?;
+    let real = opened.and_then(|_| path.canonicalize()).map_err(Failure::write(path))?;
     if is_new {
         // Where a link was, the link stays.
-        std::fs::remove_file(&real).map_err(Failure::file("write", path))?;
+        std::fs::remove_file(&real).map_err(Failure::write(path))?;
     }
     Ok(Some(real))
 }

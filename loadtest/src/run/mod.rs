@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickwheel::{Key, TimerHandle};
+use tickwheel::{Key, TimerHandle, TimerTask};
 
 use self::producer::{Live, Producer, ProducerEnd};
 use crate::cli::{EngineOptions, LoadOptions, Pace, PayloadChoice};
-use crate::driver::{Closure, Grip, Load, Typed, returned_tickets};
+use crate::driver::{Grip, Payload, returned_tickets};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::ledger::{Ledger, LedgerClock, Ticket};
@@ -51,8 +51,8 @@ struct Part<'a> {
 /// One thing that a producer did: when, to which timer, and the line that a workload file has for it.
 type Logged = (u64, Ticket, workload::Action);
 
-/// What came of a phase, what the producers did, and whether it was ended early.
-type PartEnd = (Phase, Vec<Logged>, bool);
+/// What came of a phase, and what the producers did.
+type PartEnd = (Phase, Vec<Logged>);
 
 /// Runs the load, judges it, and writes what the producers did if that is wanted.
 pub(crate) fn run(
@@ -61,11 +61,7 @@ pub(crate) fn run(
     quiet: bool,
     interrupt: &Interrupt,
 ) -> Result<Report, Failure> {
-    let phases = match load.rate {
-        Pace::Both(rate) => vec![("paced", Some(rate)), ("full speed", None)],
-        Pace::Limited(rate) => vec![("paced", Some(rate))],
-        Pace::FullSpeed => vec![("full speed", None)],
-    };
+    let Pace(phases) = &load.rate;
     if let Some(path) = &load.record {
         if phases.len() > 1 {
             let text = "--record writes one phase; give it one --rate, such as 500";
@@ -76,31 +72,30 @@ pub(crate) fn run(
     }
     let duration = load.duration / phases.len() as u32;
     let max_left = max_left(load.producers, engine.max_pending);
-    let kind = "load run";
-    let mut report =
-        Report { kind, settings: vec![], interrupted: false, phases: vec![], notes: vec![] };
+    let mut report = Report { kind: "load run", ..Report::default() };
     let mut log = Vec::new();
-    for (name, rate) in phases {
+    for &rate in phases {
+        let name = if rate.is_some() { "paced" } else { "full speed" };
         let part = Part { engine, load, name, rate, duration, max_left, quiet };
         report.notes.extend(part.note());
         // Each choice has code of its own, so that the hot loop has no branch for it.
-        let (phase, logged, interrupted) = match (load.payload, load.handles) {
-            (PayloadChoice::Typed, false) => part.run::<Typed, Key<_>>(interrupt),
-            (PayloadChoice::Typed, true) => part.run::<Typed, TimerHandle<_>>(interrupt),
-            (PayloadChoice::Closure, false) => part.run::<Closure, Key<_>>(interrupt),
-            (PayloadChoice::Closure, true) => part.run::<Closure, TimerHandle<_>>(interrupt),
+        let (phase, logged) = match (load.payload, load.handles) {
+            (PayloadChoice::Typed, false) => part.run::<Ticket, Key<_>>(interrupt),
+            (PayloadChoice::Typed, true) => part.run::<Ticket, TimerHandle<_>>(interrupt),
+            (PayloadChoice::Closure, false) => part.run::<TimerTask, Key<_>>(interrupt),
+            (PayloadChoice::Closure, true) => part.run::<TimerTask, TimerHandle<_>>(interrupt),
         }?;
         report.phases.push(phase);
         log.extend(logged);
-        report.interrupted = interrupted;
-        if interrupted {
+        report.interrupted = interrupt.is_raised();
+        if report.interrupted {
             break;
         }
     }
     if let Some(path) = &load.record {
         let mut text = Vec::new();
         workload::write(&mut text, &recorded(log)).expect("writing to memory succeeds");
-        std::fs::write(path, text).map_err(Failure::file("write", path))?;
+        std::fs::write(path, text).map_err(Failure::write(path))?;
         print(&format!("recorded: {}\n", path.display()));
     }
     Ok(report)
@@ -115,25 +110,25 @@ fn max_left(producers: usize, max_pending: Option<usize>) -> usize {
 }
 
 impl Part<'_> {
-    fn run<L: Load, G: Grip<L::Payload>>(&self, interrupt: &Interrupt) -> Result<PartEnd, Failure> {
+    fn run<P: Payload, G: Grip<P>>(&self, interrupt: &Interrupt) -> Result<PartEnd, Failure> {
         let Self { engine, load, .. } = *self;
         let mut meter = Meter::new(self.duration);
         let slots = load.in_flight.saturating_add(self.max_left).saturating_add(SPARE_SLOTS);
         let clock = LedgerClock::Real(Instant::now());
         let (ledger, writers) = Ledger::open(clock, load.producers, slots, engine.shards)?;
-        let timer = L::build(engine.builder(), &ledger)
+        let timer = P::build(engine.builder(), &ledger)
             .map_err(|error| Failure::Options(error.to_string()))?;
         let live: Vec<Live> = writers.iter().map(|_| Live::default()).collect();
         let producers =
             writers.into_iter().zip(&live).enumerate().map(|(number, (writer, live))| {
-                Producer::<L, G>::new(timer.clone(), writer, live, self, number)
+                Producer::<P, G>::new(timer.clone(), writer, live, self, number)
             });
         let producers = producers.collect::<Result<Vec<_>, _>>()?;
         let mut progress = Progress::new(millis(self.duration), self.quiet);
         let halt = Interrupt::default();
         meter.begin();
 
-        let (unfired, ends, interrupted) = thread::scope(|scope| {
+        let (unfired, ends) = thread::scope(|scope| {
             let mut threads = Vec::new();
             for (number, producer) in producers.into_iter().enumerate() {
                 let name = thread::Builder::new().name(format!("producer-{number}"));
@@ -143,23 +138,20 @@ impl Part<'_> {
                     Failure::System(format!("cannot start producer {number}: {error}"))
                 })?);
             }
-            let interrupted = loop {
-                let (elapsed, interrupted) = (meter.elapsed(), interrupt.is_raised());
-                let is_over = elapsed >= self.duration;
-                let at_s = elapsed.as_secs_f64();
-                if is_over || interrupted || meter.is_due(at_s) {
-                    let sum = |count: fn(&Live) -> u64| live.iter().map(count).sum();
-                    let scheduled = sum(|live| live.scheduled.get());
-                    let cancelled = sum(|live| live.cancelled.get());
-                    meter.take(at_s, [scheduled, cancelled, ledger.fired()]);
-                    progress.at(millis(elapsed), || self.line(&meter.samples));
-                }
-                if is_over || interrupted {
-                    break !is_over;
+            let counts = || {
+                let sum = |count: fn(&Live) -> u64| live.iter().map(count).sum();
+                let scheduled = sum(|live| live.scheduled.get());
+                [scheduled, sum(|live| live.cancelled.get()), ledger.fired()]
+            };
+            while meter.elapsed_s() < self.duration.as_secs_f64() && !interrupt.is_raised() {
+                let at_s = meter.elapsed_s();
+                if meter.is_due(at_s) {
+                    meter.take(at_s, counts());
+                    progress.at((at_s * 1000.0) as u64, || self.line(&meter.samples));
                 }
                 thread::sleep(LOOK_EVERY);
-            };
-            meter.stop();
+            }
+            meter.stop(meter.elapsed_s(), counts());
             // The producers are still at it: a stop that races with schedule and cancel is the hard case.
             progress.phase("stopping the engine under load");
             let unfired = timer.stop();
@@ -169,7 +161,7 @@ impl Part<'_> {
             });
             let ends = ends.collect::<Result<Vec<ProducerEnd>, _>>()?;
             let unfired = unfired.map_err(|error| Failure::System(error.to_string()))?;
-            Ok::<_, Failure>((unfired, ends, interrupted))
+            Ok::<_, Failure>((unfired, ends))
         })?;
 
         progress.phase(&format!("checking the ledger; stop returned {} timers", unfired.len()));
@@ -182,10 +174,10 @@ impl Part<'_> {
             open.extend(end.open);
             log.extend(end.log);
         }
-        let returned = returned_tickets::<L>(&ledger, unfired, &open);
+        let returned = returned_tickets(&ledger, unfired, &open);
         let setting = vec![Setting::rate("rate", self.rate)];
         let phase = counted.judge(self.name, setting, &ledger, (&returned, &timer.stats()), &meter);
-        Ok((phase, log, interrupted))
+        Ok((phase, log))
     }
 
     fn line(&self, samples: &[Sample]) -> String {

@@ -10,7 +10,7 @@ use tickwheel::{RawKey, Timer};
 
 use super::{Logged, Part};
 use crate::delays::DelayTable;
-use crate::driver::{Driver, Flight, Grip, Load, Refusal};
+use crate::driver::{Driver, Flight, Grip, Payload, Refusal};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::ledger::{Ticket, Writer};
@@ -51,13 +51,12 @@ fn micros(delay: Duration) -> u64 {
     u64::try_from(delay.as_micros()).unwrap_or(u64::MAX)
 }
 
-pub(super) struct Producer<'a, L: Load, G> {
-    driver: Driver<L>,
+pub(super) struct Producer<'a, P: Payload, G> {
+    driver: Driver<P>,
+    part: &'a Part<'a>,
     live: &'a Live,
     young: VecDeque<Flight<G>>,
     left: VecDeque<Flight<G>>,
-    in_flight: usize,
-    max_left: usize,
     /// Below this, 32 random bits mean "leave it to fire".
     leave_below: u64,
     /// Below this, 20 random bits mean "move one as well".
@@ -72,13 +71,13 @@ pub(super) struct Producer<'a, L: Load, G> {
     trouble: Option<String>,
 }
 
-impl<'a, L: Load, G: Grip<L::Payload>> Producer<'a, L, G> {
+impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
     /// Fails if there is no memory for the timers in flight.
     pub(super) fn new(
-        timer: Timer<L::Payload>,
+        timer: Timer<P>,
         writer: Writer,
         live: &'a Live,
-        part: &Part<'_>,
+        part: &'a Part<'a>,
         number: usize,
     ) -> Result<Self, Failure> {
         let load = part.load;
@@ -91,11 +90,10 @@ impl<'a, L: Load, G: Grip<L::Payload>> Producer<'a, L, G> {
         let delays = DelayTable::new(&load.delay, &mut rng);
         Ok(Self {
             driver: Driver::new(timer, writer),
+            part,
             live,
             young,
             left: VecDeque::new(),
-            in_flight: load.in_flight,
-            max_left: part.max_left,
             leave_below: ((1.0 - load.cancel_share) * 2f64.powi(32)) as u64,
             move_below: (load.reschedule_share * 2f64.powi(20)) as u64,
             delays,
@@ -148,7 +146,7 @@ impl<'a, L: Load, G: Grip<L::Payload>> Producer<'a, L, G> {
 
     #[inline]
     fn read_clock(&mut self) {
-        self.now_ns = self.driver.writer.ledger().now_ns();
+        self.now_ns = self.driver.writer.ledger.now_ns();
     }
 
     /// Ends one timer and schedules another; whether to go on.
@@ -156,13 +154,14 @@ impl<'a, L: Load, G: Grip<L::Payload>> Producer<'a, L, G> {
     fn step(&mut self) -> bool {
         let sampled = self.steps % SAMPLE_EVERY == 0;
         let random = self.rng.u64(..);
-        if self.young.len() >= self.in_flight {
+        if self.young.len() >= self.part.load.in_flight {
             self.end_oldest(sampled);
         }
         if (random >> 32 & 0xF_FFFF) < self.move_below {
             self.move_one();
         }
-        let leave = (random & 0xFFFF_FFFF) < self.leave_below && self.left.len() < self.max_left;
+        let leave =
+            (random & 0xFFFF_FFFF) < self.leave_below && self.left.len() < self.part.max_left;
         if leave || self.log.is_some() || self.steps % CLOCK_EVERY == 0 {
             self.read_clock();
         }
@@ -201,7 +200,7 @@ impl<'a, L: Load, G: Grip<L::Payload>> Producer<'a, L, G> {
             // All room is taken by timers that will fire by themselves: let the workers have the core.
             Refusal::Full | Refusal::NoSlot => {
                 self.look_after_left(self.left.len());
-                if self.driver.writer.free() == 0 && self.young.len() > 1 {
+                if self.driver.writer.free.is_empty() && self.young.len() > 1 {
                     self.end_oldest(false);
                 }
                 std::thread::yield_now();

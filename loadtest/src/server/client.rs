@@ -16,7 +16,7 @@ use super::host::Server;
 use crate::cli::ServerOptions;
 use crate::findings::{Breach, Findings};
 use crate::interrupt::Interrupt;
-use crate::measure::{Meter, histogram, millis, nanos};
+use crate::measure::{Meter, histogram, nanos};
 use crate::numbers::{self, bytes, count, or_na};
 use crate::progress::Progress;
 
@@ -161,12 +161,12 @@ impl<'a> Clients<'a> {
                 self.receive(event.token().0)?;
             }
             self.speak()?;
-            if meter.is_due(meter.elapsed().as_secs_f64()) {
+            if meter.is_due(meter.elapsed_s()) {
                 self.tell(meter, progress);
             }
         }
-        self.tell(meter, progress);
-        meter.stop();
+        let Totals { opened, closed, echoed, .. } = self.totals;
+        meter.stop(meter.elapsed_s(), [opened, closed, echoed]);
         let now = Instant::now();
         for slot in 0..self.slots.len() {
             let Some(connection) = &self.slots[slot].connection else { continue };
@@ -181,9 +181,9 @@ impl<'a> Clients<'a> {
 
     fn tell(&self, meter: &mut Meter, progress: &mut Progress) {
         let Totals { opened, closed, echoed, .. } = self.totals;
-        meter.take(meter.elapsed().as_secs_f64(), [opened, closed, echoed]);
+        meter.take(meter.elapsed_s(), [opened, closed, echoed]);
         let (open, last) = (self.totals.open(), meter.last());
-        progress.at(millis(meter.elapsed()), || {
+        progress.at((last.at_s * 1000.0) as u64, || {
             let phase = if self.is_silent { "all silent" } else { "load" };
             let (open, closed, echo) = (count(open), count(closed), bytes(echoed));
             let memory = or_na(last.resident_bytes, bytes);

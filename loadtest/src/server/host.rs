@@ -1,18 +1,14 @@
 //! The server: a TCP echo server that closes idle connections, one `mio` loop per core, each with its own
 //! [`EventLoopTimer`].
 //!
-//! It does what a production server has to:
-//!
 //! * **One clock read per round**, after the sockets have been read: a deadline counts from a moment after the bytes
 //!   were there, so that no connection is closed early as seen by its client. Every read pushes the deadline out, which
 //!   moves nothing in the wheel. A connection that arrives later in the round gets a clock read of its own.
 //! * **The last look.** A connection that comes due is read once more before it is closed, because bytes that came
 //!   while the loop was busy count.
-//! * **Nobody starves.** A socket is read up to a budget and then waits for the next round; a round serves a bounded
-//!   number of sockets and then polls the timer, which has a budget as well.
-//! * **Backpressure.** A peer that does not read its echo is not read from.
+//! * **Nobody starves.** A round serves a bounded number of sockets and then polls the timer, which has a budget as
+//!   well.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,14 +22,6 @@ use tickwheel::{Budget, EventLoopTimer, Key, Settings};
 
 use crate::measure::LiveCount;
 
-/// Bytes read from one socket before the others have their turn.
-const READ_BUDGET: usize = 64 * 1024;
-/// Bytes read at a time.
-const CHUNK: usize = 16 * 1024;
-/// Bytes of echo that wait for a peer before it is not read from any more.
-const BACKLOG_LIMIT: usize = 64 * 1024;
-/// Connections accepted in one round.
-const ARRIVALS: usize = 256;
 /// Sockets served in one round, before the timer has its turn.
 const EVENTS: usize = 256;
 /// Timers handled in one round, before the sockets have their turn.
@@ -77,10 +65,20 @@ impl Server {
             let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
             let mut listener = TcpListener::from_std(listener.try_clone()?);
             poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-            let counts = Arc::clone(&server.counts);
-            let peers = Peers::new(idle, poll.registry().try_clone()?, counts);
-            let (for_timer, stop) = (Arc::clone(&waker), Arc::clone(&server.stop));
-            let run = move || run(poll, &listener, peers, for_timer, &stop);
+            let wake = Arc::clone(&waker);
+            let timer = Settings::new().budget(BUDGET);
+            let timer = timer.build_with_waker(move || wake.wake().expect("a loop can be woken"));
+            let peers = Peers {
+                idle,
+                registry: poll.registry().try_clone()?,
+                slots: Vec::new(),
+                free: Vec::new(),
+                heard: Vec::new(),
+                counts: Arc::clone(&server.counts),
+            };
+            let stop = Arc::clone(&server.stop);
+            let timer = timer.map_err(io::Error::other)?;
+            let run = move || peers.run(poll, &listener, timer, &stop);
             let thread = thread::Builder::new().name(format!("loop-{number}")).spawn(run)?;
             server.loops.push((waker, thread));
         }
@@ -100,139 +98,110 @@ impl Server {
     }
 }
 
-/// One event loop: sockets, deadlines, new connections, timers, in this order.
-fn run(
-    mut poll: Poll,
-    listener: &TcpListener,
-    mut peers: Peers,
-    waker: Arc<Waker>,
-    stop: &AtomicBool,
-) -> io::Result<()> {
-    let wake = move || {
-        if let Err(error) = waker.wake() {
-            eprintln!("a loop cannot be woken for its timers: {error}");
-        }
-    };
-    let timer = Settings::new().budget(BUDGET).build_with_waker(wake);
-    let mut timer = timer.map_err(io::Error::other)?;
-    let mut events = Events::with_capacity(EVENTS);
-    let mut knocking = false;
-    // ORDERING: Acquire: pairs with `Server::stop`.
-    while !stop.load(Ordering::Acquire) {
-        let busy = knocking || !peers.unread.is_empty();
-        let timeout = if busy { Some(Duration::ZERO) } else { timer.poll_timeout(timer.now()) };
-        match poll.poll(&mut events, timeout) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        for slot in std::mem::take(&mut peers.unread) {
-            peers.serve(slot, &mut timer)?;
-        }
-        for event in &events {
-            match event.token() {
-                WAKE => {}
-                LISTENER => knocking = true,
-                Token(slot) => _ = peers.serve(slot, &mut timer)?,
-            }
-        }
-        let now = timer.now();
-        for slot in peers.moved.drain(..) {
-            if let Some(Some(peer)) = peers.slots.get(slot) {
-                timer.reschedule(now, peer.idle, peers.idle);
-            }
-        }
-        if knocking {
-            knocking = peers.accept(listener, &mut timer)?;
-        }
-        // If more is due than the budget allows, the next timeout is zero.
-        let mut closed = Ok(());
-        timer.poll_with(now, |timer, expired| {
-            let one = peers.close_if_silent(expired.payload, timer);
-            closed = std::mem::replace(&mut closed, Ok(())).and(one);
-        });
-        closed?;
-    }
-    peers.counts.timers.add(timer.pending() as u64);
-    Ok(())
-}
-
 /// The connections of one loop. A timer's payload is the connection's slot; a connection takes its timer with it when
 /// it is closed, so that no timer ever meets the next user of the slot.
 struct Peers {
     idle: Duration,
     registry: Registry,
-    slots: Vec<Option<Peer>>,
+    slots: Vec<Option<(TcpStream, Key<usize>)>>,
     free: Vec<usize>,
-    /// Connections that had more to read than their budget: the next round goes on with them.
-    unread: Vec<usize>,
-    /// Connections on which something moved in this round.
-    moved: Vec<usize>,
-    scratch: Box<[u8]>,
+    /// Connections that were heard from in this round.
+    heard: Vec<usize>,
     counts: Arc<Counts>,
 }
 
 type Timers = EventLoopTimer<usize>;
 
 impl Peers {
-    fn new(idle: Duration, registry: Registry, counts: Arc<Counts>) -> Self {
-        let scratch = vec![0; CHUNK].into_boxed_slice();
-        let (slots, free, unread, moved) = Default::default();
-        Self { idle, registry, slots, free, unread, moved, scratch, counts }
-    }
-
-    /// Accepts what is waiting, up to a bound; whether more may be waiting.
-    fn accept(&mut self, listener: &TcpListener, timer: &mut Timers) -> io::Result<bool> {
-        for _ in 0..ARRIVALS {
-            match listener.accept() {
-                Ok((stream, _)) => self.admit(stream, timer)?,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
+    /// Runs the event loop: sockets, deadlines, new connections, timers, in this order.
+    fn run(
+        mut self,
+        mut poll: Poll,
+        listener: &TcpListener,
+        mut timer: Timers,
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        // ORDERING: Acquire: pairs with `Server::stop`.
+        while !stop.load(Ordering::Acquire) {
+            match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
             }
+            let mut knocking = false;
+            for event in &events {
+                match event.token() {
+                    WAKE => {}
+                    LISTENER => knocking = true,
+                    Token(slot) => _ = self.serve(slot, &mut timer)?,
+                }
+            }
+            let now = timer.now();
+            for slot in self.heard.drain(..) {
+                if let Some((_, idle)) = self.slots[slot] {
+                    timer.reschedule(now, idle, self.idle);
+                }
+            }
+            while knocking {
+                match listener.accept() {
+                    Ok((stream, _)) => self.admit(stream, &mut timer)?,
+                    Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                    Err(_) => knocking = false,
+                }
+            }
+            // If more is due than the budget allows, the next timeout is zero.
+            let mut closed = Ok(());
+            timer.poll_with(now, |timer, expired| {
+                let one = self.close_if_silent(expired.payload, timer);
+                closed = std::mem::replace(&mut closed, Ok(())).and(one);
+            });
+            closed?;
         }
-        Ok(true)
+        self.counts.timers.add(timer.pending() as u64);
+        Ok(())
     }
 
     fn admit(&mut self, mut stream: TcpStream, timer: &mut Timers) -> io::Result<()> {
-        let slot = self.free.last().copied().unwrap_or(self.slots.len());
         stream.set_nodelay(true)?;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        self.registry.register(&mut stream, Token(slot), interest)?;
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        self.registry.register(&mut stream, Token(slot), Interest::READABLE)?;
         // It may have come after the round's clock read, which would close it too early.
         let idle = timer.schedule(timer.now(), self.idle, slot).map_err(io::Error::other)?;
-        let peer = Peer { stream, backlog: VecDeque::new(), finished: false, idle };
-        if self.free.pop().is_some() {
-            self.slots[slot] = Some(peer);
-        } else {
-            self.slots.push(Some(peer));
-        }
+        self.slots.resize_with(self.slots.len().max(slot + 1), || None);
+        self.slots[slot] = Some((stream, idle));
         self.counts.accepted.add(1);
         Ok(())
     }
 
-    /// Reads and echoes what one connection has, within its budget; whether anything moved.
+    /// Reads and echoes what one connection has; whether there was anything.
     fn serve(&mut self, slot: usize, timer: &mut Timers) -> io::Result<bool> {
-        let Some(Some(peer)) = self.slots.get_mut(slot) else { return Ok(false) };
-        let mut read = 0;
-        let pumped = peer.pump(&mut self.scratch, &mut read);
-        self.counts.echoed.add(read);
-        let Ok(Pumped { flushed, more, ended: false }) = pumped else {
-            self.counts.closed_by_peer.add(1);
-            return self.close(slot, timer).map(|()| false);
-        };
-        let moved = flushed || read > 0;
-        self.unread.extend(more.then_some(slot));
-        self.moved.extend(moved.then_some(slot));
-        Ok(moved)
+        let Some((stream, _)) = &mut self.slots[slot] else { return Ok(false) };
+        let (mut chunk, mut heard) = ([0; 4096], false);
+        loop {
+            let read = match stream.read(&mut chunk) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                read => read.unwrap_or(0),
+            };
+            // A client that does not read its echo is none of ours.
+            if read == 0 || stream.write_all(&chunk[..read]).is_err() {
+                self.counts.closed_by_peer.add(1);
+                return self.close(slot, timer).map(|()| false);
+            }
+            self.counts.echoed.add(read as u64);
+            heard = true;
+        }
+        self.heard.extend(heard.then_some(slot));
+        Ok(heard)
     }
 
     /// Closes a connection whose time is up, unless something has come in the very last moment.
     fn close_if_silent(&mut self, slot: usize, timer: &mut Timers) -> io::Result<()> {
-        let moved = self.serve(slot, timer)?;
+        let heard = self.serve(slot, timer)?;
         // The last look may have found that the peer has closed it.
-        let Some(Some(peer)) = self.slots.get_mut(slot) else { return Ok(()) };
-        if moved {
-            let again = timer.schedule(timer.now(), self.idle, slot);
-            peer.idle = again.map_err(io::Error::other)?;
+        let Some((_, idle)) = &mut self.slots[slot] else { return Ok(()) };
+        if heard {
+            *idle = timer.schedule(timer.now(), self.idle, slot).map_err(io::Error::other)?;
             return Ok(());
         }
         self.counts.closed_idle.add(1);
@@ -241,103 +210,10 @@ impl Peers {
 
     /// Ends a connection's timer and closes it.
     fn close(&mut self, slot: usize, timer: &mut Timers) -> io::Result<()> {
-        let Some(mut peer) = self.slots.get_mut(slot).and_then(Option::take) else { return Ok(()) };
+        let Some((mut stream, idle)) = self.slots[slot].take() else { return Ok(()) };
         // Lost by the timer that has just fired.
-        timer.cancel(peer.idle);
+        timer.cancel(idle);
         self.free.push(slot);
-        self.registry.deregister(&mut peer.stream)
-    }
-}
-
-/// One connection.
-struct Peer {
-    stream: TcpStream,
-    /// Echo that the peer has not taken yet.
-    backlog: VecDeque<u8>,
-    /// The peer has said its last byte.
-    finished: bool,
-    idle: Key<usize>,
-}
-
-/// What serving a connection came to.
-struct Pumped {
-    /// The peer took some of the echo it was behind with.
-    flushed: bool,
-    /// The budget ran out before the bytes did.
-    more: bool,
-    /// Nothing is left to do for this peer.
-    ended: bool,
-}
-
-impl Peer {
-    /// Moves bytes until the peer has no more, takes no more, or the budget is used up; counts those read.
-    ///
-    /// `mio` reports edges: whoever stops before `WouldBlock` has to come back by himself.
-    fn pump(&mut self, scratch: &mut [u8], total: &mut u64) -> io::Result<Pumped> {
-        let flushed = self.flush()?;
-        let (mut budget, mut more) = (READ_BUDGET, false);
-        while !self.finished && self.backlog.len() < BACKLOG_LIMIT && !more {
-            match self.stream.read(scratch) {
-                Ok(0) => self.finished = true,
-                Ok(read) => {
-                    *total += read as u64;
-                    self.backlog.extend(&scratch[..read]);
-                    self.flush()?;
-                    budget = budget.saturating_sub(read);
-                    more = budget == 0;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Pumped { flushed, more, ended: self.finished && self.backlog.is_empty() })
-    }
-
-    /// Sends waiting echo; whether the peer took any.
-    fn flush(&mut self) -> io::Result<bool> {
-        let waiting = self.backlog.len();
-        while !self.backlog.is_empty() {
-            match self.stream.write(self.backlog.as_slices().0) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => drop(self.backlog.drain(..written)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(self.backlog.len() < waiting)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::{Shutdown, TcpStream};
-
-    #[test]
-    fn a_slow_reader_gets_every_byte() {
-        // More than the buffers of two sockets hold, so that the server has to wait for this client.
-        const BYTES: usize = 16 << 20;
-        const PERIOD: usize = 251;
-        let server = Server::start(Duration::from_secs(60), 1).unwrap();
-        let mut writer = TcpStream::connect(server.addr).unwrap();
-        let mut reader = writer.try_clone().unwrap();
-        let sent: Vec<u8> = (0..BYTES).map(|at| (at % PERIOD) as u8).collect();
-        let received = thread::scope(|scope| {
-            scope.spawn(|| {
-                writer.write_all(&sent).unwrap();
-                // The server still owes the rest of the echo.
-                writer.shutdown(Shutdown::Write).unwrap();
-            });
-            thread::sleep(Duration::from_millis(300));
-            let mut received = Vec::new();
-            reader.read_to_end(&mut received).unwrap();
-            received
-        });
-        assert!(received == sent, "{} of {BYTES} bytes, or garbled", received.len());
-        let counts = server.stop().unwrap();
-        let counts = [&counts.echoed, &counts.closed_by_peer, &counts.timers].map(LiveCount::get);
-        assert_eq!(counts, [BYTES as u64, 1, 0]);
+        self.registry.deregister(&mut stream)
     }
 }

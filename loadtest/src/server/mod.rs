@@ -51,7 +51,7 @@ pub(crate) fn run(
     );
     let notes = (totals.excused > 0).then_some(note).into_iter().collect();
     let phases = vec![phase(verdict, totals, &meter)];
-    Ok(Report { kind: "server run", settings: Vec::new(), interrupted, phases, notes })
+    Ok(Report { kind: "server run", interrupted, phases, notes, ..Report::default() })
 }
 
 /// Raises the limit of open files, and fails if it is too low all the same.
@@ -83,10 +83,7 @@ fn verdict(totals: &mut Totals, server: &Counts, interrupted: bool) -> Verdict {
             ("bytes echoed", if told { server.echoed.get() } else { sent }, sent),
             ("bytes of echo that arrived", if told { totals.echoed } else { sent }, sent),
         ] {
-            if theirs != ours {
-                let text = format!("{what}: {theirs}, but the clients say {ours}");
-                totals.findings.add(Breach::Mismatch, text);
-            }
+            totals.findings.compare(what, theirs, ours);
         }
     }
     Verdict {
