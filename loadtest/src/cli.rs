@@ -227,17 +227,13 @@ fn share(text: &str) -> Result<f64, &'static str> {
 
 /// Reads `--rate`; at least once in a quarter of an hour.
 fn pace(text: &str) -> Result<Pace, &'static str> {
-    let factor = match text.as_bytes().last() {
-        Some(b'k') => 1e3,
-        Some(b'M') => 1e6,
-        _ => 1.0,
-    };
+    let scaled = |suffix, power| Some(format!("{}{power}", text.strip_suffix(suffix)?));
     match text {
         "both" => Ok(Pace(vec![Some(50_000.0), None])),
         "max" => Ok(Pace(vec![None])),
         _ => {
-            let number = text.strip_suffix(['k', 'M']).unwrap_or(text).parse::<f64>();
-            let rate = number.map(|number| number * factor).ok();
+            let number = scaled("k", "e3").or_else(|| scaled("M", "e6"));
+            let rate = number.as_deref().unwrap_or(text).parse::<f64>().ok();
             let rate = rate.filter(|rate| rate.is_finite() && *rate >= 0.001);
             let rate = rate.ok_or("use a rate such as 500, 20k, 1.5M, max or both")?;
             Ok(Pace(vec![Some(rate)]))
@@ -254,28 +250,24 @@ fn idle_timeout(text: &str) -> Result<Duration, String> {
 }
 
 fn wheel(text: &str) -> Result<WheelKind, &'static str> {
-    match text.split_once(':') {
-        None if text == "hierarchical" => Some(WheelKind::Hierarchical),
+    let buckets = match text {
+        "hierarchical" => return Ok(WheelKind::Hierarchical),
         // As in Netty and Dubbo.
-        None if text == "hashed" => Some(WheelKind::Hashed { buckets: 512 }),
-        Some(("hashed", buckets)) => {
-            buckets.parse().ok().map(|buckets| WheelKind::Hashed { buckets })
-        }
-        _ => None,
-    }
-    .ok_or("use hierarchical, hashed or hashed:512")
+        "hashed" => Some(512),
+        _ => text.strip_prefix("hashed:").and_then(|buckets| buckets.parse().ok()),
+    };
+    let hashed = buckets.map(|buckets| WheelKind::Hashed { buckets });
+    hashed.ok_or("use hierarchical, hashed or hashed:512")
 }
 
 fn idle(text: &str) -> Result<IdleStrategy, &'static str> {
-    match text.split_once(':') {
-        None if text == "park" => Some(IdleStrategy::Park),
-        None if text == "busy" => Some(IdleStrategy::BusySpin),
-        Some(("spin", spin)) => {
-            parse_duration(spin).ok().map(|spin| IdleStrategy::SpinThenPark { spin })
-        }
-        _ => None,
-    }
-    .ok_or("use park, spin:50us or busy")
+    let spin = match text {
+        "park" => return Ok(IdleStrategy::Park),
+        "busy" => return Ok(IdleStrategy::BusySpin),
+        _ => text.strip_prefix("spin:").and_then(|spin| parse_duration(spin).ok()),
+    };
+    let spin = spin.map(|spin| IdleStrategy::SpinThenPark { spin });
+    spin.ok_or("use park, spin:50us or busy")
 }
 
 /// Runs the program with the arguments of this process and prints what came of it.

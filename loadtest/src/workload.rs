@@ -237,10 +237,10 @@ mod tests {
     fn good_lines_are_read_and_written() {
         let text =
             below("# a comment\n0,schedule,7,1000\n\n5, reschedule ,7,0\r\n9,cancel,7\n# end");
-        let op = |time_us, action| Op { time_us, id: 7, action };
-        let (schedule, move_it) =
+        let (first, second) =
             (Action::Schedule { delay_us: 1000 }, Action::Reschedule { delay_us: 0 });
-        let ops = [op(0, schedule), op(5, move_it), op(9, Action::Cancel)];
+        let actions = [(0, first), (5, second), (9, Action::Cancel)];
+        let ops = actions.map(|(time_us, action)| Op { time_us, id: 7, action });
         assert_eq!(parse(text.as_bytes()).unwrap(), ops);
         let mut file = Vec::new();
         write(&mut file, &ops).unwrap();

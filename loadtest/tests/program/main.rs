@@ -15,16 +15,16 @@ fn program(folder: &TempDir) -> Command {
 }
 
 /// Runs the program, which has to end with `code`; what it said on both channels.
-fn ends(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
-    said(program(folder).args(arguments), code)
+fn ends(folder: &TempDir, arguments: &str, code: i32) -> (String, String) {
+    said(program(folder).args(arguments.split_whitespace()), code)
 }
 
 /// The same under a limit of the shell, such as `-n 140`.
 #[cfg(unix)]
-fn ends_under(folder: &TempDir, limit: &str, arguments: &[&str], code: i32) -> (String, String) {
+fn ends_under(folder: &TempDir, limit: &str, arguments: &str, code: i32) -> (String, String) {
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).current_dir(folder);
-    said(shell.arg(env!("CARGO_BIN_EXE_loadtest")).args(arguments), code)
+    let run = format!("ulimit {limit}; exec \"$0\" {arguments}");
+    said(shell.args(["-c", &run, env!("CARGO_BIN_EXE_loadtest")]).current_dir(folder), code)
 }
 
 fn said(command: &mut Command, code: i32) -> (String, String) {
@@ -67,12 +67,13 @@ fn assert_page(folder: &TempDir, charts: usize) {
 /// The first Ctrl-C, sent once the run has told of its progress, ends it early, and everything is judged and written
 /// all the same: the exit code, and what `out.json` says.
 #[cfg(unix)]
-fn interrupted(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, Value) {
+fn interrupted(folder: &TempDir, arguments: &str) -> (Option<i32>, Value) {
     use std::io::{BufRead as _, Read as _};
     use std::process::Stdio;
 
-    let run = program(folder).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = run.expect("the program starts");
+    let mut program = program(folder);
+    program.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = program.spawn().expect("the program starts");
     let mut told = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
     let mut err = String::new();
     told.read_line(&mut err).expect("progress");

@@ -1,29 +1,27 @@
 //! Runs of the load program itself: every kind of load, replays, what is refused.
 
-use super::{assert_ok, assert_page, ends, ends_under, folder, json};
+use super::{assert_ok, assert_page, ends, ends_under, folder, interrupted, json};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// The recorded workload that ships with the program.
-fn recording() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/small.csv")
-}
+const RECORDING: &str = include_str!("../../recordings/small.csv");
 
 /// A count of the whole run.
 fn number(json: &Value, name: &str) -> u64 {
     super::number(&json["counts"], name)
 }
 
-/// Runs that end with the verdict ok, nothing wrong, and a sum of all ends that is right; the results of the last.
-fn sound(folder: &TempDir, always: &[&str], runs: &[&[&str]]) -> Value {
-    let mut last = Value::Null;
-    for run in runs {
-        ends(folder, &[always, &["--json", "out.json", "--no-report"], run].concat(), 0);
-        last = json(folder, "out.json");
-        assert_sound(&last);
-    }
-    last
+fn write(folder: &TempDir, name: &str, text: &str) {
+    std::fs::write(folder.path().join(name), text).unwrap();
+}
+
+/// A run that ends with the verdict ok, nothing wrong, and a sum of all ends that is right.
+fn sound(folder: &TempDir, run: &str) -> Value {
+    ends(folder, &format!("{run} --json out.json --no-report"), 0);
+    let json = json(folder, "out.json");
+    assert_sound(&json);
+    json
 }
 
 fn assert_sound(json: &Value) {
@@ -42,8 +40,7 @@ fn assert_refused(folder: &TempDir, (out, err): (String, String), hints: &[&str]
 #[test]
 fn a_one_second_run_ends_with_verdict_table_and_files() {
     let folder = folder();
-    let run = ["--duration", "1s", "--cancel-share", "0.9", "--json", "out.json"];
-    let (out, _) = ends(&folder, &run, 0);
+    let (out, _) = ends(&folder, "--duration 1s --cancel-share 0.9 --json out.json", 0);
     for part in ["schedule call", "firing lateness", "p99.9", "context switches", "verdict: OK"] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
@@ -52,12 +49,11 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
     let json = json(&folder, "out.json");
     assert_sound(&json);
     assert!(number(&json, "fired") > 0 && number(&json, "cancelled") > 0, "{json:#}");
-    let settings = &json["settings"];
+    let (settings, made) = (&json["settings"], &json["made_with"]);
     assert!(settings["tick"] == "1ms" && settings["cancel_share"] == 0.9, "{settings}");
-    let made = &json["made_with"];
     assert!(made["command"].as_str().unwrap().starts_with("loadtest --duration 1s"), "{made}");
     for name in ["started", "version", "commit", "compiler", "profile"] {
-        assert!(!made[name].to_string().is_empty(), "{name}: {made}");
+        assert!(!made[name].as_str().unwrap().is_empty(), "{name}: {made}");
     }
     for (phase, rate) in [(0, "50 k/s"), (1, "as high as possible")] {
         let phase = &json["phases"][phase];
@@ -76,25 +72,27 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
 
 #[test]
 fn every_kind_of_load_holds_the_verdict() {
-    let runs: [&[&str]; 7] = [
-        &["--payload", "closure", "--reschedule-share", "0.2"],
-        &["--handles", "--reschedule-share", "0.2", "--cancel-share", "0.5"],
-        &["--payload", "closure", "--handles", "--wheel", "hashed:64", "--tick", "50us"],
-        &["--max-pending", "100", "--in-flight", "200"],
-        &["--rate", "5k", "--idle", "spin:50us", "--no-pin"],
-        &["--delay", "uniform:0ms..2ms", "--cancel-share", "0.3", "--in-flight", "10"],
-        &["--shards", "3", "--producers", "4", "--cancel-share", "1", "--delay", "fixed:1h"],
-    ];
-    sound(&folder(), &["--duration", "300ms", "--quiet"], &runs);
+    let folder = folder();
+    for run in [
+        "--payload closure --reschedule-share 0.2",
+        "--handles --reschedule-share 0.2 --cancel-share 0.5",
+        "--payload closure --handles --wheel hashed:64 --tick 50us",
+        "--max-pending 100 --in-flight 200",
+        "--rate 5k --idle spin:50us --no-pin",
+        "--delay uniform:0ms..2ms --cancel-share 0.3 --in-flight 10",
+        "--shards 3 --producers 4 --cancel-share 1 --delay fixed:1h",
+    ] {
+        sound(&folder, &format!("--duration 300ms --quiet {run}"));
+    }
 }
 
 #[test]
 fn the_shipped_recording_replays_fast_and_exactly() {
-    let (folder, file) = (folder(), recording());
-    let always = ["replay", file.to_str().unwrap(), "--fast"];
-    let few: [&str; 2] = ["--max-pending", "100"];
-    sound(&folder, &always, &[&["--wheel", "hashed:8", "--tick", "100us"], &few]);
-    let json = sound(&folder, &always, &[&["--linger", "70s"]]);
+    let folder = folder();
+    write(&folder, "small.csv", RECORDING);
+    sound(&folder, "replay small.csv --fast --wheel hashed:8 --tick 100us");
+    sound(&folder, "replay small.csv --fast --max-pending 100");
+    let json = sound(&folder, "replay small.csv --fast --linger 70s");
     assert!(number(&json, "fired") > 0 && number(&json, "rescheduled") > 0, "{json:#}");
     assert_eq!(number(&json, "returned"), 0, "all delays are shorter than the linger");
 }
@@ -102,28 +100,28 @@ fn the_shipped_recording_replays_fast_and_exactly() {
 #[test]
 fn a_recording_can_be_replayed() {
     let folder = folder();
-    let record = ["--record", "new.csv", "--duration", "300ms"];
-    assert_refused(&folder, ends(&folder, &record, 2), &["give it one --rate"], 0);
-    sound(&folder, &record, &[&["--rate", "1k", "--reschedule-share", "0.05"]]);
-    sound(&folder, &["replay", "new.csv", "--quiet"], &[&[], &["--fast"]]);
+    let record = "--record new.csv --duration 300ms";
+    assert_refused(&folder, ends(&folder, record, 2), &["give it one --rate"], 0);
+    sound(&folder, &format!("{record} --rate 1k --reschedule-share 0.05"));
+    sound(&folder, "replay new.csv --quiet");
+    sound(&folder, "replay new.csv --quiet --fast");
 }
 
 #[test]
 fn a_bad_workload_is_refused_line_by_line() {
     let folder = folder();
     let header = "time_us,op,id,delay_us\n";
-    let bad = format!("{header}0,schedule,1,5\nsoon,schedule,2,5\n7,cancel,9,\n3,cancel,1,\n");
+    let bad = "0,schedule,1,5\nsoon,schedule,2,5\n7,cancel,9,\n3,cancel,1,\n";
     let (third, fourth) = ("line 3: time_us must be a whole", "line 4: id 9 was not scheduled");
-    for (text, hints) in [
-        (bad, &[third, fourth][..]),
-        (format!("{header}{}", "x\n".repeat(50)), &["and 30 more bad lines"]),
-        (format!("{header}# nothing\n"), &["no operation"]),
+    for (lines, hints) in [
+        (bad, &["bad lines, nothing was run\n  line 3", third, fourth][..]),
+        (&"x\n".repeat(50), &["and 30 more bad lines"]),
+        ("# nothing\n", &["no operation"]),
     ] {
-        std::fs::write(folder.path().join("bad.csv"), text).unwrap();
-        for way in [&["replay", "bad.csv"][..], &["replay", "bad.csv", "--fast"]] {
-            let (out, err) = ends(&folder, way, 2);
-            assert!(!err.contains("line 2:") || hints.len() == 1, "{err}");
-            assert_refused(&folder, (out, err), hints, 1);
+        write(&folder, "bad.csv", &format!("{header}{lines}"));
+        for way in ["", "--fast"] {
+            let refused = ends(&folder, &format!("replay bad.csv {way}"), 2);
+            assert_refused(&folder, refused, hints, 1);
         }
     }
 }
@@ -132,11 +130,11 @@ fn a_bad_workload_is_refused_line_by_line() {
 fn bad_options_exit_with_2_and_say_what_is_allowed() {
     let folder = folder();
     for (arguments, hint) in [
-        (&["--wheel", "square"][..], "hierarchical, hashed or hashed:512"),
-        (&["--wheel", "hashed:0", "--duration", "1s"], "buckets is 0; choose 1 to 65536"),
-        (&["--tick", "1ns", "--duration", "1s"], "tick is 1ns; choose 1us to 1h"),
-        (&["replay", "no-such-file.csv"], "no-such-file.csv"),
-        (&["--no-such-option"], "--help"),
+        ("--wheel square", "hierarchical, hashed or hashed:512"),
+        ("--wheel hashed:0 --duration 1s", "buckets is 0; choose 1 to 65536"),
+        ("--tick 1ns --duration 1s", "tick is 1ns; choose 1us to 1h"),
+        ("replay no-such-file.csv", "no-such-file.csv"),
+        ("--no-such-option", "--help"),
     ] {
         assert_refused(&folder, ends(&folder, arguments, 2), &[hint], 0);
     }
@@ -147,19 +145,19 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
 #[test]
 fn what_no_memory_has_room_for_is_refused_before_the_run() {
     let folder = folder();
-    let run = ["--in-flight", "1000000000", "--producers", "1"];
-    let hints = ["no memory", "lower --in-flight"];
-    assert_refused(&folder, ends_under(&folder, "-v 3000000", &run, 3), &hints, 0);
-    let replay = ["replay", "/dev/zero", "--no-report"];
-    let hints = ["a line has more than 65536 bytes"];
-    assert_refused(&folder, ends_under(&folder, "-v 1000000", &replay, 2), &hints, 0);
+    for (limit, run, code, hints) in [
+        ("-v 3000000", "--in-flight 1000000000", 3, ["no memory", "lower --in-flight"]),
+        ("-v 1000000", "replay /dev/zero", 2, ["/dev/zero", "a line has more than 65536 bytes"]),
+    ] {
+        assert_refused(&folder, ends_under(&folder, limit, run, code), &hints, 0);
+    }
 }
 
 #[test]
 fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let folder = folder();
     for option in ["--report", "--json", "--record"] {
-        let run = ["--duration", "1h", "--rate", "1k", option, "no/such/place"];
+        let run = format!("--duration 1h --rate 1k {option} no/such/place");
         assert_refused(&folder, ends(&folder, &run, 3), &["cannot write no/such/place"], 0);
     }
 }
@@ -171,32 +169,29 @@ fn a_file_that_cannot_be_written_is_found_before_the_run() {
 fn files_that_are_one_are_refused_before_the_run() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
-    let workload = std::fs::read(recording()).unwrap();
-    std::fs::write(path("w.csv"), &workload).unwrap();
+    write(&folder, "w.csv", RECORDING);
     std::os::unix::fs::symlink("w.csv", path("link")).unwrap();
     std::os::unix::fs::symlink("new", path("soft")).unwrap();
     for (arguments, names) in [
-        (&["--report", "x", "--json", "./x"][..], ["--report x", "--json ./x"]),
-        (&["--report", "soft", "--json", "new"], ["--report soft", "--json new"]),
-        (&["server", "--report", "new", "--json", "soft"], ["--report new", "--json soft"]),
-        (&["--record", "x", "--no-report", "--json", "x"], ["--json x", "FILE x"]),
-        (&["replay", "w.csv", "--no-report", "--json", "link"], ["--json link", "FILE w.csv"]),
-        (&["replay", "w.csv", "--fast", "--report", "w.csv"], ["--report w.csv", "FILE w.csv"]),
+        ("--report x --json ./x", ["--report x", "--json ./x"]),
+        ("--report soft --json new", ["--report soft", "--json new"]),
+        ("server --report new --json soft", ["--report new", "--json soft"]),
+        ("--record x --no-report --json x", ["--json x", "FILE x"]),
+        ("replay w.csv --no-report --json link", ["--json link", "FILE w.csv"]),
+        ("replay w.csv --fast --report w.csv", ["--report w.csv", "FILE w.csv"]),
     ] {
         assert_refused(&folder, ends(&folder, arguments, 2), &names, 3);
     }
-    assert_eq!(std::fs::read(path("w.csv")).unwrap(), workload);
-    let run = ["--duration", "100ms", "--report", "/dev/null", "--json", "/dev/null"];
-    ends(&folder, &run, 0);
-    std::fs::write(path("out.json"), "x".repeat(1 << 20)).unwrap();
-    sound(&folder, &["--duration", "100ms"], &[&["--quiet"]]);
+    assert_eq!(std::fs::read_to_string(path("w.csv")).unwrap(), RECORDING);
+    ends(&folder, "--duration 100ms --report /dev/null --json /dev/null", 0);
+    write(&folder, "out.json", &"x".repeat(1 << 20));
+    sound(&folder, "--duration 100ms --quiet");
 }
 
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_run_with_its_full_verdict() {
-    let run = ["--duration", "1h", "--json", "out.json", "--rate", "10k"];
-    let (code, json) = super::interrupted(&folder(), &run);
+    let (code, json) = interrupted(&folder(), "--duration 1h --json out.json --rate 10k");
     assert_eq!(code, Some(0));
     assert_sound(&json);
 }
@@ -206,10 +201,8 @@ fn ctrl_c_ends_a_run_with_its_full_verdict() {
 #[test]
 fn ctrl_c_before_the_first_timer_is_not_ok() {
     let folder = folder();
-    let workload = "time_us,op,id,delay_us\n3600000000,schedule,1,5\n";
-    std::fs::write(folder.path().join("late.csv"), workload).unwrap();
-    let run = ["replay", "late.csv", "--json", "out.json"];
-    let (code, json) = super::interrupted(&folder, &run);
+    write(&folder, "late.csv", "time_us,op,id,delay_us\n3600000000,schedule,1,5\n");
+    let (code, json) = interrupted(&folder, "replay late.csv --json out.json");
     assert_eq!((code, number(&json, "accepted")), (Some(4), 0));
     assert_eq!(json["verdict"], "nothing was run");
     let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();

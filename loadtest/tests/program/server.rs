@@ -1,20 +1,7 @@
 //! Runs `loadtest server` as a user would: real connections, real verdicts.
 
-use super::{assert_ok, assert_page, ends, ends_under, folder, json, number};
+use super::{assert_ok, assert_page, ends, ends_under, folder, interrupted, json, number};
 use serde_json::Value;
-
-/// Few connections and a short run, for a machine that is busy with other tests.
-const SMALL: [&str; 9] = [
-    "server",
-    "--connections",
-    "60",
-    "--duration",
-    "400ms",
-    "--idle-timeout",
-    "500ms",
-    "--json",
-    "out.json",
-];
 
 fn assert_sound(json: &Value) {
     assert_ok(json, &["early", "forgotten", "mismatches"]);
@@ -26,8 +13,8 @@ fn assert_sound(json: &Value) {
 #[test]
 fn two_hundred_connections_are_closed_in_time() {
     let folder = folder();
-    let always = ["server", "--connections", "200", "--idle-timeout", "1s", "--json", "out.json"];
-    let (out, _) = ends(&folder, &[&always[..], &["--duration", "2s"]].concat(), 0);
+    let run = "server --connections 200 --duration 2s --idle-timeout 1s --json out.json";
+    let (out, _) = ends(&folder, run, 0);
     for part in ["close lateness", "context switches", "verdict: OK"] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
@@ -41,13 +28,13 @@ fn two_hundred_connections_are_closed_in_time() {
 /// The server is told another timeout than the one it is judged by.
 #[test]
 fn a_server_with_the_wrong_timeout_is_found_out() {
+    let run = "server --connections 60 --duration 400ms --idle-timeout 500ms --grace 400ms";
     for (told, breach, word) in [
         ("400ms", "early", "before it had been idle long enough"),
         ("1h", "forgotten", "still open"),
     ] {
         let folder = folder();
-        let wrong = ["--tell-server", told, "--grace", "400ms"];
-        let (out, _) = ends(&folder, &[&SMALL[..], &wrong].concat(), 1);
+        let (out, _) = ends(&folder, &format!("{run} --tell-server {told} --json out.json"), 1);
         assert!(out.contains(word) && out.contains("verdict: BREACH"), "{out}");
         let json = json(&folder, "out.json");
         assert!(number(&json["breaches"], breach) > 0, "{json:#}");
@@ -59,7 +46,7 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
 #[cfg(unix)]
 #[test]
 fn a_low_file_limit_is_named_before_the_run() {
-    let (out, err) = ends_under(&folder(), "-n 140", &SMALL, 3);
+    let (out, err) = ends_under(&folder(), "-n 140", "server --connections 60", 3);
     assert!(err.contains("the limit of 140 open files") && err.contains("ulimit -n"), "{err}");
     assert!(out.is_empty(), "nothing was run");
 }
@@ -68,8 +55,8 @@ fn a_low_file_limit_is_named_before_the_run() {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_run_with_its_verdict() {
-    let run = SMALL.map(|argument| if argument == "400ms" { "1h" } else { argument });
-    let (code, json) = super::interrupted(&folder(), &run);
+    let run = "server --connections 60 --duration 1h --idle-timeout 500ms --json out.json";
+    let (code, json) = interrupted(&folder(), run);
     assert_eq!(code, Some(0));
     assert_sound(&json);
 }
