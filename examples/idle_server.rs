@@ -15,7 +15,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
-use tickwheel::{EventLoopTimer, Settings};
+use tickwheel::Settings;
 
 /// A connection on which nothing arrived for this long is closed.
 const IDLE: Duration = Duration::from_secs(1);
@@ -26,8 +26,7 @@ const TIMER: Token = Token(1);
 fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(256));
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-    let mut timer: EventLoopTimer<Token> =
-        Settings::new().build_with_mio(poll.registry(), TIMER)?;
+    let mut timer = Settings::new().build_with_mio(poll.registry(), TIMER)?;
     // Streams, and the keys of the timers that close them.
     let mut connections = HashMap::new();
     // Tokens are never used twice, so no timer meets the next connection.

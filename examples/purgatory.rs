@@ -16,14 +16,9 @@ use std::time::Duration;
 use tickwheel::{Builder, Expired, Timer, TimerHandle};
 
 /// A consumer's request, to be answered with how many bytes there are, or with `None` at its timeout.
-struct Fetch(Sender<Option<u64>>);
-
-impl Fetch {
-    fn answer(self, bytes: Option<u64>) {
-        // A consumer that has gone away wants no answer.
-        _ = self.0.send(bytes);
-    }
-}
+///
+/// Sending fails if the consumer has gone away; then it wants no answer.
+type Fetch = Sender<Option<u64>>;
 
 #[derive(Default)]
 struct Log {
@@ -43,11 +38,12 @@ impl Purgatory {
         // Held until the request is in the list, so that no event is missed in between.
         let mut log = self.log.lock().expect("nobody panics with the lock");
         if log.bytes >= least {
-            return fetch.answer(Some(log.bytes));
+            _ = fetch.send(Some(log.bytes));
+            return;
         }
         match self.timer.schedule(limit, fetch) {
             Ok(timeout) => log.waiting.push((least, timeout)),
-            Err(refused) => refused.into_payload().answer(None),
+            Err(refused) => _ = refused.into_payload().send(None),
         }
     }
 
@@ -59,7 +55,7 @@ impl Purgatory {
         log.waiting.retain(|(least, timeout)| {
             if *least <= bytes {
                 let fetch = timeout.cancel().into_payload();
-                fetch.into_iter().for_each(|fetch| fetch.answer(Some(bytes)));
+                fetch.into_iter().for_each(|fetch| _ = fetch.send(Some(bytes)));
             }
             timeout.is_pending()
         });
@@ -69,10 +65,10 @@ impl Purgatory {
     fn consume(&self) -> Result<u32, RecvError> {
         let mut late = 0;
         for n in 0..100 {
-            let (sender, answers) = channel();
+            let (fetch, answers) = channel();
             // Every fourth one waits for what never comes.
             let least = if n % 4 == 3 { u64::MAX } else { n * 100 };
-            self.fetch(Fetch(sender), least, Duration::from_millis(2));
+            self.fetch(fetch, least, Duration::from_millis(2));
             match answers.recv()? {
                 Some(bytes) => assert!(bytes >= least),
                 None => late += 1,
@@ -84,7 +80,7 @@ impl Purgatory {
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let time_out = |late: Expired<Fetch>| late.payload.answer(None);
+    let time_out = |late: Expired<Fetch>| _ = late.payload.send(None);
     let timer = Builder::new().shards(1).build_with(time_out)?;
     let purgatory = Purgatory { timer, log: Mutex::default() };
     let late = thread::scope(|scope| {
