@@ -26,29 +26,27 @@ use tickwheel::{Sleep, SleepError, Timer};
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct HyperTimer {
-    engine: Engine,
-}
+pub struct HyperTimer(Engine);
 
 impl HyperTimer {
     /// On the process's shared engine.
     pub const fn new() -> Self {
-        Self { engine: Engine::Shared }
+        Self(Engine::Shared)
     }
 
     /// On an engine of your own.
     pub const fn on(timer: Timer) -> Self {
-        Self { engine: Engine::Own(timer) }
+        Self(Engine::Own(timer))
     }
 }
 
 impl rt::Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(HyperSleep(self.engine.sleep(duration)))
+        Box::pin(HyperSleep(self.0.sleep(duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(HyperSleep(self.engine.sleep(deadline)))
+        Box::pin(HyperSleep(self.0.sleep(deadline)))
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {

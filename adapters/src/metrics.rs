@@ -140,23 +140,15 @@ impl MetricsReporter {
             if self.last.len() <= stats.shard {
                 self.last.resize_with(stats.shard + 1, Default::default);
             }
-            let [lateness, handler_time] = &mut self.last[stats.shard];
-            record(LATENESS.0, &labels, &stats.lateness, lateness);
-            record(HANDLERS.0, &labels, &stats.handler_time, handler_time);
+            let now = [(LATENESS, &stats.lateness), (HANDLERS, &stats.handler_time)];
+            for (((name, _), now), last) in now.into_iter().zip(&mut self.last[stats.shard]) {
+                let histogram = metrics::histogram!(name, labels.clone());
+                for (upper, count) in now.since(last).buckets() {
+                    let count = usize::try_from(count).unwrap_or(usize::MAX);
+                    histogram.record_many(upper.as_secs_f64(), count);
+                }
+                last.clone_from(now);
+            }
         }
     }
-}
-
-/// Passes on what a histogram has counted since `last`, which becomes `now`.
-fn record(
-    name: &'static str,
-    labels: &[Label],
-    now: &DurationHistogram,
-    last: &mut DurationHistogram,
-) {
-    let histogram = metrics::histogram!(name, labels.to_vec());
-    for (upper, count) in now.since(last).buckets() {
-        histogram.record_many(upper.as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
-    }
-    *last = now.clone();
 }
