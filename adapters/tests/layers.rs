@@ -1,0 +1,210 @@
+//! The layers around services, in virtual time: limits of requests and bodies, and tries.
+
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Full, StreamBody};
+use smol::stream::{Stream, unfold};
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tickwheel::{Builder, Pinning, Time, Timer};
+use tickwheel_util::{
+    Backoff, IdleBodyLayer, IdleError, IdleRequestBodyLayer, RetryLayer, StatusTimeoutLayer,
+    TimeoutError, TimeoutLayer, test,
+};
+use tower::{Layer, ServiceExt, service_fn};
+
+const LIMIT: Duration = Duration::from_millis(20);
+/// Shorter than the limit.
+const PAUSE: Duration = Duration::from_millis(15);
+
+/// An engine that takes no timer.
+fn stopped() -> Timer {
+    let timer = Builder::new().shards(1).pinning(Pinning::Off).build().unwrap();
+    timer.stop().unwrap();
+    timer
+}
+
+/// Answers 0 never, 1 with an error, and all others at once.
+async fn answer(request: u8) -> Result<Response<u8>, &'static str> {
+    match request {
+        0 => pending().await,
+        1 => Err("refused"),
+        request => Ok(Response::new(request)),
+    }
+}
+
+#[test]
+fn late_requests_are_errors() {
+    test::run(async {
+        let limited = TimeoutLayer::new(LIMIT).layer(service_fn(answer));
+        assert_eq!(limited.clone().oneshot(7).await.unwrap().into_body(), 7);
+        let refused = limited.clone().oneshot(1).await;
+        assert!(matches!(refused, Err(TimeoutError::Service("refused"))));
+        let late = limited.oneshot(0).await;
+        assert!(matches!(late, Err(TimeoutError::Timeout(tickwheel::TimeoutError::Elapsed))));
+        assert_eq!(test::now(), Time::ZERO + LIMIT);
+
+        let untimed = TimeoutLayer::on(stopped(), LIMIT).layer(service_fn(answer));
+        assert!(untimed.clone().oneshot(7).await.is_ok(), "at once, so it needs no timer");
+        let late = untimed.oneshot(0).await;
+        assert!(matches!(late, Err(TimeoutError::Timeout(tickwheel::TimeoutError::Sleep(_)))));
+    });
+}
+
+#[test]
+fn late_requests_are_answered_with_a_status() {
+    test::run(async {
+        let status = StatusCode::GATEWAY_TIMEOUT;
+        let limited = StatusTimeoutLayer::new(status, LIMIT).layer(service_fn(answer));
+        assert_eq!(limited.clone().oneshot(7).await.unwrap().into_body(), 7);
+        assert_eq!(limited.clone().oneshot(1).await.unwrap_err(), "refused");
+        let late = limited.oneshot(0).await.unwrap();
+        assert_eq!((late.status(), late.into_body(), test::now()), (status, 0, Time::ZERO + LIMIT));
+
+        let untimed = StatusTimeoutLayer::on(stopped(), status, LIMIT).layer(service_fn(answer));
+        assert!(untimed.clone().oneshot(7).await.is_ok(), "at once, so it needs no timer");
+        let late = untimed.oneshot(0).await.unwrap();
+        assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+    });
+}
+
+/// A body with a frame after each pause, and none any more after one without an end.
+fn frames(
+    pauses: &'static [Duration],
+) -> StreamBody<impl Stream<Item = Result<Frame<&'static [u8]>, Infallible>>> {
+    StreamBody::new(unfold(pauses.iter(), async |mut pauses| {
+        tickwheel::sleep(*pauses.next()?).await;
+        Some((Ok(Frame::data(b"part ".as_slice())), pauses))
+    }))
+}
+
+/// Reads a body; returns how many bytes came before its end or its error.
+async fn read<E>(body: impl Body<Data = &'static [u8], Error = E>) -> (usize, Result<(), E>) {
+    let (mut body, mut length) = (pin!(body), 0);
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => length += frame.into_data().unwrap().len(),
+            Err(error) => return (length, Err(error)),
+        }
+    }
+    (length, Ok(()))
+}
+
+#[test]
+fn a_body_may_be_long_and_must_not_pause() {
+    for (pauses, length, stalls, took) in [
+        (&[PAUSE; 6][..], 30, false, 6 * PAUSE),
+        (&[Duration::ZERO, PAUSE, Duration::MAX], 10, true, PAUSE + LIMIT),
+    ] {
+        test::run(async {
+            let answers = service_fn(async |()| Ok::<_, ()>(Response::new(frames(pauses))));
+            let watched = IdleBodyLayer::new(LIMIT).layer(answers);
+            let (received, end) = read(watched.oneshot(()).await.unwrap().into_body()).await;
+            assert_eq!((received, test::now()), (length, Time::ZERO + took));
+            assert_eq!(stalls, matches!(end, Err(IdleError::Idle)));
+
+            // The same for a request, for which the service gets the error.
+            let reader =
+                service_fn(async |upload: Request<_>| Ok::<_, ()>(read(upload.into_body()).await));
+            let watched = IdleRequestBodyLayer::new(LIMIT).layer(reader);
+            let (received, end) = watched.oneshot(Request::new(frames(pauses))).await.unwrap();
+            assert_eq!((received, test::now()), (length, Time::ZERO + 2 * took));
+            assert_eq!(stalls, matches!(end, Err(IdleError::Idle)));
+        });
+    }
+}
+
+#[test]
+fn a_slow_reader_is_not_cut_off() {
+    test::run(async {
+        let mut body = pin!(IdleBodyLayer::new(LIMIT).body(frames(&[PAUSE; 3])));
+        for _ in 0..3 {
+            tickwheel::sleep(3 * LIMIT).await;
+            assert!(body.frame().await.unwrap().is_ok());
+        }
+        assert!(body.frame().await.is_none());
+    });
+}
+
+#[test]
+fn a_body_that_is_there_needs_no_timer_and_one_that_stalls_does() {
+    test::run(async {
+        let layer = IdleBodyLayer::on(stopped(), LIMIT);
+        let full = layer.body(Full::new(b"whole".as_slice()));
+        assert_eq!((full.size_hint().exact(), full.is_end_stream()), (Some(5), false));
+        assert!(matches!(read(full).await, (5, Ok(()))));
+        let (received, end) = read(layer.body(frames(&[Duration::MAX]))).await;
+        assert!(received == 0 && matches!(end, Err(IdleError::Sleep(_))));
+        let reader =
+            service_fn(async |upload: Request<_>| Ok::<_, ()>(read(upload.into_body()).await));
+        let layer = IdleRequestBodyLayer::on(stopped(), LIMIT);
+        let (_, end) = layer.layer(reader).oneshot(Request::new(frames(&[LIMIT]))).await.unwrap();
+        assert!(matches!(end, Err(IdleError::Sleep(_))));
+    });
+}
+
+type Answer = Result<u8, &'static str>;
+
+fn failed(answer: &Answer) -> bool {
+    answer.is_err()
+}
+
+#[test]
+fn a_request_is_tried_until_it_is_answered() {
+    test::run(async {
+        let tries = Cell::new(0);
+        let moody = service_fn(async |refusals: u32| {
+            tries.set(tries.get() + 1);
+            if tries.get() > refusals { Answer::Ok(17) } else { Err("refused") }
+        });
+        let retry = RetryLayer::new(Backoff::new(LIMIT, 9 * LIMIT, 5), failed).layer(moody);
+        assert_eq!((retry.clone().oneshot(3).await, tries.get()), (Ok(17), 4));
+        let took = test::now() - Time::ZERO;
+        // Pauses of half of their bounds to all of them, each with a tick.
+        let bounds = LIMIT + 2 * LIMIT + 4 * LIMIT;
+        assert!(took >= bounds / 2 && took <= bounds + LIMIT, "{took:?}");
+        assert_eq!((retry.oneshot(3).await, tries.get()), (Ok(17), 5));
+        assert_eq!(test::now() - Time::ZERO, took, "answered at once");
+    });
+}
+
+#[test]
+fn the_last_answer_counts_without_further_tries_a_reason_or_a_timer() {
+    let backoff = Backoff::new(LIMIT, LIMIT, 2);
+    for (layer, expected) in [
+        (RetryLayer::new(backoff, failed as fn(&Answer) -> bool), 3),
+        (RetryLayer::new(backoff, |_| false), 1),
+        (RetryLayer::on(stopped(), backoff, failed), 1),
+    ] {
+        test::run(async {
+            let tries = Cell::new(0);
+            let refuse = service_fn(async |()| {
+                assert!(tries.replace(tries.get() + 1) < 3, "no end");
+                Answer::Err("refused")
+            });
+            assert_eq!(
+                (layer.layer(refuse).oneshot(()).await, tries.get()),
+                (Err("refused"), expected)
+            );
+        });
+    }
+}
+
+#[test]
+fn retries_without_a_pause_of_their_own_still_yield() {
+    let tries = Cell::new(0);
+    let refuse = service_fn(async |()| {
+        tries.set(tries.get() + 1);
+        Answer::Err("refused")
+    });
+    let backoff = Backoff::new(Duration::ZERO, Duration::ZERO, 1_000_000);
+    let retry = RetryLayer::new(backoff, failed).layer(refuse);
+    let answer = pin!(retry.oneshot(()));
+    assert!(answer.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // One, unless this thread was kept from running for a pause.
+    assert!(tries.get() < 100);
+}
