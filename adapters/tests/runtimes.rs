@@ -1,10 +1,19 @@
-//! The same futures on tokio's two runtimes, on smol, and on a runtime whose tasks move between threads.
+//! The same futures on tokio's two runtimes, on smol and monoio, and in a loop of one's own.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Elapsed, ManualClock, Pinning};
+use tickwheel::{Elapsed, Settings};
+use tickwheel_util::{DelayQueue, LocalSleeps};
+use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
 
 const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn two_threads() -> Tokio {
+    Runtime::new_multi_thread().worker_threads(2).build().unwrap()
+}
 
 /// What holds on every runtime.
 async fn futures_keep_their_promises() {
@@ -12,9 +21,8 @@ async fn futures_keep_their_promises() {
     tickwheel::sleep(5 * MS).await;
     assert!(start.elapsed() >= 5 * MS);
 
-    assert_eq!(tickwheel::timeout(3600 * 1000 * MS, async { 7 }).await, Ok(7));
-    let slow = tickwheel::timeout(5 * MS, pending::<()>()).await;
-    assert_eq!(slow, Err(Elapsed));
+    assert_eq!(tickwheel::timeout(HOUR, async { 7 }).await, Ok(7));
+    assert_eq!(tickwheel::timeout(5 * MS, pending::<()>()).await, Err(Elapsed));
 
     let start = Instant::now();
     let mut interval = tickwheel::interval(2 * MS);
@@ -32,37 +40,20 @@ async fn futures_keep_their_promises() {
 }
 
 #[test]
-fn on_tokio_in_one_thread() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+fn on_tokio_and_on_smol() {
+    let runtime = Runtime::new_current_thread().build().unwrap();
     runtime.block_on(futures_keep_their_promises());
-}
-
-#[test]
-fn on_tokio_in_many_threads() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
-    runtime.block_on(async {
-        let tasks: Vec<_> = (0..100).map(|_| tokio::spawn(futures_keep_their_promises())).collect();
-        for task in tasks {
-            task.await.unwrap();
-        }
-    });
-}
-
-#[test]
-fn on_smol() {
-    smol::block_on(async {
-        let tasks: Vec<_> = (0..100).map(|_| smol::spawn(futures_keep_their_promises())).collect();
-        for task in tasks {
-            task.await;
-        }
-    });
+    let runtime = two_threads();
+    let tasks: Vec<_> = (0..100).map(|_| runtime.spawn(futures_keep_their_promises())).collect();
+    tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+    let tasks: Vec<_> = (0..100).map(|_| smol::spawn(futures_keep_their_promises())).collect();
+    tasks.into_iter().for_each(smol::block_on);
 }
 
 /// Two timers in one `select`: the future that moves between tasks is woken at the one that polled it last.
 #[test]
 fn a_sleep_that_moves_to_another_task_wakes_that_one() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    runtime.block_on(async {
+    two_threads().block_on(async {
         for _ in 0..50 {
             let mut sleep = tickwheel::sleep(3 * MS);
             let first = tokio::spawn(async move {
@@ -79,30 +70,128 @@ fn a_sleep_that_moves_to_another_task_wakes_that_one() {
     });
 }
 
-/// Time stands on a runtime of many threads until the test moves it.
+/// Two tasks share a queue: who waits for items is woken by what the other one does.
 #[test]
-fn a_manual_clock_drives_a_runtime_of_many_threads() {
-    let clock = ManualClock::new();
-    let timer = Builder::new().shards(2).pinning(Pinning::Off).clock(clock.clone());
-    let timer = timer.build().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let tasks: Vec<_> = (1..=100_u32)
-        .map(|hours| {
-            let sleep = timer.sleep(hours * 3600 * 1000 * MS);
-            runtime.spawn(async move {
-                sleep.await.unwrap();
-                hours
-            })
-        })
-        .collect();
-    while timer.pending() < 100 {
-        std::thread::yield_now();
+fn a_queue_behind_a_lock_serves_two_tasks() {
+    two_threads().block_on(async {
+        let queue = Arc::new(Mutex::new(DelayQueue::new()));
+        let far = queue.lock().unwrap().insert(u32::MAX, HOUR);
+        let shared = Arc::clone(&queue);
+        let taker = tokio::spawn(async move {
+            let mut taken = 0;
+            while let Some(due) = poll_fn(|cx| shared.lock().unwrap().poll_expired(cx)).await {
+                due.unwrap();
+                taken += 1;
+            }
+            taken
+        });
+        for number in 0..200 {
+            queue.lock().unwrap().insert(number, MS * (number % 7));
+            if number % 16 == 0 {
+                tickwheel::sleep(MS).await;
+            }
+        }
+        tickwheel::sleep(20 * MS).await;
+        assert_eq!(queue.lock().unwrap().remove(far), Some(u32::MAX));
+        assert_eq!(taker.await.unwrap(), 200, "ended by the last item's removal");
+    });
+}
+
+/// Two hundred tasks of one thread that sleep, and one that another thread wakes.
+fn tasks(sleeps: &LocalSleeps) -> impl Iterator<Item = impl Future<Output = ()> + use<>> {
+    (0..=200).map(|number| {
+        let sleeps = sleeps.clone();
+        async move {
+            match number {
+                200 => woken_by_a_thread(sleeps).await,
+                _ => sleep_often(sleeps, number).await,
+            }
+        }
+    })
+}
+
+async fn sleep_often(sleeps: LocalSleeps, number: u32) {
+    for round in 0..5 {
+        let (start, delay) = (Instant::now(), MS * ((number + round) % 7));
+        sleeps.sleep(delay).await.unwrap();
+        assert!(start.elapsed() >= delay, "early");
     }
-    clock.advance(50 * 3600 * 1000 * MS);
-    timer.wait_idle();
-    assert_eq!(timer.stats().fired(), 50);
-    clock.advance(50 * 3600 * 1000 * MS);
-    for (task, hours) in tasks.into_iter().zip(1..) {
-        assert_eq!(runtime.block_on(task).unwrap(), hours);
+}
+
+/// By then the loop sleeps without an end.
+async fn woken_by_a_thread(sleeps: LocalSleeps) {
+    let (start, mut is_first) = (Instant::now(), true);
+    poll_fn(|cx| {
+        if !std::mem::take(&mut is_first) {
+            return Poll::Ready(());
+        }
+        let (remote, waker) = (sleeps.remote(), cx.waker().clone());
+        std::thread::spawn(move || {
+            std::thread::sleep(50 * MS);
+            remote.schedule(20 * MS, waker.into()).unwrap();
+        });
+        Poll::Pending
+    })
+    .await;
+    assert!(start.elapsed() >= 70 * MS, "early");
+}
+
+#[test]
+fn a_local_set_of_tokio_is_driven_by_one_of_its_tasks() {
+    let runtime = Runtime::new_current_thread().enable_time().build().unwrap();
+    let local = tokio::task::LocalSet::new();
+    let sleeps = LocalSleeps::new(Settings::new()).unwrap();
+    let driver = sleeps.clone();
+    local.spawn_local(async move { driver.drive(tokio::time::sleep).await });
+    local.block_on(&runtime, async {
+        for task in tasks(&sleeps).map(tokio::task::spawn_local).collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(sleeps.pending(), 0);
+}
+
+/// A runtime per thread, each with the sleeps of its own.
+#[cfg(unix)]
+#[test]
+fn each_runtime_of_monoio_wakes_its_own_tasks() {
+    use monoio::{LegacyDriver, RuntimeBuilder};
+    let run = || {
+        let mut runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build().unwrap();
+        let sleeps = LocalSleeps::new(Settings::new()).unwrap();
+        let driver = sleeps.clone();
+        runtime.block_on(async {
+            monoio::spawn(async move { driver.drive(monoio::time::sleep).await });
+            for task in tasks(&sleeps).map(monoio::spawn).collect::<Vec<_>>() {
+                task.await;
+            }
+        });
+        assert_eq!(sleeps.pending(), 0);
+    };
+    for thread in [run; 2].map(std::thread::spawn) {
+        thread.join().unwrap();
     }
+}
+
+#[test]
+fn a_local_executor_and_an_epoll_loop_of_ones_own_need_no_other_timer() {
+    let mut poll = mio::Poll::new().unwrap();
+    let mut events = mio::Events::with_capacity(8);
+    let timer = Settings::new().build_with_mio(poll.registry(), mio::Token(0)).unwrap();
+    let sleeps = LocalSleeps::from(timer);
+    let executor = smol::LocalExecutor::new();
+    let tasks: Vec<_> = tasks(&sleeps).map(|task| executor.spawn(task)).collect();
+    loop {
+        while executor.try_tick() {}
+        if tasks.iter().all(|task| task.is_finished()) {
+            break;
+        }
+        match poll.poll(&mut events, sleeps.poll_timeout()) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            polled => polled.unwrap(),
+        }
+        sleeps.fire();
+    }
+    tasks.into_iter().for_each(smol::block_on);
+    assert_eq!(sleeps.pending(), 0);
 }

@@ -1,16 +1,15 @@
 //! `LocalSleeps`: sleeps of one thread, fired by hand, by a task, and against a list.
 
-use crate::rig::{Bell, block_on, poll, wakers};
+use crate::rig::{Bell, poll, wakers};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, stress, us};
+use crate::{TICK, some_deadline};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{
-    Budget, EventLoopTimer, ManualClock, Remote, ScheduleErrorKind, Settings, Time, When,
-};
+use tickwheel::{Budget, ManualClock, Remote, ScheduleErrorKind, Settings, Time, When};
 use tickwheel_util::{LocalSleep, LocalSleeps, Wakeup};
 
 /// Sleeps on a clock that stands.
@@ -52,30 +51,6 @@ fn it_is_ready_at_its_deadline_and_wakes_once() {
         assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
     }
     assert_eq!(rig.sleeps.poll_timeout(), None);
-}
-
-#[test]
-fn a_drop_a_reset_and_another_waker_leave_nothing_behind() {
-    let rig = Rig::new();
-    let (one, other) = (Bell::new(), Bell::new());
-    let mut sleep = rig.sleeps.sleep(ms(5));
-    assert!(poll(&mut sleep, &one).is_pending() && poll(&mut sleep, &other).is_pending());
-    assert_eq!((wakers(&one), wakers(&other), rig.sleeps.pending()), (0, 1, 1));
-    sleep.reset(ms(9));
-    assert_eq!(rig.pass(ms(8)), 0);
-    sleep.reset(rig.sleeps.now());
-    assert_eq!((rig.pass(Duration::ZERO), one.rings(), other.rings()), (1, 0, 1));
-    sleep.reset(rig.sleeps.now());
-    assert!(!sleep.is_elapsed() && poll(&mut sleep, &one).is_ready() && sleep.is_elapsed());
-    sleep.reset(ms(5));
-    assert!(!sleep.is_elapsed() && poll(&mut sleep, &one).is_pending());
-    drop(sleep);
-    assert_eq!((wakers(&one), rig.sleeps.pending(), rig.pass(HOUR)), (0, 0, 0));
-    let at_once = [Duration::ZERO.into(), When::from(Time::ZERO), rig.sleeps.now().into()]
-        .map(|when| rig.sleeps.sleep(when));
-    for mut sleep in at_once {
-        assert!(poll(&mut sleep, &one).is_ready(), "no timer");
-    }
 }
 
 #[test]
@@ -147,13 +122,44 @@ fn a_sleep_that_loses_its_place_to_its_own_waker_is_not_over() {
 }
 
 #[test]
+fn the_driver_sleeps_until_the_next_deadline_and_wakes_for_an_earlier_one() {
+    let (rig, driver, bell) = (Rig::new(), Bell::new(), Bell::new());
+    let (clock, naps) = (&rig.clock, RefCell::new(Vec::new()));
+    let mut driving = Box::pin(rig.sleeps.drive(|nap| {
+        naps.borrow_mut().push(nap);
+        let until = clock.now() + nap;
+        poll_fn(move |_| if clock.now() < until { Poll::Pending } else { Poll::Ready(()) })
+    }));
+    let mut drive = || {
+        assert!(poll(&mut driving, &driver).is_pending());
+        naps.take()
+    };
+    assert_eq!(drive(), [], "without an end");
+    let mut sleeps = [HOUR, ms(20), 2 * HOUR].map(|delay| rig.sleeps.sleep(delay));
+    for (sleep, wakes, nap) in [(0, 1, HOUR), (1, 2, ms(20))] {
+        assert!(poll(&mut sleeps[sleep], &bell).is_pending());
+        assert_eq!((driver.rings(), drive()), (wakes, vec![nap]));
+    }
+    assert!(poll(&mut sleeps[2], &bell).is_pending() && driver.rings() == 2, "a later one");
+    sleeps[2].reset(ms(10));
+    assert_eq!((driver.rings(), drive()), (3, vec![ms(10)]));
+    rig.sleeps.remote().schedule(ms(5), Waker::from(Arc::clone(&bell)).into()).unwrap();
+    assert_eq!((driver.rings(), drive()), (4, vec![ms(5)]));
+    for (rings, nap) in [(1, ms(5)), (2, ms(10)), (3, HOUR - ms(20))] {
+        clock.set(rig.sleeps.now() + rig.sleeps.poll_timeout().unwrap());
+        assert_eq!((drive(), bell.rings()), (vec![nap], rings));
+    }
+    assert_eq!((driver.rings(), wakers(&bell)), (4, 1), "it is not woken for what it waits for");
+}
+
+#[test]
 fn a_driver_whose_budget_is_used_up_lets_others_run() {
     let rig = Rig::with(Settings::new().budget(Budget::new().fire(1)));
     let (fired, driver) = (Bell::new(), Bell::new());
-    let mut sleeps: Vec<_> = (0..4).map(|_| rig.sleeps.sleep(ms(5))).collect();
+    let mut sleeps = [(); 4].map(|()| rig.sleeps.sleep(ms(5)));
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep, &fired).is_pending()));
     rig.clock.advance(ms(5));
-    let mut driving = Box::pin(rig.sleeps.drive(|_| std::future::pending::<()>()));
+    let mut driving = Box::pin(rig.sleeps.drive(|_| pending::<()>()));
     for round in 1..=3 {
         assert!(poll(&mut driving, &driver).is_pending());
         assert_eq!((fired.rings(), driver.rings()), (round, round), "it asks for another turn");
@@ -209,89 +215,16 @@ fn a_wake_may_poll_fire_and_sleep_anew() {
     SLEEPS.set(None);
 }
 
-/// What a runtime sleeps by, for these tests: the shared engine.
-async fn runtimes_sleep(time: Duration) {
-    tickwheel::sleep(time).await;
-}
-
-/// Polls both until the second is ready.
-async fn drive_until<T>(sleeps: &LocalSleeps, task: impl Future<Output = T>) -> T {
-    let (mut drive, mut task) =
-        (std::pin::pin!(sleeps.drive(runtimes_sleep)), std::pin::pin!(task));
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(never) = drive.as_mut().poll(cx) {
-            match never {}
-        }
-        task.as_mut().poll(cx)
-    })
-    .await
-}
-
-#[test]
-fn a_task_drives_the_sleeps_and_sees_earlier_ones_in_time() {
-    let sleeps = LocalSleeps::new(Settings::new()).unwrap();
-    let start = Instant::now();
-    block_on(drive_until(&sleeps, async {
-        sleeps.sleep(ms(5)).await.unwrap();
-        // The driver plans to sleep for an hour when the others are armed.
-        let mut hour = sleeps.sleep(HOUR);
-        assert!(poll(&mut hour, &Bell::new()).is_pending());
-        runtimes_sleep(ms(5)).await;
-        sleeps.sleep(ms(5)).await.unwrap();
-        hour.reset(ms(5));
-        hour.await.unwrap();
-    }));
-    let took = start.elapsed();
-    assert!(took >= ms(20) && took < HOUR, "{took:?}");
-    assert_eq!(sleeps.pending(), 0);
-}
-
-#[test]
-fn other_threads_wake_by_a_remote() {
-    let sleeps = LocalSleeps::new(Settings::new()).unwrap();
-    let bell = Bell::new();
-    block_on(drive_until(&sleeps, async {
-        let remote = sleeps.remote();
-        let waker = Waker::from(Arc::clone(&bell));
-        // The driver sleeps without an end by then.
-        let thread = std::thread::spawn(move || {
-            std::thread::sleep(ms(10));
-            remote.schedule(ms(2), waker.into()).unwrap();
-        });
-        while bell.rings() == 0 {
-            runtimes_sleep(ms(1)).await;
-        }
-        thread.join().unwrap();
-    }));
-    assert_eq!(bell.rings(), 1);
-}
-
 #[test]
 fn a_remote_does_not_keep_the_drivers_waker() {
     let (rig, bell) = (Rig::new(), Bell::new());
     let remote = rig.sleeps.remote();
-    let mut driving = Box::pin(rig.sleeps.drive(|_| std::future::pending::<()>()));
+    let mut driving = Box::pin(rig.sleeps.drive(|_| pending::<()>()));
     assert!(poll(&mut driving, &bell).is_pending());
     drop(driving);
     drop(rig);
     assert_eq!(wakers(&bell), 0);
     assert!(remote.schedule(HOUR, Waker::noop().clone().into()).is_err());
-}
-
-#[test]
-fn a_timer_of_a_loop_of_its_own_is_taken_over() {
-    let clock = ManualClock::new();
-    let timer: EventLoopTimer<Wakeup> =
-        Settings::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
-    let sleeps = LocalSleeps::from(timer);
-    let bell = Bell::new();
-    let mut sleep = sleeps.sleep(ms(5));
-    assert!(poll(&mut sleep, &bell).is_pending());
-    clock.advance(ms(5));
-    assert_eq!((sleeps.fire().fired, bell.rings()), (1, 1));
-    // Futures that cannot be sent.
-    let shared = Rc::new(7);
-    block_on(async { assert_eq!((sleep.await, *shared), (Ok(()), 7)) });
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -302,79 +235,66 @@ enum Stage {
     Elapsed,
 }
 
-const TICK: u64 = 1_000_000;
-const BELLS: usize = 3;
-
-/// A sleep, its deadline in nanoseconds as it was asked for, and what the list says of it.
+/// A sleep, its deadline as it was asked for, and what the list says of it.
 struct Entry(LocalSleep, u64, Stage);
+
+/// Lets time pass, to `now`; enters which bells rang.
+fn pass(rig: &Rig, time: u64, now: u64, entries: &mut [Entry], rings: &mut [u64]) {
+    let fired = rig.pass(Duration::from_nanos(time));
+    let mut expected = 0;
+    for Entry(sleep, due, stage) in entries {
+        let Stage::Armed(bell) = *stage else { continue };
+        if sleep.is_elapsed() {
+            assert!(*due <= now, "early");
+            (*stage, expected) = (Stage::Fired, expected + 1);
+            rings[bell] += 1;
+        } else {
+            assert!(now < due.div_ceil(TICK) * TICK, "late");
+        }
+    }
+    assert_eq!(fired, expected);
+}
 
 #[test]
 fn sleeps_behave_as_the_list_says() {
     for seed in 0..stress(60) {
-        let random = &mut Random::new(seed);
-        let rig = Rig::new();
-        let bells: [_; BELLS] = std::array::from_fn(|_| Bell::new());
-        let (mut rings, mut entries, mut now) = ([0; BELLS], Vec::<Entry>::new(), 0_u64);
+        let (random, rig) = (&mut Random::new(seed), Rig::new());
+        let bells = [(); 3].map(|()| Bell::new());
+        let (mut rings, mut entries, mut now) = ([0; 3], Vec::<Entry>::new(), 0);
         for _ in 0..400 {
-            let far = if random.chance(80) { 20 * TICK } else { 3_000 * TICK };
-            let ahead = 1 + random.below(far);
-            let is_point = random.chance(50);
-            let deadline =
-                if is_point { (now + ahead).saturating_sub(5 * TICK) } else { now + ahead };
-            let when: tickwheel::When = if is_point {
-                Time::from_nanos(deadline).into()
-            } else {
-                Duration::from_nanos(ahead).into()
-            };
+            let (deadline, when) = some_deadline(random, now);
             let which = random.below(entries.len().max(1) as u64) as usize;
-            let is_there = which < entries.len();
-            match random.below(100) {
-                0..25 => {
-                    let stage = Stage::Unarmed;
-                    entries.push(Entry(rig.sleeps.sleep(when), deadline, stage));
+            match (random.below(100), entries.get_mut(which)) {
+                (0..25, _) => {
+                    entries.push(Entry(rig.sleeps.sleep(when), deadline, Stage::Unarmed));
                 }
-                25..60 if is_there => {
-                    let (Entry(sleep, due, stage), bell) =
-                        (&mut entries[which], random.below(BELLS as u64) as usize);
-                    let answer = poll(sleep, &bells[bell]);
+                (25..60, Some(Entry(sleep, due, stage))) => {
+                    let bell = random.below(3) as usize;
+                    let is_ready = poll(sleep, &bells[bell]).is_ready();
                     *stage = match *stage {
                         Stage::Fired | Stage::Elapsed => Stage::Elapsed,
                         Stage::Unarmed if *due <= now => Stage::Elapsed,
                         Stage::Unarmed | Stage::Armed(_) => Stage::Armed(bell),
                     };
-                    assert_eq!(answer.is_ready(), *stage == Stage::Elapsed, "{stage:?}");
+                    assert_eq!(is_ready, *stage == Stage::Elapsed, "{stage:?}");
                 }
-                60..75 if is_there => {
-                    let Entry(sleep, due, stage) = &mut entries[which];
+                (60..75, Some(Entry(sleep, due, stage))) => {
                     sleep.reset(when);
                     *due = deadline;
                     if !matches!(stage, Stage::Armed(_)) {
                         *stage = Stage::Unarmed;
                     }
                 }
-                75..85 if is_there => drop(entries.swap_remove(which)),
+                (75..85, Some(_)) => drop(entries.swap_remove(which)),
                 _ => {
                     let time = random.below(4 * TICK);
                     now += time;
-                    let fired = rig.pass(Duration::from_nanos(time));
-                    let mut expected = 0;
-                    for Entry(sleep, due, stage) in &mut entries {
-                        if let Stage::Armed(bell) = *stage {
-                            let (least, most) = (*due, due.div_ceil(TICK) * TICK);
-                            let is_over = sleep.is_elapsed();
-                            assert!(if is_over { least <= now } else { now < most }, "{due}");
-                            if is_over {
-                                (*stage, expected) = (Stage::Fired, expected + 1);
-                                rings[bell] += 1;
-                            }
-                        }
-                    }
-                    assert_eq!(fired, expected);
+                    pass(&rig, time, now, &mut entries, &mut rings);
                 }
             }
-            for bell in 0..BELLS {
-                let armed = entries.iter().filter(|it| it.2 == Stage::Armed(bell)).count();
-                assert_eq!((bells[bell].rings(), wakers(&bells[bell])), (rings[bell], armed));
+            for (index, bell) in bells.iter().enumerate() {
+                let armed = entries.iter().filter(|it| it.2 == Stage::Armed(index)).count();
+                assert_eq!((bell.rings(), wakers(bell)), (rings[index], armed));
             }
         }
         drop(entries);

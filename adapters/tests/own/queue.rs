@@ -1,8 +1,9 @@
 //! `DelayQueue`: what comes out when, who is woken for it, and a list as its oracle.
 
-use crate::rig::{Bell, Rig, block_on, wakers};
+use crate::rig::{Bell, Rig, wakers};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, secs, stress, us};
+use crate::{TICK, some_deadline};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,6 +12,13 @@ use tickwheel::{Expired, Key, ScheduleErrorKind, Shutdown, SleepError, Time, Whe
 use tickwheel_util::DelayQueue;
 
 type Answer<T> = Poll<Option<Result<Expired<T>, SleepError>>>;
+
+/// An engine, a queue on it, and the task that takes items out.
+fn setup<T>() -> (Rig, DelayQueue<T>, Arc<Bell>) {
+    let rig = Rig::new();
+    let queue = DelayQueue::on(&rig.timer);
+    (rig, queue, Bell::new())
+}
 
 fn poll<T>(queue: &mut DelayQueue<T>, bell: &Arc<Bell>) -> Answer<T> {
     queue.poll_expired(&mut Context::from_waker(&Waker::from(Arc::clone(bell))))
@@ -31,16 +39,11 @@ fn at(millis: u64) -> Time {
 
 #[test]
 fn items_come_out_in_the_order_of_their_deadlines_and_never_early() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
+    let (rig, mut queue, bell) = setup();
     let late = queue.insert("late", ms(30));
     let soon = queue.insert("soon", at(10));
     queue.insert("between", us(19_001));
-    assert_eq!(
-        (queue.len(), queue.deadline(soon), queue.deadline(late)),
-        (3, Some(at(10)), Some(at(30)))
-    );
+    assert_eq!((queue.deadline(soon), queue.deadline(late)), (Some(at(10)), Some(at(30))));
     assert!(poll(&mut queue, &bell).is_pending());
     assert_eq!((rig.timer.pending(), wakers(&bell)), (1, 1), "one timer for all of them");
     rig.pass(us(9_999));
@@ -94,27 +97,8 @@ fn past_deadlines_are_yielded_immediately_for_any_tick() {
 }
 
 #[test]
-fn a_zero_delay_and_what_has_passed_come_out_at_once() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
-    rig.pass(us(5_300));
-    queue.insert(1, Duration::ZERO);
-    assert_eq!(take(&mut queue, &bell), [1]);
-    queue.insert(2, at(3));
-    assert_eq!(take(&mut queue, &bell), [2]);
-    let far = queue.insert(3, HOUR);
-    assert!(poll(&mut queue, &bell).is_pending());
-    assert!(queue.reset(far, Duration::ZERO).moved());
-    assert_eq!(take(&mut queue, &bell), [3]);
-    assert_eq!(rig.timer.stats().fired(), 0, "nobody had to wait");
-}
-
-#[test]
 fn an_item_in_front_of_all_others_moves_the_one_timer() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
+    let (rig, mut queue, bell) = setup();
     let mut keys: Vec<_> = (0..1000).map(|number| queue.insert(number, ms(500 + number))).collect();
     assert!(poll(&mut queue, &bell).is_pending());
     queue.insert(1000, ms(5));
@@ -126,9 +110,7 @@ fn an_item_in_front_of_all_others_moves_the_one_timer() {
     assert_eq!((bell.rings(), take(&mut queue, &bell)), (2, vec![1000]));
     // Those behind are pushed out without a word to the engine.
     let scheduled = rig.timer.stats().scheduled();
-    for key in keys {
-        assert!(queue.reset(key, HOUR).moved());
-    }
+    assert!(keys.into_iter().all(|key| queue.reset(key, HOUR).moved()));
     assert_eq!(rig.timer.stats().scheduled(), scheduled);
     rig.pass(secs(1));
     assert!(take(&mut queue, &bell).is_empty());
@@ -137,37 +119,27 @@ fn an_item_in_front_of_all_others_moves_the_one_timer() {
 }
 
 #[test]
-fn a_waiting_stream_is_woken_by_an_item_or_the_end() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
-    assert!(matches!(poll(&mut queue, &bell), Poll::Ready(None)));
-    assert!(matches!(poll(&mut queue, &bell), Poll::Ready(None)));
+fn a_task_is_woken_by_the_first_item_and_by_the_end_of_the_last() {
+    let (rig, mut queue, bell) = setup();
+    for _ in 0..2 {
+        assert!(matches!(poll(&mut queue, &bell), Poll::Ready(None)));
+    }
     assert_eq!(wakers(&bell), 1);
-    let key = queue.insert("item", ms(5));
-    assert_eq!((bell.rings(), wakers(&bell)), (1, 0));
+    queue.insert("item", ms(5));
     queue.insert("other", ms(5));
-    assert_eq!(bell.rings(), 1, "nobody has looked in between");
+    assert_eq!((bell.rings(), wakers(&bell)), (1, 0), "nobody has looked in between");
     assert!(poll(&mut queue, &bell).is_pending());
-    assert_eq!((queue.remove(key), bell.rings()), (Some("item"), 1));
     queue.clear();
     rig.pass(Duration::ZERO);
     assert_eq!((bell.rings(), wakers(&bell), rig.timer.pending()), (2, 0, 0));
     assert!(matches!(poll(&mut queue, &bell), Poll::Ready(None)));
-    let last = queue.insert("last", ms(5));
-    assert!(poll(&mut queue, &bell).is_pending());
-    let rings = bell.rings();
-    assert_eq!((queue.remove(last), rig.pass(Duration::ZERO)), (Some("last"), 1));
-    assert_eq!((bell.rings(), rig.timer.pending()), (rings + 1, 0));
     drop(queue);
     assert_eq!(wakers(&bell), 0);
 }
 
 #[test]
 fn a_queue_whose_items_are_out_has_no_timer() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
+    let (rig, mut queue, bell) = setup();
     let key = queue.insert("item", ms(5));
     *queue.get_mut(key).unwrap() = "changed";
     assert!(poll(&mut queue, &bell).is_pending() && !queue.is_empty());
@@ -178,10 +150,23 @@ fn a_queue_whose_items_are_out_has_no_timer() {
 }
 
 #[test]
+fn items_can_be_seen_and_the_next_one_named() {
+    let (_rig, mut queue, _) = setup();
+    assert!(queue.peek().is_none() && queue.iter().next().is_none());
+    let (late, early) = (queue.insert("late", secs(20)), queue.insert("early", secs(10)));
+    assert_eq!(queue.peek(), Some(early));
+    queue.reset(early, secs(30));
+    assert_eq!(queue.peek(), Some(late));
+    let mut items: Vec<_> = queue.iter().map(|(key, due, item)| (due, key, *item)).collect();
+    items.sort_by_key(|(due, ..)| *due);
+    assert_eq!(items, [(at(20_000), late, "late"), (at(30_000), early, "early")]);
+    queue.compact();
+    assert_eq!(queue.get(late), Some(&"late"), "keys stay as they are");
+}
+
+#[test]
 fn a_stopped_engine_is_an_error_and_the_items_stay() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
+    let (rig, mut queue, bell) = setup();
     queue.insert(7, HOUR);
     queue.insert(8, ms(1));
     assert!(poll(&mut queue, &bell).is_pending());
@@ -199,9 +184,7 @@ fn a_stopped_engine_is_an_error_and_the_items_stay() {
 
 #[test]
 fn a_forgotten_drain_wakes_the_task_and_leaves_the_items() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
+    let (rig, mut queue, bell) = setup();
     queue.insert(7, ms(5));
     assert!(poll(&mut queue, &bell).is_pending());
     std::mem::forget(queue.drain());
@@ -209,15 +192,12 @@ fn a_forgotten_drain_wakes_the_task_and_leaves_the_items() {
     assert_eq!((bell.rings(), queue.len()), (1, 1));
     assert!(poll(&mut queue, &bell).is_pending());
     rig.pass(ms(5));
-    assert_eq!(bell.rings(), 2);
-    assert!(matches!(poll(&mut queue, &bell), Poll::Ready(Some(Ok(due))) if due.payload == 7));
+    assert_eq!((bell.rings(), take(&mut queue, &bell)), (2, vec![7]));
 }
 
 #[test]
 fn an_engine_that_fires_all_makes_no_item_early() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut queue = DelayQueue::on(&rig.timer);
+    let (rig, mut queue, bell) = setup();
     queue.insert(7, HOUR);
     assert!(poll(&mut queue, &bell).is_pending());
     rig.timer.shutdown(Shutdown::FireAll, secs(60)).unwrap();
@@ -236,9 +216,8 @@ impl Wake for Mine {
 
 #[test]
 fn a_waker_that_panics_takes_no_key_away() {
-    let rig = Rig::new();
+    let (_rig, mut queue, _) = setup();
     let waker = Waker::from(Arc::new(Mine));
-    let mut queue = DelayQueue::on(&rig.timer);
     assert!(queue.poll_expired(&mut Context::from_waker(&waker)).is_ready());
     let key = queue.insert("item", ms(5));
     assert!(queue.poll_expired(&mut Context::from_waker(&waker)).is_pending());
@@ -246,142 +225,82 @@ fn a_waker_that_panics_takes_no_key_away() {
     assert!(queue.is_empty());
 }
 
-#[test]
-fn it_runs_on_the_shared_engine() {
-    let start = Instant::now();
-    let mut queue = DelayQueue::with_capacity(2);
-    queue.insert("second", ms(20));
-    queue.insert_at("first", start + ms(10));
-    for (name, least) in [("first", ms(10)), ("second", ms(20))] {
-        let expired = block_on(queue.next_expired()).unwrap().unwrap();
-        assert_eq!(expired.payload, name);
-        assert!(start.elapsed() >= least, "early");
-    }
-    assert!(block_on(queue.next_expired()).is_none());
-}
-
-const TICK: u64 = 1_000_000;
-
-/// Who was told what by the last poll.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Stage {
-    Taken,
-    /// How often the bell had rung.
-    Idle(u64),
-    Waiting(u64),
+/// What the last poll said, and how often the bell had rung.
+#[derive(Clone, Copy)]
+enum Told {
+    Nothing,
+    Empty(u64),
+    Wait(u64),
 }
 
 struct Model {
     rig: Rig,
+    queue: DelayQueue<usize>,
     bell: Arc<Bell>,
-    queue: DelayQueue<u64>,
-    /// By number: the key, and the deadline in nanoseconds as it was asked for.
-    items: BTreeMap<u64, (Key<u64>, u64)>,
-    stale: Vec<Key<u64>>,
-    numbers: u64,
+    /// By number: the key, and the deadline as it was asked for.
+    items: BTreeMap<usize, (Key<usize>, u64)>,
+    stale: Vec<Key<usize>>,
     now: u64,
-    stage: Stage,
-    /// Nothing is ever removed or moved: no wake is in vain.
-    exact: bool,
+    told: Told,
 }
 
 impl Model {
-    fn new(exact: bool) -> Self {
-        let rig = Rig::with(|builder| builder.tick(Duration::from_nanos(TICK)));
-        let queue = DelayQueue::on(&rig.timer);
-        let (bell, items) = (Bell::new(), BTreeMap::new());
-        let stage = Stage::Taken;
-        Self { rig, bell, queue, items, stale: Vec::new(), numbers: 0, now: 0, stage, exact }
-    }
-
-    /// A deadline, which may have passed if it is a point in time.
-    fn deadline(&self, random: &mut Random) -> (u64, tickwheel::When) {
-        let far = if random.chance(80) { 20 * TICK } else { 5_000 * TICK };
-        let ahead = random.below(far);
-        if random.chance(50) {
-            return (self.now + ahead, Duration::from_nanos(ahead).into());
-        }
-        let deadline = (self.now + ahead).saturating_sub(5 * TICK);
-        (deadline, Time::from_nanos(deadline).into())
-    }
-
-    fn insert(&mut self, random: &mut Random) {
-        let (deadline, when) = self.deadline(random);
-        let key = self.queue.insert(self.numbers, when);
-        self.items.insert(self.numbers, (key, deadline));
-        self.numbers += 1;
-        if let Stage::Idle(rings) = self.stage {
+    fn insert(&mut self, (deadline, when): (u64, When)) {
+        let number = self.items.len() + self.stale.len();
+        self.items.insert(number, (self.queue.insert(number, when), deadline));
+        if let Told::Empty(rings) = self.told {
             assert_eq!(self.bell.rings(), rings + 1, "the first item wakes");
-            self.stage = Stage::Taken;
+            self.told = Told::Nothing;
         }
     }
 
-    fn chosen(&self, random: &mut Random) -> Option<u64> {
-        let which = random.below(self.items.len().max(1) as u64) as usize;
-        self.items.keys().nth(which).copied()
-    }
-
-    fn remove(&mut self, random: &mut Random) {
-        let Some(number) = self.chosen(random) else { return };
+    fn remove(&mut self, number: usize) {
         let (key, _) = self.items.remove(&number).unwrap();
         assert_eq!(self.queue.remove(key), Some(number));
         self.stale.push(key);
-        if self.items.is_empty() {
-            if let Stage::Waiting(rings) = self.stage {
-                self.rig.pass(Duration::ZERO);
-                assert_eq!(self.bell.rings(), rings + 1, "the last item's end wakes");
-                self.stage = Stage::Taken;
-            }
+        if let (true, Told::Wait(rings)) = (self.items.is_empty(), self.told) {
+            self.rig.pass(Duration::ZERO);
+            assert_eq!(self.bell.rings(), rings + 1, "the last item's end wakes");
+            self.told = Told::Nothing;
         }
-    }
-
-    fn reset(&mut self, random: &mut Random) {
-        let (deadline, when) = self.deadline(random);
-        let Some(number) = self.chosen(random) else { return };
-        let entry = self.items.get_mut(&number).unwrap();
-        assert!(self.queue.reset(entry.0, when).moved());
-        entry.1 = deadline;
     }
 
     fn take(&mut self) {
-        loop {
+        self.told = loop {
             match poll(&mut self.queue, &self.bell) {
-                Poll::Ready(Some(expired)) => {
-                    let expired = expired.unwrap();
-                    let (key, deadline) = self.items.remove(&expired.payload).unwrap();
-                    assert_eq!(expired.key, key);
-                    assert!(deadline <= self.now, "{} is early", expired.payload);
+                Poll::Ready(Some(due)) => {
+                    let due = due.unwrap();
+                    let (key, deadline) = self.items.remove(&due.payload).unwrap();
+                    assert!(due.key == key && deadline <= self.now, "{} is early", due.payload);
                     self.stale.push(key);
-                    continue;
                 }
                 Poll::Ready(None) => {
                     assert!(self.items.is_empty());
-                    self.stage = Stage::Idle(self.bell.rings());
+                    break Told::Empty(self.bell.rings());
                 }
                 Poll::Pending => {
-                    assert!(self.due().is_none() && !self.items.is_empty(), "{:?}", self.due());
-                    self.stage = Stage::Waiting(self.bell.rings());
+                    assert!(!self.items.is_empty() && !self.must_be_out());
+                    break Told::Wait(self.bell.rings());
                 }
             }
-            return;
-        }
+        };
     }
 
-    /// An item that must have come out.
-    fn due(&self) -> Option<u64> {
-        let is_due = |deadline: u64| deadline.div_ceil(TICK) * TICK <= self.now;
-        self.items.iter().find(|(_, (_, deadline))| is_due(*deadline)).map(|(number, _)| *number)
+    /// Whether an item is due.
+    fn must_be_out(&self) -> bool {
+        self.items.values().any(|(_, deadline)| deadline.div_ceil(TICK) * TICK <= self.now)
     }
 
-    fn pass(&mut self, time: u64) {
+    /// Lets time pass; `exact` if no item was ever removed or moved, so that no wake is in vain.
+    fn pass(&mut self, time: u64, exact: bool) {
         self.now += time;
         self.rig.pass(Duration::from_nanos(time));
-        if let Stage::Waiting(rings) = self.stage {
+        if let Told::Wait(rings) = self.told {
             let rings = self.bell.rings() - rings;
             assert!(rings <= 1, "one timer wakes once");
-            assert!(rings == 1 || self.due().is_none(), "no wake is lost");
+            assert!(rings == 1 || !self.must_be_out(), "no wake is lost");
             // Whatever came after the poll may have been due within its tick.
-            assert!(rings == 0 || !self.exact || self.items.values().any(|it| it.1 <= self.now));
+            assert!(rings == 0 || !exact || self.items.values().any(|it| it.1 <= self.now));
         }
     }
 
@@ -400,19 +319,27 @@ impl Model {
 #[test]
 fn items_come_out_as_the_list_says() {
     for seed in 0..stress(80) {
-        let random = &mut Random::new(seed);
-        let mut model = Model::new(seed % 2 == 0);
+        let (random, exact) = (&mut Random::new(seed), seed % 2 == 0);
+        let ((rig, queue, bell), items) = (setup(), BTreeMap::new());
+        let (stale, now, told) = (Vec::new(), 0, Told::Nothing);
+        let mut model = Model { rig, queue, bell, items, stale, now, told };
         for _ in 0..400 {
-            match random.below(100) {
-                0..30 => model.insert(random),
-                30..45 if !model.exact => model.remove(random),
-                45..60 if !model.exact => model.reset(random),
-                60..80 => model.take(),
-                _ => model.pass(random.below(4 * TICK)),
+            let deadline = some_deadline(random, model.now);
+            let which = random.below(model.items.len().max(1) as u64) as usize;
+            match (random.below(100), model.items.keys().nth(which).copied()) {
+                (0..30, _) => model.insert(deadline),
+                (30..45, Some(number)) if !exact => model.remove(number),
+                (45..60, Some(number)) if !exact => {
+                    let item = model.items.get_mut(&number).unwrap();
+                    assert!(model.queue.reset(item.0, deadline.1).moved());
+                    item.1 = deadline.0;
+                }
+                (60..80, _) => model.take(),
+                _ => model.pass(random.below(4 * TICK), exact),
             }
             model.check();
         }
-        model.pass(6_000 * TICK);
+        model.pass(6_000 * TICK, exact);
         model.take();
         assert!(model.items.is_empty());
     }
