@@ -1,30 +1,15 @@
 //! Virtual time for code that calls the free functions, on any executor of one thread.
 
-use std::cell::RefCell;
-use std::future::{Future, pending, poll_fn};
+use std::future::pending;
 use std::panic::catch_unwind;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::mpsc;
-use std::task::Poll;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{Elapsed, Time, interval, sleep, sleep_until, timeout};
-use tickwheel_util::{DelayQueue, test};
+use tickwheel_util::test;
 
 const MS: Duration = Duration::from_millis(1);
 const SEC: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Waits for all of them, and polls each of them each time.
-async fn all(futures: impl Iterator<Item = impl Future<Output = ()> + 'static>) {
-    let mut futures: Vec<Pin<Box<dyn Future<Output = ()>>>> =
-        futures.map(|future| Box::pin(future) as _).collect();
-    poll_fn(|cx| {
-        futures.retain_mut(|future| future.as_mut().poll(cx).is_pending());
-        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-}
 
 #[test]
 fn time_jumps_to_the_next_deadline_and_no_further() {
@@ -51,38 +36,24 @@ fn time_jumps_to_the_next_deadline_and_no_further() {
 }
 
 #[test]
-fn a_join_of_many_ends_in_the_order_of_deadlines() {
-    let ends = Rc::new(RefCell::new(Vec::new()));
-    test::run(all((0..500_u64).map(|n| {
-        let (ends, delay) = (Rc::clone(&ends), MS * (n * 7919 % 500) as u32);
-        async move {
-            sleep(delay).await;
-            assert_eq!(test::now(), Time::ZERO + delay, "not a tick late");
-            ends.borrow_mut().push(delay);
-        }
-    })));
-    assert!(ends.borrow().is_sorted() && ends.borrow().len() == 500);
-}
-
-#[test]
 fn tests_on_other_threads_do_not_notice() {
-    let threads: Vec<_> = (1..=8_u32)
-        .map(|n| {
-            std::thread::spawn(move || {
-                test::run(async move {
-                    for round in 1..=200 {
-                        sleep(n * SEC).await;
-                        assert_eq!(test::now(), Time::ZERO + round * n * SEC);
-                    }
-                });
-            })
+    let threads = [1, 2, 3, 4].map(|n| {
+        std::thread::spawn(move || {
+            test::run(async {
+                for round in 1..=200 {
+                    sleep(n * SEC).await;
+                    assert_eq!(test::now(), Time::ZERO + round * n * SEC);
+                }
+            });
         })
-        .collect();
+    });
     // This thread keeps the machine's time.
     let (real, start) = (Instant::now(), test::now());
     smol::block_on(sleep(20 * MS));
     assert!(real.elapsed() >= 20 * MS && test::now() - start < HOUR);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 #[test]
@@ -115,11 +86,7 @@ fn a_clock_ends_with_its_test_and_the_outer_one_returns() {
         let _late = Late;
         pending::<()>().await;
     }));
-    assert!(
-        half.as_mut()
-            .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
-            .is_pending()
-    );
+    assert!(half.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(half);
     assert!(machine());
 }
@@ -135,56 +102,35 @@ fn without_a_timer_a_wake_from_another_thread_is_waited_for() {
     thread.join().unwrap();
 }
 
-/// Tasks of the same thread see the same time, and time waits for chains of them.
+/// Ten thousand tasks that are woken at once. None of them arms another timer.
+async fn woken_at_once() {
+    sleep(SEC).await;
+    assert_eq!(test::now(), Time::ZERO + SEC);
+}
+
 #[tokio::test]
-async fn spawned_tasks_of_tokio_are_waited_for() {
+async fn spawned_tasks_of_tokio_see_one_time() {
     test::paused(async {
-        let tasks: Vec<_> = (0..10_000_u32)
-            .map(|n| {
-                tokio::spawn(async move {
-                    sleep(SEC).await; // all of them at once
-                    assert_eq!(test::now(), Time::ZERO + SEC);
-                    sleep((n % 10) * MS).await;
-                    assert_eq!(test::now(), Time::ZERO + SEC + (n % 10) * MS);
-                })
-            })
-            .collect();
+        let tasks: Vec<_> = (0..10_000).map(|_| tokio::spawn(woken_at_once())).collect();
+        // A tick later time goes on.
+        sleep(SEC + MS).await;
         for task in tasks {
             task.await.unwrap();
         }
-        // None of these arms another timer, and one follows a tick later.
-        let start = test::now();
-        let ends: Vec<_> = (0..10_000_u32)
-            .map(|_| {
-                tokio::spawn(async move {
-                    sleep(SEC).await;
-                    assert_eq!(test::now(), start + SEC);
-                })
-            })
-            .collect();
-        sleep(SEC + MS).await;
-        for end in ends {
-            end.await.unwrap();
-        }
-        // A message goes through forty tasks, each of which sleeps for a second when it has it.
-        let (first, mut receiver) = tokio::sync::mpsc::unbounded_channel::<u32>();
-        for _ in 0..40 {
-            let (next, from) = tokio::sync::mpsc::unbounded_channel();
-            let mut from = std::mem::replace(&mut receiver, from);
-            tokio::spawn(async move {
-                while let Some(hops) = from.recv().await {
-                    sleep(SEC).await;
-                    next.send(hops + 1).unwrap();
-                }
-            });
-        }
-        // A timer that must not fire while messages go from task to task.
-        let start = test::now();
-        first.send(0).unwrap();
-        assert_eq!(timeout(41 * SEC, receiver.recv()).await, Ok(Some(40)));
-        assert_eq!(test::now() - start, 40 * SEC);
     })
     .await;
+}
+
+#[test]
+fn spawned_tasks_of_smol_see_one_time() {
+    let executor = smol::LocalExecutor::new();
+    smol::block_on(executor.run(test::paused(async {
+        let tasks: Vec<_> = (0..500).map(|_| executor.spawn(woken_at_once())).collect();
+        sleep(SEC + MS).await;
+        for task in tasks {
+            task.await;
+        }
+    })));
 }
 
 /// Chains of tasks without a sleep in between: a jump would be seen as a timeout.
@@ -212,50 +158,18 @@ async fn time_stands_while_tasks_wake_each_other() {
 }
 
 #[test]
-fn on_smol() {
+fn each_task_wakes_at_its_own_time() {
     let executor = smol::LocalExecutor::new();
-    let (sender, receiver) = mpsc::channel();
-    smol::block_on(executor.run(test::paused(async {
-        let tasks: Vec<_> = (0..100_u32)
-            .map(|n| {
-                let sender = sender.clone();
-                executor.spawn(async move {
-                    sleep((100 - n) * SEC).await;
-                    sender.send((n, test::now())).unwrap();
-                })
-            })
-            .collect();
-        for task in tasks {
+    test::run(executor.run(async {
+        let wakes_in_time = async |delay| {
+            sleep(delay).await;
+            assert_eq!(test::now(), Time::ZERO + delay, "not a tick late");
+        };
+        let delays = (0..500).map(|n| MS * (n * 7919 % 500));
+        for task in delays.map(|delay| executor.spawn(wakes_in_time(delay))).collect::<Vec<_>>() {
             task.await;
         }
-    })));
-    // None of these arms another timer, and one follows a tick later.
-    smol::block_on(executor.run(test::paused(async {
-        let woken_at_once = async || {
-            sleep(SEC).await;
-            assert_eq!(test::now(), Time::ZERO + SEC);
-        };
-        let tasks: Vec<_> = (0..500).map(|_| executor.spawn(woken_at_once())).collect();
-        sleep(SEC + MS).await;
-        all(tasks.into_iter()).await;
-    })));
-    let ends: Vec<_> = receiver.try_iter().collect();
-    let expected: Vec<_> = (0..100).rev().map(|n| (n, Time::ZERO + (100 - n) * SEC)).collect();
-    assert_eq!(ends, expected);
-}
-
-#[test]
-fn a_delay_queue_is_in_virtual_time() {
-    test::run(async {
-        let mut queue = DelayQueue::new();
-        for hours in [3, 1, 2] {
-            queue.insert(hours, hours * HOUR);
-        }
-        for hours in 1..=3 {
-            assert_eq!(queue.next_expired().await.unwrap().unwrap().payload, hours);
-            assert_eq!(test::now(), Time::ZERO + hours * HOUR);
-        }
-    });
+    }));
 }
 
 /// Fails if no answer comes in time, three times in a row.
@@ -291,10 +205,7 @@ async fn a_slow_server_is_asked_again() {
 
 #[test]
 fn the_guide_shows_tests_of_this_file() {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap();
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
-    let (guide, this) =
-        (read(&format!("{root}../docs/GUIDE.md")), read(&format!("{root}tests/test_clock.rs")));
+    let (guide, this) = (include_str!("../../docs/GUIDE.md"), include_str!("test_clock.rs"));
     let chapter = guide.split("## Testing async code").nth(1).expect("the chapter");
     let shown = chapter.split("```").nth(1).and_then(|code| code.split_once('\n')).unwrap().1;
     assert!(shown.contains("test::run") && shown.contains("test::paused"));
