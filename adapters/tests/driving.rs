@@ -1,96 +1,76 @@
 //! Engines whose shards the tasks of a runtime turn.
 
-use std::sync::{Arc, Mutex};
-use std::thread::ThreadId;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Expired, Pinning, Timer, TurnError};
+use tickwheel_util::tokio::drive;
+use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What has fired, and on which thread.
-type Calls = Arc<Mutex<Vec<(u32, ThreadId)>>>;
-
-/// An engine whose handler writes down where it runs.
-fn noting(shards: usize) -> (Timer<u32>, Calls) {
-    let calls = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&calls);
-    let note = move |expired: Expired<u32>| {
-        noted.lock().unwrap().push((expired.payload, std::thread::current().id()));
-    };
-    let builder = Builder::new().shards(shards).pinning(Pinning::Off);
-    (builder.build_with(note).unwrap(), calls)
+fn engine(shards: usize) -> Builder {
+    Builder::new().shards(shards).pinning(Pinning::Off)
 }
 
-fn wait_for<T>(calls: &Mutex<Vec<T>>, count: usize) {
-    let start = Instant::now();
-    while calls.lock().unwrap().len() < count {
-        assert!(start.elapsed() < Duration::from_secs(60), "a timer is missing");
-        std::thread::sleep(MS);
-    }
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+fn two_threads() -> Tokio {
+    Runtime::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 #[test]
 fn timers_fire_on_the_runtime_until_it_shuts_down() {
-    let (timer, calls) = noting(2);
-    let threads = Arc::new(Mutex::new(Vec::new()));
-    let started = Arc::clone(&threads);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let (sender, threads) = mpsc::channel();
+    let note = move |_: Expired<()>| sender.send(std::thread::current().id()).unwrap();
+    let timer = engine(2).build_with(note).unwrap();
+    let of_runtime = Arc::new(Mutex::new(Vec::new()));
+    let started = Arc::clone(&of_runtime);
+    let runtime = Runtime::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .on_thread_start(move || started.lock().unwrap().push(std::thread::current().id()))
         .build()
         .unwrap();
-    let is_of_runtime = |thread| threads.lock().unwrap().contains(&thread);
-    let tasks = runtime.block_on(async { tickwheel_util::tokio::drive(&timer).unwrap() });
+    let fires_on_runtime = || {
+        let thread = threads.recv_timeout(Duration::from_secs(60)).expect("a timer is missing");
+        of_runtime.lock().unwrap().contains(&thread)
+    };
+    let tasks = runtime.block_on(async { drive(&timer).unwrap() });
     assert_eq!(tasks.len(), 2);
-    for id in 0..4 {
+    for n in 1..=4 {
         // From threads outside of it, each with a timer that is earlier than what was there.
         let timer = timer.clone();
-        std::thread::spawn(move || timer.schedule_key(20 * MS / (id + 1), id).unwrap());
+        std::thread::spawn(move || timer.schedule_key(20 * MS / n, ()).unwrap());
     }
-    wait_for(&calls, 4);
-    assert!(calls.lock().unwrap().iter().all(|call| is_of_runtime(call.1)));
+    assert!((0..4).all(|_| fires_on_runtime()));
 
-    timer.schedule_key(50 * MS, 4).unwrap();
+    timer.schedule_key(50 * MS, ()).unwrap();
     drop(runtime);
-    wait_for(&calls, 5);
-    let last = calls.lock().unwrap()[4].1;
-    assert!(!is_of_runtime(last), "a worker has taken over");
+    assert!(!fires_on_runtime(), "a worker has taken over");
     assert!(tasks.into_iter().all(|task| task.is_finished()));
 }
 
 #[test]
 fn sleeps_of_a_driven_engine_are_never_early() {
-    let timer: Timer = Builder::new().shards(1).pinning(Pinning::Off).build().unwrap();
-    for current_thread in [false, true] {
-        let runtime = match current_thread {
-            false => runtime(),
-            true => tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
-        };
+    let timer: Timer = engine(1).build().unwrap();
+    let one_thread = Runtime::new_current_thread().enable_all().build().unwrap();
+    for runtime in [two_threads(), one_thread] {
         runtime.block_on(async {
-            let driving = tickwheel_util::tokio::drive(&timer).unwrap();
-            let tasks: Vec<_> = (0..2000)
-                .map(|n| {
-                    let timer = timer.clone();
-                    tokio::spawn(async move {
-                        for round in 0..5 {
-                            let delay = Duration::from_micros((n * 37 + round * 411) % 20_000);
-                            let start = Instant::now();
-                            timer.sleep(delay).await.unwrap();
-                            assert!(start.elapsed() >= delay);
-                        }
-                    })
+            let driving = drive(&timer).unwrap();
+            let tasks = (0..2000).map(|n| {
+                let timer = timer.clone();
+                tokio::spawn(async move {
+                    for round in 0..5 {
+                        let delay = Duration::from_micros((n * 37 + round * 411) % 20_000);
+                        let start = Instant::now();
+                        timer.sleep(delay).await.unwrap();
+                        assert!(start.elapsed() >= delay);
+                    }
                 })
-                .collect();
-            for task in tasks {
+            });
+            for task in tasks.collect::<Vec<_>>() {
                 task.await.unwrap();
             }
-            driving.iter().for_each(tokio::task::JoinHandle::abort);
             for task in driving {
+                task.abort();
                 assert!(task.await.unwrap_err().is_cancelled());
             }
         });
@@ -100,11 +80,11 @@ fn sleeps_of_a_driven_engine_are_never_early() {
 
 #[test]
 fn a_second_runtime_is_refused_and_sleeps_all_the_same() {
-    let timer: Timer = Builder::new().shards(2).pinning(Pinning::Off).build().unwrap();
-    let (first, second) = (runtime(), runtime());
-    let tasks = first.block_on(async { tickwheel_util::tokio::drive(&timer).unwrap() });
+    let timer: Timer = engine(2).build().unwrap();
+    let (first, second) = (two_threads(), two_threads());
+    let tasks = first.block_on(async { drive(&timer).unwrap() });
     let refused = second.block_on(async {
-        let refused = tickwheel_util::tokio::drive(&timer).unwrap_err();
+        let refused = drive(&timer).unwrap_err();
         timer.sleep(5 * MS).await.unwrap();
         refused
     });
@@ -118,8 +98,8 @@ fn a_second_runtime_is_refused_and_sleeps_all_the_same() {
 
 #[test]
 fn driving_needs_a_runtime() {
-    let timer: Timer = Builder::new().shards(1).build().unwrap();
-    assert!(tickwheel_util::tokio::drive(&timer).is_err());
+    let timer: Timer = engine(1).build().unwrap();
+    assert!(drive(&timer).is_err());
     // And has left the shard where it was.
     drop(timer.drive_shard(0).unwrap());
 }
