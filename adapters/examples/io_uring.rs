@@ -40,14 +40,13 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Leaked, because a read may be under way when this function returns.
     let byte: *mut u8 = Box::leak(Box::new(0));
-    let mut is_reading = false;
+    let mut must_read = true;
     let mut fired = Vec::new();
     while fired.len() < 2 {
-        if !is_reading {
+        if must_read {
             let read = opcode::Read::new(types::Fd(bell.as_raw_fd()), byte, 1).build();
             // SAFETY: the byte is never freed, and nothing else uses it. The kernel keeps the file open for the read.
             unsafe { ring.submission().push(&read)? };
-            is_reading = true;
         }
         // Right before the wait: from here on a remote's earlier timer rings the bell.
         let waited = match timer.poll_timeout(timer.now()) {
@@ -66,9 +65,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             waited => _ = waited?,
         }
         // Sockets come here, before the timers.
-        if ring.completion().count() > 0 {
-            is_reading = false;
-        }
+        must_read = ring.completion().count() > 0;
         let now = timer.now();
         timer.poll(now, |expired| fired.push(expired.payload));
     }

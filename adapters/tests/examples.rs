@@ -8,16 +8,8 @@ mod hyper_server;
 mod io_uring_loop;
 
 #[test]
-fn hyper_server() {
+fn each_example_runs_to_its_end() {
     assert!(matches!(hyper_server::main(), Ok(())));
-}
-
-#[test]
-fn axum_server() {
     assert!(matches!(axum_server::main(), Ok(())));
-}
-
-#[test]
-fn io_uring() {
     assert!(matches!(io_uring_loop::main(), Ok(())));
 }
