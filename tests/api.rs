@@ -16,10 +16,9 @@ use std::time::Duration;
 use support::setup::{HOUR, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, EventLoopTimer, Executor, Expired,
-    FixedTimer, Interval, Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, Reschedule,
-    ScheduleError, ScheduleErrorKind, Sleep, StartError, Stats, StopError, Submitter, Time,
-    Timeout, Timer, TimerGuard, TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, WheelKind,
-    executor_fn,
+    FixedTimer, Interval, Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError,
+    ScheduleErrorKind, Sleep, StartError, Stats, StopError, Submitter, Time, Timeout, Timer,
+    TimerGuard, TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, WheelKind, executor_fn,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -201,14 +200,6 @@ fn run_time_errors_name_the_cure() {
     {
         assert!(text.contains("stopped") && text.contains("build a new one"), "{text}");
     }
-}
-
-#[test]
-fn cancel_and_reschedule_answers_can_be_asked() {
-    assert!(Cancel::Won(1).won() && !Cancel::<u64>::Lost.won());
-    assert_eq!(Cancel::Won(1).into_payload(), Some(1));
-    assert_eq!(Cancel::<u64>::Lost.into_payload(), None);
-    assert!(Reschedule::Moved.moved() && !Reschedule::Gone.moved());
 }
 
 #[test]

@@ -117,35 +117,12 @@ fn fronts(tick: Duration) -> [Box<dyn Front>; 4] {
 }
 
 #[test]
-fn an_overdue_deadline_stays_and_its_lateness_is_true() {
-    for mut timer in fronts(MS) {
-        let at = |n: u32| Time::ZERO + MS * n;
-        let moved = timer.arm(HOUR.into(), 3);
-        let later = timer.arm(at(2).into(), 2);
-        let first = timer.arm((Time::ZERO + MS / 2).into(), 1);
-        assert!(timer.move_to(moved, at(3).into()));
-        assert!(timer.deadline(first).is_some());
-        let mut fired = timer.fire();
-        fired.sort_by_key(|expired| expired.deadline);
-        let told: Vec<_> = fired.iter().map(|it| (it.key, it.payload, it.deadline)).collect();
-        assert_eq!(told, [(first, 1, at(1)), (later, 2, at(2)), (moved, 3, at(3))]);
-        assert!(fired.iter().all(|it| it.lateness == NOW - it.deadline));
-        assert_eq!(timer.cancel(first), None);
-    }
-}
-
-#[test]
 fn delays_times_and_instants_mean_the_same() {
     for mut timer in fronts(MS) {
-        let after = timer.arm(Duration::ZERO.into(), 1);
-        let at = timer.arm(NOW.into(), 2);
-        let to_delay = timer.arm(HOUR.into(), 3);
-        assert!(timer.move_to(to_delay, Duration::ZERO.into()));
-        let never = timer.arm(Duration::MAX.into(), 4);
+        let due = [Duration::ZERO.into(), NOW.into()].map(|when| timer.arm(when, 1));
         let fired = timer.fire();
         assert!(fired.iter().all(|it| it.deadline == NOW && it.lateness.is_zero()));
-        assert_eq!(sorted_keys(&fired), sorted([after, at, to_delay]));
-        assert_eq!(timer.cancel(never), Some(4));
+        assert_eq!(sorted_keys(&fired), sorted(due));
         // An instant that lies far ahead by the machine's clock does so by every other.
         let far = timer.arm((Instant::now() + 48 * HOUR).into(), 5);
         assert!(timer.fire().is_empty() && timer.deadline(far).is_some());

@@ -24,29 +24,28 @@ trait Loop: LoopTimer<Payload = u64> {
 
 const WHEELS: [WheelKind; 2] = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }];
 
-impl Loop for LocalTimer<u64> {
-    fn each(_: Duration) -> Vec<Self> {
-        WHEELS.map(|kind| Settings::new().wheel(kind).build_local().unwrap()).into()
-    }
-    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
-        self.schedule(now, delay, id).unwrap()
-    }
-    fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
-        self.reschedule(now, key, delay).moved()
-    }
+macro_rules! over_each_wheel {
+    ($timer:ty, $settings:ident => $build:expr) => {
+        impl Loop for $timer {
+            fn each(_: Duration) -> Vec<Self> {
+                let build = |wheel| {
+                    let $settings = Settings::new().wheel(wheel);
+                    $build.unwrap()
+                };
+                WHEELS.map(build).into()
+            }
+            fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
+                self.schedule(now, delay, id).unwrap()
+            }
+            fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
+                self.reschedule(now, key, delay).moved()
+            }
+        }
+    };
 }
 
-impl Loop for EventLoopTimer<u64> {
-    fn each(_: Duration) -> Vec<Self> {
-        WHEELS.map(|kind| Settings::new().wheel(kind).build_with_waker(|| ()).unwrap()).into()
-    }
-    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
-        self.schedule(now, delay, id).unwrap()
-    }
-    fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
-        self.reschedule(now, key, delay).moved()
-    }
-}
+over_each_wheel!(LocalTimer<u64>, settings => settings.build_local());
+over_each_wheel!(EventLoopTimer<u64>, settings => settings.build_with_waker(|| ()));
 
 impl Loop for FixedTimer<u64> {
     fn each(delay: Duration) -> Vec<Self> {
