@@ -4,7 +4,7 @@
 //! reference checks its timer. Driving from the caller's thread is `Drive::Manual` here.
 
 use crate::support::setup::{
-    Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, us, wait_until,
+    Fired, HOUR, each_setup, ms, one_shard, recording, secs, set_of, us, wait_until,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -287,18 +287,4 @@ fn kafka_closing_wakes_the_reaper_and_ends_its_thread() {
     assert!(seen.upgrade().is_some());
     assert_eq!(timer.stop().unwrap().len(), 2);
     assert!(seen.upgrade().is_none(), "the workers have gone, their handlers with them");
-}
-
-#[test]
-fn kafka_a_reaper_thread_drives_the_clock() {
-    let at = Setup::with_workers();
-    let (timer, fired) = at.recording();
-    for id in 0..100 {
-        timer.schedule(ms(id), id).unwrap();
-    }
-    for now in 0..100 {
-        timer.wait_idle();
-        assert_eq!(fired.ids(), [now]);
-        at.clock.advance(ms(1));
-    }
 }

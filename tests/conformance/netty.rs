@@ -103,20 +103,14 @@ fn netty_starts_its_worker_with_the_first_timer_and_ends_it_with_stop() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn netty_starts_explicitly_too() {
+fn netty_starts_explicitly_too_and_states_are_init_started_shut_down() {
     let (timer, _fired) = recording(netty().shards(2).thread_name("eager"));
-    timer.start().unwrap();
-    wait_until("the workers run", || threads_named("eager-") == 2);
-    timer.start().unwrap();
-    assert_eq!(threads_named("eager-"), 2);
-}
-
-#[test]
-fn netty_states_are_init_started_shut_down() {
-    let (timer, _fired) = recording(netty());
     assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Init, false));
-    timer.start().unwrap();
-    assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Started, false));
+    for _ in 0..2 {
+        timer.start().unwrap();
+        assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Started, false));
+        wait_until("the workers run", || threads_named("eager-") == 2);
+    }
     timer.stop().unwrap();
     assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Stopped, true));
     assert!(timer.clone().is_stopped(), "by any handle");

@@ -6,12 +6,12 @@ use crate::support::setup::{
     Fired, HOUR, Setup, ms, recording, reflexive, secs, set_of, wait_until,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
     Cancel, Executor, Expired, ManualClock, ScheduleErrorKind, StopError, Time, Timer, TimerTask,
-    WheelKind,
+    WheelKind, executor_fn,
 };
 
 #[test]
@@ -155,30 +155,24 @@ fn netty_swallows_a_panic_and_the_worker_lives_on() {
     }
 }
 
-/// Runs tasks on a thread of its own; refuses them once that has gone.
-struct OneThread(std::sync::mpsc::SyncSender<TimerTask>, Arc<Mutex<Vec<TimerTask>>>);
-
-impl Executor<TimerTask> for OneThread {
-    fn execute(&self, expired: Expired<TimerTask>) -> Result<(), Expired<TimerTask>> {
-        let (payload, rest) = expired.split();
-        self.0.try_send(payload).map_err(|refused| {
-            let (std::sync::mpsc::TrySendError::Full(payload)
-            | std::sync::mpsc::TrySendError::Disconnected(payload)) = refused;
-            rest.with_payload(payload)
-        })
-    }
-
-    fn rejected(&self, expired: Expired<TimerTask>) {
-        self.1.lock().unwrap().push(expired.payload);
-    }
+/// Sends tasks to a thread of its own; hands them back once that has gone.
+fn one_thread(
+    queue: Sender<TimerTask>,
+    refused: Arc<Mutex<Vec<TimerTask>>>,
+) -> impl Executor<TimerTask> {
+    let execute = move |expired: Expired<TimerTask>| {
+        let (task, rest) = expired.split();
+        queue.send(task).map_err(|refused| rest.with_payload(refused.0))
+    };
+    executor_fn(execute, move |expired| refused.lock().unwrap().push(expired.payload))
 }
 
 #[test]
 fn netty_runs_tasks_on_a_given_executor() {
-    let (queue, tasks) = sync_channel::<TimerTask>(64);
+    let (queue, tasks) = channel::<TimerTask>();
     let pool = std::thread::Builder::new().name("the pool".to_owned());
     let pool = pool.spawn(move || tasks.into_iter().for_each(TimerTask::run)).unwrap();
-    let timer = netty().build_on(OneThread(queue, Arc::default())).unwrap();
+    let timer = netty().build_on(one_thread(queue, Arc::default())).unwrap();
     let (sender, receiver) = channel();
     let task = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
     timer.run_after(ms(1), task).unwrap();
@@ -190,10 +184,10 @@ fn netty_runs_tasks_on_a_given_executor() {
 
 #[test]
 fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
-    let (queue, tasks) = sync_channel::<TimerTask>(64);
+    let (queue, tasks) = channel::<TimerTask>();
     drop(tasks);
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let timer = netty().build_on(OneThread(queue, Arc::clone(&refused))).unwrap();
+    let timer = netty().build_on(one_thread(queue, Arc::clone(&refused))).unwrap();
     let (sender, receiver) = channel();
     timer.run_after(ms(1), move || sender.send("it runs").unwrap()).unwrap();
     wait_until("it is refused", || refused.lock().unwrap().len() == 1);
