@@ -1,17 +1,9 @@
-//! Both wheels against one naive model, and the situations in which other timer wheels failed.
-//!
-//! | room | what is inside |
-//! |---|---|
-//! | `model` | the sorted map that both wheels are compared with, and the comparison |
-//! | `properties` | random operations, compared after every step |
-//! | `directed` | uptimes, spans and jumps that random search would rarely meet |
-//! | `bursts` | ticks with so many entries that some are set aside |
-//! | `memory` | what is allocated, held and given back |
+//! Both wheels against one naive model, what a sweep must not miss, and ticks with so many entries that some are set
+//! aside (`bursts`).
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
-    pub(crate) mod allocations;
     pub(crate) mod checked_wheel;
     pub(crate) mod choices;
     pub(crate) mod properties;
@@ -21,6 +13,43 @@ mod support {
 }
 
 mod bursts;
-mod directed;
-mod memory;
-mod properties;
+
+use support::checked_wheel::wheels;
+use tickwheel::wheel::{Entry, Wheel};
+
+/// Random operations on every kind of wheel, each step compared with the sorted map.
+#[test]
+fn wheels_behave_like_the_sorted_map() {
+    support::properties::holds(1024, 1024, support::wheel_model::check);
+}
+
+/// Entries that move to finer rings while a sweep is half-way must not slip past it, wherever it stands.
+#[test]
+fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
+    let filled = |number: usize| {
+        let (name, mut wheel) = wheels().swap_remove(number);
+        for n in 0..1600 {
+            let row = u64::from(n / 4);
+            let deadline =
+                [100 + row, 1024 + row, 66_000 + 100 * row, 150_000 + 977 * row][n as usize % 4];
+            wheel.insert(Entry { deadline, index: n / 4, mark: 0 });
+        }
+        (name, wheel)
+    };
+    let is_dead = &mut |entry: Entry| entry.index % 2 == 0;
+    for (number, to) in (0..wheels().len()).flat_map(|number| [(number, 1024), (number, 66_000)]) {
+        for calls in 0.. {
+            let (name, mut wheel) = filled(number);
+            if (0..calls).any(|_| wheel.sweep(31, is_dead).cycle_done) {
+                assert!(calls > 1600 / 64, "{name}: a call keeps to its budget");
+                break;
+            }
+            let mut due = Vec::new();
+            while wheel.advance(to, 50, &mut due) {}
+            while !wheel.sweep(31, is_dead).cycle_done {}
+            wheel.drain_all(&mut |entry| {
+                assert!(!is_dead(entry), "{name}: {entry:?} after {calls} calls and {to} ticks");
+            });
+        }
+    }
+}
