@@ -1,16 +1,11 @@
 //! An event loop's timer and its remote, taking turns, against the model that the fuzzer uses, too.
 
-use crate::support::properties::{cases, config};
-use crate::support::shard_model::{self, Case};
-use proptest::prelude::*;
+use crate::support::properties::holds;
+use crate::support::shard_model;
 
-proptest! {
-    #![proptest_config(config(1024))]
-
-    #[test]
-    fn owner_and_remote_do_what_the_model_says(case in cases::<Case>(2048)) {
-        shard_model::check(&case);
-    }
+#[test]
+fn owner_and_remote_do_what_the_model_says() {
+    holds(1024, 2048, shard_model::check);
 }
 
 #[test]

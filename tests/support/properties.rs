@@ -4,6 +4,7 @@
 use super::choices::case;
 use arbitrary::Arbitrary;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use std::fmt::Debug;
 
 /// Cases chosen from up to so many bytes.
@@ -20,4 +21,17 @@ pub(crate) fn config(cases: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { cases };
     ProptestConfig { cases, failure_persistence: None, ..usual }
+}
+
+/// Checks so many cases, each chosen from up to so many bytes.
+#[track_caller]
+pub(crate) fn holds<C>(number: u32, bytes: usize, check: fn(&C))
+where
+    C: for<'a> Arbitrary<'a> + Debug,
+{
+    let check = |case| {
+        check(&case);
+        Ok(())
+    };
+    TestRunner::new(config(number)).run(&cases::<C>(bytes), check).unwrap();
 }

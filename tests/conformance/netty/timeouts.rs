@@ -10,8 +10,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Executor, Expired, ManualClock, ScheduleErrorKind, StopError, Time, Timer, TimerTask,
-    WheelKind, executor_fn,
+    Cancel, Executor, Expired, ScheduleErrorKind, StopError, Timer, TimerTask, WheelKind,
+    executor_fn,
 };
 
 #[test]
@@ -57,18 +57,6 @@ fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
     assert_eq!(fired.ids(), [11, 12]);
     assert_eq!((timer.stats().panics(), timer.stats().rejected), (0, 0));
     timer.stop().unwrap();
-}
-
-#[test]
-fn netty_runs_zero_and_negative_delays_at_the_next_tick_here_the_next_turn() {
-    let at = Setup { clock: ManualClock::starting_at(Time::ZERO + secs(9)), ..Setup::by_hand() };
-    let (timer, fired) = at.recording();
-    timer.schedule(Duration::ZERO, 1).unwrap();
-    // A negative delay is a deadline that has passed.
-    timer.schedule(Time::ZERO + secs(8), 2).unwrap();
-    timer.schedule_key(Time::ZERO, 3).unwrap();
-    assert_eq!(timer.turn(), Ok(3));
-    assert_eq!(set_of(fired.ids()), set_of([1, 2, 3]));
 }
 
 #[test]
