@@ -3,7 +3,7 @@
 use super::{MS, NOW, by_hand, event_loop, fronts, sorted, sorted_keys, standing};
 use crate::support::setup::{HOUR, one_shard, recording, us};
 use std::time::{Duration, Instant};
-use tickwheel::{Drive, MissedTicks, Period, Time, When};
+use tickwheel::{Drive, LocalTimer, MissedTicks, Period, Time, When};
 
 #[test]
 fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
@@ -62,6 +62,21 @@ fn an_instant_in_the_past_is_due_immediately() {
     }
     let ahead = timer.schedule(timer.now() + 60_000 * MS, 1).unwrap();
     assert_eq!((timer.turn(), ahead.is_pending()), (Ok(0), true));
+}
+
+/// 9 s are said to be now, so a poll that is told of an earlier time counts as one at 9 s.
+#[test]
+fn no_timer_is_early_when_a_loops_time_goes_back() {
+    for deadline in [NOW, NOW - MS] {
+        let mut lateness = Vec::new();
+        let mut timer = event_loop(HOUR, standing());
+        timer.schedule(NOW, deadline, 1).unwrap();
+        timer.poll(NOW - 2 * MS, |expired| lateness.push(expired.lateness));
+        let mut timer = LocalTimer::new(HOUR).unwrap();
+        timer.schedule(NOW, deadline, 1).unwrap();
+        timer.poll(NOW - 2 * MS, |expired| lateness.push(expired.lateness));
+        assert_eq!(lateness, [NOW - Time::ZERO; 2]);
+    }
 }
 
 /// The later calls of a periodic timer are counted from where it was moved, be it the tick to which it goes anyway.
