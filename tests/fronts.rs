@@ -11,6 +11,8 @@ mod support {
 }
 #[path = "fronts/batch.rs"]
 mod batch;
+#[path = "fronts/bursts.rs"]
+mod bursts;
 #[path = "fronts/loops.rs"]
 mod loops;
 #[path = "fronts/passed.rs"]

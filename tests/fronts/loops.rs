@@ -10,11 +10,17 @@ use tickwheel::{
 };
 
 /// A kind of loop timer.
-trait Loop: LoopTimer<Payload = u64> {
-    /// One timer for each wheel, for calls with this delay.
-    fn each(delay: Duration) -> Vec<Self>;
+pub(super) trait Loop: LoopTimer<Payload = u64> {
+    /// A timer for calls with this delay.
+    fn build(settings: Settings, delay: Duration) -> Self;
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64>;
     fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool;
+
+    /// A timer on each wheel, for calls with this delay.
+    fn each(delay: Duration) -> [Self; 2] {
+        [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
+            .map(|wheel| Self::build(Settings::new().wheel(wheel), delay))
+    }
 
     /// Arms timers `0..count` for an hour after `NOW`.
     fn arm_all(&mut self, count: u64) -> Vec<Key<u64>> {
@@ -22,17 +28,11 @@ trait Loop: LoopTimer<Payload = u64> {
     }
 }
 
-const WHEELS: [WheelKind; 2] = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }];
-
-macro_rules! over_each_wheel {
+macro_rules! over_wheels {
     ($timer:ty, $settings:ident => $build:expr) => {
         impl Loop for $timer {
-            fn each(_: Duration) -> Vec<Self> {
-                let build = |wheel| {
-                    let $settings = Settings::new().wheel(wheel);
-                    $build.unwrap()
-                };
-                WHEELS.map(build).into()
+            fn build($settings: Settings, _: Duration) -> Self {
+                $build.unwrap()
             }
             fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
                 self.schedule(now, delay, id).unwrap()
@@ -44,12 +44,12 @@ macro_rules! over_each_wheel {
     };
 }
 
-over_each_wheel!(LocalTimer<u64>, settings => settings.build_local());
-over_each_wheel!(EventLoopTimer<u64>, settings => settings.build_with_waker(|| ()));
+over_wheels!(LocalTimer<u64>, settings => settings.build_local());
+over_wheels!(EventLoopTimer<u64>, settings => settings.build_with_waker(|| ()));
 
 impl Loop for FixedTimer<u64> {
-    fn each(delay: Duration) -> Vec<Self> {
-        vec![FixedTimer::with_delay(delay)]
+    fn build(settings: Settings, delay: Duration) -> Self {
+        settings.build_fixed(delay).unwrap()
     }
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
         assert_eq!(delay, self.delay());
@@ -182,7 +182,7 @@ fn a_poll_ends_when_its_handler_swaps_the_timer() {
                 std::mem::swap(timer, &mut other);
                 std::mem::swap(timer, &mut other);
                 if expired.payload == 1 {
-                    *timer = L::each(HOUR).remove(0);
+                    *timer = L::build(Settings::new(), HOUR);
                     timer.arm(NOW, HOUR, 7);
                 }
             });

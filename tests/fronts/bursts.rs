@@ -3,14 +3,15 @@
 //!
 //! The clock is turned by hand, and each call of a handler takes a time of its own, so lateness counts calls.
 
+use super::MS;
+use super::loops::Loop;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    Budget, EventLoopTimer, Expired, Key, LocalTimer, LoopTimer, ManualClock, MissedTicks, Period,
-    Settings, Time,
+    Budget, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Settings,
+    Time,
 };
 
-const MS: Duration = Duration::from_millis(1);
 /// What a call of a handler takes.
 const CALL: Duration = Duration::from_nanos(400);
 /// The payload of the periodic timer.
@@ -58,21 +59,17 @@ struct Front<L> {
     meter: Arc<Mutex<Meter>>,
     clock: ManualClock,
     schedule: fn(&mut L, Time, Duration, u64) -> Key<u64>,
-    repeat: fn(&mut L, Time, Period),
 }
 
-impl<L: LoopTimer<Payload = u64>> Front<L> {
-    fn new(
-        build: impl FnOnce(Settings) -> L,
-        fire: usize,
-        schedule: fn(&mut L, Time, Duration, u64) -> Key<u64>,
-        repeat: fn(&mut L, Time, Period),
-    ) -> Self {
+impl<L: Loop> Front<L> {
+    /// A timer that fires so many in a turn.
+    fn new(fire: usize) -> Self {
         let clock = ManualClock::new();
         let (came, left) = (vec![false; MANY as usize], MANY);
         let meter = Meter { clock: clock.clone(), came, left, periods: 0, waited: 0 };
         let settings = Settings::new().budget(Budget::new().fire(fire)).clock(clock.clone());
-        Self { timer: build(settings), meter: Arc::new(Mutex::new(meter)), clock, schedule, repeat }
+        let timer = L::build(settings, Duration::ZERO);
+        Self { timer, meter: Arc::new(Mutex::new(meter)), clock, schedule: L::arm }
     }
 
     fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
@@ -100,31 +97,17 @@ impl<L: LoopTimer<Payload = u64>> Front<L> {
 }
 
 fn local(fire: usize) -> Front<LocalTimer<u64>> {
-    Front::new(
-        |settings| settings.build_local().unwrap(),
-        fire,
-        |timer, now, delay, id| timer.schedule(now, delay, id).unwrap(),
-        |timer, now, period| _ = timer.schedule_periodic(now, MS, period, PERIODIC).unwrap(),
-    )
+    Front::new(fire)
+}
+
+fn repeating_local(fire: usize) -> Front<LocalTimer<u64>> {
+    let mut front = local(fire);
+    front.timer.schedule_periodic(Time::ZERO, MS, period(), PERIODIC).unwrap();
+    front
 }
 
 fn event_loop(fire: usize) -> Front<EventLoopTimer<u64>> {
-    Front::new(
-        |settings| settings.build_with_waker(|| ()).unwrap(),
-        fire,
-        |timer, now, delay, id| timer.schedule(now, delay, id).unwrap(),
-        |timer, now, period| _ = timer.schedule_periodic(now, MS, period, PERIODIC).unwrap(),
-    )
-}
-
-fn remote(fire: usize) -> Front<EventLoopTimer<u64>> {
-    Front {
-        schedule: |timer, _, delay, id| timer.remote().schedule(delay, id).unwrap(),
-        repeat: |timer, _, period| {
-            timer.remote().schedule_periodic(MS, period, PERIODIC).unwrap();
-        },
-        ..event_loop(fire)
-    }
+    Front::new(fire)
 }
 
 /// When the timers of a burst are due.
@@ -138,10 +121,13 @@ enum Burst {
     Overdue,
 }
 
+/// Once in a millisecond.
+fn period() -> Period {
+    Period::fixed_rate(MS, MissedTicks::Skip).unwrap()
+}
+
 /// Turns until the burst is over; a periodic timer must not wait for more than `bound` calls meanwhile.
-fn waits_at_most(bound: u64, mut front: Front<impl LoopTimer<Payload = u64>>, burst: Burst) {
-    let every_ms = Period::fixed_rate(MS, MissedTicks::Skip).unwrap();
-    (front.repeat)(&mut front.timer, front.clock.now(), every_ms);
+fn waits_at_most(bound: u64, mut front: Front<impl Loop>, burst: Burst) {
     for payload in 0..MANY {
         let ahead = match burst {
             Burst::Ahead => 200,
@@ -173,12 +159,17 @@ fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
         // Each tick before that of the timer may have a burst.
         let bursts = if matches!(burst, Burst::InThree) { 3 } else { 1 };
         let bound = 4096 + bursts * BOUND;
-        waits_at_most(bound, local(4096), burst);
-        waits_at_most(bound, event_loop(4096), burst);
-        waits_at_most(bound, remote(4096), burst);
+        waits_at_most(bound, repeating_local(4096), burst);
+        let mut front = event_loop(4096);
+        front.timer.schedule_periodic(Time::ZERO, MS, period(), PERIODIC).unwrap();
+        waits_at_most(bound, front, burst);
+        let mut front = event_loop(4096);
+        front.schedule = |timer, _, delay, id| timer.remote().schedule(delay, id).unwrap();
+        front.timer.remote().schedule_periodic(MS, period(), PERIODIC).unwrap();
+        waits_at_most(bound, front, burst);
     }
     // A small budget changes the bound by as much.
-    waits_at_most(100 + BOUND, local(100), Burst::Ahead);
+    waits_at_most(100 + BOUND, repeating_local(100), Burst::Ahead);
 }
 
 #[test]
