@@ -1,7 +1,9 @@
-//! The options, and which command they lead to.
+//! The options, and which command they lead to. Settings from a file and from the environment become arguments
+//! in front of those of the command line, so one parser reads all of them, and what comes later wins.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -13,7 +15,6 @@ use crate::consume::{ConsumeSettings, consume};
 use crate::demo::{DemoSettings, demo};
 use crate::error::{Failure, StoreError};
 use crate::figures::{FigureSettings, figures};
-use crate::gather::gather;
 use crate::http;
 use crate::node::Node;
 use crate::settings::Settings;
@@ -35,7 +36,7 @@ const SYSTEM: u8 = 3;
     after_help = "Exit codes: 0 ended well, 1 breach, 2 bad options or a Redis that does not fit, 3 the \
                   system or the network refused something."
 )]
-pub(crate) struct Cli {
+struct Cli {
     /// A file (TOML) of settings named like the options; DELAYED_JOBS_NAME in the environment wins over it,
     /// and an option over both
     #[arg(long, global = true, value_name = "FILE")]
@@ -57,20 +58,11 @@ enum Command {
         webhook: WebhookSettings,
     },
     /// Run a command for each job that fires: its input is the payload, its exit code the outcome
-    Consume {
-        #[command(flatten)]
-        consume: ConsumeSettings,
-    },
+    Consume(ConsumeSettings),
     /// Start a Redis, three nodes, producers and consumers, kill and pause nodes at random, and judge
-    Demo {
-        #[command(flatten)]
-        demo: DemoSettings,
-    },
+    Demo(DemoSettings),
     /// Measure lateness, throughput and failover beside a worker that polls; a table in Markdown
-    Figures {
-        #[command(flatten)]
-        figures: FigureSettings,
-    },
+    Figures(FigureSettings),
 }
 
 /// Runs the program with the arguments of this process.
@@ -99,11 +91,9 @@ fn run() -> Result<bool, Failure> {
         let program = std::env::current_exe()?;
         match command {
             Command::Serve { listen, node, webhook } => serve(listen, *node, &webhook).await,
-            Command::Consume { consume: options } => {
-                consume(&options, asked_to_end()).await.map(|()| true)
-            }
-            Command::Demo { demo: options } => demo(&options, &program).await,
-            Command::Figures { figures: options } => figures(&options, &program).await,
+            Command::Consume(options) => consume(&options, asked_to_end()?).await.map(|()| true),
+            Command::Demo(options) => demo(&options, &program).await,
+            Command::Figures(options) => figures(&options, &program).await,
         }
     })
 }
@@ -118,7 +108,7 @@ async fn serve(
     let node = Node::start(settings).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let pushing = webhook::push(webhook, &node)?;
-    http::serve(&node, listener, asked_to_end()).await?;
+    http::serve(&node, listener, asked_to_end()?).await?;
     // Requests that are under way are waited for.
     pushing.join_all().await;
     node.stop().await;
@@ -126,16 +116,119 @@ async fn serve(
 }
 
 /// Ready after Ctrl-C or a termination signal.
-async fn asked_to_end() {
-    let mut terminate = signal(SignalKind::terminate());
-    let terminated = async {
-        match &mut terminate {
-            Ok(terminate) => terminate.recv().await,
-            Err(_) => std::future::pending().await,
+fn asked_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
         }
+    })
+}
+
+/// Begins the name of each variable.
+const PREFIX: &str = "DELAYED_JOBS_";
+
+/// Returns the arguments with those of the file and of the environment in their midst.
+///
+/// # Errors
+///
+/// A file that cannot be read, or a name or value in it that cannot be used.
+fn gather(
+    command: &clap::Command,
+    given: Vec<OsString>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Vec<OsString>, String> {
+    let Some(sub) = given.get(1).and_then(|name| command.find_subcommand(name)) else {
+        return Ok(given);
     };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated => {}
+    let variables = environment.into_iter().filter_map(|(name, value)| {
+        let name = name.to_str()?.strip_prefix(PREFIX)?.to_lowercase().replace('_', "-");
+        Some((name, value))
+    });
+    let variables: Vec<(String, OsString)> = variables.collect();
+    let of_environment = variables.iter().find(|(name, _)| name == "config");
+    let file = config(&given).or_else(|| of_environment.map(|(_, value)| value.into()));
+    let mut settings = match file {
+        Some(file) => read(command, &file).map_err(|why| format!("{}: {why}", file.display()))?,
+        None => Vec::new(),
+    };
+    settings.extend(variables);
+    // A setting of another command is left to it.
+    let argument = |(name, value): &(String, OsString)| {
+        let arg = sub.get_arguments().find(|arg| arg.get_long() == Some(name))?;
+        let mut text = OsString::from(format!("--{name}"));
+        if arg.get_action().takes_values() {
+            text.push("=");
+            text.push(value);
+        }
+        (arg.get_action().takes_values() || value == "true").then_some(text)
+    };
+    let settings: Vec<OsString> = settings.iter().filter_map(argument).collect();
+    Ok([&given[..2], &settings, &given[2..]].concat())
+}
+
+/// Reads the settings of a file.
+fn read(command: &clap::Command, file: &Path) -> Result<Vec<(String, OsString)>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error| error.to_string())?;
+    let setting = |(name, value): (String, toml::Value)| {
+        let long = name.replace('_', "-");
+        let known =
+            |sub: &clap::Command| sub.get_arguments().any(|arg| arg.get_long() == Some(&long));
+        if !command.get_subcommands().any(known) || long == "config" {
+            return Err(format!("there is no setting `{name}`; --help lists them"));
+        }
+        let value = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(flag) => flag.to_string(),
+            _ => return Err(format!("`{name}` must be a text, a number, or true or false")),
+        };
+        Ok((long, value.into()))
+    };
+    table.into_iter().map(setting).collect()
+}
+
+/// Finds the file that the command line names.
+fn config(given: &[OsString]) -> Option<PathBuf> {
+    let at = given.iter().rposition(|one| one.to_string_lossy().starts_with("--config"))?;
+    match given[at].to_string_lossy().strip_prefix("--config=") {
+        Some(file) => Some(file.into()),
+        None => given.get(at + 1).filter(|_| given[at] == "--config").map(PathBuf::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(given: &[&str], variables: &[(&str, &str)]) -> Result<clap::ArgMatches, String> {
+        let given = ["delayed-jobs"].iter().chain(given).map(OsString::from).collect();
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        let all = gather(&Cli::command(), given, variables)?;
+        Ok(Cli::command().get_matches_from(all).subcommand().unwrap().1.clone())
+    }
+
+    #[test]
+    fn an_option_wins_over_a_variable_and_that_over_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "lease = '5s'\nwindow = '5s'\nhold = '5s'\npartitions = 8\nredis_cluster = true\nburst = 5";
+        std::fs::write(file.path(), text).unwrap();
+        let name = file.path().to_str().unwrap();
+        let named = format!("--config={name}");
+        let variables = [
+            ("DELAYED_JOBS_LEASE", "4s"),
+            ("DELAYED_JOBS_WINDOW", "4s"),
+            ("DELAYED_JOBS_PORT", "tcp://x"),
+            ("HOLD", "1s"),
+        ];
+        let all = parsed(&["serve", &named, "--lease", "3s"], &variables).unwrap();
+        let seconds = |name| all.get_one::<std::time::Duration>(name).unwrap().as_secs();
+        assert_eq!(["lease", "window", "hold"].map(seconds), [3, 4, 5]);
+        assert!(all.get_flag("redis_cluster") && all.get_one::<u16>("partitions") == Some(&8));
+        let by_variable = parsed(&["serve"], &[("DELAYED_JOBS_CONFIG", name)]).unwrap();
+        assert!(by_variable.get_flag("redis_cluster"));
     }
 }

@@ -126,13 +126,8 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn create(
-        &self,
-        payload: Value,
-        when: When,
-        idempotency_key: Option<&str>,
-    ) -> Result<Accepted> {
-        self.create_tried(payload, when, idempotency_key, None).await
+    pub async fn create(&self, payload: Value, when: When, key: Option<&str>) -> Result<Accepted> {
+        self.create_tried(payload, when, key, None).await
     }
 
     /// Makes a job that is tried as `retry` says, and not as the node is set; its `factor` counts as 2 unless
@@ -145,10 +140,10 @@ impl Client {
         &self,
         payload: Value,
         when: When,
-        idempotency_key: Option<&str>,
+        key: Option<&str>,
         retry: Option<&Retry>,
     ) -> Result<Accepted> {
-        let mut body = request(when, idempotency_key);
+        let mut body = request(when, key);
         body["payload"] = payload;
         if let Some(retry) = retry {
             let ms = |rest: Duration| format!("{}ms", millis(rest));
@@ -342,9 +337,8 @@ async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result
     Err(ClientError::Refused { status: status.as_u16(), reason })
 }
 
-fn request(when: When, idempotency_key: Option<&str>) -> Value {
-    let key =
-        idempotency_key.map_or_else(|| format!("r-{:032x}", fastrand::u128(..)), str::to_owned);
+fn request(when: When, key: Option<&str>) -> Value {
+    let key = key.map_or_else(|| format!("r-{:032x}", fastrand::u128(..)), str::to_owned);
     match when {
         When::After(delay) => json!({ "delay_ms": millis(delay), "idempotency_key": key }),
         When::At(due) => json!({ "due_ms": due, "idempotency_key": key }),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, ClientError, ShownDelivery};
@@ -67,46 +68,51 @@ pub(crate) async fn consume(
         let wrong = |error| StoreError::Unfit(format!("{}: {error}", file.display()));
         client = client.with_token(token.map_err(wrong)?.trim());
     }
-    let client = Arc::new(client);
-    let settings = Arc::new(settings.clone());
-    let most = usize::from(settings.concurrency);
-    let mut running: JoinSet<()> = JoinSet::new();
-    let mut end = std::pin::pin!(end);
+    let (client, settings) = (Arc::new(client), Arc::new(settings.clone()));
+    let (stop, stopped) = watch::channel(false);
+    let mut workers: JoinSet<_> = (0..settings.concurrency)
+        .map(|_| work(Arc::clone(&client), Arc::clone(&settings), stopped.clone()))
+        .collect();
+    let ended = tokio::select! {
+        Some(refused) = workers.join_next() => refused?,
+        () = end => Ok(()),
+    };
+    stop.send_replace(true);
+    workers.join_all().await;
+    Ok(ended?)
+}
+
+/// Takes and handles one job after the other.
+async fn work(
+    client: Arc<Client>,
+    settings: Arc<ConsumeSettings>,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), ClientError> {
     loop {
-        while running.try_join_next().is_some() {}
-        let free = most - running.len();
-        if free == 0 {
-            tokio::select! {
-                _ = running.join_next() => continue,
-                () = &mut end => break,
-            }
-        }
         let taken = tokio::select! {
-            taken = client.take(free, WAIT, settings.hold) => taken,
-            () = &mut end => break,
+            taken = client.take(1, WAIT, settings.hold) => taken,
+            _ = stopped.wait_for(|stopped| *stopped) => return Ok(()),
         };
         match taken {
             Ok(deliveries) => {
                 for one in deliveries {
-                    running.spawn(handle(Arc::clone(&client), Arc::clone(&settings), one));
+                    handle(&client, &settings, one).await;
                 }
             }
-            Err(error @ ClientError::Refused { .. }) => return Err(error.into()),
+            Err(error @ ClientError::Refused { .. }) => return Err(error),
             Err(error) => {
                 tracing::warn!("{error}");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
     }
-    while running.join_next().await.is_some() {}
-    Ok(())
 }
 
 /// Runs the command for one job and says how it ended. The job is held for as long as the command runs.
-async fn handle(client: Arc<Client>, settings: Arc<ConsumeSettings>, one: ShownDelivery) {
+async fn handle(client: &Client, settings: &ConsumeSettings, one: ShownDelivery) {
     let receipts = [one.receipt.clone()];
     let outcome = {
-        let mut run = std::pin::pin!(tokio::time::timeout(settings.timeout, run(&settings, &one)));
+        let mut run = std::pin::pin!(tokio::time::timeout(settings.timeout, run(settings, &one)));
         loop {
             tokio::select! {
                 outcome = &mut run => break outcome,

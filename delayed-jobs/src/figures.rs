@@ -2,32 +2,39 @@
 //! other libraries where they are installed, one after the other on a fresh Redis each.
 //!
 //! * `foreign` - programs of other libraries, in processes of their own
-//! * `work` - what is asked of all of them, and what is measured
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use tokio::sync::mpsc;
 
-use self::work::{Arrived, Contestant, Row, Work};
 use crate::client::Client;
-use crate::consumer::Consumer;
 use crate::error::Failure;
+use crate::inbox::Consumer;
 use crate::job::{NewJob, When};
 use crate::local::{NodeProcess, RedisProcess};
-use crate::settings::{Settings, now_us};
+use crate::settings::{Settings, duration, now_us};
 use crate::store::Store;
 
 mod foreign;
-mod work;
 
 /// What is measured.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FigureSettings {
-    #[command(flatten)]
-    work: Work,
+    /// Time of paced load per contestant
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    duration: Duration,
+    /// Jobs per second meanwhile
+    #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u32).range(1..), value_name = "RATE")]
+    rate: u32,
+    /// Jobs that are all due at one moment
+    #[arg(long, default_value = "20000", value_name = "N")]
+    burst: u64,
     /// Kills of a node
     #[arg(long, default_value = "5", value_name = "N")]
     failovers: usize,
@@ -49,17 +56,16 @@ const POLLED: isize = 100;
 ///
 /// No Redis, or a process that the system refuses.
 pub(crate) async fn figures(settings: &FigureSettings, program: &Path) -> Result<bool, Failure> {
-    let work = settings.work;
-    let mut rows = vec![ours(&work, program).await?, ours_over_http(&work, program).await?];
-    rows.push(polling(&work).await?);
+    let (store, http) = (ours(settings, program).await?, ours_over_http(settings, program).await?);
+    let mut rows = vec![store, http, polling(settings).await?];
     if let Some(folder) = &settings.peers {
-        rows.extend(foreign::measure(&work, folder).await?);
+        rows.extend(foreign::measure(settings, folder).await?);
     }
-    println!("{}", work::HEAD);
-    rows.iter().for_each(|row| println!("{}", row.line));
+    println!("{}", HEAD);
+    rows.iter().for_each(|row| println!("{}", row.0));
     let took = failover(settings.failovers, program).await?;
     println!("\nFailover, {} kills with a lease of 3 s: {took:.3?}", took.len());
-    Ok(rows.iter().all(|row| row.is_sound))
+    Ok(rows.iter().all(|row| row.1))
 }
 
 /// A fresh Redis, a node in a process of its own that holds everything, and their settings.
@@ -78,7 +84,7 @@ impl Contestant for Store {
     }
 }
 
-async fn ours(work: &Work, program: &Path) -> Result<Row, Failure> {
+async fn ours(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
     let (_redis, _node, settings) = started(program).await?;
     let store = Store::open(settings.clone()).await?;
     let mut consumer = Consumer::connect(settings, HOLD).await?;
@@ -103,7 +109,7 @@ impl Contestant for Client {
 }
 
 /// The same with a request over HTTP for each job, and one for up to 256 that are taken or acknowledged.
-async fn ours_over_http(work: &Work, program: &Path) -> Result<Row, Failure> {
+async fn ours_over_http(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
     let (_redis, node, _) = started(program).await?;
     let client = || Client::new(vec![node.address().to_owned()], Duration::from_secs(30));
     let consumer = client()?;
@@ -133,7 +139,7 @@ impl Contestant for MultiplexedConnection {
 }
 
 /// The usual loop: a sorted set, asked again and again for what is due; whoever removes an entry has it.
-async fn polling(work: &Work) -> Result<Row, Failure> {
+async fn polling(work: &FigureSettings) -> Result<Row, Failure> {
     let server = RedisProcess::start(&[]).await?;
     let connection =
         async || redis::Client::open(server.url())?.get_multiplexed_async_connection().await;
@@ -141,10 +147,7 @@ async fn polling(work: &Work) -> Result<Row, Failure> {
     work.measure("polling every 100 ms", &accepts, |arrived| poll(polls, arrived)).await
 }
 
-async fn poll(
-    mut connection: MultiplexedConnection,
-    arrived: Arrived,
-) -> Result<(), redis::RedisError> {
+async fn poll(mut connection: MultiplexedConnection, arrived: Arrived) -> redis::RedisResult<()> {
     loop {
         let now_ms = now_us() / 1000;
         let due: Vec<String> =
@@ -195,14 +198,123 @@ async fn held_by(store: &Store, nodes: usize) -> Result<(), Failure> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(30) {
         let overview = store.overview().await?;
-        let mut names: Vec<&str> =
-            overview.partitions.iter().map(|one| one.node.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names: HashSet<_> = overview.partitions.iter().map(|one| one.node.as_str()).collect();
         if !names.contains(&"") && names.len() == nodes {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Err(format!("{nodes} nodes do not share the partitions").into())
+}
+
+/// Due so many milliseconds ahead, spread evenly.
+const AHEAD_MS: std::ops::Range<u64> = 200..2000;
+
+/// Requests under way while accepting at full speed.
+const UNDER_WAY: usize = 64;
+
+/// How long accepting at full speed is measured.
+const FULL_SPEED: Duration = Duration::from_secs(4);
+
+/// Longest wait for what is still to come.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// One contestant's line of the table, and whether all came and none early.
+type Row = (String, bool);
+
+/// The head of the table of rows.
+const HEAD: &str = "\
+| | accepted/s | fired/s | late p50 | p99 | p99.9 | early | missing |
+|---|---:|---:|---:|---:|---:|---:|---:|";
+
+/// Something that accepts jobs.
+trait Contestant: Sync {
+    /// Accepts a job with a number, due at a moment.
+    fn accept(&self, number: u64, due_ms: u64) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// Where arrivals are told: job number, microseconds since 1970.
+type Arrived = mpsc::UnboundedSender<(u64, u64)>;
+
+impl FigureSettings {
+    /// Paced load, a burst, and full speed. `consume` takes what fires and says so.
+    async fn measure<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        name: &str,
+        contestant: &impl Contestant,
+        consume: impl FnOnce(Arrived) -> F,
+    ) -> Result<Row, Failure> {
+        eprintln!("{name} ...");
+        let (arrived, mut arrivals) = mpsc::unbounded_channel();
+        let consuming = tokio::spawn(consume(arrived));
+
+        let count = (self.duration.as_secs_f64() * f64::from(self.rate)) as u64;
+        let at = |number: u64| Duration::from_secs_f64(number as f64 / f64::from(self.rate));
+        let (start, start_ms) = (Instant::now(), now_us() / 1000);
+        let ahead = |number| start_ms + at(number).as_millis() as u64 + fastrand::u64(AHEAD_MS);
+        let due: Vec<u64> = (0..count).map(ahead).collect();
+        let paced = stream::iter(0..count).map(async |number| {
+            tokio::time::sleep_until((start + at(number)).into()).await;
+            contestant.accept(number, due[number as usize]).await
+        });
+        let (made, came) =
+            tokio::join!(accepted(paced, UNDER_WAY * 4), gather(&mut arrivals, count));
+        made?;
+        let late = |(number, at): (&u64, &u64)| *at as i64 - (due[*number as usize] * 1000) as i64;
+        let mut late_us: Vec<i64> = came.iter().map(late).collect();
+        late_us.sort_unstable();
+        let early = late_us.iter().filter(|late| **late < 0).count();
+        let missing = count - came.len() as u64;
+
+        let due_ms = now_us() / 1000 + 4000 + self.burst / 5;
+        let burst = stream::iter(0..self.burst).map(|number| contestant.accept(number, due_ms));
+        accepted(burst, UNDER_WAY).await?;
+        let came = gather(&mut arrivals, self.burst).await;
+        // From the moment at which all are due until the last has come; none if one is missing.
+        let last = came.values().max().filter(|_| came.len() as u64 == self.burst);
+        let seconds = |last: &u64| last.saturating_sub(due_ms * 1000).max(1) as f64 / 1e6;
+        let fired = last.map(|last| format!("{:.0}", self.burst as f64 / seconds(last)));
+        let fired = fired.as_deref().unwrap_or("-");
+
+        let (far, start) = (now_us() / 1000 + 3_600_000, Instant::now());
+        let full_speed = stream::iter(0..)
+            .take_while(|_| std::future::ready(start.elapsed() < FULL_SPEED))
+            .map(|number| contestant.accept(number, far));
+        let made = accepted(full_speed, UNDER_WAY).await?;
+        let per_second = made as f64 / start.elapsed().as_secs_f64();
+        consuming.abort();
+
+        let late = [0.5, 0.99, 0.999].map(|share| {
+            let at = (late_us.len().saturating_sub(1) as f64 * share).round() as usize;
+            let late = late_us.get(at).map_or(f64::NAN, |late| *late as f64 / 1000.0);
+            format!("{late:.1} ms")
+        });
+        let late = late.join(" | ");
+        let line = format!("| {name} | {per_second:.0} | {fired} | {late} | {early} | {missing} |");
+        Ok((line, early == 0 && missing == 0))
+    }
+}
+
+/// Makes requests, so many at a time, and counts them.
+async fn accepted<F: Future<Output = Result<(), String>>>(
+    requests: impl Stream<Item = F>,
+    under_way: usize,
+) -> Result<usize, Failure> {
+    let counted = requests.buffer_unordered(under_way).try_fold(0, async |n, ()| Ok(n + 1));
+    Ok(counted.await?)
+}
+
+/// The first arrival of each of so many jobs, or of as many as come.
+async fn gather(
+    arrivals: &mut mpsc::UnboundedReceiver<(u64, u64)>,
+    count: u64,
+) -> HashMap<u64, u64> {
+    let mut came = HashMap::new();
+    while (came.len() as u64) < count {
+        match tokio::time::timeout(LINGER, arrivals.recv()).await {
+            Ok(Some((number, at))) => drop(came.entry(number).or_insert(at)),
+            _ => break,
+        }
+    }
+    came
 }

@@ -1,8 +1,8 @@
 //! The interface of a node: JSON over HTTP.
 //!
-//! * `deliveries` - consumers, and dead jobs; `schedules` - recurring jobs
+//! * `deliveries` - consumers, and dead jobs
 //! * `guard` - tokens, limits, how long answers take
-//! * `request` - reads what is asked for; `refusal` - answers that say no
+//! * `request` - reads what is asked for, or refuses it
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
 use std::sync::Arc;
@@ -18,18 +18,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_str, json};
 use tokio::net::TcpListener;
 
-use self::refusal::Refusal;
-use self::request::{Asked, Body, CreateRequest, MoveRequest, PAYLOAD};
+use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
+use self::request::{
+    Asked, Body, CreateRequest, MoveRequest, PAYLOAD, Refusal, Tries, duration, payload,
+};
 use crate::error::StoreError;
 use crate::job::{Found, JobId, NewJob, State as JobState};
 use crate::node::{Node, Shared};
-use crate::store::{Overview, Page, Search};
+use crate::recurrence::Recurrence;
+use crate::store::{NewSchedule, Overview, Page, Scheduled, Search};
 
 mod deliveries;
 pub(crate) mod guard;
-mod refusal;
 mod request;
-mod schedules;
 
 /// Serves a node until `end` is ready.
 ///
@@ -41,7 +42,7 @@ pub async fn serve(
     listener: TcpListener,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let shared = Arc::clone(node.shared());
+    let shared = Arc::clone(&node.shared);
     let _ = shared.address.set(format!("http://{}", listener.local_addr()?));
     shared.tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(&shared));
@@ -69,8 +70,15 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/overview", get(overview))
         .route("/v1/jobs", get(list).post(create))
         .route("/v1/jobs/{id}", get(read).delete(cancel).patch(reschedule))
-        .merge(deliveries::routes())
-        .merge(schedules::routes())
+        .route("/v1/deliveries", post(take))
+        .route("/v1/deliveries/ack", post(acknowledge))
+        .route("/v1/deliveries/nack", post(nack))
+        .route("/v1/deliveries/extend", post(extend))
+        .route("/v1/dead", get(dead))
+        .route("/v1/dead/requeue", post(requeue))
+        .route("/v1/dead/purge", post(purge))
+        .route("/v1/schedules", get(list_schedules))
+        .route("/v1/schedules/{name}", get(read_schedule).put(put_schedule).delete(end_schedule))
         .fallback(async || {
             let reason = "no such path; GET /openapi.json lists them";
             Refusal::new(StatusCode::NOT_FOUND, "not_found", reason)
@@ -140,7 +148,8 @@ async fn reschedule(
 fn changed(id: &str, found: Found, to: JobState, what: &str) -> Answer {
     let Found { state, due_ms } = found;
     if state != to {
-        return Err(Refusal::conflict(format!("too late to {what}: the job is {state}")));
+        let reason = format!("too late to {what}: the job is {state}");
+        return Err(Refusal::new(StatusCode::CONFLICT, "conflict", reason));
     }
     Ok(Json(json!({ "id": id, "state": state, "due_ms": due_ms })))
 }
@@ -173,7 +182,7 @@ async fn create_many(
             }
             Err(error) => Refusal::from(error),
         };
-        Refusal::count(refusal.status(), &shared.metrics);
+        Refusal::count(refusal.status, &shared.metrics);
         refusal.json()
     });
     Ok(Json(json!({ "jobs": accepted.collect::<Vec<_>>() })))
@@ -186,12 +195,10 @@ struct ListQuery {
     from: Option<String>,
 }
 
-impl ListQuery {
-    fn limit(&self) -> Result<usize, Refusal> {
-        let limit = self.limit.unwrap_or(100);
-        let fits = (1..=1000).contains(&limit);
-        fits.then_some(limit).ok_or_else(|| Refusal::bad("limit: use 1 to 1000"))
-    }
+fn limit(limit: Option<usize>) -> Result<usize, Refusal> {
+    let limit = limit.unwrap_or(100);
+    let fits = (1..=1000).contains(&limit);
+    fits.then_some(limit).ok_or_else(|| Refusal::bad("limit: use 1 to 1000"))
 }
 
 /// The same with a choice of jobs. (`flatten` reads no numbers from a query.)
@@ -207,7 +214,7 @@ struct SearchQuery {
 }
 
 async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer {
-    let SearchQuery { limit, from, state, key, after_ms, before_ms } = query;
+    let SearchQuery { state, key, after_ms, before_ms, .. } = query;
     if let Some(key) = key {
         if state.is_some() || after_ms.is_some() || before_ms.is_some() {
             return Err(Refusal::bad("key: a key alone names the job"));
@@ -219,19 +226,79 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
             Err(error) => Err(error.into()),
         };
     }
-    let list = ListQuery { limit, from };
     let all = Search::default();
     let search = Search {
         state: state.unwrap_or(all.state),
         after_ms: after_ms.unwrap_or(all.after_ms),
         before_ms: before_ms.unwrap_or(all.before_ms),
     };
-    Ok(page_of(&shared.store.search(&search, list.from.as_deref(), list.limit()?).await?))
+    Ok(page_of(&shared.store.search(&search, query.from.as_deref(), limit(query.limit)?).await?))
 }
 
 fn page_of(page: &Page) -> Json<Value> {
     let jobs: Vec<Value> = page.jobs.iter().map(shown).collect();
     Json(json!({ "jobs": jobs, "next": page.next }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScheduleRequest {
+    every: Option<String>,
+    cron: Option<String>,
+    timezone: Option<String>,
+    #[serde(default)]
+    payload: Value,
+    #[serde(flatten)]
+    tries: Tries,
+}
+
+impl ScheduleRequest {
+    fn recurrence(&self) -> Result<Recurrence, Refusal> {
+        let recurrence = match (&self.every, &self.cron, self.timezone.as_deref()) {
+            (Some(every), None, None) => Recurrence::every(duration("every", every)?),
+            (None, Some(pattern), zone) => Recurrence::cron(pattern, zone.unwrap_or("")),
+            _ => return Err(Refusal::bad("give either every, or cron and perhaps timezone")),
+        };
+        recurrence.map_err(Refusal::bad)
+    }
+}
+
+async fn put_schedule(
+    State(shared): Shares,
+    Path(name): Path<String>,
+    Body(request): Body<ScheduleRequest>,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
+    let retry = request.tries.retry(&shared.store.settings().retry)?;
+    let (recurrence, payload) = (request.recurrence()?, payload(&request.payload)?);
+    let new = NewSchedule { name, recurrence, payload, retry };
+    let (scheduled, next_ms) = shared.store.schedule(&new).await?;
+    let status = match scheduled {
+        Scheduled::Created => StatusCode::CREATED,
+        Scheduled::Changed | Scheduled::Known => StatusCode::OK,
+    };
+    let changed = scheduled != Scheduled::Known;
+    Ok((status, Json(json!({ "name": new.name, "next_ms": next_ms, "changed": changed }))))
+}
+
+async fn read_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer {
+    Ok(Json(shown(&shared.store.get_schedule(&name).await?)))
+}
+
+async fn end_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer {
+    shared.store.unschedule(&name).await?;
+    Ok(Json(json!({ "name": name, "ended": true })))
+}
+
+async fn list_schedules(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
+    let (names, next) = shared.store.schedules(query.from.as_deref(), limit(query.limit)?).await?;
+    let mut schedules = Vec::with_capacity(names.len());
+    for name in names {
+        // One that has ended since is left out.
+        if let Ok(schedule) = shared.store.get_schedule(&name).await {
+            schedules.push(shown(&schedule));
+        }
+    }
+    Ok(Json(json!({ "schedules": schedules, "next": next })))
 }
 
 async fn overview(State(shared): Shares) -> Result<Json<Overview>, Refusal> {

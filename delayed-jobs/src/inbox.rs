@@ -1,6 +1,8 @@
 //! Waits for jobs that have fired, in whatever partition and on whatever node, and takes them. One inbox
-//! serves all that wait in a process.
+//! serves all that wait in a process. What a consumer does not acknowledge in time is given to another one,
+//! so a job can arrive twice, with the same id.
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +14,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
-use crate::error::StoreError;
-use crate::settings::MOST_PARTITIONS;
-use crate::store::{Store, Taken};
+use crate::error::Result;
+use crate::settings::{MOST_PARTITIONS, Settings};
+use crate::store::{Delivery, Nack, Receipt, Store, Taken};
 
 /// How often all partitions are asked though no notice has come: jobs whose consumer has died send none.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -77,12 +79,7 @@ impl Inbox {
     /// # Errors
     ///
     /// [`StoreError::Away`].
-    pub(crate) async fn take(
-        &self,
-        most: usize,
-        hold: Duration,
-        end: Instant,
-    ) -> Result<Taken, StoreError> {
+    pub(crate) async fn take(&self, most: usize, hold: Duration, end: Instant) -> Result<Taken> {
         loop {
             let arrived = self.take_now(most, hold).await?;
             let mut changed = pin!(self.news.changed.notified());
@@ -97,7 +94,7 @@ impl Inbox {
         }
     }
 
-    async fn take_now(&self, most: usize, hold: Duration) -> Result<Taken, StoreError> {
+    async fn take_now(&self, most: usize, hold: Duration) -> Result<Taken> {
         let mut flagged = self.news.flagged(self.store.partitions());
         // A request for few jobs asks few partitions; the others are left to other tasks.
         fastrand::shuffle(&mut flagged);
@@ -151,10 +148,6 @@ impl Inbox {
         // ORDERING: see `take`.
         self.news.closed.load(Ordering::Relaxed)
     }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
-    }
 }
 
 impl Drop for Inbox {
@@ -174,8 +167,8 @@ async fn hear(store: Store, news: Arc<News>) {
     }
 }
 
-async fn hear_on(store: &Store, news: &News) -> Result<(), redis::RedisError> {
-    let mut connection = store.link().pubsub().await?;
+async fn hear_on(store: &Store, news: &News) -> redis::RedisResult<()> {
+    let mut connection = store.link.pubsub().await?;
     connection.subscribe(store.ready_channel()).await?;
     // What became ready before is not announced again.
     news.all();
@@ -199,5 +192,110 @@ async fn hear_on(store: &Store, news: &News) -> Result<(), redis::RedisError> {
                 news.all();
             }
         }
+    }
+}
+
+/// How long one request waits for something new.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Jobs taken at a time.
+const BATCH: usize = 512;
+
+/// Distance of tries while Redis does not answer.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// One consumer of a namespace.
+pub struct Consumer {
+    inbox: Inbox,
+    hold: Duration,
+    ready: VecDeque<Delivery>,
+}
+
+impl Consumer {
+    /// Connects. Each job has to be ended within `hold`; later it is given to any consumer again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::open`].
+    pub async fn connect(settings: Settings, hold: Duration) -> Result<Self> {
+        let inbox = Inbox::open(Store::open(settings).await?);
+        Ok(Self { inbox, hold, ready: VecDeque::new() })
+    }
+
+    /// The next job. Waits as long as there is none, and while Redis is away. Dropping the future loses
+    /// nothing: what was read and not returned comes again.
+    pub async fn next(&mut self) -> Delivery {
+        loop {
+            if let Some(delivery) = self.ready.pop_front() {
+                return delivery;
+            }
+            match self.inbox.take(BATCH, self.hold, Instant::now() + WAIT).await {
+                Ok(arrived) => self.ready.extend(arrived.deliveries),
+                Err(error) => {
+                    tracing::debug!("no delivery: {error}");
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Whatever is at hand without waiting, after [`next`](Self::next).
+    pub fn more(&mut self) -> Vec<Delivery> {
+        self.ready.drain(..).collect()
+    }
+
+    /// The next job and whatever is at hand with it.
+    pub(crate) async fn batch(&mut self) -> Vec<Delivery> {
+        let first = self.next().await;
+        [vec![first], self.more()].concat()
+    }
+
+    /// Ends jobs; how many of them were still held.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`]; what was not acknowledged is delivered again.
+    pub async fn acknowledge(&self, deliveries: &[Delivery]) -> Result<u64> {
+        self.store().acknowledge(&receipts(deliveries)).await.map(count)
+    }
+
+    /// Gives failed jobs back: they come again after their backoff, or are dead if their attempts are used
+    /// up.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`]; what was not given back is delivered again.
+    pub async fn fail(&self, deliveries: &[Delivery], reason: &str) -> Result<()> {
+        let nack = Nack { reason: reason.to_owned(), ..Nack::default() };
+        self.store().nack(&receipts(deliveries), &nack).await.map(drop)
+    }
+
+    /// Holds jobs for longer: `hold` from now. Returns how many of them were still held.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`].
+    pub async fn extend(&self, deliveries: &[Delivery], hold: Duration) -> Result<u64> {
+        self.store().extend(&receipts(deliveries), hold).await.map(count)
+    }
+
+    /// The jobs of the namespace.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inbox.store
+    }
+}
+
+fn count(held: Vec<bool>) -> u64 {
+    held.into_iter().map(u64::from).sum()
+}
+
+fn receipts(deliveries: &[Delivery]) -> Vec<Receipt> {
+    deliveries.iter().map(|one| one.receipt.clone()).collect()
+}
+
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").field("hold", &self.hold).finish_non_exhaustive()
     }
 }

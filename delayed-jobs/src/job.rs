@@ -234,35 +234,3 @@ pub struct Found {
     /// When it is or was due, in milliseconds since 1970.
     pub due_ms: u64,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_name_their_partition() {
-        let id = JobId::random(4095);
-        assert_eq!(id.to_string().parse::<JobId>().as_ref(), Ok(&id));
-        assert_eq!(id.partition(), 4095);
-    }
-
-    #[test]
-    fn text_that_is_no_id_is_refused() {
-        let long = format!("1-{}", "a".repeat(500));
-        for text in [
-            "",
-            "1",
-            "1-",
-            "x-00c0ffee00c0ffee",
-            "01-00c0ffee00c0ffee",
-            "1-00C0ffee00c0ffee",
-            "70000-00c0ffee00c0ffee",
-            "1-00c0ffee00c0ffee\n",
-            "-1-00c0ffee00c0ffee",
-            &long,
-        ] {
-            let said = text.parse::<JobId>().unwrap_err();
-            assert!(said.contains("is not the id") && said.len() < 200, "{said}");
-        }
-    }
-}

@@ -4,23 +4,20 @@
 //! to consumers. `docs/DISTRIBUTED.md` says how and why. The rooms:
 //!
 //! * [`settings`](Settings), `job`, `recurrence`, `error` - the ground
-//! * `gather` - settings from file, environment and command line
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
 //! * [`node`](Node) - leases, window, firing
-//! * `inbox`, [`consumer`](Consumer) - take what has fired, acknowledge it
+//! * `inbox` - where what has fired arrives; [`Consumer`] takes and acknowledges it
 //! * `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command;
 //!   `webhook` - sends what has fired to a URL
 //! * [`local`] - Redis and nodes as processes of this machine
-//! * `demo`, `figures` - judge and measure; `cli` - the program
+//! * `demo`, `figures` - judge and measure; `cli` - the program and its options
 
 mod cli;
 mod client;
 mod consume;
-mod consumer;
 mod demo;
 mod error;
 mod figures;
-mod gather;
 mod http;
 mod inbox;
 mod job;
@@ -35,9 +32,9 @@ mod webhook;
 
 pub use cli::main;
 pub use client::{Client, ClientError, ShownDelivery, ShownJob, ShownPage};
-pub use consumer::Consumer;
 pub use error::StoreError;
 pub use http::serve;
+pub use inbox::Consumer;
 pub use job::{Accepted, Found, Job, JobId, NewJob, Retry, State, When};
 pub use node::Node;
 pub use recurrence::Recurrence;

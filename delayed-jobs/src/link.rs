@@ -3,17 +3,17 @@
 //! connection that was given up is not repeated.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Instant;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
-    IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, RedisFuture, TlsCertificates,
-    TlsMode, Value,
+    FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, RedisError, RedisResult,
+    ScriptInvocation, TlsCertificates, TlsMode,
 };
 
 use crate::settings::{Settings, lock};
@@ -23,23 +23,14 @@ pub(crate) struct Link {
     settings: Settings,
     /// Locked by the task that connects; holds how the last attempt failed, and when.
     making: tokio::sync::Mutex<Option<(Instant, RedisError)>>,
-    current: Arc<Current>,
+    /// The kept connection, with a number that tells it from the next one.
+    current: Mutex<(u64, Option<Wire>)>,
 }
-
-/// The kept connection, with a number that tells it from the next one.
-type Current = Mutex<(u64, Option<Wire>)>;
 
 #[derive(Clone)]
 enum Wire {
     One(MultiplexedConnection),
     Cluster(ClusterConnection),
-}
-
-/// A connection of the link. An error that shows it to be of no more use makes the link forget it.
-pub(crate) struct Connection {
-    number: u64,
-    wire: Wire,
-    current: Arc<Current>,
 }
 
 /// Chooses the cryptography of TLS for this process; a later call changes nothing.
@@ -49,29 +40,67 @@ pub(crate) fn prepare_tls() {
 
 impl Link {
     /// Reads the addresses; connects later.
-    pub(crate) fn new(settings: Settings) -> Result<Self, RedisError> {
+    pub(crate) fn new(settings: Settings) -> RedisResult<Self> {
         let link = Self {
             settings,
             making: tokio::sync::Mutex::default(),
-            current: Arc::new(Mutex::new((0, None))),
+            current: Mutex::new((0, None)),
         };
-        let servers = link.servers()?;
-        if servers.iter().any(|server| is_tls(server.addr())) {
-            // An error says that this process has a provider already.
-            prepare_tls();
-        }
+        prepare_tls();
+        link.servers()?;
         link.certificates()?;
         Ok(link)
     }
 
+    /// Carries out a command.
+    pub(crate) async fn query<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        let (number, mut wire) = self.connection().await?;
+        let answer = match &mut wire {
+            Wire::One(wire) => command.query_async(wire).await,
+            Wire::Cluster(wire) => command.query_async(wire).await,
+        };
+        self.judge(number, answer)
+    }
+
+    /// Runs a script; says when the question went out.
+    pub(crate) async fn invoke<T: FromRedisValue>(
+        &self,
+        call: &ScriptInvocation<'_>,
+    ) -> RedisResult<(T, Instant)> {
+        let (number, mut wire) = self.connection().await?;
+        let sent = Instant::now();
+        let answer = match &mut wire {
+            Wire::One(wire) => call.invoke_async(wire).await,
+            Wire::Cluster(wire) => call.invoke_async(wire).await,
+        };
+        Ok((self.judge(number, answer)?, sent))
+    }
+
+    /// Forgets the connection if it is dead, or leads to a server that takes no writes any more.
+    fn judge<T>(&self, number: u64, answer: RedisResult<T>) -> RedisResult<T> {
+        answer.inspect_err(|error| {
+            let dead = error.is_timeout() || error.is_io_error() || error.is_connection_dropped();
+            let demoted = matches!(error.code(), Some("READONLY" | "MASTERDOWN"));
+            let lost = error.kind() == ErrorKind::ClusterConnectionNotFound;
+            let mut current = lock(&self.current);
+            if current.0 == number && (dead || demoted || lost) {
+                current.1 = None;
+            }
+        })
+    }
+
     /// Returns the connection; makes one if there is none.
-    pub(crate) async fn connection(&self) -> Result<Connection, RedisError> {
-        if let Some(kept) = self.kept() {
+    async fn connection(&self) -> RedisResult<(u64, Wire)> {
+        let kept = || {
+            let (number, wire) = lock(&self.current).clone();
+            Some((number, wire?))
+        };
+        if let Some(kept) = kept() {
             return Ok(kept);
         }
         let asked = Instant::now();
         let mut failed = self.making.lock().await;
-        if let Some(kept) = self.kept() {
+        if let Some(kept) = kept() {
             return Ok(kept);
         }
         // An attempt that ended meanwhile answers all that waited for it.
@@ -83,15 +112,10 @@ impl Link {
             connected.inspect_err(|error| *failed = Some((Instant::now(), error.clone())))?;
         let mut current = lock(&self.current);
         *current = (current.0 + 1, Some(wire.clone()));
-        Ok(Connection { number: current.0, wire, current: Arc::clone(&self.current) })
+        Ok((current.0, wire))
     }
 
-    fn kept(&self) -> Option<Connection> {
-        let (number, wire) = lock(&self.current).clone();
-        Some(Connection { number, wire: wire?, current: Arc::clone(&self.current) })
-    }
-
-    async fn connect(&self) -> Result<Wire, RedisError> {
+    async fn connect(&self) -> RedisResult<Wire> {
         let patience = self.settings.patience;
         if self.settings.redis_cluster {
             let mut builder = ClusterClientBuilder::new(self.servers()?)
@@ -111,7 +135,7 @@ impl Link {
     }
 
     /// Opens a connection that hears notices. A cluster passes each notice on to all of its servers.
-    pub(crate) async fn pubsub(&self) -> Result<PubSub, RedisError> {
+    pub(crate) async fn pubsub(&self) -> RedisResult<PubSub> {
         if !self.settings.redis_cluster {
             return self.within(self.client().await?).await;
         }
@@ -125,15 +149,13 @@ impl Link {
         Err(failed.unwrap_or_else(|| (ErrorKind::InvalidClientConfig, "no address").into()))
     }
 
-    async fn within(&self, client: Client) -> Result<PubSub, RedisError> {
+    async fn within(&self, client: Client) -> RedisResult<PubSub> {
         let opened = tokio::time::timeout(self.settings.patience, client.get_async_pubsub());
-        opened
-            .await
-            .unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
+        opened.await.map_err(std::io::Error::from)?
     }
 
     /// Names the server that takes writes now.
-    async fn client(&self) -> Result<Client, RedisError> {
+    async fn client(&self) -> RedisResult<Client> {
         let mut servers = self.servers()?;
         if let Some(master) = &self.settings.redis_sentinel {
             return self.sentinel(servers, master)?.async_get_client().await;
@@ -147,7 +169,7 @@ impl Link {
         }
     }
 
-    fn client_of(&self, server: ConnectionInfo) -> Result<Client, RedisError> {
+    fn client_of(&self, server: ConnectionInfo) -> RedisResult<Client> {
         match self.certificates()? {
             Some(certificates) if is_tls(server.addr()) => {
                 Client::build_with_tls(server, certificates)
@@ -161,7 +183,7 @@ impl Link {
         &self,
         sentinels: Vec<ConnectionInfo>,
         master: &str,
-    ) -> Result<SentinelClient, RedisError> {
+    ) -> RedisResult<SentinelClient> {
         let tls = sentinels.iter().any(|one| is_tls(one.addr()));
         let given = self.addresses()?;
         let addresses: Vec<_> = given.iter().map(|one| one.addr().clone()).collect();
@@ -199,13 +221,13 @@ impl Link {
     }
 
     /// Returns the addresses as they are given.
-    fn addresses(&self) -> Result<Vec<ConnectionInfo>, RedisError> {
+    fn addresses(&self) -> RedisResult<Vec<ConnectionInfo>> {
         let addresses = self.settings.redis.split(',').map(str::trim);
         addresses.map(IntoConnectionInfo::into_connection_info).collect()
     }
 
     /// Returns the addresses with the user and the password of the settings.
-    fn servers(&self) -> Result<Vec<ConnectionInfo>, RedisError> {
+    fn servers(&self) -> RedisResult<Vec<ConnectionInfo>> {
         let (user, password) = self.login()?;
         let of_settings = |server: ConnectionInfo| {
             let mut login = server.redis_settings().clone();
@@ -221,7 +243,7 @@ impl Link {
     }
 
     /// Returns user and password. The file is read each time, so that a new password needs no restart.
-    fn login(&self) -> Result<(Option<String>, Option<String>), RedisError> {
+    fn login(&self) -> RedisResult<(Option<String>, Option<String>)> {
         let settings = &self.settings;
         let password = match &settings.redis_password_file {
             Some(file) => Some(String::from_utf8_lossy(&read(file)?).trim_end().to_owned()),
@@ -230,7 +252,7 @@ impl Link {
         Ok((settings.redis_user.clone(), password))
     }
 
-    fn certificates(&self) -> Result<Option<TlsCertificates>, RedisError> {
+    fn certificates(&self) -> RedisResult<Option<TlsCertificates>> {
         let settings = &self.settings;
         let root_cert = settings.redis_ca.as_deref().map(read).transpose()?;
         let client_tls = match (&settings.redis_cert, &settings.redis_key) {
@@ -248,63 +270,9 @@ fn is_tls(address: &ConnectionAddr) -> bool {
     matches!(address, ConnectionAddr::TcpTls { .. })
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, RedisError> {
+fn read(file: &Path) -> RedisResult<Vec<u8>> {
     std::fs::read(file).map_err(|error| {
         let what = format!("{}: {error}", file.display());
         RedisError::from((ErrorKind::InvalidClientConfig, "a file cannot be read", what))
     })
-}
-
-impl Wire {
-    fn as_like(&mut self) -> &mut (dyn ConnectionLike + Send) {
-        match self {
-            Self::One(wire) => wire,
-            Self::Cluster(wire) => wire,
-        }
-    }
-}
-
-impl Connection {
-    /// Forgets the connection if it is dead, or leads to a server that takes no writes any more.
-    fn judge<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
-        if let Err(error) = &answer {
-            let dead = error.is_timeout() || error.is_io_error() || error.is_connection_dropped();
-            let demoted = matches!(error.code(), Some("READONLY" | "MASTERDOWN"));
-            if dead || demoted || error.kind() == ErrorKind::ClusterConnectionNotFound {
-                let mut current = lock(&self.current);
-                if current.0 == self.number {
-                    current.1 = None;
-                }
-            }
-        }
-        answer
-    }
-}
-
-impl ConnectionLike for Connection {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(async move {
-            let answer = self.wire.as_like().req_packed_command(command).await;
-            self.judge(answer)
-        })
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        commands: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        Box::pin(async move {
-            let answers = self.wire.as_like().req_packed_commands(commands, offset, count).await;
-            self.judge(answers)
-        })
-    }
-
-    fn get_db(&self) -> i64 {
-        match &self.wire {
-            Wire::One(wire) => wire.get_db(),
-            Wire::Cluster(wire) => wire.get_db(),
-        }
-    }
 }

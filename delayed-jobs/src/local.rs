@@ -28,10 +28,10 @@ pub fn redis_program() -> Option<PathBuf> {
         return Some(named.into());
     }
     let path = std::env::var_os("PATH")?;
-    let places = std::env::split_paths(&path);
-    places
-        .flat_map(|place| ["redis-server", "valkey-server"].map(|name| place.join(name)))
-        .find(|file| file.is_file())
+    let names = ["redis-server", "valkey-server"];
+    let mut files =
+        std::env::split_paths(&path).flat_map(|place| names.map(|name| place.join(name)));
+    files.find(|file| file.is_file())
 }
 
 /// A Redis of our own, with an append-only file, in a folder that goes away with it.
@@ -342,11 +342,7 @@ impl NodeProcess {
 /// A port that nobody uses now.
 fn free_port() -> io::Result<u16> {
     // Below the range that outgoing connections are given, so that none takes it meanwhile.
-    for _ in 0..200 {
-        let port = fastrand::u16(10_000..30_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::AddrInUse, "no free port was found from 10000 to 29999"))
+    let mut ports = (0..200).map(|_| fastrand::u16(10_000..30_000));
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.ok_or_else(|| io::Error::other("no free port was found from 10000 to 29999"))
 }

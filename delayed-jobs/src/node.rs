@@ -2,9 +2,8 @@
 //!
 //! * `clock` - the clock of Redis, seen from here
 //! * `tenure` - what the node knows of a partition while it holds it
-//! * `keeper` - leases; `news` - what the log says of them, one line each
+//! * `keeper` - leases, the hand-over to the consumers, and what the log says of them
 //! * `window` - the near future, read and heard of
-//! * `firing` - the hand-over to the consumers
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::clock::RedisClock;
-use self::news::News;
+use self::keeper::News;
 use self::tenure::{Moment, Partition};
 use crate::error::StoreError;
 use crate::http::guard::{self, Fill, Tokens};
@@ -24,15 +23,13 @@ use crate::settings::{MOST_PARTITIONS, Settings, lock};
 use crate::store::{NodeView, Store};
 
 mod clock;
-mod firing;
 mod keeper;
-mod news;
 mod tenure;
 mod window;
 
 /// A running node. Dropped, it ends at once and its leases run out; [`stop`](Node::stop) gives them back.
 pub struct Node {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     tasks: JoinSet<()>,
 }
 
@@ -48,7 +45,7 @@ impl Node {
         let (tick, tokens) = (settings.tick, Tokens::new(settings.tokens.clone()));
         let limited = settings.max_pending.or(settings.max_unread);
         let store = Store::open(settings).await?;
-        store.grow().await?;
+        store.count_partitions(true).await?;
         if store.durability().await.is_ok_and(|log| log == "none") {
             tracing::warn!("Redis keeps no append-only file: jobs end with its process");
         }
@@ -113,10 +110,6 @@ impl Node {
         self.shared.metrics.fired.get()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
     /// Ends the node and gives its partitions back, so that others take them at once.
     pub async fn stop(mut self) {
         let give_back = async {
@@ -134,7 +127,6 @@ impl Node {
         if tokio::time::timeout(lease, give_back).await.is_err() {
             tracing::warn!("Redis does not answer; the leases run out");
         }
-        let _ = self.shared.timer.stop();
     }
 }
 
@@ -192,6 +184,12 @@ impl Shared {
             fired: self.metrics.fired.get(),
             armed: self.armed(),
         }
+    }
+
+    /// Counts what Redis has not carried out.
+    fn failed(&self, what: &str, partition: u16, error: &StoreError) {
+        self.metrics.redis_errors.inc();
+        tracing::debug!(partition, "{what}: {error}");
     }
 
     pub(crate) fn armed(&self) -> usize {

@@ -155,12 +155,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("`{text}` is not a duration like 500ms, 3s or 1h ({error})"))
 }
 
-/// A number above 0.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| format!("`{text}` is not a rate above 0 such as 300"))
-}
-
 /// Microseconds since 1970.
 pub(crate) fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -175,31 +169,4 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Whole milliseconds, rounded up, saturating.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bad_setting_is_named_with_its_range() {
-        assert_eq!(Settings::default().check(), Ok(()));
-        let bad = [
-            (Settings { namespace: "a b".to_owned(), ..Settings::default() }, "letters"),
-            (Settings { partitions: 0, ..Settings::default() }, "1 to 4096"),
-            (Settings { lease: Duration::from_millis(99), ..Settings::default() }, "100 ms"),
-            (Settings { window: Duration::ZERO, ..Settings::default() }, "1 s"),
-            (Settings { patience: Duration::ZERO, ..Settings::default() }, "patience"),
-        ];
-        for (settings, hint) in bad {
-            let said = settings.check().unwrap_err();
-            assert!(said.contains(hint), "{said}");
-        }
-    }
-
-    #[test]
-    fn parts_of_a_millisecond_round_up() {
-        assert_eq!(millis(Duration::from_micros(1)), 1);
-        assert_eq!(millis(Duration::MAX), u64::MAX);
-    }
 }

@@ -10,13 +10,13 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::{Mutex, Semaphore};
 
-use super::work::{Arrived, Contestant, Row, Work};
+use super::{Arrived, Contestant, FigureSettings, Row};
 use crate::error::Failure;
 use crate::local::RedisProcess;
 
 /// What runs each of them, if it is there.
-const PROGRAMS: [(&str, &[&str]); 2] =
-    [("bullmq/node_modules/bullmq", &["node", "bullmq/worker.mjs"]), ("apalis", &["./apalis"])];
+const PROGRAMS: [(&str, &str); 2] =
+    [("bullmq/node_modules/bullmq", "node bullmq/worker.mjs"), ("apalis", "./apalis")];
 
 /// How long one may take to come up.
 const START: Duration = Duration::from_secs(20);
@@ -38,7 +38,7 @@ impl Contestant for Foreign {
     }
 }
 
-pub(super) async fn measure(work: &Work, folder: &Path) -> Result<Vec<Row>, Failure> {
+pub(super) async fn measure(work: &FigureSettings, folder: &Path) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for (needed, command) in PROGRAMS {
         if folder.join(needed).exists() {
@@ -50,16 +50,10 @@ pub(super) async fn measure(work: &Work, folder: &Path) -> Result<Vec<Row>, Fail
     Ok(rows)
 }
 
-async fn one(work: &Work, folder: &Path, command: &[&str]) -> Result<Row, Failure> {
+async fn one(work: &FigureSettings, folder: &Path, command: &str) -> Result<Row, Failure> {
     let redis = RedisProcess::start(&[]).await?;
-    let mut words = command.iter();
-    let first = words.next().copied().unwrap_or_default();
-    // A name without a folder is looked for on the PATH.
-    let program =
-        if first.contains('/') { std::path::absolute(folder.join(first))? } else { first.into() };
-    let mut child = Command::new(program)
-        .args(words)
-        .arg(redis.port().to_string())
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("exec {command} {}", redis.port())])
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -72,7 +66,7 @@ async fn one(work: &Work, folder: &Path, command: &[&str]) -> Result<Row, Failur
     let ready = tokio::time::timeout(START, lines.next_line()).await;
     let ready = ready.ok().and_then(Result::ok).flatten().unwrap_or_default();
     let Some(name) = ready.strip_prefix("ready ").map(str::to_owned) else {
-        return Err(format!("{first} did not come up: {ready}").into());
+        return Err(format!("{command} did not come up: {ready}").into());
     };
     let foreign = Arc::new(Foreign { input: Mutex::new(input), accepted: Semaphore::new(0) });
     let reading = Arc::clone(&foreign);

@@ -1,21 +1,17 @@
 //! Consumers over HTTP: they take what has fired, and say how it ended. Dead jobs.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::refusal::Refusal;
-use super::request::{Asked, Body, duration, optional};
-use super::{Answer, ListQuery, Shares, page_of};
+use super::request::{Asked, Body, Refusal, duration, optional};
+use super::{Answer, ListQuery, Shares, limit, page_of};
 use crate::job::{FARTHEST, JobId};
-use crate::node::Shared;
 use crate::store::{Failed, Nack, Receipt};
 
 /// Longest wait of a request for deliveries.
@@ -30,20 +26,9 @@ pub(super) const MOST: usize = 1000;
 /// Longest reason for a failure that is kept, in characters.
 const REASON: usize = 500;
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
-        .route("/v1/deliveries", post(take))
-        .route("/v1/deliveries/ack", post(acknowledge))
-        .route("/v1/deliveries/nack", post(nack))
-        .route("/v1/deliveries/extend", post(extend))
-        .route("/v1/dead", get(dead))
-        .route("/v1/dead/requeue", post(requeue))
-        .route("/v1/dead/purge", post(purge))
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TakeQuery {
+pub(super) struct TakeQuery {
     max: Option<usize>,
     wait: Option<String>,
     hold: Option<String>,
@@ -57,7 +42,10 @@ fn hold(text: &str) -> Result<Duration, Refusal> {
     }
 }
 
-async fn take(State(shared): Shares, Asked(query): Asked<TakeQuery>) -> Result<Response, Refusal> {
+pub(super) async fn take(
+    State(shared): Shares,
+    Asked(query): Asked<TakeQuery>,
+) -> Result<Response, Refusal> {
     let max = query.max.unwrap_or(1);
     if !(1..=MOST).contains(&max) {
         return Err(Refusal::bad(format!("max: use 1 to {MOST}")));
@@ -76,20 +64,20 @@ async fn take(State(shared): Shares, Asked(query): Asked<TakeQuery>) -> Result<R
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AckRequest {
+pub(super) struct AckRequest {
     receipts: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ExtendRequest {
+pub(super) struct ExtendRequest {
     receipts: Vec<String>,
     hold: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NackRequest {
+pub(super) struct NackRequest {
     receipts: Vec<String>,
     delay: Option<String>,
     #[serde(default)]
@@ -112,19 +100,19 @@ fn outcome(word: &str, texts: &[String], held: &[bool]) -> Json<Value> {
     Json(json!({ word: texts.len() - stale.len(), "stale": stale }))
 }
 
-async fn acknowledge(State(shared): Shares, Body(request): Body<AckRequest>) -> Answer {
+pub(super) async fn acknowledge(State(shared): Shares, Body(request): Body<AckRequest>) -> Answer {
     let held = shared.store.acknowledge(&receipts(&request.receipts)?).await?;
     shared.metrics.acknowledged.inc_by(held.iter().filter(|held| **held).count() as u64);
     Ok(outcome("done", &request.receipts, &held))
 }
 
-async fn extend(State(shared): Shares, Body(request): Body<ExtendRequest>) -> Answer {
+pub(super) async fn extend(State(shared): Shares, Body(request): Body<ExtendRequest>) -> Answer {
     let (hold, receipts) = (hold(&request.hold)?, receipts(&request.receipts)?);
     let held = shared.store.extend(&receipts, hold).await?;
     Ok(outcome("held", &request.receipts, &held))
 }
 
-async fn nack(State(shared): Shares, Body(request): Body<NackRequest>) -> Answer {
+pub(super) async fn nack(State(shared): Shares, Body(request): Body<NackRequest>) -> Answer {
     let delay = optional("delay", request.delay.as_deref())?;
     if delay.is_some_and(|delay| delay > FARTHEST) {
         return Err(Refusal::bad("delay: at most ten years are possible"));
@@ -144,13 +132,13 @@ async fn nack(State(shared): Shares, Body(request): Body<NackRequest>) -> Answer
     Ok(Json(json!({ "again": again, "dead": dead, "stale": stale })))
 }
 
-async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
-    Ok(page_of(&shared.store.dead(query.from.as_deref(), query.limit()?).await?))
+pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
+    Ok(page_of(&shared.store.dead(query.from.as_deref(), limit(query.limit)?).await?))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DeadRequest {
+pub(super) struct DeadRequest {
     ids: Option<Vec<JobId>>,
     #[serde(default)]
     all: bool,
@@ -167,10 +155,10 @@ impl DeadRequest {
     }
 }
 
-async fn requeue(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
+pub(super) async fn requeue(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
     Ok(Json(json!({ "requeued": shared.store.requeue(dead.ids()?).await? })))
 }
 
-async fn purge(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
+pub(super) async fn purge(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
     Ok(Json(json!({ "purged": shared.store.purge(dead.ids()?).await? })))
 }

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::refusal::{Refusal, Refused};
+use super::request::{Refusal, Refused};
 use crate::node::Shared;
 use crate::settings::lock;
 
@@ -93,22 +93,17 @@ impl Tokens {
 fn parsed(text: &str) -> Result<HashMap<String, bool>, String> {
     let mut tokens = HashMap::new();
     for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let access = match words[..] {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
             [word @ ("read" | "write"), token] if token.len() >= SHORTEST => {
-                (token, word == "write")
+                tokens.insert(token.to_owned(), word == "write");
             }
-            // The line itself is not shown: it may hold a token.
-            _ => {
+            [first, ..] if !first.starts_with('#') => {
+                // The line itself is not shown: it may hold a token.
                 let (number, form) = (number + 1, "`read TOKEN` or `write TOKEN`");
                 return Err(format!("line {number} is not {form} of {SHORTEST} bytes or more"));
             }
-        };
-        tokens.insert(access.0.to_owned(), access.1);
+            _ => {}
+        }
     }
     Ok(tokens)
 }

@@ -1,17 +1,21 @@
-//! Reads what is asked for. Each refusal says what is wrong and what is allowed.
+//! Reads what is asked for. Each refusal has a status, a code for programs, and a reason for people: what is
+//! wrong and what is allowed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::refusal::Refusal;
+use crate::error::StoreError;
 use crate::job::{FARTHEST, NewJob, Retry, When};
+use crate::metrics::Metrics;
 
 /// Longest payload, as JSON text.
 pub(super) const PAYLOAD: usize = 64 * 1024;
@@ -164,9 +168,10 @@ pub(super) fn payload(payload: &Value) -> Result<String, Refusal> {
     let text = payload.to_string();
     match text.len() {
         ..=PAYLOAD => Ok(text),
-        bytes => Err(Refusal::too_large(format!(
-            "the payload has {bytes} bytes; at most {PAYLOAD} are possible"
-        ))),
+        bytes => {
+            let reason = format!("the payload has {bytes} bytes; at most {PAYLOAD} are possible");
+            Err(Refusal::body(StatusCode::PAYLOAD_TOO_LARGE, reason))
+        }
     }
 }
 
@@ -202,4 +207,75 @@ fn moment(text: &str) -> Result<u64, Refusal> {
         Refusal::bad(format!("due: not a time like 2030-01-31T12:00:00Z ({error})"))
     })?;
     Ok(crate::settings::millis(moment.duration_since(UNIX_EPOCH).unwrap_or_default()))
+}
+
+/// A request that is not carried out.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    code: &'static str,
+    reason: String,
+}
+
+/// Marks the answer to a request that was refused.
+#[derive(Clone, Copy)]
+pub(super) struct Refused;
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, code: &'static str, reason: impl Into<String>) -> Self {
+        Self { status, code, reason: reason.into() }
+    }
+
+    pub(super) fn bad(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", reason)
+    }
+
+    /// A body that cannot be read.
+    fn body(status: StatusCode, reason: String) -> Self {
+        let is_large = status == StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(status, if is_large { "too_large" } else { "bad_request" }, reason)
+    }
+
+    /// The same of one job among many.
+    pub(super) fn of_job(self, at: usize) -> Self {
+        Self { reason: format!("jobs[{at}]: {}", self.reason), ..self }
+    }
+
+    /// As JSON.
+    pub(super) fn json(&self) -> Value {
+        json!({ "error": { "code": self.code, "reason": self.reason } })
+    }
+
+    /// Counts what was refused: the request was wrong, or Redis did not carry it out.
+    pub(super) fn count(status: StatusCode, metrics: &Metrics) {
+        if status.is_client_error() { &metrics.refused } else { &metrics.redis_errors }.inc();
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let (status, code) = match &error {
+            StoreError::Away(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_away"),
+            StoreError::Denied(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_denied"),
+            StoreError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_full"),
+            StoreError::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
+            StoreError::KeyReused(_) => (StatusCode::CONFLICT, "conflict"),
+            StoreError::Unfit(_) => (StatusCode::BAD_REQUEST, "bad_request"),
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.json())).into_response();
+        response.extensions_mut().insert(Refused);
+        let hint = match self.status.as_u16() {
+            401 => ("www-authenticate", "Bearer"),
+            429 | 503 => ("retry-after", "1"),
+            _ => return response,
+        };
+        response.headers_mut().insert(hint.0, HeaderValue::from_static(hint.1));
+        response
+    }
 }

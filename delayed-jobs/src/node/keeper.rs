@@ -1,19 +1,19 @@
-//! Keeps the leases: says that the node lives, prolongs what it holds, takes its share of what is free,
+//! Keeps the leases, fires what is due meanwhile, and tells the log in a line for each event what they come to: says that the node lives, prolongs what it holds, takes its share of what is free,
 //! gives back what is more, and has the window read.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
 use super::Shared;
-use super::firing::fire_when_due;
-use super::news::ACQUIRED;
 use super::tenure::Partition;
 use super::window;
+use crate::error::StoreError;
 use crate::settings::lock;
-use crate::store::Timed;
+use crate::store::{Fired, Timed};
 
 /// Beats for as long as the node runs, and fires what is due meanwhile.
 pub(super) async fn keep(shared: Arc<Shared>) {
@@ -33,10 +33,10 @@ pub(super) async fn keep(shared: Arc<Shared>) {
 async fn beat(shared: &Arc<Shared>) -> Duration {
     let pause = shared.store.settings().lease / 3;
     let said = serde_json::to_string(&shared.view()).unwrap_or_default();
-    let (alive, grown, ()) = tokio::join!(
+    let (alive, grown, _) = tokio::join!(
         shared.store.beat(&shared.name, &said),
         shared.store.refresh(),
-        renew_all(shared)
+        join_all(shared.partitions().iter().map(|partition| renew(shared, partition)))
     );
     if matches!(grown, Ok(true)) {
         tracing::info!(partitions = shared.store.partitions(), "partitions added");
@@ -65,10 +65,6 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
     soonest.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
 }
 
-async fn renew_all(shared: &Shared) {
-    join_all(shared.partitions().iter().map(|partition| renew(shared, partition))).await;
-}
-
 async fn renew(shared: &Shared, partition: &Partition) {
     if partition.has_run_out() {
         shared.metrics.leases_lost.inc();
@@ -87,10 +83,7 @@ async fn renew(shared: &Shared, partition: &Partition) {
             shared.news.tell("other nodes have taken leases over");
             partition.end(&shared.timer);
         }
-        Err(error) => {
-            shared.metrics.redis_errors.inc();
-            tracing::debug!(partition = partition.number, "not renewed: {error}");
-        }
+        Err(error) => shared.failed("not renewed", partition.number, &error),
     }
 }
 
@@ -137,11 +130,114 @@ async fn take(shared: &Shared, share: usize) -> Option<Duration> {
                 Ok(Timed { value: (None, left), .. }) => {
                     soonest = Some(soonest.map_or(left, |soonest: u64| soonest.min(left)));
                 }
-                Err(error) => {
-                    tracing::debug!(partition = partition.number, "not acquired: {error}");
-                }
+                Err(error) => shared.failed("not acquired", partition.number, &error),
             }
         }
     }
     None
+}
+
+/// Distance of tries while Redis does not answer.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Runs for as long as the node does.
+async fn fire_when_due(shared: Arc<Shared>, number: u16) {
+    let partition = &shared.possible[usize::from(number)];
+    loop {
+        partition.due.notified().await;
+        while let Some(lease) = partition.lease() {
+            match shared.store.fire(number, &lease).await {
+                Ok(Timed { value: Some(fired), sent, received }) => {
+                    shared.clock.observe(sent, received, fired.now_us);
+                    let ticked = tick(&shared, number, &fired).await;
+                    if !note(&shared, partition, &fired) && !ticked {
+                        break;
+                    }
+                }
+                Ok(Timed { value: None, .. }) => {
+                    tracing::debug!(partition = number, lease, "fenced");
+                    shared.metrics.fenced.inc();
+                    shared.metrics.leases_lost.inc();
+                    shared.news.tell("firing was fenced: other nodes have taken over");
+                    if partition.with(&lease, |_| ()).is_some() {
+                        partition.end(&shared.timer);
+                    }
+                    break;
+                }
+                Err(error) => {
+                    shared.failed("firing", number, &error);
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+/// Makes the next job of each schedule whose moment has passed; whether there was one.
+async fn tick(shared: &Shared, number: u16, fired: &Fired) -> bool {
+    for one in &fired.passed {
+        // One that fails is among those that have passed in the next round.
+        if let Err(error) = shared.store.tick(number, one, fired.now_us / 1000).await {
+            shared.failed(&format!("no next job of {}", one.0), number, &error);
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+    !fired.passed.is_empty()
+}
+
+/// Takes note of what a script has done; whether there is more to do at once.
+fn note(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
+    shared.metrics.fired(&fired.lateness_ms);
+    let Some(next_ms) = fired.next_ms else { return false };
+    let now_ms = fired.now_us / 1000;
+    if next_ms <= now_ms {
+        return true;
+    }
+    if fired.lateness_ms.is_empty() {
+        shared.metrics.early.inc();
+    }
+    // Whatever was forgotten on the way, the next moment is never.
+    if next_ms - now_ms <= shared.store.settings().window_ms() {
+        let earliest = Instant::now() + shared.timer.tick();
+        partition.arm(next_ms, earliest, &shared.timer, &shared.clock);
+    }
+    false
+}
+
+/// An event that is no trouble.
+const ACQUIRED: &str = "partitions acquired";
+
+/// Events since the last line.
+#[derive(Default)]
+pub(super) struct News {
+    /// How many partitions each has met.
+    events: Mutex<BTreeMap<&'static str, u32>>,
+    trouble: Mutex<Option<&'static str>>,
+}
+
+impl News {
+    pub(super) fn tell(&self, event: &'static str) {
+        *lock(&self.events).entry(event).or_default() += 1;
+    }
+
+    /// Writes the lines.
+    pub(super) fn flush(&self) {
+        for (event, partitions) in std::mem::take(&mut *lock(&self.events)) {
+            match event {
+                ACQUIRED => tracing::info!(partitions, "{event}"),
+                _ => tracing::warn!(partitions, "{event}"),
+            }
+        }
+    }
+
+    /// Notes how a beat ended, and says so when it changes.
+    pub(super) fn redis(&self, error: Option<&StoreError>) {
+        let now = error.and_then(StoreError::redis_trouble);
+        if std::mem::replace(&mut *lock(&self.trouble), now) != now {
+            match error {
+                Some(error) => tracing::warn!("no beat until this ends: {error}"),
+                None => tracing::warn!("Redis answers again"),
+            }
+        }
+    }
 }

@@ -9,9 +9,6 @@ use tokio::sync::mpsc;
 use super::tenure::Partition;
 use super::{Shared, Wish};
 
-/// Jobs read at once; Redis does nothing else meanwhile.
-const PAGE: usize = 1000;
-
 /// Distance of tries to connect again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -24,14 +21,9 @@ pub(super) fn read_if_needed(shared: &Arc<Shared>, partition: &Partition) {
     let half = shared.store.settings().window_ms() / 2;
     let now = shared.clock.now_ms();
     let needed = partition.with(&lease, |tenure| {
-        let ends = match (tenure.up_to_ms, now) {
-            (Some(up_to), Some(now)) => up_to < now + half,
-            _ => true,
-        };
+        let ends = tenure.up_to_ms.zip(now).is_none_or(|(up_to, now)| up_to < now + half);
         let needed = (tenure.gap || ends) && !tenure.reading;
-        if needed {
-            tenure.reading = true;
-        }
+        tenure.reading |= needed;
         needed.then(|| if std::mem::take(&mut tenure.gap) { None } else { tenure.up_to_ms })
     });
     if let Some(Some(after)) = needed {
@@ -53,11 +45,10 @@ async fn read(shared: &Shared, number: u16, lease: &str, mut after: Option<u64>)
     }
     let mut first = true;
     let complete = loop {
-        let page = match shared.store.load(number, after, PAGE).await {
+        let page = match shared.store.load(number, after).await {
             Ok(page) => page,
             Err(error) => {
-                shared.metrics.redis_errors.inc();
-                tracing::debug!(partition = number, "the window is not read: {error}");
+                shared.failed("the window is not read", number, &error);
                 break false;
             }
         };
@@ -106,8 +97,8 @@ pub(super) async fn hear(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceive
 async fn hear_until_cut(
     shared: &Arc<Shared>,
     wishes: &mut mpsc::UnboundedReceiver<Wish>,
-) -> Result<(), redis::RedisError> {
-    let (mut sink, mut notices) = shared.store.link().pubsub().await?.split();
+) -> redis::RedisResult<()> {
+    let (mut sink, mut notices) = shared.store.link.pubsub().await?.split();
     for partition in shared.partitions().iter().filter(|one| one.lease().is_some()) {
         sink.subscribe(format!("{}:near", shared.store.base(partition.number))).await?;
     }

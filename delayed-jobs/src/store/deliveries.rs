@@ -10,7 +10,7 @@ use redis::{FromRedisValue, Script, ToRedisArgs};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::access::{Store, script};
+use super::Store;
 use crate::error::{Result, StoreError};
 use crate::job::{JobId, most_attempts};
 use crate::settings::millis;
@@ -197,20 +197,4 @@ fn delivery(fields: Fields) -> Result<Delivery> {
         max_attempts: most_attempts(&policy),
         schedule,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn receipts_are_read_as_they_are_written() {
-        let receipt: Receipt = "7-00c0ffee00c0ffee.3".parse().unwrap();
-        assert_eq!((receipt.id.partition(), receipt.take), (7, 3));
-        assert_eq!(receipt.to_string(), "7-00c0ffee00c0ffee.3");
-        for text in ["", "7-00c0ffee00c0ffee", "7-00c0ffee00c0ffee.x", "7.1", ".1"] {
-            let said = text.parse::<Receipt>().unwrap_err();
-            assert!(said.contains("is not"), "{said}");
-        }
-    }
 }

@@ -1,9 +1,103 @@
-//! What any process may ask for a job.
+//! What any process may ask for a job. Requests for new jobs that come while others are under way go to
+//! Redis together: one script for up to [`MOST`] of them.
 
-use super::access::{Store, script};
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+
+use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{Found, Job, JobId, State, When, most_attempts};
-use crate::settings::millis;
+use crate::job::{Accepted, Found, Job, JobId, NewJob, State, When, most_attempts};
+use crate::settings::{lock, millis};
+
+/// Jobs accepted by one script; Redis does nothing else meanwhile.
+const MOST: usize = 128;
+
+type Answer = Result<Accepted>;
+
+/// A job, and where the task that asks for it waits for the answer.
+type Waiting = (NewJob, oneshot::Sender<Answer>);
+
+/// Requests that wait, for each partition; `None` is for jobs that may go to any one. A lane exists while
+/// a task empties it.
+pub(super) type Lanes = Mutex<HashMap<Option<u16>, Vec<Waiting>>>;
+
+impl Store {
+    /// Accepts a job. When this returns, Redis has it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::KeyReused`], [`StoreError::Away`].
+    pub async fn create(&self, new: NewJob) -> Result<Accepted> {
+        let (answer, answered) = oneshot::channel();
+        // The same key always leads to the same script's memory.
+        let lane = new.idempotency_key.as_deref().map(|key| self.partition_of_key(key));
+        let is_first = {
+            let mut lanes = lock(&self.lanes);
+            let is_first = !lanes.contains_key(&lane);
+            lanes.entry(lane).or_default().push((new, answer));
+            is_first
+        };
+        if is_first {
+            tokio::spawn(self.clone().empty(lane));
+        }
+        answered.await.unwrap_or_else(|_| Err(StoreError::Unfit("the node ends".to_owned())))
+    }
+
+    /// Accepts many jobs; the answers are in the order of the jobs.
+    pub async fn create_many(&self, new: Vec<NewJob>) -> Vec<Result<Accepted>> {
+        join_all(new.into_iter().map(|job| self.create(job))).await
+    }
+
+    /// Accepts what waits in a lane until nothing does.
+    async fn empty(self, lane: Option<u16>) {
+        loop {
+            let batch: Vec<Waiting> = {
+                let mut lanes = lock(&self.lanes);
+                let Some(waiting) = lanes.get_mut(&lane).filter(|waiting| !waiting.is_empty())
+                else {
+                    lanes.remove(&lane);
+                    return;
+                };
+                let count = waiting.len().min(MOST);
+                waiting.drain(..count).collect()
+            };
+            let (jobs, waiting): (Vec<NewJob>, Vec<_>) = batch.into_iter().unzip();
+            let answers = self.accept(lane, &jobs).await;
+            for (waiting, answer) in waiting.into_iter().zip(answers) {
+                let _ = waiting.send(answer);
+            }
+        }
+    }
+
+    /// Runs the script; one answer for each job.
+    async fn accept(&self, lane: Option<u16>, jobs: &[NewJob]) -> Vec<Answer> {
+        let partition = lane.unwrap_or_else(|| fastrand::u16(..self.partitions()));
+        let each = jobs.iter().map(|job| {
+            let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
+            let (id, once) = (JobId::random(partition).to_string(), job.idempotency_key.as_deref());
+            (id, &job.payload, parts(job.when), once.unwrap_or(""), retry.policy())
+        });
+        let args = (self.settings.window_ms(), each.collect::<Vec<_>>());
+        match self
+            .run::<Vec<(String, String, u64)>>(script!("create", "#!lua\n"), partition, args)
+            .await
+        {
+            Ok(replies) => replies.into_iter().map(answer).collect(),
+            Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+}
+
+fn answer((word, id, due_ms): (String, String, u64)) -> Answer {
+    if word == "conflict" {
+        return Err(StoreError::KeyReused(id));
+    }
+    let id = id.parse().map_err(StoreError::Unfit)?;
+    Ok(Accepted { id, due_ms, repeated: word == "known" })
+}
 
 impl Store {
     /// Cancels a pending job; repeating it changes nothing.
@@ -67,9 +161,30 @@ fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found> {
 }
 
 /// The two arguments of a script that say when: one of them is empty.
-pub(super) fn parts(when: When) -> (String, String) {
+fn parts(when: When) -> (String, String) {
     match when {
         When::After(delay) => (String::new(), millis(delay).to_string()),
         When::At(due) => (due.to_string(), String::new()),
+    }
+}
+
+/// Fowler, Noll and Vo's hash (FNV-1a): every node and every version must compute the same.
+pub(super) fn spread(key: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    // Its low bits alone are weak.
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_spread_over_partitions_and_stay_there() {
+        let mut counts = [0; 16];
+        (0..16_000).for_each(|n| counts[(spread(&format!("order-{n}")) % 16) as usize] += 1);
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        assert_eq!(spread("a"), 0xaf63_dc4c_8601_ec8c ^ 0xaf63_dc4c);
     }
 }

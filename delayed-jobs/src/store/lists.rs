@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use redis::{Cmd, Script};
 use serde::{Deserialize, Serialize};
 
-use super::access::{Store, script};
+use super::Store;
 use crate::error::{Result, StoreError};
 use crate::job::{Job, JobId, State};
 
@@ -80,17 +80,10 @@ impl Store {
         let (ids, next) = self.members(list, from, limit).await?;
         let ids = ids.iter().filter_map(|id| id.parse::<JobId>().ok());
         let found = join_all(ids.map(async |id| self.get(&id).await)).await;
-        let mut jobs = Vec::with_capacity(found.len());
-        for job in found {
-            match job {
-                Ok(job) if (search.after_ms..search.before_ms).contains(&job.due_ms) => {
-                    jobs.push(job);
-                }
-                // A job that is unknown has ended while the list was read.
-                Ok(_) | Err(StoreError::Unknown(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        // A job that is unknown has ended while the list was read.
+        let found = found.into_iter().filter(|job| !matches!(job, Err(StoreError::Unknown(_))));
+        let mut jobs: Vec<Job> = found.collect::<Result<_>>()?;
+        jobs.retain(|job| (search.after_ms..search.before_ms).contains(&job.due_ms));
         Ok(Page { jobs, next })
     }
 

@@ -4,7 +4,7 @@
 use redis::Cmd;
 use serde::Serialize;
 
-use super::access::{Store, script};
+use super::Store;
 use super::lists::List;
 use crate::error::{Result, StoreError};
 use crate::job::{JobId, Retry, most_attempts};
@@ -69,7 +69,8 @@ impl Store {
             return Err(StoreError::Unfit(said.to_owned()));
         }
         let partition = self.partition_of_key(&new.name);
-        let now = self.now_ms().await?;
+        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
+        let now = seconds * 1000 + micros / 1000;
         let Some(first) = new.recurrence.next(None, now) else {
             return Err(StoreError::Unfit(format!("`{}` never comes", new.recurrence)));
         };
@@ -150,10 +151,5 @@ impl Store {
         let (job, window_ends) = (JobId::random(partition), now_ms + self.settings.window_ms());
         let args = (name, at_ms, next, job.as_str(), window_ends);
         self.run::<u8>(script!("tick"), partition, args).await.map(drop)
-    }
-
-    async fn now_ms(&self) -> Result<u64> {
-        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
-        Ok(seconds * 1000 + micros / 1000)
     }
 }
