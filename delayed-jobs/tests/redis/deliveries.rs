@@ -89,19 +89,6 @@ async fn many_jobs_are_accepted_and_ended_in_one_request_each() {
     assert_eq!(seen.len(), 501, "each job came once");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_ends_answers_those_that_wait() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
-    let url = format!("{}/v1/deliveries?wait=50s", node.address());
-    let waiting = tokio::spawn(async move { crate::support::ask(&url, "POST", "", "").await });
-    tokio::time::sleep(500 * MS).await;
-    let asked = Instant::now();
-    node.end().await;
-    assert_eq!(waiting.await.unwrap(), (200, json!({ "deliveries": [] })));
-    assert!(asked.elapsed() < 5_000 * MS, "{:?}", asked.elapsed());
-}
-
 /// Makes a job that works and one that never does, and waits until a worker has dealt with both.
 async fn dealt_with(api: &Api) {
     let body = |payload: &str| {

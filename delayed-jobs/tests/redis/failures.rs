@@ -2,14 +2,18 @@
 //! nothing is early, what a node has lost it does not fire.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use delayed_jobs::{NewJob, State, When};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
-use crate::proxy::Proxy;
 use crate::support::{
-    MS, PROGRAM, Scene, collect, each_came_once, job, node, node_of, settings_of, until,
+    MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, settings_of, until,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,12 +149,12 @@ async fn nodes_are_replaced_one_after_the_other_while_jobs_come_and_fire() {
 async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     let scene = Scene::new().await;
     let wire = Proxy::to(scene.redis.port()).await;
-    let cut_off = node(&settings_of(wire.url())).await;
+    let cut_off = node(&settings_of(wire.url.clone())).await;
     scene.shared_by(1).await;
     let ids = scene.fill(200, 5_000 * MS).await;
     let mut consumer = scene.consumer().await;
     tokio::time::sleep(500 * MS).await;
-    wire.cut();
+    wire.open.send_replace(false);
     let cut = Instant::now();
     until("it knows that it holds nothing", async || cut_off.metric("partitions").await == 0.0)
         .await;
@@ -170,34 +174,71 @@ async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     // More is due, and only the other one fires it, though what the first had sent arrives now.
     tokio::time::sleep(500 * MS).await;
     assert_eq!(cut_off.metric("fired_total").await, fired);
-    wire.mend();
-    assert!(each_came_once(&collect(&mut consumer, &ids, 20_000 * MS).await));
+    wire.open.send_replace(true);
+    assert!(each_came_once(&collect(&mut consumer, &ids).await));
     scene.shared_by(2).await;
     assert!(other.metric("fired_total").await > 0.0);
     assert_eq!(cut_off.health().await, (200, json!("up")), "it is back");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_redis_says_so_and_ends() {
-    let output = tokio::process::Command::new(PROGRAM)
-        .args(["serve", "--listen", "127.0.0.1:0", "--redis", "redis://127.0.0.1:1"])
-        .output()
-        .await
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("Redis is away"), "{said}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_asked_to_end_gives_its_partitions_back() {
+async fn a_node_that_is_asked_to_end_answers_and_gives_its_partitions_back() {
     let scene = Scene::with(|settings| settings.lease = 30_000 * MS).await;
     let first = scene.node().await;
     scene.shared_by(1).await;
+    let url = format!("{}/v1/deliveries?wait=50s", first.address());
+    let waiting = tokio::spawn(async move { ask(&url, "POST", "", "").await });
+    tokio::time::sleep(500 * MS).await;
     let id = scene.create(job("x", 500 * MS)).await;
+    let asked = Instant::now();
     first.end().await;
+    assert_eq!(waiting.await.unwrap(), (200, json!({ "deliveries": [] })));
+    assert!(asked.elapsed() < 5_000 * MS, "{:?}", asked.elapsed());
     assert!(scene.holders().await.is_empty());
+    tokio::time::sleep(600 * MS).await;
+    assert!(scene.store.overview().await.unwrap().lag_ms > 0, "nothing fires it");
     let _second = scene.node().await;
     // Long before a lease would have run out.
     scene.collect(&[id]).await;
+}
+
+/// A wire that can be cut: what comes in at a port goes to another one, or nowhere.
+struct Proxy {
+    url: String,
+    /// While this is false, nothing passes: neither bytes nor ends of connections.
+    open: Arc<watch::Sender<bool>>,
+}
+
+impl Proxy {
+    async fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let open = Arc::new(watch::channel(true).0);
+        let switch = Arc::clone(&open);
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let switch = Arc::clone(&switch);
+                tokio::spawn(async move {
+                    let _ = switch.subscribe().wait_for(|open| *open).await;
+                    let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+                    let ((from_near, to_near), (from_far, to_far)) =
+                        (near.into_split(), far.into_split());
+                    tokio::spawn(pass(from_near, to_far, switch.subscribe()));
+                    pass(from_far, to_near, switch.subscribe()).await;
+                });
+            }
+        });
+        Self { url, open }
+    }
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watch::Receiver<bool>) {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let count = from.read(&mut buffer).await.unwrap_or(0);
+        let is_open = open.wait_for(|open| *open).await.is_ok();
+        if count == 0 || !is_open || to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
 }

@@ -27,10 +27,17 @@ async fn a_job_lives_its_life_over_http() {
         let (status, moved) = two.ask("PATCH", &job, json!({ "due_ms": due })).await;
         assert_eq!((status, &moved["due_ms"]), (200, &json!(due)), "{moved}");
     }
+    let mut due = Vec::new();
+    for key in ["once", "once", "again"] {
+        let body = json!({ "delay": "1h", "idempotency_key": key });
+        due.push(two.ask("PATCH", &job, body).await.1["due_ms"].as_u64().unwrap());
+        tokio::time::sleep(5 * MS).await;
+    }
+    assert!(due[0] == due[1] && due[1] < due[2], "a key moves once: {due:?}");
     for _ in 0..2 {
         let (status, ended) = two.ask("DELETE", &job, "").await;
         assert_eq!((status, &ended["state"]), (200, &json!("cancelled")));
-        assert_eq!(ended["due_ms"], due);
+        assert_eq!(ended["due_ms"], due[2]);
     }
     let (status, late) = two.ask("PATCH", &job, json!({ "delay_ms": 5 })).await;
     assert_eq!((status, &late["error"]["code"]), (409, &json!("conflict")));
@@ -40,18 +47,74 @@ async fn a_job_lives_its_life_over_http() {
 async fn a_time_is_given_in_one_of_four_ways() {
     let scene = Scene::new().await;
     let node = scene.node().await;
-    for (way, delay) in [
-        (json!({ "delay_ms": 1500 }), Some(1_500)),
-        (json!({ "delay": "2h 5m" }), Some(7_500_000)),
-        (json!({ "due_ms": 2_000_000_000_001_u64 }), None),
-        (json!({ "due": "2033-05-18T03:33:20.0005Z" }), None),
+    for (way, due) in [
+        (json!({ "delay_ms": 7_500_000 }), None),
+        (json!({ "delay": "2h 5m" }), None),
+        (json!({ "due_ms": 2_000_000_000_001_u64 }), Some(2_000_000_000_001)),
+        // Parts of a millisecond count as one.
+        (json!({ "due": "2033-05-18T03:33:20.0005Z" }), Some(2_000_000_000_001)),
     ] {
         let job = node.job(&node.post("/v1/jobs", way).await["id"]).await;
-        let (due, created) = (&job["due_ms"], job["created_ms"].as_u64().unwrap());
-        // Parts of a millisecond count as one.
-        assert_eq!(*due, delay.map_or(2_000_000_000_001, |delay| created + delay));
+        let created = job["created_ms"].as_u64().unwrap();
+        assert_eq!(job["due_ms"], due.unwrap_or(created + 7_500_000));
     }
 }
+
+/// Requests, the status of their refusal, and a part of its reason.
+const REFUSED: &[(&str, &str, u16, &str)] = &[
+    ("POST /v1/jobs", "", 400, "body"),
+    ("POST /v1/jobs", "{}", 400, "exactly one"),
+    ("POST /v1/jobs", r#"{"delay_ms": 1, "due_ms": 1}"#, 400, "exactly one"),
+    ("POST /v1/jobs", r#"{"delay_ms": -1}"#, 400, "-1"),
+    ("POST /v1/jobs", r#"{"delay_ms": 1, "dely": 2}"#, 400, "dely"),
+    ("POST /v1/jobs", r#"{"delay": "soon"}"#, 400, "like 1500ms"),
+    ("POST /v1/jobs", r#"{"due": "31.1.2030"}"#, 400, "2030-01-31T12:00:00Z"),
+    ("POST /v1/jobs", r#"{"delay_ms": 18446744073709551615}"#, 400, "ten years"),
+    ("POST /v1/jobs", r#"{"due_ms": 1763772000000000}"#, 400, "in milliseconds?"),
+    ("POST /v1/jobs", r#"{"delay_ms": 1, "idempotency_key": ""}"#, 400, "1 to 200"),
+    ("POST /v1/jobs", r#"{"delay_ms": 1, "max_attempts": 0}"#, 400, "1 or more"),
+    ("POST /v1/jobs/batch", r#"{"jobs": []}"#, 400, "1 to 1000"),
+    ("POST /v1/jobs/batch", r#"{"jobs": [{"delay": "1s"}, {}]}"#, 400, "jobs[1]: give exactly one"),
+    ("GET /v1/jobs/7", "", 400, "is not the id"),
+    ("GET /v1/jobs/01-00c0ffee00c0ffee", "", 400, "is not the id"),
+    ("GET /v1/jobs/-1-00c0ffee00c0ffee", "", 400, "is not the id"),
+    ("GET /v1/jobs/4096-00c0ffee00c0ffee", "", 400, "is not the id"),
+    ("GET /v1/jobs/1-00C0ffee00c0ffee", "", 400, "is not the id"),
+    ("GET /v1/jobs/1-0000000000000000", "", 404, "no job"),
+    // A partition that the namespace does not have.
+    ("DELETE /v1/jobs/9-0000000000000000", "", 404, "no job"),
+    ("PATCH /v1/jobs/1-0000000000000000", r#"{"delay_ms":1}"#, 404, "no job"),
+    ("GET /v1/jobs?limit=0", "", 400, "1 to 1000"),
+    ("GET /v1/jobs?from=here", "", 400, "end of a page"),
+    ("GET /v1/jobs?size=1", "", 400, "size"),
+    ("GET /v1/jobs?state=done", "", 400, "no list of done"),
+    ("GET /v1/jobs?state=x", "", 400, "state"),
+    ("GET /v1/jobs?key=a&state=dead", "", 400, "alone"),
+    ("PUT /v1/jobs", "", 405, "openapi.json"),
+    ("GET /v1/jobs/1/2", "", 404, "openapi.json"),
+    ("POST /v1/deliveries?max=0", "", 400, "1 to 1000"),
+    ("POST /v1/deliveries?wait=2h", "", 400, "at most 60s"),
+    ("POST /v1/deliveries?hold=0s", "", 400, "at most 24h"),
+    ("POST /v1/deliveries?most=1", "", 400, "most"),
+    ("POST /v1/deliveries/ack", r#"{"receipts": []}"#, 400, "1 to 1000"),
+    ("POST /v1/deliveries/ack", r#"{"receipts": ["7"]}"#, 400, "not a receipt"),
+    ("POST /v1/deliveries/ack", r#"{"receipts": ["7-00c0ffee00c0ffee.x"]}"#, 400, "not a receipt"),
+    ("POST /v1/deliveries/ack", r#"{"receipts": ["7.1"]}"#, 400, "is not the id"),
+    ("POST /v1/deliveries/nack", r#"{"receipts": ["7"], "retry": 1}"#, 400, "retry"),
+    ("POST /v1/deliveries/extend", r#"{"receipts": ["7"]}"#, 400, "hold"),
+    ("POST /v1/dead/requeue", "{}", 400, "either ids"),
+    ("POST /v1/dead/purge", r#"{"ids": ["x"]}"#, 400, "is not the id"),
+    ("PUT /v1/schedules/a%20b", r#"{"every": "1s"}"#, 400, "letters, digits"),
+    ("PUT /v1/schedules/tea", "{}", 400, "either every"),
+    ("PUT /v1/schedules/tea", r#"{"every": "1s", "cron": "* * * * *"}"#, 400, "either every"),
+    ("PUT /v1/schedules/tea", r#"{"every": "1s", "timezone": "UTC"}"#, 400, "either every"),
+    ("PUT /v1/schedules/tea", r#"{"every": "1ms"}"#, 400, "100 ms or more"),
+    ("PUT /v1/schedules/tea", r#"{"every": "often"}"#, 400, "every: not a duration"),
+    ("PUT /v1/schedules/tea", r#"{"cron": "* * *"}"#, 400, "such as `0 9"),
+    ("PUT /v1/schedules/tea", r#"{"cron": "0 0 30 2 *"}"#, 400, "never comes"),
+    ("PUT /v1/schedules/tea", r#"{"cron": "* * * * *", "timezone": "Mars"}"#, 400, "Europe/Berlin"),
+    ("PUT /v1/schedules/tea", r#"{"every": "1s", "until": 3}"#, 400, "until"),
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_input_is_refused_with_a_reason() {
@@ -59,103 +122,29 @@ async fn bad_input_is_refused_with_a_reason() {
     let node = scene.node().await;
     let big = json!({ "payload": "x".repeat(65 * 1024), "delay_ms": 1 }).to_string();
     let huge = json!({ "payload": "x".repeat(300 * 1024), "delay_ms": 1 }).to_string();
+    let backoff = |kind: &str, delay: &str, jitter: f64| {
+        let backoff = json!({ "kind": kind, "delay": delay, "jitter": jitter });
+        json!({ "delay_ms": 1, "backoff": backoff }).to_string()
+    };
     let long_key = json!({ "delay_ms": 1, "idempotency_key": "x".repeat(201) }).to_string();
-    let (jobs, none, gone) =
-        ("/v1/jobs", "/v1/jobs/1-0000000000000000", "/v1/jobs/9-0000000000000000");
-    let (ack, tea) = ("/v1/deliveries/ack", "/v1/schedules/tea");
-    for (method, path, body, status, hint) in [
-        ("POST", jobs, "", 400, "body"),
-        ("POST", jobs, "{", 400, "EOF"),
-        ("POST", jobs, "[1]", 400, "body"),
-        ("POST", jobs, "{}", 400, "exactly one"),
-        ("POST", jobs, r#"{"delay_ms": 1, "due_ms": 1}"#, 400, "exactly one"),
-        ("POST", jobs, r#"{"delay_ms": -1}"#, 400, "-1"),
-        ("POST", jobs, r#"{"delay_ms": 1.5}"#, 400, "1.5"),
-        ("POST", jobs, r#"{"delay_ms": 1, "dely": 2}"#, 400, "dely"),
-        ("POST", jobs, r#"{"delay": "soon"}"#, 400, "like 1500ms"),
-        ("POST", jobs, r#"{"due": "31.1.2030"}"#, 400, "2030-01-31T12:00:00Z"),
-        ("POST", jobs, r#"{"delay_ms": 18446744073709551615}"#, 400, "ten years"),
-        ("POST", jobs, r#"{"due_ms": 1763772000000000}"#, 400, "in milliseconds?"),
-        ("POST", jobs, r#"{"delay_ms": 1, "idempotency_key": ""}"#, 400, "1 to 200"),
-        ("POST", jobs, &long_key, 400, "1 to 200"),
-        ("POST", jobs, &big, 413, "at most 65536"),
-        ("POST", jobs, &huge, 413, ""),
-        ("POST", jobs, r#"{"delay_ms": 1, "max_attempts": 0}"#, 400, "1 or more"),
-        (
-            "POST",
-            jobs,
-            r#"{"delay_ms": 1, "backoff": {"kind": "linear", "delay": "1s"}}"#,
-            400,
-            "linear",
-        ),
-        (
-            "POST",
-            jobs,
-            r#"{"delay_ms": 1, "backoff": {"kind": "fixed", "delay": "x"}}"#,
-            400,
-            "backoff.delay",
-        ),
-        (
-            "POST",
-            jobs,
-            r#"{"delay_ms": 1, "backoff": {"kind": "fixed", "delay": "1s", "jitter": 2}}"#,
-            400,
-            "jitter of 0 to 1",
-        ),
-        (
-            "POST",
-            "/v1/jobs/batch",
-            r#"{"jobs": [{"delay_ms": 1}, {"delay": "soon"}]}"#,
-            400,
-            "jobs[1]: delay: not a duration",
-        ),
-        ("GET", "/v1/jobs/7", "", 400, "is not the id"),
-        ("GET", none, "", 404, "no job"),
-        ("GET", gone, "", 404, "no job"),
-        ("DELETE", none, "", 404, "no job"),
-        ("PATCH", none, "{}", 400, "exactly one"),
-        ("PATCH", none, r#"{"delay_ms":1}"#, 404, "no job"),
-        ("GET", "/v1/jobs?limit=0", "", 400, "1 to 1000"),
-        ("GET", "/v1/jobs?limit=many", "", 400, "limit"),
-        ("GET", "/v1/jobs?from=here", "", 400, "end of a page"),
-        ("GET", "/v1/jobs?size=1", "", 400, "size"),
-        ("GET", "/v1/jobs?state=done", "", 400, "no list of done"),
-        ("GET", "/v1/jobs?state=x", "", 400, "state"),
-        ("GET", "/v1/jobs?key=a&state=dead", "", 400, "alone"),
-        ("PUT", jobs, "", 405, "openapi.json"),
-        ("GET", "/v1/jobs/1/2", "", 404, "openapi.json"),
-        ("POST", "/v1/deliveries?max=0", "", 400, "1 to 1000"),
-        ("POST", "/v1/deliveries?wait=2h", "", 400, "at most 60s"),
-        ("POST", "/v1/deliveries?wait=soon", "", 400, "wait: not a duration"),
-        ("POST", "/v1/deliveries?hold=0s", "", 400, "at most 24h"),
-        ("POST", "/v1/deliveries?most=1", "", 400, "most"),
-        ("POST", ack, "", 400, "body"),
-        ("POST", ack, r#"{"receipts": []}"#, 400, "1 to 1000"),
-        ("POST", ack, r#"{"receipts": ["7"]}"#, 400, "not a receipt"),
-        ("POST", "/v1/deliveries/nack", r#"{"receipts": ["7"], "retry": 1}"#, 400, "retry"),
-        ("POST", "/v1/deliveries/extend", r#"{"receipts": ["7"]}"#, 400, "hold"),
-        ("POST", "/v1/dead/requeue", "{}", 400, "either ids"),
-        ("POST", "/v1/dead/purge", r#"{"ids": ["x"]}"#, 400, "is not the id"),
-        ("PUT", "/v1/schedules/a%20b", r#"{"every": "1s"}"#, 400, "letters, digits"),
-        ("PUT", tea, "{}", 400, "either every, or cron"),
-        ("PUT", tea, r#"{"every": "1s", "cron": "* * * * *"}"#, 400, "either every, or cron"),
-        ("PUT", tea, r#"{"every": "1s", "timezone": "UTC"}"#, 400, "either every, or cron"),
-        ("PUT", tea, r#"{"every": "1ms"}"#, 400, "100 ms or more"),
-        ("PUT", tea, r#"{"every": "often"}"#, 400, "every: not a duration"),
-        ("PUT", tea, r#"{"cron": "* * *"}"#, 400, "such as `0 9"),
-        ("PUT", tea, r#"{"cron": "0 0 30 2 *"}"#, 400, "never comes"),
-        ("PUT", tea, r#"{"cron": "* * * * *", "timezone": "Mars"}"#, 400, "Europe/Berlin"),
-        ("PUT", tea, r#"{"every": "1s", "max_attempts": 0}"#, 400, "1 or more"),
-        ("PUT", tea, r#"{"every": "1s", "until": 3}"#, 400, "until"),
-    ] {
+    let more: [(&str, &str, u16, &str); 6] = [
+        ("POST /v1/jobs", &long_key, 400, "1 to 200"),
+        ("POST /v1/jobs", &big, 413, "at most 65536"),
+        ("POST /v1/jobs", &huge, 413, ""),
+        ("POST /v1/jobs", &backoff("linear", "1s", 0.5), 400, "linear"),
+        ("POST /v1/jobs", &backoff("fixed", "x", 0.5), 400, "backoff.delay"),
+        ("POST /v1/jobs", &backoff("exponential", "1s", 2.0), 400, "jitter of 0 to 1"),
+    ];
+    for (request, body, status, hint) in REFUSED.iter().copied().chain(more) {
+        let (method, path) = request.split_once(' ').unwrap();
         let (got, answer) = node.ask(method, path, body).await;
         let reason = answer["error"]["reason"].as_str().unwrap_or("none");
-        assert_eq!(got, status, "{method} {path} {body:.80}: {answer}");
-        assert!(reason.contains(hint), "{method} {path} {body:.80}: {reason}");
+        assert_eq!(got, status, "{request} {body:.80}: {answer}");
+        assert!(reason.contains(hint), "{request} {body:.80}: {reason}");
     }
     let body = r#"{"delay_ms": 60000, "idempotency_key": "a"}"#;
     let with_key = |key: &str| {
-        let request = reqwest::Client::new().post(format!("{}{jobs}", node.address())).body(body);
+        let request = reqwest::Client::new().post(format!("{}/v1/jobs", node.address())).body(body);
         request.header("idempotency-key", key).send()
     };
     assert_eq!(with_key("b").await.unwrap().status(), 400, "header and body must agree");

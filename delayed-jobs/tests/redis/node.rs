@@ -2,7 +2,7 @@
 
 use delayed_jobs::{NewJob, Node, Settings, State, Store, When};
 
-use crate::support::{MS, Scene, collect, each_came_once, fill, job, now_ms, say, until};
+use crate::support::{MS, Scene, collect, each_came_once, job, now_ms, say, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
@@ -36,18 +36,6 @@ async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
         assert_eq!(store.cancel(id).await.unwrap().state, State::Done, "too late to cancel");
     }
     node.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_due_without_a_node_fire_when_one_starts() {
-    let scene = Scene::new().await;
-    let mut ids = scene.fill(500, 100 * MS).await;
-    ids.push(scene.create(NewJob::new("from 1970", When::At(0))).await);
-    tokio::time::sleep(150 * MS).await;
-    assert!(scene.store.overview().await.unwrap().lag_ms > 0);
-    let _node = Node::start(scene.settings.clone()).await.unwrap();
-    scene.collect(&ids).await;
-    assert_eq!(scene.store.overview().await.unwrap().lag_ms, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,19 +74,20 @@ async fn partitions_are_added_under_load_and_keys_stay_where_they_were() {
     for n in 0..40 {
         kept.push(scene.create(keyed(n)).await);
     }
-    let before = store.clone();
-    let load = tokio::spawn(async move {
-        let mut ids = fill(&before, 200, 2_000 * MS).await;
+    let load = async {
+        let mut ids = scene.fill(200, 2_000 * MS).await;
         // A store without a node learns of them when it is asked for lists.
-        while before.overview().await.unwrap().partitions.len() < 12 {
-            tokio::time::sleep(5 * MS).await;
-        }
-        ids.extend(fill(&before, 400, 2_000 * MS).await);
+        until("the first store learns", async || {
+            store.overview().await.unwrap().partitions.len() == 12
+        })
+        .await;
+        ids.extend(scene.fill(400, 2_000 * MS).await);
         ids
-    });
+    };
     let many = Settings { partitions: 12, ..few.clone() };
     assert_eq!(Store::open(many.clone()).await.unwrap().partitions(), 4, "only nodes add some");
-    let two = Node::start(many).await.unwrap();
+    let (two, mut ids) = tokio::join!(Node::start(many), load);
+    let two = two.unwrap();
     let newer = Store::open(few.clone()).await.unwrap();
     assert_eq!(newer.partitions(), 12, "a namespace keeps what it was given");
     until("both nodes hold half", async || (one.held(), two.held()) == (6, 6)).await;
@@ -109,10 +98,9 @@ async fn partitions_are_added_under_load_and_keys_stay_where_they_were() {
         }
         assert!(id.partition() < 4);
     }
-    let mut ids = load.await.unwrap();
     let far = ids.iter().find(|id| id.partition() >= 4);
     let far = far.expect("new jobs lie in the new partitions, too");
     assert!(one.store().get(far).await.is_ok(), "any store finds them");
     ids.extend(kept);
-    assert!(each_came_once(&collect(&mut listening, &ids, 20_000 * MS).await));
+    assert!(each_came_once(&collect(&mut listening, &ids).await));
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delayed_jobs::{Delivery, NewSchedule, Recurrence, Scheduled};
 use serde_json::json;
 
-use crate::support::{MS, Scene};
+use crate::support::{MS, Scene, now_ms};
 
 fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
     let recurrence = Recurrence::every(ms * MS).unwrap();
@@ -38,7 +38,7 @@ async fn a_schedule_comes_again_and_again_until_it_is_ended() {
     let all = collect_for(&scene, 2_100 * MS).await;
     let due: Vec<u64> = all.iter().map(|one| one.due_ms).collect();
     assert_eq!(json!(due[0]), made["next_ms"]);
-    assert!((8..=10).contains(&due.len()), "{due:?}");
+    assert!(due.len() >= 8, "{due:?}");
     assert!(due.windows(2).all(|pair| pair[1] - pair[0] == 200), "{due:?}");
     assert!(all.iter().all(|one| one.fired_ms >= one.due_ms && one.max_attempts == 2));
     assert_eq!((all[0].schedule.as_deref(), all[0].payload.as_str()), (Some("tea"), "\"tea\""));
@@ -47,19 +47,19 @@ async fn a_schedule_comes_again_and_again_until_it_is_ended() {
     let body = json!({ "cron": "* * * * * *", "timezone": "Asia/Tokyo", "payload": "rice" });
     let (status, changed) = node.ask("PUT", tea, body).await;
     assert_eq!((status, &changed["changed"]), (200, &json!(true)), "{changed}");
+    let now = now_ms();
     let all = collect_for(&scene, 3_100 * MS).await;
-    let mut due: Vec<u64> =
-        all.iter().filter(|one| one.payload.contains("rice")).map(|one| one.due_ms).collect();
-    due.dedup();
+    let (rice, tea_left): (Vec<_>, Vec<_>) =
+        all.iter().partition(|one| one.payload.contains("rice"));
+    let due: Vec<u64> = rice.iter().map(|one| one.due_ms).collect();
     assert!(due.len() >= 2 && due.iter().all(|due| due % 1000 == 0), "{due:?}");
     assert!(due.windows(2).all(|pair| pair[1] - pair[0] == 1000), "{due:?}");
-    assert!(all.len() <= due.len() + 1, "the first one has not ended: {all:?}");
+    assert!(tea_left.iter().all(|one| one.due_ms <= now), "the first one has not ended: {all:?}");
 
-    let list = node.get(url).await;
-    assert_eq!(list["schedules"][0]["recurrence"], "cron Asia/Tokyo * * * * * *");
-    assert_eq!(list["schedules"], json!([node.get(tea).await]));
-    let one = &list["schedules"][0];
-    assert_eq!((&one["payload"], &one["name"]), (&json!("rice"), &json!("tea")));
+    for one in [&node.get(tea).await, &node.get(url).await["schedules"][0]] {
+        assert_eq!(one["recurrence"], "cron Asia/Tokyo * * * * * *");
+        assert_eq!((&one["payload"], &one["name"]), (&json!("rice"), &json!("tea")));
+    }
     for (method, status) in [("DELETE", 200), ("DELETE", 404), ("GET", 404)] {
         assert_eq!(node.ask(method, tea, "").await.0, status);
     }

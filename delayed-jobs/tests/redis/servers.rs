@@ -1,29 +1,56 @@
-//! Redis as people run it: with TLS, users, Sentinel, as a cluster, full, with settings from a file.
-
-use std::path::Path;
-use std::process::{Command, Stdio};
+//! Redis as people run it: old, with TLS, users, Sentinel, as a cluster, full; nodes that cannot work.
 
 use delayed_jobs::local::{RedisGroup, RedisProcess};
 use delayed_jobs::{Settings, Store, StoreError, When};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
 
-use crate::support::{
-    Api, HOUR, MS, PROGRAM, Scene, collect, consumer, fill, job, node, say, settings_of, until,
-};
+use crate::support::{Api, HOUR, MS, PROGRAM, Scene, job, node, say, settings_of, until};
 
-/// Rights that the README documents.
-const RIGHTS: &str = "~jobs:* &jobs:* +@read +@write +@pubsub +@scripting +@connection -@dangerous \
-                      +time +config|get +role +cluster|slots";
+#[tokio::test]
+async fn all_nodes_must_agree() {
+    let scene = Scene::new().await;
+    let refused = async |settings: Settings| Store::open(settings).await.unwrap_err().to_string();
+    let _: u64 = say(&scene.redis, "HSET jobs:settings layout 9").await;
+    let said = refused(scene.settings.clone()).await;
+    assert!(said.contains("has layout 9, not 1"), "{said}");
+    let _: u64 = say(&scene.redis, "HSET jobs:settings layout 1").await;
+    let said = refused(Settings { window: 9_000 * MS, ..scene.settings }).await;
+    assert!(said.contains("has window_ms 30000, not 9000"), "{said}");
+}
+
+#[tokio::test]
+async fn an_old_redis_is_refused_with_the_version_that_is_needed() {
+    // A server that says what Redis 5 says to a script, which has no `redis.REDIS_VERSION` there.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut read = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut read).await {
+            let asked = String::from_utf8_lossy(&read[..count]).to_uppercase();
+            let answer = match asked.contains("EVAL\r\n") {
+                true => "$10\r\nbefore 7.0\r\n".to_owned(),
+                false => "+OK\r\n".repeat(asked.matches("*").count().max(1)),
+            };
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    let refused = Store::open(settings_of(url)).await.unwrap_err().to_string();
+    assert!(refused.contains("Redis before 7.0 is too old: 7.0 or newer is needed"), "{refused}");
+    server.abort();
+}
 
 /// Makes jobs over HTTP and takes them.
-async fn works(settings: &Settings, node: &Api) {
+async fn works<R>(scene: &Scene<R>, node: &Api) {
     let client = node.client();
     let mut ids = Vec::new();
     for n in 0..50 {
         let made = client.create(json!(n), When::After(50 * MS), Some(&format!("k{n}"))).await;
         ids.push(made.unwrap().id);
     }
-    collect(&mut consumer(settings).await, &ids, 20_000 * MS).await;
+    scene.collect(&ids).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,16 +71,12 @@ async fn tls_with_an_own_authority_and_a_client_certificate_works() {
         std::fs::write(file(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
     let plain = RedisProcess::start(&[]).await.unwrap();
-    let path = |name: &str| file(name).display().to_string();
     let port = plain.port() + 1;
-    for (name, value) in [
-        ("tls-cert-file", path("server.pem")),
-        ("tls-key-file", path("server.key")),
-        ("tls-ca-cert-file", path("ca.pem")),
-        ("tls-port", port.to_string()),
-    ] {
-        let _: () = say(&plain, &format!("CONFIG SET {name} {value}")).await;
+    for (name, pem) in [("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")] {
+        let _: () =
+            say(&plain, &format!("CONFIG SET tls-{name}-file {}", file(pem).display())).await;
     }
+    let _: () = say(&plain, &format!("CONFIG SET tls-port {port}")).await;
     let mut settings = settings_of(format!("rediss://127.0.0.1:{port}"));
     let refused = Store::open(settings.clone()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Away(_)), "an authority that nobody knows: {refused}");
@@ -62,19 +85,20 @@ async fn tls_with_an_own_authority_and_a_client_certificate_works() {
     assert!(matches!(refused, StoreError::Away(_)), "no certificate of the client: {refused}");
     (settings.redis_cert, settings.redis_key) =
         (Some(file("client.pem")), Some(file("client.key")));
-    works(&settings, &node(&settings).await).await;
+    let scene = Scene::of(plain, settings).await;
+    works(&scene, &scene.node().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_the_documented_rights_is_enough_and_less_is_said() {
     let readme = include_str!("../../README.md");
-    let documented = readme.split_whitespace().collect::<Vec<_>>().join(" ");
-    let rights = RIGHTS.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(documented.contains(&rights), "the README has other rights");
+    let rights = &readme[readme.find("~jobs:*").unwrap()..];
+    let rights = &rights[..rights.find("\n\n").unwrap()];
     let scene = Scene::new().await;
-    let acl =
-        async |words: &str| say::<()>(&scene.redis, &format!("ACL SETUSER worker {words}")).await;
-    acl(&format!("on >0123 {RIGHTS}")).await;
+    let acl = async |redis: &RedisProcess, words: &str| {
+        let _: () = say(redis, &format!("ACL SETUSER worker {words}")).await;
+    };
+    acl(&scene.redis, &format!("on >0123 {rights}")).await;
     let password = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(password.path(), "wrong\n").unwrap();
     let settings = Settings {
@@ -85,19 +109,20 @@ async fn a_user_with_the_documented_rights_is_enough_and_less_is_said() {
     let refused = Store::open(settings.clone()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Denied(_)), "{refused}");
     std::fs::write(password.path(), "0123\n").unwrap();
-    let node = node(&settings).await;
-    works(&settings, &node).await;
+    let scene = Scene::of(scene.redis, settings).await;
+    let node = scene.node().await;
+    works(&scene, &node).await;
     assert_eq!(node.health().await, (200, json!("up")));
-    Store::open(settings.clone()).await.unwrap().overview().await.unwrap();
+    scene.store.overview().await.unwrap();
 
     // A right that only a command within the script needs.
-    acl("-hset").await;
+    acl(&scene.redis, "-hset").await;
     assert_eq!(node.creates().await, (503, json!("redis_denied")));
-    acl("+hset -eval").await;
+    acl(&scene.redis, "+hset -eval").await;
     assert_eq!(node.health().await, (503, json!("denied")));
 
     // A new password is taken from the file, without a restart.
-    acl("+eval resetpass >4567").await;
+    acl(&scene.redis, "+eval resetpass >4567").await;
     let _: u64 = say(&scene.redis, "CLIENT KILL USER worker").await;
     until("the old password is refused", async || node.health().await == (503, json!("denied")))
         .await;
@@ -148,77 +173,96 @@ async fn a_cluster_of_three_keeps_the_partitions_apart() {
         patience: 450 * MS,
         ..settings_of(format!("{},{}", servers[1].url(), servers[2].url()))
     };
-    let node = node(&settings).await;
-    works(&settings, &node).await;
+    let scene = Scene::of(servers, settings).await;
+    let node = scene.node().await;
+    works(&scene, &node).await;
     assert_eq!(node.get("/v1/overview").await["partitions"].as_array().unwrap().len(), 16);
-    for server in &servers {
+    for server in &scene.redis {
         let keys: u64 = say(server, "DBSIZE").await;
         assert!(keys > 5, "a server of the cluster has {keys} keys");
     }
     assert_eq!(node.health().await, (200, json!("up")));
     // A cluster refuses a script that touches keys of two slots: the steps that `works` does not take.
-    let store = Store::open(settings.clone()).await.unwrap();
-    for far in fill(&store, 20, HOUR).await {
-        store.reschedule(&far, When::After(HOUR), None).await.unwrap();
-        store.cancel(&far).await.unwrap();
-        store.get(&far).await.unwrap();
+    for far in scene.fill(20, HOUR).await {
+        scene.store.reschedule(&far, When::After(HOUR), None).await.unwrap();
+        scene.store.cancel(&far).await.unwrap();
+        scene.store.get(&far).await.unwrap();
     }
-    let id = store.create(job("poison", MS)).await.unwrap().id;
-    let mut consumer = consumer(&settings).await;
+    let id = scene.create(job("poison", MS)).await;
+    let mut consumer = scene.consumer().await;
     for _ in 0..2 {
         let one = [consumer.next().await];
         consumer.extend(&one, HOUR).await.unwrap();
         consumer.fail(&one, "it fails").await.unwrap();
-        store.reschedule(&id, When::At(0), None).await.unwrap();
+        scene.store.reschedule(&id, When::At(0), None).await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_by_sentinel_is_followed() {
-    let mut group = RedisGroup::start().await.unwrap();
-    let settings = Settings {
-        redis_sentinel: group.settings().redis_sentinel,
-        ..settings_of(group.settings().redis)
-    };
-    let node = node(&settings).await;
-    works(&settings, &node).await;
-    let store = Store::open(settings.clone()).await.unwrap();
-    let ids = fill(&store, 100, 6_000 * MS).await;
-    group.fail_over().await.unwrap();
+    let group = RedisGroup::start().await.unwrap();
+    let of_group = group.settings();
+    let settings =
+        Settings { redis_sentinel: of_group.redis_sentinel, ..settings_of(of_group.redis) };
+    let mut scene = Scene::of(group, settings).await;
+    let node = scene.node().await;
+    works(&scene, &node).await;
+    let ids = scene.fill(100, 6_000 * MS).await;
+    scene.redis.fail_over().await.unwrap();
     until("jobs are accepted by the new master", async || node.creates().await.0 == 201).await;
-    let role: redis::Value = say(group.replica(), "ROLE").await;
+    let role: redis::Value = say(scene.redis.replica(), "ROLE").await;
     assert!(format!("{role:?}").contains("master"), "{role:?}");
-    collect(&mut consumer(&settings).await, &ids, 20_000 * MS).await;
-    assert!(group.is_watched(), "the sentinel runs");
+    scene.collect(&ids).await;
+    assert!(scene.redis.is_watched(), "the sentinel runs");
+}
+
+/// `delayed-jobs serve` at any port.
+pub(crate) fn serve(redis: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis]).args(more);
+    command.kill_on_drop(true);
+    command
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_come_from_a_file_and_the_environment() {
-    let redis = RedisProcess::start(&["--requirepass", "0123"]).await.unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let text = format!("redis = '{}'\npartitions = 3\nnamespace = 'of-file'\n", redis.url());
-    std::fs::write(file.path(), text).unwrap();
-    let serve = |password: &str| {
-        Command::new(Path::new(PROGRAM))
-            .args(["serve", "--listen", "127.0.0.1:0", "--namespace", "of-line", "--config"])
-            .arg(file.path())
-            .env("DELAYED_JOBS_REDIS_PASSWORD", password)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+async fn a_node_that_cannot_work_says_why_and_ends() {
+    let scene = Scene::new().await;
+    let locked = RedisProcess::start(&[]).await.unwrap();
+    let _: () = say(&locked, "CONFIG SET requirepass 0123").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).display().to_string()
     };
-    let wrong = serve("123").wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&wrong.stderr);
-    assert!(!wrong.status.success() && said.contains("Redis denies access"), "{said}");
-    let mut right = serve("0123");
-    let client = redis::Client::open(format!("redis://:0123@127.0.0.1:{}", redis.port())).unwrap();
-    until("the node has noted its settings", async || {
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        let noted = redis::Cmd::hget("of-line:settings", "partitions");
-        noted.query_async::<Option<u64>>(&mut connection).await.unwrap() == Some(3)
-    })
-    .await;
-    right.kill().unwrap();
-    right.wait().unwrap();
+    let (good, short) = (file("good", "a key of the tests"), file("short", "x"));
+    let (no_base64, none) = (file("no-base64", "whsec_???"), "/none".to_owned());
+    let (misspelt, list) = (file("misspelt", "leese = '5s'"), file("list", "lease = [1]"));
+    let (webhook, secret, redis) = ("--webhook-url", "--webhook-secret-file", scene.redis.url());
+    for (redis, more, code, hint) in [
+        ("redis://127.0.0.1:1", &[][..], 3, "Redis is away"),
+        (&locked.url(), &["--redis-password", "123"], 3, "Redis denies access"),
+        (&redis, &["--lease", "99ms"], 2, "100 ms or more"),
+        (&redis, &["--namespace", "a b"], 2, "letters"),
+        (&redis, &["--partitions", "0"], 2, "1 to 4096"),
+        (&redis, &["--window", "999ms"], 2, "1 s or more"),
+        (&redis, &["--patience", "0s"], 2, "patience"),
+        (&redis, &["--config", &none], 2, "/none"),
+        (&redis, &["--config", &good], 2, "line 1"),
+        (&redis, &["--config", &misspelt], 2, "misspelt: there is no setting `leese`"),
+        (&redis, &["--config", &list], 2, "`lease` must be"),
+        (&redis, &[webhook, "ftp://x", secret, &good], 2, "not a URL of http"),
+        (&redis, &[webhook, "http://x", secret, &short], 2, "16 bytes"),
+        (&redis, &[webhook, "http://x", secret, &no_base64], 2, "after `whsec_`"),
+        (&redis, &[webhook, "http://x", secret, &none], 2, "/none"),
+        (&redis, &[webhook, "http://x"], 2, "webhook-secret-file"),
+    ] {
+        let output = tokio::time::timeout(20_000 * MS, serve(redis, more).output());
+        let output = output.await.expect("a refusal").unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && said.contains(hint), "{more:?}: {said}");
+    }
+    // The password comes by the environment, because others see the command line.
+    let password = Some("0123".to_owned().into());
+    let node = node(&Settings { redis_password: password, ..settings_of(locked.url()) }).await;
+    assert_eq!(node.health().await, (200, json!("up")));
 }

@@ -16,8 +16,8 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_delayed-jobs");
 
 /// A Redis, the settings that lead to it, and access to its jobs.
-pub(crate) struct Scene {
-    pub(crate) redis: RedisProcess,
+pub(crate) struct Scene<R = RedisProcess> {
+    pub(crate) redis: R,
     pub(crate) settings: Settings,
     pub(crate) store: Store,
 }
@@ -36,6 +36,12 @@ impl Scene {
         let redis = RedisProcess::start(&[]).await.unwrap_or_else(|error| panic!("{error}"));
         let mut settings = settings_of(redis.url());
         change(&mut settings);
+        Self::of(redis, settings).await
+    }
+}
+
+impl<R> Scene<R> {
+    pub(crate) async fn of(redis: R, settings: Settings) -> Self {
         let store = Store::open(settings.clone()).await.unwrap();
         Self { redis, settings, store }
     }
@@ -46,7 +52,7 @@ impl Scene {
     }
 
     pub(crate) async fn consumer(&self) -> Consumer {
-        consumer(&self.settings).await
+        Consumer::connect(self.settings.clone(), 60_000 * MS).await.unwrap()
     }
 
     pub(crate) async fn create(&self, new: NewJob) -> JobId {
@@ -59,12 +65,16 @@ impl Scene {
 
     /// Accepts so many jobs, due within `within` from now.
     pub(crate) async fn fill(&self, count: u32, within: Duration) -> Vec<JobId> {
-        fill(&self.store, count, within).await
+        let mut ids = Vec::new();
+        for n in 0..count {
+            ids.push(self.create(job(&format!("job {n}"), within * n / count)).await);
+        }
+        ids
     }
 
     /// Lets a new consumer take all of these jobs; see [`collect`].
     pub(crate) async fn collect(&self, ids: &[JobId]) -> HashMap<JobId, Vec<Delivery>> {
-        collect(&mut self.consumer().await, ids, 20_000 * MS).await
+        collect(&mut self.consumer().await, ids).await
     }
 
     /// The nodes that hold partitions, with how many each.
@@ -86,7 +96,9 @@ impl Scene {
         })
         .await
     }
+}
 
+impl Scene {
     /// Runs one of the program's scripts on the first partition.
     pub(crate) async fn script<T: FromRedisValue>(
         &self,
@@ -96,22 +108,24 @@ impl Scene {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts");
         let read = |name| std::fs::read_to_string(format!("{folder}/{name}.lua")).unwrap();
         let script = redis::Script::new(&(read("common") + &read(name)));
-        let client = redis::Client::open(self.redis.url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut connection = connection(&self.redis).await;
         script.key("jobs:{0}").arg(args).invoke_async(&mut connection).await.unwrap()
     }
 }
 
+async fn connection(redis: &RedisProcess) -> redis::aio::MultiplexedConnection {
+    let client = redis::Client::open(redis.url()).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
+}
+
 /// Says a command of several words to a Redis.
 pub(crate) async fn say<T: FromRedisValue>(redis: &RedisProcess, words: &str) -> T {
-    let client = redis::Client::open(redis.url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let mut words = words.split_whitespace();
     let mut command = redis::cmd(words.next().unwrap());
     for word in words {
         command.arg(word);
     }
-    command.query_async(&mut connection).await.unwrap()
+    command.query_async(&mut connection(redis).await).await.unwrap()
 }
 
 /// A node in a process of its own, and its interface.
@@ -222,26 +236,12 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-pub(crate) async fn fill(store: &Store, count: u32, within: Duration) -> Vec<JobId> {
-    let mut ids = Vec::new();
-    for n in 0..count {
-        let new = job(&format!("job {n}"), within * n / count);
-        ids.push(store.create(new).await.unwrap().id);
-    }
-    ids
-}
-
-pub(crate) async fn consumer(settings: &Settings) -> Consumer {
-    Consumer::connect(settings.clone(), 60_000 * MS).await.unwrap()
-}
-
-/// Takes and acknowledges until every job has come; panics if one has not by then, or comes early.
+/// Takes and acknowledges until every job has come; panics if one has not within 20 s, or comes early.
 pub(crate) async fn collect(
     consumer: &mut Consumer,
     ids: &[JobId],
-    limit: Duration,
 ) -> HashMap<JobId, Vec<Delivery>> {
-    let end = Instant::now() + limit;
+    let end = Instant::now() + 20_000 * MS;
     let mut got: HashMap<JobId, Vec<Delivery>> = HashMap::new();
     while !ids.iter().all(|id| got.contains_key(id)) {
         let Ok(one) = tokio::time::timeout_at(end.into(), consumer.next()).await else {
