@@ -130,7 +130,11 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_listed_by_state_key_and_time() {
-    let scene = Scene::new().await;
+    // Hundreds of requests: none of them may fail because this machine is busy.
+    let scene = Scene::with(|settings| {
+        (settings.lease, settings.patience) = (6_000 * MS, 3_000 * MS);
+    })
+    .await;
     let node = scene.node().await;
     scene.shared_by(1).await;
     let hour = now_ms() + 3_600_000;
@@ -160,7 +164,7 @@ async fn jobs_are_listed_by_state_key_and_time() {
         assert_eq!(different.len(), ids.len(), "{query}: a job came twice");
         ids.len()
     };
-    for limit in [1, 3, 59, 60, 1000] {
+    for limit in [1, 7, 60, 1000] {
         assert_eq!(count("", limit).await, 60, "in pages of {limit}");
         assert_eq!(count("&state=fired", limit).await, 20, "in pages of {limit}");
         let range = format!("&after_ms={}&before_ms={}", hour + 1, hour + 3);
