@@ -1,19 +1,12 @@
-//! How delays are spread: the `--delay` option and a table of draws for the hot loop.
+//! How delays are spread: the `--delay` option.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A distribution of delays: parts with their share, shortest and longest delay.
+/// A distribution of delays: parts with their share, shortest and longest delay, and whether they are spread evenly
+/// over the logarithm, so that every decade is as frequent as the next.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Delays(Vec<(f64, Duration, Duration, Spread)>);
-
-/// How the delays of one part are spread.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Spread {
-    Even,
-    /// Evenly over the logarithm, so that every decade is as frequent as the next.
-    Log,
-}
+pub(crate) struct Delays(Vec<(f64, Duration, Duration, bool)>);
 
 /// What a server sets: retransmits, request timeouts and idle connections, with their shares, in milliseconds.
 const MIX: [(f64, u64, u64); 3] = [(0.2, 1, 50), (0.5, 50, 5_000), (0.3, 5_000, 60_000)];
@@ -24,62 +17,38 @@ impl FromStr for Delays {
     fn from_str(text: &str) -> Result<Self, String> {
         let ms = Duration::from_millis;
         if text == "mix" {
-            let part = |(share, low, high)| (share, ms(low), ms(high), Spread::Log);
+            let part = |(share, low, high)| (share, ms(low), ms(high), true);
             return Ok(Self(MIX.into_iter().map(part).collect()));
         }
-        let (spread, range) = match text.split_once(':') {
-            Some(("fixed", delay)) => (Spread::Even, Some((delay, delay))),
-            Some(("uniform", range)) => (Spread::Even, range.split_once("..")),
-            Some(("log", range)) => (Spread::Log, range.split_once("..")),
-            _ => (Spread::Even, None),
+        let (log, range) = match text.split_once(':') {
+            Some(("fixed", delay)) => (false, Some((delay, delay))),
+            Some(("uniform", range)) => (false, range.split_once("..")),
+            Some(("log", range)) => (true, range.split_once("..")),
+            _ => (false, None),
         };
         let (low, high) = range.ok_or("use mix, fixed:30s, uniform:1ms..2s or log:1ms..60s")?;
         let duration = |text| humantime::parse_duration(text).map_err(|error| error.to_string());
         let (low, high) = (duration(low)?, duration(high)?);
-        match spread {
-            _ if low > high => Err("the range ends before it starts".to_owned()),
-            Spread::Log if low.is_zero() => Err("a log spread starts at 1us or more".to_owned()),
-            _ => Ok(Self(vec![(1.0, low, high, spread)])),
+        if low > high || log && low.is_zero() {
+            return Err("a range ends behind its start, and a log spread starts at 1us".to_owned());
         }
+        Ok(Self(vec![(1.0, low, high, log)]))
     }
 }
 
 impl Delays {
     /// One draw.
-    fn draw(&self, rng: &mut fastrand::Rng) -> Duration {
+    pub(crate) fn draw(&self, rng: &mut fastrand::Rng) -> Duration {
         let mut left = rng.f64();
         let part = self.0.iter().find(|(share, ..)| {
             left -= share;
             left < 0.0
         });
-        let (_, low, high, spread) = *part.unwrap_or(&self.0[self.0.len() - 1]);
+        let (_, low, high, log) = *part.unwrap_or(&self.0[self.0.len() - 1]);
         let (from, to, place) = (low.as_secs_f64(), high.as_secs_f64(), rng.f64());
-        let seconds = match spread {
-            Spread::Even => from + (to - from) * place,
-            Spread::Log => from * (to / from).powf(place),
-        };
+        let seconds = if log { from * (to / from).powf(place) } else { from + (to - from) * place };
         // What rounding pushed out of range means "practically never".
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).clamp(low, high)
-    }
-}
-
-/// Draws made beforehand, so that the hot loop pays an indexed load instead of an exponential.
-#[derive(Debug)]
-pub(crate) struct DelayTable(Vec<Duration>);
-
-impl DelayTable {
-    /// Enough draws that the spread is smooth, few enough (64 KiB) to stay in the second-level cache.
-    const INDEX_BITS: u32 = 12;
-
-    /// Makes the draws.
-    pub(crate) fn new(delays: &Delays, rng: &mut fastrand::Rng) -> Self {
-        Self((0..1 << Self::INDEX_BITS).map(|_| delays.draw(rng)).collect())
-    }
-
-    /// The draw that the top bits of `random` point at; its low bits stay usable for other choices.
-    #[inline]
-    pub(crate) fn pick(&self, random: u64) -> Duration {
-        self.0[(random >> (u64::BITS - Self::INDEX_BITS)) as usize]
     }
 }
 

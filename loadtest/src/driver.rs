@@ -106,18 +106,6 @@ pub(crate) struct Flight<G> {
     pub(crate) ticket: Ticket,
 }
 
-/// Why a timer is not accepted.
-pub(crate) enum Refusal {
-    /// The ledger has no room for it: too many are waiting for their handlers.
-    NoSlot,
-    /// The engine has too many pending.
-    Full,
-    /// The engine has stopped.
-    Stopped,
-    /// The engine cannot start.
-    Failed(String),
-}
-
 /// One thread's timers.
 pub(crate) struct Driver<P: Payload> {
     timer: Timer<P>,
@@ -132,43 +120,39 @@ impl<P: Payload> Driver<P> {
         Self { timer, writer, link, counted: Counted::default() }
     }
 
-    /// Schedules a timer, due `delay` after `now_ns`; takes the time of the call if `timed`.
+    /// Schedules a timer, due `delay` after `now_ns`; takes the time of the call if `timed`. Without a reason the
+    /// ledger has no room: too many timers are waiting for their handlers.
     #[inline]
     pub(crate) fn schedule<G: Grip<P>>(
         &mut self,
         now_ns: u64,
         delay: Duration,
         timed: bool,
-    ) -> Result<Flight<G>, Refusal> {
+    ) -> Result<Flight<G>, Option<ScheduleErrorKind>> {
         let deadline = now_ns.saturating_add(nanos(delay));
-        let ticket = self.writer.open(deadline).ok_or(Refusal::NoSlot)?;
+        let ticket = self.writer.open(deadline).ok_or(None)?;
         let payload = P::new(&self.link, ticket);
         let started = timed.then(Instant::now);
         let scheduled = G::schedule(&self.timer, delay, payload);
         if let Some(started) = started {
             self.counted.schedule.saturating_record(nanos(started.elapsed()));
         }
-        let grip = scheduled.map_err(|error| self.refused(ticket, error))?;
+        let grip = scheduled.map_err(|error| Some(self.refused(ticket, error)))?;
         self.counted.totals.accepted += 1;
         Ok(Flight { grip, ticket })
     }
 
     #[cold]
-    fn refused(&mut self, ticket: Ticket, error: ScheduleError<P>) -> Refusal {
+    fn refused(&mut self, ticket: Ticket, error: ScheduleError<P>) -> ScheduleErrorKind {
         let kind = error.kind().clone();
         self.writer.close(ticket, Phase::Refused);
         self.compare(ticket, &error.into_payload(), "was refused");
         match kind {
-            ScheduleErrorKind::Stopped => {
-                self.counted.totals.refused_stopped += 1;
-                Refusal::Stopped
-            }
-            ScheduleErrorKind::Start(error) => Refusal::Failed(error.to_string()),
-            _ => {
-                self.counted.totals.refused_full += 1;
-                Refusal::Full
-            }
+            ScheduleErrorKind::Stopped => self.counted.totals.refused_stopped += 1,
+            ScheduleErrorKind::Start(_) => {}
+            _ => self.counted.totals.refused_full += 1,
         }
+        kind
     }
 
     /// Cancels a timer; whether the cancel was won. If not, it has fired, is about to, or `stop` has taken it.
@@ -246,10 +230,7 @@ pub(crate) fn returned_tickets<P: Payload>(
         let carried = unfired.payload.ticket();
         if by_key.is_none() || carried.is_some_and(|carried| Some(carried) != by_key) {
             let key = unfired.key;
-            let text = format!(
-                "stop returned {key:?} carrying {carried:?}; the thread that scheduled it knows it as \
-                 {by_key:?}"
-            );
+            let text = format!("stop returned {key:?} with {carried:?}, scheduled as {by_key:?}");
             ledger.breach_text(Breach::Mismatch, text);
         }
         carried.or(by_key)

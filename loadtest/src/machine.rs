@@ -10,8 +10,6 @@ pub struct Machine {
     pub cpu: Option<String>,
     /// Memory of the whole machine in bytes.
     pub memory_bytes: Option<u64>,
-    /// Release of the running kernel.
-    pub kernel: Option<String>,
 }
 
 impl Machine {
@@ -22,7 +20,6 @@ impl Machine {
             cpu: read("/proc/cpuinfo").and_then(|text| field(&text, "model name")),
             memory_bytes: read("/proc/meminfo")
                 .and_then(|text| kibibytes(&field(&text, "MemTotal")?)),
-            kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
         }
     }
 }

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tickwheel::{Key, ManualClock, Time, Timer};
+use tickwheel::{Key, ManualClock, ScheduleErrorKind, Time, Timer};
 
 use self::model::Model;
 use crate::cli::{EngineOptions, ReplayOptions};
-use crate::driver::{Driver, Flight, Payload as _, Refusal, returned_tickets};
+use crate::driver::{Driver, Flight, Payload as _, returned_tickets};
 use crate::failure::Failure;
 use crate::findings::Breach;
 use crate::interrupt::Interrupt;
@@ -137,9 +137,8 @@ impl Stage<'_> {
             (Action::Schedule { delay_us }, _) => {
                 match self.driver.schedule(now_ns, Duration::from_micros(delay_us), true) {
                     Ok(flight) => self.flights.insert(op.id, flight).is_none(),
-                    Err(Refusal::Full) => false,
-                    Err(Refusal::Failed(error)) => return Err(Failure::System(error)),
-                    Err(Refusal::NoSlot | Refusal::Stopped) => unreachable!("there is a slot each"),
+                    Err(Some(ScheduleErrorKind::TooManyPending { .. })) => false,
+                    Err(reason) => return Err(Failure::System(format!("refused: {reason:?}"))),
                 }
             }
             (_, None) => false,

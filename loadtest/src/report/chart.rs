@@ -50,9 +50,6 @@ fn decade(ns: u64) -> f64 {
     (ns.max(1) as f64).log10()
 }
 
-/// Lines with their names.
-type Lines<'a> = [(&'a str, Vec<(f64, f64)>)];
-
 /// A value over the seconds of a phase; `None` if there are not two points of it.
 pub(super) fn timeline(timeline: &Timeline) -> Option<Markup> {
     let points = &timeline.points;
@@ -71,7 +68,7 @@ pub(super) fn timeline(timeline: &Timeline) -> Option<Markup> {
     let step = round_step(high / unit / 4.0) * unit;
     let top = (high / step).ceil().max(1.0) * step;
     let y = Axis::steps(0.0, top, step, |value| timeline.unit.show(value));
-    Some(draw(&x, &y, &[(timeline.title, points.clone())], true))
+    Some(draw(&x, &y, &[(timeline.title, points.clone())]))
 }
 
 /// Marks of the axis of percentiles, each further nine as wide as the one before.
@@ -90,7 +87,7 @@ pub(super) fn percentiles(distributions: &[Distribution]) -> Option<Markup> {
     let marks = marks.filter(|(at, _)| *at <= last).collect();
     let decades = (decade(low).floor(), high.ceil().max(decade(low).floor() + 1.0));
     let y = Axis::steps(decades.0, decades.1, 1.0, |power| nanos(10f64.powf(power) as u64));
-    Some(draw(&Axis { low: 0.0, high: last, marks }, &y, &lines, false))
+    Some(draw(&Axis { low: 0.0, high: last, marks }, &y, &lines))
 }
 
 /// Marks and powers of ten.
@@ -100,8 +97,8 @@ fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     marks.map(|(at, mark)| (at as f64, decade(histogram.value_at_percentile(*mark)))).collect()
 }
 
-/// Draws axes and lines; with the area below them if an axis from nothing gives it a meaning.
-fn draw(x: &Axis, y: &Axis, lines: &Lines<'_>, from_zero: bool) -> Markup {
+/// Draws axes and lines.
+fn draw(x: &Axis, y: &Axis, lines: &[(&str, Vec<(f64, f64)>)]) -> Markup {
     let across = |value| x.place(value, (LEFT, RIGHT));
     let up = |value| y.place(value, (BOTTOM, TOP));
     let path = |points: &[(f64, f64)]| {
@@ -119,10 +116,6 @@ fn draw(x: &Axis, y: &Axis, lines: &Lines<'_>, from_zero: bool) -> Markup {
                 text x=(LEFT - 6.0) y=(up(*at) + 4.0) text-anchor="end" { (text) }
             }
             @for (number, (name, points)) in lines.iter().enumerate() {
-                @if let (true, [(first, _), .., (last, _)]) = (from_zero, &points[..]) {
-                    @let closed = [&[(*first, 0.0)], &points[..], &[(*last, 0.0)]].concat();
-                    polygon class={ "s" (number) } points=(path(&closed)) {}
-                }
                 polyline class={ "s" (number) } points=(path(points)) {}
                 @if lines.len() > 1 {
                     @let y = TOP + 16.0 + 17.0 * number as f64;

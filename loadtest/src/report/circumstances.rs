@@ -20,7 +20,7 @@ pub struct Circumstances {
 
 impl Circumstances {
     /// Names and values, for every view.
-    pub(crate) fn facts(&self) -> [(&'static str, String); 11] {
+    pub(crate) fn facts(&self) -> [(&'static str, String); 10] {
         let machine = &self.machine;
         [
             ("command", self.command.clone()),
@@ -30,7 +30,6 @@ impl Circumstances {
             ("compiler", env!("TICKWHEEL_COMPILER").to_owned()),
             ("profile", env!("TICKWHEEL_PROFILE").to_owned()),
             ("platform", format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)),
-            ("kernel", or_na(machine.kernel.clone(), |kernel| kernel)),
             ("processor", or_na(machine.cpu.clone(), |cpu| cpu)),
             ("cores", machine.cores.to_string()),
             ("memory", or_na(machine.memory_bytes, bytes)),

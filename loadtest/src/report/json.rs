@@ -64,8 +64,7 @@ fn phase(phase: &Phase) -> Value {
 }
 
 fn figure(figure: &Figure) -> (String, Value) {
-    let value = figure.value.map(|value| figure.unit.json(value));
-    (format!("{}{}", figure.key, figure.unit.suffix()), json!({ "value": value }))
+    (format!("{}{}", figure.key, figure.unit.suffix()), json!({ "value": figure.value }))
 }
 
 fn distribution(distribution: &Distribution) -> (&'static str, Value) {
@@ -82,7 +81,7 @@ fn table(table: &Table) -> (&'static str, Value) {
         object(table.head.iter().zip(row).map(|((key, _), cell)| {
             let value = match cell {
                 Cell::Text(text) => json!(text),
-                Cell::Value(value, unit) => json!(value.map(|value| unit.json(value))),
+                Cell::Value(value, _) => json!(value),
             };
             (*key, value)
         }))
@@ -92,7 +91,7 @@ fn table(table: &Table) -> (&'static str, Value) {
 
 fn timeline(timeline: &Timeline) -> (String, Value) {
     let at: Vec<f64> = timeline.points.iter().map(|point| point.0).collect();
-    let values = timeline.points.iter().map(|point| timeline.unit.json(point.1));
+    let values: Vec<f64> = timeline.points.iter().map(|point| point.1).collect();
     let name = format!("{}{}", timeline.key, timeline.unit.suffix());
-    (name, json!({ "at_s": at, "values": values.collect::<Vec<_>>() }))
+    (name, json!({ "at_s": at, "values": values }))
 }

@@ -1,7 +1,6 @@
 //! The report: what a run came to, in a form that every view can show without knowing its kind.
 
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -184,14 +183,6 @@ impl Unit {
             Self::Bytes => bytes(value as u64),
             Self::Nanos => nanos(value as u64),
             Self::Cores => format!("{value:.2} cores"),
-        }
-    }
-
-    /// For machines: whole numbers where the unit has no parts.
-    pub fn json(self, value: f64) -> Value {
-        match self {
-            Self::Count | Self::Bytes | Self::Nanos => json!(value as u64),
-            _ => json!(value),
         }
     }
 }

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::circumstances::{Circumstances, timestamp};
-use super::model::{Distribution, Grid, PERCENTILES, Phase, Report};
+use super::model::{Grid, PERCENTILES, Phase, Report};
 use super::{chart, terminal};
 use crate::numbers::{nanos, or_na};
 
@@ -90,7 +90,7 @@ fn phase(phase: &Phase, named: bool) -> Markup {
 fn tiles(phase: &Phase) -> Vec<(String, String)> {
     let figures = phase.figures.iter().filter(|figure| figure.tile);
     let figures = figures.map(|figure| (figure.show(), figure.label.to_owned()));
-    let percentiles = phase.distributions.iter().filter_map(|one: &Distribution| {
+    let percentiles = phase.distributions.iter().filter_map(|one| {
         let (name, _, percentile) = PERCENTILES[one.tile?];
         Some((or_na(one.at(percentile), nanos), format!("{}, {name}", one.label)))
     });

@@ -6,11 +6,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tickwheel::{RawKey, Timer};
+use tickwheel::{RawKey, ScheduleErrorKind, Timer};
 
 use super::{Logged, Part};
-use crate::delays::DelayTable;
-use crate::driver::{Driver, Flight, Grip, Payload, Refusal};
+use crate::driver::{Driver, Flight, Grip, Payload};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::ledger::{Ticket, Writer};
@@ -27,6 +26,8 @@ const CLOCK_EVERY: u64 = 16;
 /// Timers left to fire that are looked after for each one added: two or more, so that their queue
 /// gets shorter whenever handlers keep up.
 const LOOKED_AFTER: usize = 4;
+/// Bits of a random number that choose a delay.
+const DELAY_BITS: u32 = 12;
 /// Longest nap between two paced steps, so that the producer keeps looking whether the run has ended.
 const LONGEST_NAP: Duration = Duration::from_millis(20);
 
@@ -43,8 +44,6 @@ pub(super) struct ProducerEnd {
     /// Timers without a known end: fired, returned by `stop`, or lost.
     pub(super) open: Vec<(RawKey, Ticket)>,
     pub(super) log: Vec<Logged>,
-    /// Why it ended before its time.
-    pub(super) trouble: Option<String>,
 }
 
 fn micros(delay: Duration) -> u64 {
@@ -61,14 +60,15 @@ pub(super) struct Producer<'a, P: Payload, G> {
     leave_below: u64,
     /// Below this, 20 random bits mean "move one as well".
     move_below: u64,
-    delays: DelayTable,
+    /// Draws made beforehand, so that the hot loop pays an indexed load instead of an exponential: enough that the
+    /// spread is smooth, few enough (64 KiB) to stay in the second-level cache.
+    delays: Vec<Duration>,
     rng: fastrand::Rng,
     /// Between two steps of a paced producer; 0 for none.
     interval_ns: f64,
     steps: u64,
     now_ns: u64,
     log: Option<Vec<Logged>>,
-    trouble: Option<String>,
 }
 
 impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
@@ -87,7 +87,7 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
             Failure::System(text.to_owned())
         })?;
         let mut rng = fastrand::Rng::with_seed(load.seed.wrapping_add(number as u64));
-        let delays = DelayTable::new(&load.delay, &mut rng);
+        let delays = (0..1 << DELAY_BITS).map(|_| load.delay.draw(&mut rng)).collect();
         Ok(Self {
             driver: Driver::new(timer, writer),
             part,
@@ -102,12 +102,11 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
             steps: 0,
             now_ns: 0,
             log: load.record.is_some().then(Vec::new),
-            trouble: None,
         })
     }
 
     /// Produces until the engine is stopped or `halt` is raised.
-    pub(super) fn run(mut self, halt: &Interrupt) -> ProducerEnd {
+    pub(super) fn run(mut self, halt: &Interrupt) -> Result<ProducerEnd, Failure> {
         loop {
             if self.interval_ns > 0.0 {
                 self.read_clock();
@@ -128,7 +127,7 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
                     break;
                 }
             }
-            if !self.step() {
+            if !self.step()? {
                 break;
             }
         }
@@ -136,7 +135,7 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
         let flights = self.young.into_iter().chain(self.left);
         let open = flights.map(|flight| (flight.grip.key().to_raw(), flight.ticket)).collect();
         let (counted, log) = (self.driver.counted, self.log.unwrap_or_default());
-        ProducerEnd { counted, open, log, trouble: self.trouble }
+        Ok(ProducerEnd { counted, open, log })
     }
 
     fn publish(&self) {
@@ -151,7 +150,7 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
 
     /// Ends one timer and schedules another; whether to go on.
     #[inline]
-    fn step(&mut self) -> bool {
+    fn step(&mut self) -> Result<bool, Failure> {
         let sampled = self.steps % SAMPLE_EVERY == 0;
         let random = self.rng.u64(..);
         if self.young.len() >= self.part.load.in_flight {
@@ -175,30 +174,30 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
                 } else {
                     self.young.push_back(flight);
                 }
-                true
+                Ok(true)
             }
-            Err(refusal) => self.refused(refusal),
+            Err(reason) => self.refused(reason),
         }
     }
 
     #[inline]
     fn delay(&self, random: u64) -> Duration {
-        let delay = self.delays.pick(random);
+        // The top bits; the low ones serve other choices.
+        let delay = self.delays[(random >> (u64::BITS - DELAY_BITS)) as usize];
         // A workload file counts microseconds; run what will stand in it.
         if self.log.is_none() { delay } else { Duration::from_micros(micros(delay)) }
     }
 
     #[cold]
-    fn refused(&mut self, refusal: Refusal) -> bool {
-        match refusal {
-            Refusal::Stopped => return false,
-            Refusal::Failed(trouble) => {
-                self.trouble = Some(trouble);
-                return false;
+    fn refused(&mut self, reason: Option<ScheduleErrorKind>) -> Result<bool, Failure> {
+        match reason {
+            Some(ScheduleErrorKind::Stopped) => return Ok(false),
+            Some(ScheduleErrorKind::Start(error)) => {
+                return Err(Failure::System(error.to_string()));
             }
-            Refusal::Full if !self.young.is_empty() => self.end_oldest(false),
+            Some(_) if !self.young.is_empty() => self.end_oldest(false),
             // All room is taken by timers that will fire by themselves: let the workers have the core.
-            Refusal::Full | Refusal::NoSlot => {
+            _ => {
                 self.look_after_left(self.left.len());
                 if self.driver.writer.free.is_empty() && self.young.len() > 1 {
                     self.end_oldest(false);
@@ -206,7 +205,7 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
                 std::thread::yield_now();
             }
         }
-        true
+        Ok(true)
     }
 
     #[inline]

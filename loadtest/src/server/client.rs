@@ -87,24 +87,16 @@ impl Totals {
     }
 }
 
-/// A place for one connection after the other.
-#[derive(Default)]
-struct Slot {
-    /// Which of the slot's connections it is.
-    life: u32,
-    connection: Option<Connection>,
-}
-
 pub(super) struct Clients<'a> {
     pub(super) totals: Totals,
     server: &'a Server,
     options: &'a ServerOptions,
     poll: Poll,
-    slots: Vec<Slot>,
+    slots: Vec<Option<Connection>>,
     /// Slots that want a new connection.
     vacant: VecDeque<usize>,
-    /// When which connection, by slot and life, speaks next.
-    agenda: BinaryHeap<Reverse<(Instant, usize, u32)>>,
+    /// When which connection, by slot and number, speaks next.
+    agenda: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     /// The load is over: open nothing, say nothing, wait until the server has closed everything.
     is_silent: bool,
     rng: fastrand::Rng,
@@ -113,14 +105,12 @@ pub(super) struct Clients<'a> {
 
 impl<'a> Clients<'a> {
     pub(super) fn new(server: &'a Server, options: &'a ServerOptions) -> io::Result<Self> {
-        let mut slots = Vec::new();
-        slots.resize_with(options.connections, Slot::default);
         Ok(Self {
             totals: Totals::default(),
             server,
             options,
             poll: Poll::new()?,
-            slots,
+            slots: (0..options.connections).map(|_| None).collect(),
             vacant: (0..options.connections).collect(),
             agenda: BinaryHeap::new(),
             is_silent: false,
@@ -168,11 +158,10 @@ impl<'a> Clients<'a> {
         let Totals { opened, closed, echoed, .. } = self.totals;
         meter.stop(meter.elapsed_s(), [opened, closed, echoed]);
         let now = Instant::now();
-        for slot in 0..self.slots.len() {
-            let Some(connection) = &self.slots[slot].connection else { continue };
+        for connection in self.slots.iter().flatten() {
             let late = connection.activity.lateness(now);
             if late > self.options.grace {
-                let name = format!("{}, still open", self.name(slot));
+                let name = format!("connection {}, still open", connection.number);
                 self.totals.forgotten(late, &name);
             }
         }
@@ -192,18 +181,11 @@ impl<'a> Clients<'a> {
         });
     }
 
-    /// How a person finds the connection in this slot again.
-    fn name(&self, slot: usize) -> String {
-        format!("connection {slot}#{}", self.slots[slot].life)
-    }
-
     fn fall_silent(&mut self) {
         self.is_silent = true;
         self.vacant.clear();
         self.agenda.clear();
-        for slot in &mut self.slots {
-            slot.connection.iter_mut().for_each(|connection| connection.talking = false);
-        }
+        self.slots.iter_mut().flatten().for_each(|connection| connection.talking = false);
     }
 
     fn timeout(&self) -> Duration {
@@ -231,17 +213,17 @@ impl<'a> Clients<'a> {
                 1 => Some(begun + between(TALK, idle, &mut self.rng)),
                 _ => Some(begun),
             };
-            let Slot { life, connection } = &mut self.slots[slot];
-            *life += 1;
-            *connection = Some(Connection {
+            self.totals.opened += 1;
+            let number = self.totals.opened;
+            self.slots[slot] = Some(Connection {
+                number,
                 stream,
                 activity: Activity::connect(begun, idle),
                 talks_until: talk,
                 talking: true,
             });
             let first = begun + between(PAUSE, idle, &mut self.rng);
-            self.agenda.push(Reverse((first, slot, *life)));
-            self.totals.opened += 1;
+            self.agenda.push(Reverse((first, slot, number)));
         }
         Ok(())
     }
@@ -249,7 +231,7 @@ impl<'a> Clients<'a> {
     /// Reads all echo that has come for one connection.
     fn receive(&mut self, slot: usize) -> io::Result<()> {
         // An event may be older than the close that another one has reported.
-        let Some(connection) = self.slots[slot].connection.as_mut() else { return Ok(()) };
+        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
         let received = connection.receive(&mut self.scratch, &mut self.totals);
         if received.is_err() { self.closed(slot) } else { Ok(()) }
     }
@@ -257,15 +239,13 @@ impl<'a> Clients<'a> {
     /// Says what is due.
     fn speak(&mut self) -> io::Result<()> {
         for _ in 0..ROUND {
-            let Some(&Reverse((due, slot, life))) = self.agenda.peek() else { break };
+            let Some(&Reverse((due, slot, number))) = self.agenda.peek() else { break };
             if due > Instant::now() {
                 break;
             }
             self.agenda.pop();
-            let speaker = Some(&mut self.slots[slot]).filter(|slot| slot.life == life);
-            let Some(connection) = speaker.and_then(|slot| slot.connection.as_mut()) else {
-                continue;
-            };
+            let speaker = self.slots[slot].as_mut().filter(|speaker| speaker.number == number);
+            let Some(connection) = speaker else { continue };
             connection.talking = connection.talks_until.is_none_or(|until| due < until);
             if !connection.talking {
                 continue;
@@ -276,7 +256,7 @@ impl<'a> Clients<'a> {
                 self.closed(slot)?;
             } else {
                 let pause = between(PAUSE, self.options.idle_timeout, &mut self.rng);
-                self.agenda.push(Reverse((Instant::now() + pause, slot, life)));
+                self.agenda.push(Reverse((Instant::now() + pause, slot, number)));
             }
         }
         Ok(())
@@ -284,8 +264,9 @@ impl<'a> Clients<'a> {
 
     /// Judges a close that has just been seen, and puts the slot up for another connection.
     fn closed(&mut self, slot: usize) -> io::Result<()> {
-        let (seen, name) = (Instant::now(), self.name(slot));
-        let Some(mut connection) = self.slots[slot].connection.take() else { return Ok(()) };
+        let seen = Instant::now();
+        let Some(mut connection) = self.slots[slot].take() else { return Ok(()) };
+        let name = format!("connection {}", connection.number);
         let judgement = connection.activity.judge(seen, connection.talking);
         self.totals.enter(judgement, self.options.grace, &name);
         self.vacant.extend((!self.is_silent).then_some(slot));
@@ -298,6 +279,8 @@ fn between((low, high): (f64, f64), idle: Duration, rng: &mut fastrand::Rng) -> 
 }
 
 struct Connection {
+    /// Counted from 1 as they are opened.
+    number: u64,
     stream: TcpStream,
     activity: Activity,
     /// When it falls silent; `None` for never.

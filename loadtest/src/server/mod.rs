@@ -156,7 +156,7 @@ mod tests {
     fn judged(judgement: Judgement, forge: fn(&Counts)) -> Verdict {
         let mut totals =
             Totals { opened: 10, closed: 9, sent: 1000, echoed: 1000, ..Totals::default() };
-        totals.enter(judgement, Duration::from_secs(1), "connection 7#1");
+        totals.enter(judgement, Duration::from_secs(1), "connection 7");
         let server = Counts::default();
         server.accepted.add(10);
         server.closed_idle.add(10);
@@ -173,8 +173,8 @@ mod tests {
         assert!(excused.is_ok() && excused.counts.contains(&("excused", 1)), "{excused:?}");
         let late = Judgement::InTime(Duration::from_secs(2));
         for (judgement, finding) in [
-            (Judgement::Early(by), "early: connection 7#1: closed 3 ms before"),
-            (late, "forgotten: connection 7#1: 2 s late"),
+            (Judgement::Early(by), "early: connection 7: closed 3 ms before"),
+            (late, "forgotten: connection 7: 2 s late"),
         ] {
             let verdict = judged(judgement, |_| ());
             assert!(!verdict.is_ok() && verdict.findings[0].starts_with(finding), "{verdict:?}");
