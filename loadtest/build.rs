@@ -12,8 +12,7 @@ fn main() {
     println!("cargo::rustc-env=TICKWHEEL_COMMIT={commit}");
     println!("cargo::rustc-env=TICKWHEEL_COMPILER={compiler}");
     println!("cargo::rustc-env=TICKWHEEL_PROFILE={profile}");
-    println!("cargo::rerun-if-changed=build.rs");
-    for path in ["src", "../src", "../Cargo.lock"] {
+    for path in ["build.rs", "src", "../src", "../Cargo.lock"] {
         println!("cargo::rerun-if-changed={path}");
     }
     if let Some(log) = said_by("git", &["rev-parse", "--git-path", "logs/HEAD"]) {

@@ -10,7 +10,7 @@ use humantime::parse_duration;
 use tickwheel::{Builder, IdleStrategy, Pinning, WheelKind};
 
 use crate::delays::Delays;
-use crate::failure::{BREACH, Failure, NOTHING, OK};
+use crate::failure::{BREACH, Failure, NOTHING};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::report::circumstances::Circumstances;
@@ -87,7 +87,8 @@ pub(crate) struct LoadOptions {
     #[arg(long, default_value = "both", value_parser = pace, value_name = "RATE")]
     pub(crate) rate: Pace,
     /// Seed of the random choices [default: new each time, shown in the report]
-    #[arg(long, default_value_t = seed(), hide_default_value = true, value_name = "NUMBER")]
+    // It fits JSON readers that know only 53 bits.
+    #[arg(long, default_value_t = fastrand::u64(..1 << 53), hide_default_value = true, value_name = "NUMBER")]
     pub(crate) seed: u64,
     /// What a timer carries
     #[arg(long, value_enum, default_value = "typed")]
@@ -215,11 +216,6 @@ fn number(most: u32) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=most.into())
 }
 
-/// A new seed, which fits JSON readers that know only 53 bits.
-fn seed() -> u64 {
-    fastrand::u64(..1 << 53)
-}
-
 fn share(text: &str) -> Result<f64, &'static str> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or("use a share from 0 to 1, such as 0.97")
@@ -307,11 +303,11 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Err(failure) if !report.is_ok() => eprintln!("error: {failure}"),
         delivered => delivered?,
     }
-    Ok(ExitCode::from(match () {
-        () if report.is_ok() => OK,
-        () if report.is_breach() => BREACH,
-        () => NOTHING,
-    }))
+    Ok(match report.word() {
+        "ok" => ExitCode::SUCCESS,
+        "breach" => ExitCode::from(BREACH),
+        _ => ExitCode::from(NOTHING),
+    })
 }
 
 /// The options of the command that runs, given or by default, without those that say where results go.

@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Exit code of a verdict that is ok.
-pub(crate) const OK: u8 = 0;
 /// Exit code of a run whose ledger shows a breach.
 pub(crate) const BREACH: u8 = 1;
 /// Exit code for options or a workload file that cannot be used; nothing was run.

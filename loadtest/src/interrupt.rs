@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::Failure;
 
-/// Exit code of an aborted run, as shells write "ended by SIGINT".
-const ABORTED: i32 = 130;
-
 /// A shared "please end" flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
@@ -19,7 +16,8 @@ impl Interrupt {
         let raised = flag.clone();
         ctrlc::set_handler(move || {
             if raised.is_raised() {
-                std::process::exit(ABORTED);
+                // As shells write "ended by SIGINT".
+                std::process::exit(130);
             }
             raised.raise();
             eprintln!("\nending early; the verdict follows (once more to abort)");

@@ -17,9 +17,8 @@ impl Machine {
     pub(crate) fn look_up() -> Self {
         Self {
             cores: cores(),
-            cpu: read("/proc/cpuinfo").and_then(|text| field(&text, "model name")),
-            memory_bytes: read("/proc/meminfo")
-                .and_then(|text| kibibytes(&field(&text, "MemTotal")?)),
+            cpu: field("/proc/cpuinfo", "model name"),
+            memory_bytes: kibibytes("/proc/meminfo", "MemTotal"),
         }
     }
 }
@@ -31,7 +30,7 @@ pub(crate) fn cores() -> usize {
 
 /// Resident memory of this process in bytes, now.
 pub(crate) fn resident_bytes() -> Option<u64> {
-    kibibytes(&field(&read("/proc/self/status")?, "VmRSS")?)
+    kibibytes("/proc/self/status", "VmRSS")
 }
 
 /// Raises the limit of open files as far as this process may; the limit then, `None` where none is known.
@@ -53,26 +52,24 @@ pub(crate) fn raise_open_files() -> Option<u64> {
 
 /// A note for a report if others keep the cores busy, which shows in latency and lateness.
 pub(crate) fn busy_note() -> Option<String> {
-    let load = read("/proc/loadavg")?.split(' ').next()?.parse::<f64>().ok()?;
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load = load.split(' ').next()?.parse::<f64>().ok()?;
     let (busy, cores) = (load > 0.5, cores());
     busy.then(|| {
         format!("the machine was busy before: a load average of {load:.1} on {cores} cores")
     })
 }
 
-fn read(path: &str) -> Option<String> {
-    std::fs::read_to_string(path).ok()
-}
-
 /// The text after `name :` in a `/proc` file.
-fn field(text: &str, name: &str) -> Option<String> {
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim().to_owned())
     })
 }
 
-/// `"1024 kB"` in bytes.
-fn kibibytes(text: &str) -> Option<u64> {
-    text.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+/// A size such as "1024 kB" in bytes.
+fn kibibytes(path: &str, name: &str) -> Option<u64> {
+    field(path, name)?.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -24,11 +24,6 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The duration in milliseconds, saturating.
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// A count that one thread publishes for others; on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 /// Distance of plain lines when the error output is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(2);
@@ -28,7 +28,8 @@ impl Progress {
             let target = ProgressDrawTarget::stderr_with_hz(10);
             let style = "{spinner:.cyan} [{bar:24.cyan/dim}] {wide_msg}";
             let style = ProgressStyle::with_template(style).expect("it is a valid constant");
-            let bar = ProgressBar::with_draw_target(Some(length), target);
+            let bar = ProgressBar::with_draw_target(Some(length), target)
+                .with_finish(ProgressFinish::AndClear);
             bar.set_style(style.progress_chars("━╸─"));
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
@@ -56,14 +57,6 @@ impl Progress {
             Some(bar) => bar.set_message(text.to_owned()),
             None if !self.quiet => eprintln!("{text}"),
             None => {}
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
         }
     }
 }

@@ -51,15 +51,10 @@ impl Ledger {
             findings.compare(what, theirs, ours);
         }
         let equals = if ended == accepted { "=" } else { "≠" };
+        let [a, f, c, r] = [accepted, fired, cancelled, returned].map(count);
         Verdict {
             began: accepted,
-            balance: format!(
-                "accepted {} {equals} fired {} + cancelled {} + returned {}",
-                count(accepted),
-                count(fired),
-                count(cancelled),
-                count(returned),
-            ),
+            balance: format!("accepted {a} {equals} fired {f} + cancelled {c} + returned {r}"),
             counts: vec![
                 ("accepted", accepted),
                 ("fired", fired),

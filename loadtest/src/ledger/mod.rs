@@ -111,14 +111,9 @@ impl Ledger {
             Failure::System(format!("there is no memory for a ledger of {all} timers; {cure}"))
         };
         let number = u32::try_from(all).map_err(|_| no_room())?;
-        let (mut slots, mut free) = (Vec::new(), vec![Vec::new(); writers]);
+        let mut slots = Vec::new();
         slots.try_reserve_exact(all).map_err(|_| no_room())?;
         slots.resize_with(all, Slot::default);
-        for (writer, free) in free.iter_mut().enumerate() {
-            let range = writer * slots_per_writer..(writer + 1) * slots_per_writer;
-            free.try_reserve_exact(slots_per_writer).map_err(|_| no_room())?;
-            free.extend(range.rev().map(|slot| slot as u32));
-        }
         let lane = |_| Lane { fired: LiveCount::default(), lateness: Mutex::new(histogram()) };
         let ledger = Arc::new(Self {
             clock,
@@ -127,9 +122,14 @@ impl Ledger {
             lanes: (0..threads.max(1)).map(lane).collect(),
             findings: Mutex::default(),
         });
-        let writer = |free| Writer { ledger: Arc::clone(&ledger), free };
-        let writers = free.into_iter().map(writer).collect();
-        Ok((ledger, writers))
+        let writer = |number| {
+            let (mut free, first) = (Vec::new(), number * slots_per_writer);
+            free.try_reserve_exact(slots_per_writer).map_err(|_| no_room())?;
+            free.extend((first..first + slots_per_writer).rev().map(|slot| slot as u32));
+            Ok(Writer { ledger: Arc::clone(&ledger), free })
+        };
+        let writers = (0..writers).map(writer).collect::<Result<_, Failure>>()?;
+        Ok((Arc::clone(&ledger), writers))
     }
 
     /// Nanoseconds since the ledger was opened (manual: since the clock's origin).

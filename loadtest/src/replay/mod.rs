@@ -65,14 +65,12 @@ pub(crate) fn replay(
         progress: Progress::new(ops.len() as u64, quiet),
     };
     stage.meter.begin();
-    let mut interrupted = false;
     for op in &ops {
-        interrupted = !stage.step(op)?;
-        if interrupted {
+        if !stage.step(op)? {
             break;
         }
     }
-    interrupted = interrupted || !stage.reach(end);
+    let interrupted = !stage.reach(end);
     stage.progress.phase("stopping the engine");
     let (at_s, counts) = stage.counts();
     stage.meter.stop(at_s, counts);
@@ -155,13 +153,10 @@ impl Stage<'_> {
             Action::Cancel => model.cancel(op.id),
         };
         if answer != expected {
-            let Op { time_us, id, action } = op;
-            let word = |done| if done { "done" } else { "refused" };
+            let (done, Op { time_us, id, action }) = (self.done, op);
             let text = format!(
-                "operation {} ({action:?} of id {id} at {time_us} us) was {}, expected {}",
-                self.done,
-                word(answer),
-                word(expected)
+                "operation {done} ({action:?} of id {id} at {time_us} us) had success: {answer}, \
+                 expected {expected}"
             );
             self.ledger.breach_text(Breach::Mismatch, text);
         }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::ledger::{Ledger, LedgerClock, Ticket};
 use crate::machine;
-use crate::measure::{Meter, Sample, millis};
+use crate::measure::{Meter, Sample};
 use crate::numbers::{bytes, or_na, rate};
 use crate::outcome::Counted;
 use crate::progress::Progress;
@@ -124,7 +124,7 @@ impl Part<'_> {
                 Producer::<P, G>::new(timer.clone(), writer, live, self, number)
             });
         let producers = producers.collect::<Result<Vec<_>, _>>()?;
-        let mut progress = Progress::new(millis(self.duration), self.quiet);
+        let mut progress = Progress::new(self.duration.as_millis() as u64, self.quiet);
         let halt = Interrupt::default();
         meter.begin();
 

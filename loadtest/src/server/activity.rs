@@ -19,7 +19,6 @@
 use std::time::{Duration, Instant};
 
 /// The acts of one connection.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Activity {
     /// Silence after which the server has to close it.
     idle: Duration,
@@ -34,7 +33,6 @@ pub(super) struct Activity {
 
 /// What came of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub(super) enum Judgement {
     /// Closed when it had been idle for the timeout, and so much later.
     InTime(Duration),

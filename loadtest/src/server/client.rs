@@ -43,7 +43,6 @@ pub(super) struct Totals {
     pub(super) closed: u64,
     /// Of those, closes that could not be judged because this program was late itself.
     pub(super) excused: u64,
-    pub(super) messages: u64,
     /// Bytes sent.
     pub(super) sent: u64,
     /// Bytes of echo received.
@@ -55,8 +54,8 @@ pub(super) struct Totals {
 
 impl Default for Totals {
     fn default() -> Self {
-        let (opened, closed, excused, messages, sent, echoed, findings) = Default::default();
-        Self { opened, closed, excused, messages, sent, echoed, lateness: histogram(), findings }
+        let (opened, closed, excused, sent, echoed, findings) = Default::default();
+        Self { opened, closed, excused, sent, echoed, lateness: histogram(), findings }
     }
 }
 
@@ -119,13 +118,13 @@ impl<'a> Clients<'a> {
         })
     }
 
-    /// Runs until everything is closed after the load, or an early end is asked for, which it returns.
+    /// Runs until everything is closed after the load, or an early end is asked for.
     pub(super) fn run(
         &mut self,
         meter: &mut Meter,
         interrupt: &Interrupt,
         progress: &mut Progress,
-    ) -> io::Result<bool> {
+    ) -> io::Result<()> {
         let mut events = Events::with_capacity(self.slots.len());
         // The end of the load, which counts from when every connection had been opened once; then that of patience.
         let mut end = None;
@@ -165,7 +164,7 @@ impl<'a> Clients<'a> {
                 self.totals.forgotten(late, &name);
             }
         }
-        Ok(interrupt.is_raised())
+        Ok(())
     }
 
     fn tell(&self, meter: &mut Meter, progress: &mut Progress) {
@@ -296,7 +295,6 @@ impl Connection {
         match self.stream.write(message) {
             Ok(written) => {
                 self.activity.wrote(begun, Instant::now());
-                totals.messages += 1;
                 totals.sent += written as u64;
                 Ok(())
             }

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::findings::Breach;
 use crate::interrupt::Interrupt;
 use crate::machine;
-use crate::measure::{Meter, Sample, millis};
+use crate::measure::{Meter, Sample};
 use crate::numbers::count;
 use crate::progress::Progress;
 use crate::report::model::{Distribution, Figure, Phase, Report, Timeline, Unit, Verdict};
@@ -33,16 +33,17 @@ pub(crate) fn run(
     fit(options)?;
     let length = options.duration + options.idle_timeout;
     let mut meter = Meter::new(length);
-    let mut progress = Progress::new(millis(length), quiet);
+    let mut progress = Progress::new(length.as_millis() as u64, quiet);
     let failed = |error| Failure::System(format!("the server or a client has failed: {error}"));
     let told = options.tell_server.unwrap_or(options.idle_timeout);
     let server = Server::start(told, options.loops).map_err(failed)?;
     let mut clients = Clients::new(&server, options).map_err(failed)?;
     meter.begin();
-    let interrupted = clients.run(&mut meter, interrupt, &mut progress).map_err(failed)?;
+    clients.run(&mut meter, interrupt, &mut progress).map_err(failed)?;
     let mut totals = std::mem::take(&mut clients.totals);
     drop(clients);
     let counts = server.stop().map_err(failed)?;
+    let interrupted = interrupt.is_raised();
     let verdict = verdict(&mut totals, &counts, interrupted);
     let note = format!(
         "{} closes could not be judged because this program itself sent too late; use fewer \
@@ -86,14 +87,10 @@ fn verdict(totals: &mut Totals, server: &Counts, interrupted: bool) -> Verdict {
             totals.findings.compare(what, theirs, ours);
         }
     }
+    let [o, c, e] = [opened, closed, open].map(count);
     Verdict {
         began: opened,
-        balance: format!(
-            "opened {} = closed by the server {} + open at the end {}",
-            count(opened),
-            count(closed),
-            count(open)
-        ),
+        balance: format!("opened {o} = closed by the server {c} + open at the end {e}"),
         counts: vec![
             ("opened", opened),
             ("closed", closed),
@@ -114,7 +111,6 @@ fn phase(verdict: Verdict, totals: Totals, meter: &Meter) -> Phase {
         Figure::new("held_most", "connections held open", Unit::Count, most).tile(),
         figure("closed", "closed as idle", Unit::Count, totals.closed).tile(),
         figure("excused", "not judged, after a delay of this program", Unit::Count, totals.excused),
-        figure("messages", "messages", Unit::Count, totals.messages),
         figure("echoed", "echo", Unit::Bytes, totals.echoed),
     ];
     figures.extend(meter.figures());

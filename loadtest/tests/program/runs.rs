@@ -52,9 +52,7 @@ fn a_one_second_run_ends_with_verdict_table_and_files() {
     let (settings, made) = (&json["settings"], &json["made_with"]);
     assert!(settings["tick"] == "1ms" && settings["cancel_share"] == 0.9, "{settings}");
     assert!(made["command"].as_str().unwrap().starts_with("loadtest --duration 1s"), "{made}");
-    for name in ["started", "version", "commit", "compiler", "profile"] {
-        assert!(!made[name].as_str().unwrap().is_empty(), "{name}: {made}");
-    }
+    assert!(made["compiler"].as_str().unwrap().starts_with("rustc "), "{made}");
     for (phase, rate) in [(0, "50 k/s"), (1, "as high as possible")] {
         let phase = &json["phases"][phase];
         assert_eq!(phase["settings"]["rate"], rate, "{phase:#}");

@@ -21,8 +21,8 @@ fn two_hundred_connections_are_closed_in_time() {
     let json = json(&folder, "out.json");
     assert_sound(&json);
     assert!(number(&json["counts"], "opened") > 200, "closed ones are replaced: {json:#}");
-    let messages = &json["phases"][0]["figures"]["messages"]["value"];
-    assert!(messages.as_f64() > Some(0.0), "{json:#}");
+    let echoed = &json["phases"][0]["figures"]["echoed_bytes"]["value"];
+    assert!(echoed.as_f64() > Some(0.0), "{json:#}");
     assert_page(&folder, 3);
 }
 
