@@ -14,7 +14,7 @@ pub(crate) struct Notify {
 
 impl Wake for Notify {
     fn wake(self: Arc<Self>) {
-        // Before the task is woken, which then finds it.
+        // ORDERING: before the task is woken, which then finds it; pairs with the swap of poll.
         self.is_set.store(true, Ordering::SeqCst);
         self.task.wake();
     }
@@ -25,6 +25,7 @@ impl Notify {
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         // Before the check, so that a wake in between is either seen or wakes.
         self.task.register(cx.waker());
+        // ORDERING: after the registration; pairs with the store of wake.
         if self.is_set.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
