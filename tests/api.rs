@@ -111,26 +111,27 @@ fn errors_are_send_sync_and_static() {
 /// A payload without `Debug`.
 struct SendlessDebug;
 
+/// Asserts that a text has all of these parts.
+#[track_caller]
+fn says(text: impl ToString, parts: &[&str]) {
+    let text = text.to_string();
+    assert!(parts.iter().all(|part| text.contains(part)), "{text:?} lacks one of {parts:?}");
+}
+
 #[test]
 fn debug_does_not_need_a_payload_that_can_be_printed() {
-    fn debug<D: Debug>(value: &D, parts: &[&str]) {
-        let text = format!("{value:?}");
-        for part in parts {
-            assert!(text.contains(part), "{text} lacks {part}");
-        }
-    }
     let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
     let timeout = timer.schedule(HOUR, SendlessDebug).unwrap();
-    debug(&timer, &["Timer", "Started", "shards: 1", "tick: 1ms"]);
-    debug(&timeout, &["TimerHandle", "Key(0:", "Pending"]);
-    debug(&timer.stats(), &["scheduled: 1", "lateness"]);
-    debug(&TimerTask::new(|| ()), &["TimerTask"]);
-    debug(&Builder::new(), &["Builder", "Park", "Home", "1ms"]);
-    debug(&ManualClock::new(), &["ManualClock"]);
+    says(format!("{:?}", timer), &["Timer", "Started", "shards: 1", "tick: 1ms"]);
+    says(format!("{:?}", timeout), &["TimerHandle", "Key(0:", "Pending"]);
+    says(format!("{:?}", timer.stats()), &["scheduled: 1", "lateness"]);
+    says(format!("{:?}", TimerTask::new(|| ())), &["TimerTask"]);
+    says(format!("{:?}", Builder::new()), &["Builder", "Park", "Home", "1ms"]);
+    says(format!("{:?}", ManualClock::new()), &["ManualClock"]);
     assert_eq!(timer.stop().unwrap().len(), 1);
-    debug(&timeout, &["Returned"]);
+    says(format!("{:?}", timeout), &["Returned"]);
     let error = timer.schedule(HOUR, SendlessDebug).unwrap_err();
-    debug(&error, &["ScheduleError", "Stopped"]);
+    says(format!("{:?}", error), &["ScheduleError", "Stopped"]);
 }
 
 #[test]
@@ -154,10 +155,7 @@ fn builder_errors_name_the_number_and_the_cure() {
         (new().thread_name("a\0b"), &["NUL", "byte 1", "remove"]),
     ];
     for (builder, parts) in cases {
-        let text = builder.build().expect_err("the builder refuses this").to_string();
-        for part in parts {
-            assert!(text.contains(part), "{text:?} does not say {part:?}");
-        }
+        says(builder.build().expect_err("the builder refuses this"), parts);
     }
 }
 
@@ -189,30 +187,24 @@ fn the_extremes_of_every_setting_are_accepted() {
 fn run_time_errors_name_the_cure() {
     let timer = one_shard().max_pending(1).build_with(|_: Expired<u64>| ()).unwrap();
     timer.schedule(HOUR, 1).unwrap();
-    let text = timer.schedule(HOUR, 2).unwrap_err().to_string();
-    assert!(text.contains("1 timers are pending") && text.contains("max_pending is 1"), "{text}");
-    assert!(text.contains("raise the builder's max_pending"), "{text}");
-    let text = timer.turn().unwrap_err().to_string();
-    assert!(text.contains("Drive::Manual"), "{text}");
+    let full = ["1 timers are pending", "max_pending is 1", "raise the builder's max_pending"];
+    says(timer.schedule(HOUR, 2).unwrap_err(), &full);
+    says(timer.turn().unwrap_err(), &["Drive::Manual"]);
     timer.stop().unwrap();
-    for text in
-        [timer.schedule(HOUR, 3).unwrap_err().to_string(), timer.start().unwrap_err().to_string()]
-    {
-        assert!(text.contains("stopped") && text.contains("build a new one"), "{text}");
-    }
+    says(timer.schedule(HOUR, 3).unwrap_err(), &["stopped", "build a new one"]);
+    says(timer.start().unwrap_err(), &["stopped", "build a new one"]);
 }
 
 #[test]
-fn clocks_and_executors_can_be_boxed() {
+fn clocks_and_executors_can_be_shared() {
+    // One clock and one executor for two engines.
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
-    let timer = one_shard().clock(clock).drive(Drive::Manual).build_with(|_: Expired<u64>| ());
-    assert_eq!(timer.unwrap().now(), Time::ZERO);
-    // One executor for two engines.
     let (sender, receiver) = std::sync::mpsc::channel();
     let execute = move |it: Expired<u64>| sender.send(it).map_err(|refused| refused.0);
     let executor: Arc<dyn Executor<u64>> = Arc::new(executor_fn(execute, drop));
     for payload in [1, 2] {
-        let timer = one_shard().build_on(Arc::clone(&executor)).unwrap();
+        let builder = one_shard().clock(Arc::clone(&clock));
+        let timer = builder.build_on(Arc::clone(&executor)).unwrap();
         timer.schedule_key(Duration::ZERO, payload).unwrap();
         assert_eq!(receiver.recv().unwrap().payload, payload);
     }
