@@ -93,7 +93,7 @@ pub(crate) trait Subject {
 
     fn reschedule(&mut self, by: Self::By, id: u64, key: Key<Payload>, goal: Goal) -> Reschedule;
 
-    fn is_pending(&self, by: Self::By, id: u64, key: Key<Payload>) -> bool;
+    fn is_pending(&mut self, by: Self::By, id: u64, key: Key<Payload>) -> bool;
 
     /// Timers that came through `by` and were due in the future fire in the order of deadlines and calls among
     /// those with the same number; `None` if their order is not promised.

@@ -111,7 +111,7 @@ impl Subject for Engine {
         }
     }
 
-    fn is_pending(&self, by: Name, id: u64, key: Key<Payload>) -> bool {
+    fn is_pending(&mut self, by: Name, id: u64, key: Key<Payload>) -> bool {
         self.handle(by, id).map_or_else(|| self.timer.is_pending(key), TimerHandle::is_pending)
     }
 

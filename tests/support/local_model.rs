@@ -72,8 +72,6 @@ pub(super) trait Local: LoopTimer<Payload = Payload> {
         None
     }
 
-    fn get(&self, key: Key<Payload>) -> Option<&Payload>;
-
     fn get_mut(&mut self, key: Key<Payload>) -> Option<&mut Payload>;
 
     /// Polls and, if the timer can, reads the clock again after each handler.
@@ -97,10 +95,6 @@ impl Local for LocalTimer<Payload> {
 
     fn repeat(&mut self, first: Time, period: Period, payload: Payload) -> Option<Armed> {
         Some(self.schedule_periodic(Time::ZERO, first, period, payload))
-    }
-
-    fn get(&self, key: Key<Payload>) -> Option<&Payload> {
-        self.get(key)
     }
 
     fn get_mut(&mut self, key: Key<Payload>) -> Option<&mut Payload> {
@@ -170,9 +164,9 @@ impl<L: Local> Subject for Told<'_, L> {
         self.timer.move_to(self.at(goal), key, goal.when())
     }
 
-    fn is_pending(&self, (): (), id: u64, key: Key<Payload>) -> bool {
+    fn is_pending(&mut self, (): (), id: u64, key: Key<Payload>) -> bool {
         let pending = self.timer.is_pending(key);
-        assert_eq!(self.timer.get(key).map(|payload| payload.id()), pending.then_some(id));
+        assert_eq!(self.timer.get_mut(key).map(|payload| payload.id()), pending.then_some(id));
         assert_eq!(self.timer.deadline(key).is_some(), pending);
         pending
     }
@@ -352,10 +346,11 @@ impl World {
         self.is_cut_short = false;
     }
 
-    fn iterate(&self, timer: &impl Local) {
-        let id = |key| timer.get(key).expect("it is pending").id();
+    fn iterate(&self, timer: &mut impl Local) {
+        let listed: Vec<_> = timer.keys().collect();
+        let mut id = |key| timer.get_mut(key).expect("it is pending").id();
         let told: BTreeMap<u64, (Key<Payload>, Time)> =
-            timer.keys().map(|(key, deadline)| (id(key), (key, deadline))).collect();
+            listed.into_iter().map(|listed| (id(listed.0), listed)).collect();
         let start = |due| self.book.ticks.start(due);
         let pending = self.book.all_pending().map(|(id, it)| (id, (it.key, start(it.due))));
         assert_eq!(told, pending.collect(), "what the timer iterates over");
@@ -446,7 +441,7 @@ pub(super) fn run(world: &mut World, mut timer: impl Local, ops: &Ops<Op>) {
     let now = world.clock.now();
     world.poll_all(&mut timer, now);
     world.check(&timer);
-    world.iterate(&timer);
+    world.iterate(&mut timer);
     drop(timer);
     assert_eq!(world.book.ledger.alive(), 0, "payloads after the end");
 }

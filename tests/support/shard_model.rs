@@ -96,7 +96,7 @@ impl Subject for Sides<'_> {
         }
     }
 
-    fn is_pending(&self, by: Side, _: u64, key: Key<Payload>) -> bool {
+    fn is_pending(&mut self, by: Side, _: u64, key: Key<Payload>) -> bool {
         match by {
             Side::Owner => self.timer.is_pending(key),
             Side::Remote => self.remote.is_pending(key),
