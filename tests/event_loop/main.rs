@@ -15,7 +15,7 @@ mod model;
 mod periodic;
 mod waker;
 
-use mio::{Events, Poll, Token};
+use mio::{Events, Poll, Registry, Token, Waker};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -71,15 +71,13 @@ fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
 
 /// Producers on other threads schedule, cancel and move while the loop sleeps in its own poll; every timer ends
 /// exactly once, none early.
-#[test]
-fn a_mio_loop_and_its_remotes_lose_nothing() {
+fn a_mio_loop_loses_nothing(build: fn(Settings, &Registry) -> EventLoopTimer<(u64, Instant)>) {
     const PRODUCERS: u64 = 2;
     const EACH: u64 = 3000;
     let mut poll = Poll::new().unwrap();
     let mut events = Events::with_capacity(16);
     let settings = Settings::new().tick(Duration::from_micros(100));
-    let mut timer: EventLoopTimer<(u64, Instant)> =
-        settings.build_with_mio(poll.registry(), Token(7)).unwrap();
+    let mut timer = build(settings, poll.registry());
     let ledger = Ledger::all_begun(PRODUCERS * EACH);
     let (start, begun) = (Barrier::new(PRODUCERS as usize), Instant::now());
     std::thread::scope(|scope| {
@@ -109,6 +107,7 @@ fn a_mio_loop_and_its_remotes_lose_nothing() {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 polled => polled.unwrap(),
             }
+            assert!(events.iter().all(|event| event.token() == Token(7)));
             let now = timer.now();
             timer.poll(now, |expired| {
                 let (id, due) = expired.payload;
@@ -119,6 +118,15 @@ fn a_mio_loop_and_its_remotes_lose_nothing() {
         }
     });
     ledger.check();
+}
+
+#[test]
+fn mio_loops_and_their_remotes_lose_nothing() {
+    a_mio_loop_loses_nothing(|settings, poll| settings.build_with_mio(poll, Token(7)).unwrap());
+    a_mio_loop_loses_nothing(|settings, poll| {
+        let waker = Arc::new(Waker::new(poll, Token(7)).unwrap());
+        settings.build_with_mio_waker(waker).unwrap()
+    });
 }
 
 /// A regression: what was cancelled behind a sweep, with nothing to follow, stayed for as long as its deadline.

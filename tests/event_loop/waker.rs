@@ -1,6 +1,6 @@
 //! A timer's waker: whose it is, how long it lives, what it may do, and what a `mio` poll refuses.
 
-use mio::{Events, Poll, Token, Waker};
+use mio::{Poll, Token, Waker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -59,29 +59,6 @@ fn a_closed_loop_has_no_lag() {
     assert_eq!(remote.stats().lag, HOUR);
     assert_eq!(timer.close().len(), 1);
     assert_eq!(remote.stats().lag, Duration::ZERO);
-}
-
-#[test]
-fn a_shared_waker_ends_the_sleep_for_a_remote() {
-    let mut poll = Poll::new().unwrap();
-    let mut events = Events::with_capacity(8);
-    let waker = Arc::new(Waker::new(poll.registry(), Token(7)).unwrap());
-    let mut timer: EventLoopTimer<u64> =
-        Settings::new().build_with_mio_waker(Arc::clone(&waker)).unwrap();
-    let remote = timer.remote();
-    std::thread::scope(|scope| {
-        scope.spawn(|| remote.schedule(Duration::ZERO, 17).unwrap());
-        let mut fired = 0;
-        while fired == 0 {
-            match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                polled => polled.unwrap(),
-            }
-            assert!(events.iter().all(|event| event.token() == Token(7)));
-            let now = timer.now();
-            fired += timer.poll(now, |expired| assert_eq!(expired.payload, 17)).fired;
-        }
-    });
 }
 
 #[test]
