@@ -3,91 +3,69 @@
 use crate::support::allocations::allocations;
 use crate::support::random::Random;
 use std::time::Duration;
-use tickwheel::{Budget, FixedTimer, Key, LocalTimer, Settings, Time, WheelKind};
+use tickwheel::{
+    Budget, FixedTimer, Key, LocalTimer, LoopTimer, MissedTicks, Period, Settings, Time, WheelKind,
+};
 
 fn timers() -> [LocalTimer<u64>; 2] {
     [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }]
         .map(|kind| Settings::new().wheel(kind).build_local().unwrap())
 }
 
-const RESIDENT: usize = 5_000;
-
-fn delay(random: &mut Random) -> Duration {
-    Duration::from_millis(1000 + random.below(59_000))
-}
-
-/// `rounds` times: cancel or move one, schedule another, and poll now and then.
-fn churn(
-    timer: &mut LocalTimer<u64>,
-    keys: &mut [Key<u64>],
-    now: &mut Time,
-    rounds: usize,
-) -> usize {
-    let mut random = Random::new(0x5eed);
-    let mut fired = 0;
-    for round in 0..rounds {
-        let victim = random.below(RESIDENT as u64) as usize;
-        match round % 8 {
-            0 => drop(timer.reschedule(*now, keys[victim], Duration::from_secs(90)).moved()),
-            1 => drop(timer.reschedule(*now, keys[victim], Duration::from_millis(500)).moved()),
-            _ => {}
+/// Cancels, moves and schedules, and polls now and then. `arm` may add up to a minute.
+fn allocates_nothing_in_a_steady_state<L: LoopTimer<Payload = u64>>(
+    mut timer: L,
+    arm: fn(&mut L, Time, Duration) -> Key<u64>,
+    move_to: fn(&mut L, Time, Key<u64>, Duration),
+) {
+    let (mut random, mut now, mut fired) = (Random::new(7), Time::ZERO, 0);
+    let mut arm = |timer: &mut L, now| arm(timer, now, Duration::from_millis(random.below(59_000)));
+    let mut keys: Vec<Key<u64>> = (0..5_000).map(|_| arm(&mut timer, now)).collect();
+    let mut victims = Random::new(0x5eed);
+    let mut churn = |rounds: usize| {
+        for round in 0..rounds {
+            let key = &mut keys[victims.below(5_000) as usize];
+            match round % 8 {
+                0 => move_to(&mut timer, now, *key, Duration::from_secs(90)),
+                1 => move_to(&mut timer, now, *key, Duration::from_millis(500)),
+                _ => {}
+            }
+            if timer.cancel(*key).won() || timer.pending() < 5_000 {
+                *key = arm(&mut timer, now);
+            }
+            if round % 64 == 0 {
+                now = now + Duration::from_millis(3);
+                fired += timer.poll(now, |_| ()).fired;
+            }
         }
-        if timer.cancel(keys[victim]).won() || timer.pending() < RESIDENT {
-            keys[victim] = timer.schedule(*now, delay(&mut random), 1).unwrap();
-        }
-        if round % 64 == 0 {
-            *now = *now + Duration::from_millis(3);
-            fired += timer.poll(*now, |_| ()).fired;
-        }
-    }
-    fired
+    };
+    // The wheel's reserve grows until the sweeps keep up with the cancels, rounds of the ring included.
+    churn(1_500_000);
+    let before = allocations();
+    churn(300_000);
+    assert_eq!(allocations() - before, 0, "{fired} timers have fired");
+    assert!(fired > 0);
 }
 
 #[test]
 fn a_steady_state_allocates_nothing() {
-    for mut timer in timers() {
-        let (mut random, mut now) = (Random::new(7), Time::ZERO);
-        let mut keys: Vec<Key<u64>> = (0..RESIDENT)
-            .map(|n| timer.schedule(now, delay(&mut random), n as u64).unwrap())
-            .collect();
-        // The wheel's reserve grows until the sweeps keep up with the cancels, rounds of the ring included.
-        churn(&mut timer, &mut keys, &mut now, 1_500_000);
-        let before = allocations();
-        let fired = churn(&mut timer, &mut keys, &mut now, 300_000);
-        assert_eq!(allocations() - before, 0, "in 300 000 pairs with {fired} timers fired");
-        assert!(fired > 0);
+    const SECOND: Duration = Duration::from_secs(1);
+    for timer in timers() {
+        allocates_nothing_in_a_steady_state(
+            timer,
+            |timer, now, more| timer.schedule(now, SECOND + more, 1).unwrap(),
+            |timer, now, key, delay| _ = timer.reschedule(now, key, delay),
+        );
     }
-}
-
-#[test]
-fn the_queue_allocates_nothing_in_a_steady_state() {
-    let mut timer = FixedTimer::with_delay(Duration::from_secs(30));
-    let mut now = Time::ZERO;
-    let mut random = Random::new(7);
-    let mut keys: Vec<Key<usize>> =
-        (0..RESIDENT).map(|n| timer.schedule(now, n).unwrap()).collect();
-    let mut pairs = |count: usize| {
-        for n in 0..count {
-            let victim = random.below(RESIDENT as u64) as usize;
-            now = now + Duration::from_micros(100);
-            if n % 3 == 0 {
-                assert!(timer.reschedule(now, keys[victim]).moved());
-            } else {
-                assert!(timer.cancel(keys[victim]).won());
-                keys[victim] = timer.schedule(now, n).unwrap();
-            }
-        }
-    };
-    pairs(100_000);
-    let before = allocations();
-    pairs(200_000);
-    assert_eq!(allocations() - before, 0);
-    assert!(timer.held_bytes() < 4 << 20, "{} bytes are held", timer.held_bytes());
+    allocates_nothing_in_a_steady_state(
+        FixedTimer::with_delay(SECOND),
+        |timer, now, _| timer.schedule(now, 1).unwrap(),
+        |timer, now, key, _| _ = timer.reschedule(now, key),
+    );
 }
 
 #[test]
 fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
-    use tickwheel::{MissedTicks, Period};
     for mut timer in timers() {
         let period = Period::fixed_rate(Duration::from_millis(10), MissedTicks::Skip).unwrap();
         timer.schedule_periodic(Time::ZERO, Time::ZERO, period, 1).unwrap();
