@@ -2,25 +2,26 @@
 
 use crate::support::setup::{Fired, each_setup, ms, one_shard, recording, reflexive, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Expired, Key, Routing, Timer, TimerHandle};
 
 #[test]
 fn a_handler_may_drop_its_own_timer() {
     each_setup(|at| {
-        let handles = Arc::new(Mutex::new(Vec::<Option<TimerHandle<u64>>>::new()));
-        let (mine, fired) = (Arc::clone(&handles), Fired::default());
-        let log = fired.clone();
+        let handles = Arc::new(Mutex::new(Vec::<TimerHandle<u64>>::new()));
+        let (mine, (fired, log)) = (Arc::clone(&handles), Fired::pair());
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
-            let own = mine.lock().unwrap()[expired.payload as usize].take().unwrap();
+            let own = mine.lock().unwrap().pop().unwrap();
+            assert_eq!(own.key(), expired.key);
             assert!(own.is_expired() && !own.cancel().won());
             assert!(!timer.cancel(expired.key).won());
             drop(own);
             log.push(expired);
         });
-        let scheduled = (0..100).map(|id| Some(timer.schedule(ms(1), id).unwrap())).collect();
-        *handles.lock().unwrap() = scheduled;
+        let scheduled = (0..100).map(|id| timer.schedule(ms(1), id).unwrap());
+        // The last one that is popped fires last.
+        *handles.lock().unwrap() = scheduled.collect::<Vec<_>>().into_iter().rev().collect();
         at.advance(&timer, ms(1));
         assert_eq!((fired.len(), timer.stats().panics()), (100, 0));
         timer.stop().unwrap();
@@ -30,19 +31,17 @@ fn a_handler_may_drop_its_own_timer() {
 #[test]
 fn a_handler_may_cancel_its_neighbour_in_the_same_bucket() {
     each_setup(|at| {
-        let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
-        let (mine, fired) = (Arc::clone(&keys), Fired::default());
-        let log = fired.clone();
+        let keys = Arc::new(OnceLock::<Vec<Key<u64>>>::new());
+        let (mine, (fired, log)) = (Arc::clone(&keys), Fired::pair());
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
             // Each cancels the one after it.
-            if let Some(next) = mine.lock().unwrap().get(expired.payload as usize + 1) {
+            if let Some(next) = mine.get().unwrap().get(expired.payload as usize + 1) {
                 assert_eq!(timer.cancel(*next).into_payload(), Some(expired.payload + 1));
             }
             log.push(expired);
         });
-        let scheduled: Vec<Key<u64>> =
-            (0..1_001).map(|id| timer.schedule_key(ms(3), id).unwrap()).collect();
-        *keys.lock().unwrap() = scheduled;
+        let scheduled = (0..1_001).map(|id| timer.schedule_key(ms(3), id).unwrap());
+        keys.set(scheduled.collect()).unwrap();
         at.advance(&timer, ms(3));
         assert_eq!(fired.ids(), (0..1_001).step_by(2).collect::<Vec<_>>());
         assert_eq!((timer.pending(), timer.stats().panics()), (0, 0));
@@ -54,8 +53,7 @@ fn a_handler_may_cancel_its_neighbour_in_the_same_bucket() {
 fn a_handler_that_schedules_zero_delay_for_ever_starves_nobody() {
     each_setup(|at| {
         let go_on = Arc::new(AtomicBool::new(true));
-        let (more, fired) = (Arc::clone(&go_on), Fired::default());
-        let log = fired.clone();
+        let (more, (fired, log)) = (Arc::clone(&go_on), Fired::pair());
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
             if expired.payload > 0 {
                 log.push(expired);

@@ -4,23 +4,20 @@
 //! reference checks its timer. Driving from the caller's thread is `Drive::Manual` here.
 
 use crate::support::setup::{
-    Fired, HOUR, each_setup, ms, one_shard, recording, secs, set_of, us, wait_until,
+    Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, us, wait_until,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
-use tickwheel::{Builder, Drive, Expired, ManualClock, Routing, Time, Timer, WheelKind};
+use tickwheel::{Drive, Expired, ManualClock, Routing, Time, Timer, WheelKind};
 
-/// The reference's wheel in its timer's suite: 3 buckets of 1 ms, here rounded up to 4.
-fn kafka(clock: &ManualClock, wheel: WheelKind) -> Builder {
-    one_shard().wheel(wheel).clock(clock.clone()).drive(Drive::Manual)
-}
-
+/// Turned by hand, on the hierarchical wheel and on that of the reference's suite: 3 buckets of 1 ms, here rounded up
+/// to 4.
 fn each_wheel(test: impl Fn(&ManualClock, Timer<u64>, Fired)) {
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 3 }] {
-        let clock = ManualClock::new();
-        let (timer, fired) = recording(kafka(&clock, wheel));
-        test(&clock, timer, fired);
+        let at = Setup { wheel, ..Setup::by_hand() };
+        let (timer, fired) = at.recording();
+        test(&at.clock, timer, fired);
     }
 }
 
